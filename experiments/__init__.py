@@ -1,0 +1,1 @@
+"""The research harness: Hydra and MLflow live here and only here."""

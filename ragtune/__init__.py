@@ -1,0 +1,25 @@
+"""RAGtune: where should the reranking budget go?
+
+The names below are all that most programs need; components live in the folder of their group, one class a file.
+"""
+
+from ragtune.core.budget import CostBudget, CostTracker
+from ragtune.core.controller import RAGtuneController
+from ragtune.core.corpus import Corpus, Document
+from ragtune.core.output import ControllerOutput
+from ragtune.core.rounds import RetrievalPlan
+from ragtune.core.types import ScoredDocument
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ControllerOutput",
+    "Corpus",
+    "CostBudget",
+    "CostTracker",
+    "Document",
+    "RAGtuneController",
+    "RetrievalPlan",
+    "ScoredDocument",
+    "__version__",
+]

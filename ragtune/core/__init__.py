@@ -1,0 +1,1 @@
+"""Orchestration and state: types, pool, budget, clock, trace, interfaces, errors, controller."""

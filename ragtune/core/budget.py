@@ -1,0 +1,245 @@
+"""Hard budgets and the one account that enforces them (0.1 section 2B, 0.54 section 2, design section 3)."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from ragtune.core.clock import Clock, MonotonicClock
+from ragtune.core.trace import ControllerTrace
+from ragtune.core.types import UNLIMITED, CostObject, RemainingBudgetView
+
+
+def _unlimited_if_infinite(value: Any) -> Any:
+    return None if isinstance(value, float) and value == math.inf else value
+
+
+Count = Annotated[Annotated[int, Field(ge=0)] | None, BeforeValidator(_unlimited_if_infinite)]
+Amount = Annotated[Annotated[float, Field(ge=0, allow_inf_nan=False)] | None, BeforeValidator(_unlimited_if_infinite)]
+
+
+class CostBudget(BaseModel):
+    """Limits of one request; ``None`` (or infinity) means unlimited.
+
+    Attributes:
+        max_tokens: tokens for reranking, LLM calls and the assembled context together.
+        max_reranker_docs: documents reranked.
+        max_reranker_calls: reranker calls.
+        max_reformulations: reformulator calls.
+        max_retrieval_rounds: retrieval rounds beyond the original one.
+        max_latency_ms: milliseconds since the request began; no batch starts that is expected to pass it.
+        max_cost_usd: dollars.
+        max_expanded_docs: documents that an expander may add to the pool.
+        assembly_token_buffer: tokens that reranking may not touch, so that the context is never empty.
+        charge_failures: whether a failed batch is charged (0.54 says no; a live API bills it).
+    """
+
+    max_tokens: Count = 4000
+    max_reranker_docs: Count = 50
+    max_reranker_calls: Count = None
+    max_reformulations: Count = 1
+    max_retrieval_rounds: Count = 2
+    max_latency_ms: Amount = 2000.0
+    max_cost_usd: Amount = None
+    max_expanded_docs: Count = None
+    assembly_token_buffer: int = Field(default=0, ge=0)
+    charge_failures: bool = False
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def unlimited(cls) -> CostBudget:
+        """A budget that never denies anything."""
+        limits = [name for name in cls.model_fields if name.startswith("max_")]
+        return cls.model_validate(dict.fromkeys(limits))
+
+    def create_tracker(self, trace: ControllerTrace | None = None, clock: Clock | None = None) -> CostTracker:
+        """An account of this budget that starts now (0.54 section 3)."""
+        return CostTracker(self, trace if trace is not None else ControllerTrace(), clock)
+
+
+class CostTracker:
+    """Spends a :class:`CostBudget` and never more; exhaustion returns False, it never raises (0.1 section 2B).
+
+    Args:
+        budget: the limits.
+        trace: where every grant and denial is written.
+        clock: what latency is read from; the monotonic clock by default.
+    """
+
+    def __init__(self, budget: CostBudget, trace: ControllerTrace, clock: Clock | None = None) -> None:
+        self.budget = budget
+        self.trace = trace
+        self.clock = clock if clock is not None else MonotonicClock()
+        self._start_ms = self.clock.now_ms()
+        self._tokens = 0
+        self._rerank_docs = 0
+        self._rerank_calls = 0
+        self._reformulations = 0
+        self._retrieval_rounds = 0
+        self._expanded_docs = 0
+        self._usd = 0.0
+
+    @property
+    def elapsed_ms(self) -> float:
+        """Milliseconds since the request began, on the run's clock."""
+        return self.clock.now_ms() - self._start_ms
+
+    # -- reranking -------------------------------------------------------------------------------------------------
+
+    def denial(self, cost: CostObject) -> dict[str, Any] | None:
+        """Why ``cost`` cannot be spent on reranking (unit, requested, remaining), or None if it can."""
+        view = self.remaining_view()
+        checks = (
+            ("latency_exceeded", self.elapsed_ms + cost.latency_ms, self.budget.max_latency_ms),
+            ("doc_limit_exceeded", cost.docs, view.remaining_rerank_docs),
+            ("call_limit_exceeded", cost.calls, view.remaining_rerank_calls),
+            ("token_limit_exceeded", cost.tokens, max(0, view.remaining_tokens - view.assembly_token_buffer)),
+            ("cost_limit_exceeded", cost.usd, view.remaining_usd),
+        )
+        for reason, requested, allowed in checks:
+            if allowed is not None and requested > allowed:
+                return {"reason": reason, "requested": requested, "remaining": allowed}
+        return None
+
+    def consume(self, cost: CostObject) -> bool:
+        """Spend ``cost`` on a rerank batch if every unit allows it; all of it or nothing."""
+        denial = self.denial(cost)
+        if denial is not None:
+            self.trace.add("budget", "deny_rerank", **denial)
+            return False
+        self._book(cost, sign=1)
+        self.trace.add("budget", "consume_rerank", count=cost.docs, cost=cost.model_dump())
+        return True
+
+    def try_consume_rerank(self, n_docs: int) -> bool:
+        """0.1's form of :meth:`consume`: ``n_docs`` documents in one call."""
+        return self.consume(CostObject(docs=n_docs, calls=1))
+
+    def settle(self, charged: CostObject, actual: CostObject) -> None:
+        """Correct a charge once the true cost is known; an overrun is booked and traced, the past can't be undone."""
+        if actual == charged:
+            return
+        self._book(charged, sign=-1)
+        self._book(actual, sign=1)
+        overrun = actual.tokens > charged.tokens or actual.usd > charged.usd or actual.latency_ms > charged.latency_ms
+        action = "overrun_rerank" if overrun else "settle_rerank"
+        self.trace.add("budget", action, charged=charged.model_dump(), actual=actual.model_dump())
+
+    def refund(self, cost: CostObject) -> None:
+        """Give back a failed batch's charge (0.54: nothing consumed), unless the budget charges failures."""
+        if self.budget.charge_failures:
+            self.trace.add("budget", "charge_failure", cost=cost.model_dump())
+            return
+        self._book(cost, sign=-1)
+        self.trace.add("budget", "refund_rerank", wasted=cost.model_dump())
+
+    # -- everything else -------------------------------------------------------------------------------------------
+
+    def try_consume_reformulation(self, n: int = 1) -> bool:
+        """Spend ``n`` reformulator calls."""
+        return self._try_count("reformulation", "_reformulations", self.budget.max_reformulations, n)
+
+    def try_consume_retrieval_round(self, n: int = 1) -> bool:
+        """Spend ``n`` retrieval rounds beyond the original one."""
+        return self._try_count("retrieval_round", "_retrieval_rounds", self.budget.max_retrieval_rounds, n)
+
+    def try_consume_expansion(self, n_docs: int) -> bool:
+        """Spend the right to add ``n_docs`` documents to the pool."""
+        return self._try_count("expansion", "_expanded_docs", self.budget.max_expanded_docs, n_docs)
+
+    def try_consume_tokens(self, n_tokens: int) -> bool:
+        """Spend tokens on the assembled context; it may use all that is left, the buffer included."""
+        if n_tokens > _left(self.budget.max_tokens, self._tokens):
+            return False
+        self._tokens += n_tokens
+        return True
+
+    # -- views -----------------------------------------------------------------------------------------------------
+
+    def remaining_view(self, strategies: tuple[str, ...] = ("default",)) -> RemainingBudgetView:
+        """What is left in every unit, as schedulers see it."""
+        budget = self.budget
+        return RemainingBudgetView.model_construct(
+            remaining_tokens=_left(budget.max_tokens, self._tokens),
+            remaining_rerank_docs=_left(budget.max_reranker_docs, self._rerank_docs),
+            remaining_rerank_calls=_left(budget.max_reranker_calls, self._rerank_calls),
+            assembly_token_buffer=budget.assembly_token_buffer,
+            remaining_latency_ms=_amount_left(budget.max_latency_ms, self.elapsed_ms),
+            remaining_usd=_amount_left(budget.max_cost_usd, self._usd),
+            strategies=strategies,
+        )
+
+    def remaining_expansion(self) -> int:
+        """Documents that may still be added to the pool."""
+        return _left(self.budget.max_expanded_docs, self._expanded_docs)
+
+    def exhausted_unit(self) -> dict[str, Any] | None:
+        """The first unit in which no further batch is possible (type, used, limit), or None."""
+        budget = self.budget
+        units = (
+            ("rerank_docs", self._rerank_docs, budget.max_reranker_docs),
+            ("rerank_calls", self._rerank_calls, budget.max_reranker_calls),
+            ("latency_ms", self.elapsed_ms, budget.max_latency_ms),
+            ("usd", self._usd, budget.max_cost_usd),
+        )
+        for unit, used, limit in units:
+            if limit is not None and used >= limit:
+                return {"limit": unit, "used": used, "allowed": limit}
+        if budget.max_tokens is not None and self._tokens + budget.assembly_token_buffer > budget.max_tokens:
+            return {"limit": "tokens", "used": self._tokens, "allowed": budget.max_tokens}
+        return None
+
+    def is_exhausted(self) -> bool:
+        """Whether no further batch can be paid for (0.54 section 3)."""
+        return self.exhausted_unit() is not None
+
+    def spent(self) -> CostObject:
+        """What reranking and LLM calls were charged so far; ``latency_ms`` is the time elapsed."""
+        return CostObject.model_construct(
+            tokens=self._tokens,
+            docs=self._rerank_docs,
+            calls=self._rerank_calls,
+            latency_ms=self.elapsed_ms,
+            usd=self._usd,
+        )
+
+    def snapshot(self) -> dict[str, Any]:
+        """The account as plain data (0.1's ``tokens``, ``latency``, ``rerank_docs``, and every further unit)."""
+        return {
+            "tokens": self._tokens,
+            "latency": self.elapsed_ms,
+            "rerank_docs": self._rerank_docs,
+            "rerank_calls": self._rerank_calls,
+            "reformulations": self._reformulations,
+            "retrieval_rounds": self._retrieval_rounds,
+            "expanded_docs": self._expanded_docs,
+            "usd": self._usd,
+        }
+
+    # -- internals -------------------------------------------------------------------------------------------------
+
+    def _book(self, cost: CostObject, sign: int) -> None:
+        self._tokens += sign * cost.tokens
+        self._rerank_docs += sign * cost.docs
+        self._rerank_calls += sign * cost.calls
+        self._usd = max(0.0, self._usd + sign * cost.usd)
+
+    def _try_count(self, what: str, account: str, limit: int | None, n: int) -> bool:
+        used: int = getattr(self, account)
+        if n > _left(limit, used):
+            self.trace.add("budget", f"deny_{what}", reason="limit_reached", requested=n, used=used, limit=limit)
+            return False
+        setattr(self, account, used + n)
+        self.trace.add("budget", f"consume_{what}", count=n)
+        return True
+
+
+def _left(limit: int | None, used: int) -> int:
+    return UNLIMITED if limit is None else max(0, limit - used)
+
+
+def _amount_left(limit: float | None, used: float) -> float:
+    return math.inf if limit is None else max(0.0, limit - used)

@@ -1,0 +1,50 @@
+"""Clocks: what latency budgets and trace timestamps are read from (design, section 4)."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+
+from ragtune.core.errors import ConfigError
+
+
+class Clock(ABC):
+    """A monotonic source of milliseconds; its zero is arbitrary."""
+
+    @abstractmethod
+    def now_ms(self) -> float:
+        """Milliseconds since an arbitrary zero; never decreases."""
+
+    @abstractmethod
+    def advance(self, ms: float) -> None:
+        """Account for ``ms`` of simulated work; real clocks ignore it, since real work takes real time."""
+
+
+class MonotonicClock(Clock):
+    """The machine's monotonic clock, for live rerankers."""
+
+    def now_ms(self) -> float:
+        return time.perf_counter() * 1000.0
+
+    def advance(self, ms: float) -> None:
+        """Nothing to do: the work itself took the time."""
+
+
+class VirtualClock(Clock):
+    """Moves only by what it is told, so that replayed latency budgets are exact and repeatable."""
+
+    def __init__(self, start_ms: float = 0.0) -> None:
+        self._now_ms = float(start_ms)
+
+    def now_ms(self) -> float:
+        return self._now_ms
+
+    def advance(self, ms: float) -> None:
+        """Move forward by ``ms`` (>= 0).
+
+        Raises:
+            ConfigError: if ``ms`` is negative or not a number.
+        """
+        if not ms >= 0:
+            raise ConfigError(f"a clock cannot advance by {ms!r} ms: allowed is a number >= 0")
+        self._now_ms += ms

@@ -1,0 +1,81 @@
+"""What every component may know about the request it works on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from ragtune.core.budget import CostTracker
+from ragtune.core.trace import ControllerTrace
+from ragtune.core.types import CostObject
+
+T = TypeVar("T")
+
+ORIGINAL = "original"
+"""Name of the retrieval round of the user's own query."""
+
+
+class CostMeter:
+    """What a batch turned out to cost, reported by the component that ran it.
+
+    ``charged`` is what the policy must pay (None: the expected cost stands); ``actual`` is what this run paid, which
+    a cache or a replay makes smaller (design, section 4).
+    """
+
+    def __init__(self) -> None:
+        self.charged: CostObject | None = None
+        self.actual = CostObject()
+
+    def pay(self, cost: CostObject) -> None:
+        """Report real expense."""
+        self.actual = self.actual + cost
+
+    def charge(self, cost: CostObject) -> None:
+        """Report the true charge, where it differs from the expected one."""
+        self.charged = cost if self.charged is None else self.charged + cost
+
+
+class RAGtuneContext(BaseModel):
+    """One request (0.54 section 3, 0.55 section 5).
+
+    Attributes:
+        query: the text of this round; a rewrite in supplemental rounds.
+        query_id: stable id of the request, the key of replayed runs and score tables.
+        tracker: the request's account.
+        round: name of the retrieval round, ``original`` or ``rewrite_<i>``.
+        seed: root of all randomness of the request.
+        meter: where components report costs; the controller puts a fresh one in before each batch.
+        memory: per-request state of components, so that components themselves stay stateless.
+    """
+
+    query: str
+    query_id: str
+    tracker: CostTracker
+    round: str = ORIGINAL
+    seed: int = 0
+    meter: CostMeter = Field(default_factory=CostMeter)
+    memory: dict[int, Any] = Field(default_factory=dict)
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    @property
+    def trace(self) -> ControllerTrace:
+        """The request's trace."""
+        return self.tracker.trace
+
+    def remember(self, owner: object, make: Callable[[], T]) -> T:
+        """The owner's state for this request, made on first use."""
+        key = id(owner)
+        if key not in self.memory:
+            self.memory[key] = make()
+        state: T = self.memory[key]
+        return state
+
+    def rng(self, purpose: str) -> np.random.Generator:
+        """A generator seeded by (seed, query id, purpose): the same in every process and order of queries."""
+        digest = hashlib.sha256(f"{self.seed}\x00{self.query_id}\x00{purpose}".encode()).digest()
+        return np.random.default_rng(int.from_bytes(digest[:8], "big"))

@@ -1,0 +1,109 @@
+"""The controller: sole owner of the budget and of state transitions (0.54 section 3, 0.55 section 5)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+from ragtune.core.budget import CostBudget
+from ragtune.core.clock import Clock, MonotonicClock, VirtualClock
+from ragtune.core.context import RAGtuneContext
+from ragtune.core.errors import ConfigError
+from ragtune.core.interfaces import (
+    BaseAssembler,
+    BaseEstimator,
+    BaseExpander,
+    BaseReformulator,
+    BaseReranker,
+    BaseRetriever,
+    BaseScheduler,
+)
+from ragtune.core.loop import RerankLoop
+from ragtune.core.output import ControllerOutput
+from ragtune.core.rounds import RetrievalPlan, RetrievalRounds, aggregate
+from ragtune.core.trace import ControllerTrace
+
+
+class RAGtuneController:
+    """Retrieval rounds -> candidate pool -> rerank loop -> assembly, under one hard budget.
+
+    Args:
+        retriever: the first stage.
+        reformulator: further views of the query; :class:`~ragtune.reformulators.identity.IdentityReformulator`
+            for none.
+        estimator: values the pool.
+        scheduler: chooses batches.
+        reranker: the expensive scorer, or several by strategy name (the first is the default strategy).
+        assembler: builds the context and decides the final order.
+        budget: limits of each request, unless ``run`` overrides them.
+        expander: brings new documents into the pool between batches; None for none.
+        plan: depths of the retrieval rounds.
+        clock: what latency is read from; by default virtual if every reranker is recorded, else monotonic.
+        seed: root of all randomness.
+    """
+
+    def __init__(
+        self,
+        retriever: BaseRetriever,
+        reformulator: BaseReformulator,
+        estimator: BaseEstimator,
+        scheduler: BaseScheduler,
+        reranker: BaseReranker | Mapping[str, BaseReranker],
+        assembler: BaseAssembler,
+        budget: CostBudget,
+        expander: BaseExpander | None = None,
+        plan: RetrievalPlan | None = None,
+        clock: Clock | None = None,
+        seed: int = 0,
+    ) -> None:
+        rerankers = dict(reranker) if isinstance(reranker, Mapping) else {"default": reranker}
+        if not rerankers:
+            raise ConfigError("no reranker given: name at least one strategy (the noop reranker scores nothing)")
+        self.rounds = RetrievalRounds(retriever, reformulator, plan or RetrievalPlan())
+        self.loop = RerankLoop(estimator, scheduler, rerankers, assembler.ordering, expander)
+        self.assembler = assembler
+        self.default_budget = budget
+        self.seed = seed
+        self._clock = clock
+        self._simulated = all(r.is_recorded for r in rerankers.values())
+
+    def run(
+        self, query: str, override_budget: CostBudget | None = None, *, query_id: str | None = None
+    ) -> ControllerOutput:
+        """Answer one query.
+
+        Args:
+            query: the user's text.
+            override_budget: limits for this request only.
+            query_id: stable id; by default a digest of the query.
+
+        Raises:
+            InputError: on unusable input, e.g. a score table that lacks a pair.
+            RetrievalError: if the original retrieval fails. Later failures degrade and are traced.
+        """
+        context = self._open(query, override_budget or self.default_budget, query_id)
+        rounds = self.rounds.run(context)
+        pool = aggregate(rounds)
+        context.trace.add("controller", "pool", size=len(pool), rounds=[r.strategy for r in rounds])
+        outcome = self.loop.run(pool, context)
+        documents = self.assembler.assemble(pool.get_active_items(), context)
+        context.trace.add("assembler", "assemble", documents=[doc.id for doc in documents])
+        return ControllerOutput.model_construct(
+            query=query,
+            query_id=context.query_id,
+            documents=documents,
+            trace=context.trace,
+            final_budget_state=context.tracker.snapshot(),
+            history=outcome.history,
+            stop=outcome.stop,
+            actual_cost=outcome.actual_cost,
+            dropped=outcome.dropped,
+        )
+
+    def _open(self, query: str, budget: CostBudget, query_id: str | None) -> RAGtuneContext:
+        query_id = query_id or hashlib.sha256(query.encode()).hexdigest()[:16]
+        clock = self._clock or (VirtualClock() if self._simulated else MonotonicClock())
+        trace = ControllerTrace(query_id=query_id)
+        trace.use_clock(clock)
+        tracker = budget.create_tracker(trace, clock)
+        return RAGtuneContext(query=query, query_id=query_id, tracker=tracker, seed=self.seed)

@@ -1,0 +1,62 @@
+"""Typed errors. Everything RAGtune raises on purpose derives from :class:`RagtuneError`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class RagtuneError(Exception):
+    """Base of all errors raised by RAGtune."""
+
+
+class InputError(RagtuneError, ValueError):
+    """The caller gave something unusable; the message names the value and what is allowed.
+
+    The controller never swallows it (a failing component drops its batch, bad input ends the run), and the
+    command line maps it to exit code 2.
+    """
+
+
+class ConfigError(InputError):
+    """An option, a component's argument or a combination of them is not allowed."""
+
+
+class DatasetError(InputError):
+    """A collection's folder, file or line is missing or malformed."""
+
+
+class ScoreTableError(InputError):
+    """A score table is malformed, or lacks a (query, document) pair that a policy asked for."""
+
+
+class ModelLoadError(InputError):
+    """A model cannot be loaded; the message says how to get it without a network."""
+
+
+class MissingExtraError(InputError):
+    """An optional dependency is not installed; the message says which extra brings it."""
+
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(f"{feature} needs the extra {extra!r}: pip install 'ragtune[{extra}]'")
+
+
+class IllegalTransitionError(RagtuneError):
+    """A pool item was asked to make a transition that the state machine forbids (0.54, section 1)."""
+
+
+class UnknownDocumentError(RagtuneError, KeyError):
+    """A document id that the pool does not hold."""
+
+    def __init__(self, doc_ids: Iterable[str]) -> None:
+        super().__init__(", ".join(repr(doc_id) for doc_id in doc_ids))
+
+    def __str__(self) -> str:
+        return f"the pool holds no document {self.args[0]}"
+
+
+class InvalidScoreError(RagtuneError, ValueError):
+    """A score that is not a finite number; refused where it enters the pool."""
+
+
+class RetrievalError(RagtuneError):
+    """The original retrieval failed, so there is nothing to rank."""

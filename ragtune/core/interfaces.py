@@ -1,0 +1,125 @@
+"""The component interfaces: each is one abstract method (0.1 section 2C, 0.54 section 2, 0.55 section 4).
+
+Components keep no state between requests; what they must remember within one lives in ``context.remember``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+
+from ragtune.core.context import RAGtuneContext
+from ragtune.core.items import PoolItem
+from ragtune.core.ordering import Ordering
+from ragtune.core.pool import CandidatePool
+from ragtune.core.types import (
+    BatchProposal,
+    CostObject,
+    RemainingBudgetView,
+    ScoredDocument,
+    StopRecord,
+    price_by_count,
+)
+
+
+class BaseRetriever(ABC):
+    """First stage: finds candidates."""
+
+    @abstractmethod
+    def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
+        """At most ``top_k`` documents for ``context.query``, best first, without duplicates, scores finite.
+
+        Equal scores are ordered by document id. May be empty.
+        """
+
+
+class BaseReformulator(ABC):
+    """Produces further views of the query."""
+
+    @abstractmethod
+    def generate(self, context: RAGtuneContext, first_round: Sequence[ScoredDocument]) -> list[str]:
+        """Rewrites of ``context.query`` (the original excluded), given what the original round found.
+
+        The controller has charged the call; an exception leaves the original retrieval alone (0.55 rule 4).
+        """
+
+    @property
+    def is_active(self) -> bool:
+        """False for the do-nothing reformulator, which is never charged."""
+        return True
+
+
+class BaseFusion(ABC):
+    """Merges ranked lists into one."""
+
+    @abstractmethod
+    def fuse(self, lists: Mapping[str, Sequence[ScoredDocument]]) -> list[ScoredDocument]:
+        """One list without duplicates, best first, from named lists, each best first.
+
+        Each document carries its score in every list that held it in ``sources`` and the fusion's in
+        ``score`` and ``fusion_score``.
+        """
+
+
+class BaseEstimator(ABC):
+    """Values the pool. It neither schedules nor spends (0.54)."""
+
+    @abstractmethod
+    def value(self, pool: CandidatePool, context: RAGtuneContext) -> Mapping[str, float]:
+        """``{doc_id: priority_value}`` in [0, 1] for the eligible documents: a dict, or ``pool.valuation(...)``.
+
+        Called before the first batch and after every batch.
+        """
+
+
+class BaseScheduler(ABC):
+    """Chooses the next batch. It neither spends nor moves items (0.54)."""
+
+    @abstractmethod
+    def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord | None:
+        """The next batch out of the CANDIDATE items, or a reason to stop (None: nothing more to propose).
+
+        Must be deterministic; ties are broken by ``initial_rank``, then ``doc_id`` (0.54 invariant 6).
+        """
+
+
+class BaseReranker(ABC):
+    """The expensive scorer."""
+
+    @abstractmethod
+    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
+        """``{doc_id: calibrated relevance in [0, 1]}``; ids it could not score are left out (they are DROPPED)."""
+
+    def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
+        """What this batch is expected to be charged, before it runs."""
+        return price_by_count([item.doc_id for item in items], "")
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether scores and costs are replayed, so that time must be simulated by a virtual clock."""
+        return False
+
+
+class BaseAssembler(ABC):
+    """Turns the ranked pool into the context that the user gets.
+
+    Attributes:
+        ordering: the order of the final list, which the anytime history is ranked by as well.
+    """
+
+    ordering: Ordering = Ordering.FINAL_SCORE
+
+    @abstractmethod
+    def assemble(self, items: Sequence[PoolItem], context: RAGtuneContext) -> list[ScoredDocument]:
+        """The final documents, best first, paid for in tokens through ``context.tracker``.
+
+        ``items`` are CANDIDATE or RERANKED only (0.54 invariant 5).
+        """
+
+
+class BaseExpander(ABC):
+    """Brings new documents into the pool between batches."""
+
+    @abstractmethod
+    def expand(self, pool: CandidatePool, context: RAGtuneContext, limit: int) -> list[ScoredDocument]:
+        """At most ``limit`` documents that the pool does not hold yet, best first, given the scores seen so far."""

@@ -1,0 +1,65 @@
+"""Pool items and their state machine (0.54 section 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class ItemState(Enum):
+    """Life of a pool item (0.54 section 1)."""
+
+    CANDIDATE = "candidate"
+    IN_FLIGHT = "in_flight"
+    RERANKED = "reranked"
+    DROPPED = "dropped"
+
+
+TRANSITIONS: Mapping[ItemState, frozenset[ItemState]] = {
+    ItemState.CANDIDATE: frozenset({ItemState.IN_FLIGHT, ItemState.DROPPED}),
+    ItemState.IN_FLIGHT: frozenset({ItemState.RERANKED, ItemState.DROPPED}),
+    ItemState.RERANKED: frozenset({ItemState.DROPPED}),
+    ItemState.DROPPED: frozenset(),
+}
+"""The whole transition table; what is not here raises :class:`IllegalTransitionError`."""
+
+
+class PoolItem(BaseModel):
+    """One candidate as it stands now: a snapshot, identified by ``doc_id`` (0.54 section 1).
+
+    Attributes:
+        sources: provenance, ``{source: score on that source's scale}``.
+        initial_rank: 0-based rank from the first retriever; the first tie-breaker.
+        retrieval_score: the first stage's score, after fusion where there was one.
+        fusion_score: the score of that fusion, if any.
+        priority_value: the estimator's latest estimate in [0, 1].
+        reranker_score: calibrated relevance in [0, 1] where reranked.
+        posterior: final ranking key after all evidence, where the estimator gives one.
+    """
+
+    doc_id: str
+    content: str = ""
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    state: ItemState = ItemState.CANDIDATE
+    sources: dict[str, float] = Field(default_factory=dict)
+    initial_rank: int = 0
+    retrieval_score: float = 0.0
+    fusion_score: float | None = None
+    token_count: int = 0
+    priority_value: float = 0.0
+    reranker_score: float | None = None
+    reranker_strategy: str | None = None
+    posterior: float | None = None
+
+    model_config = ConfigDict(frozen=True)
+
+    def final_score(self) -> float:
+        """Precedence (0.54 invariant 8): reranker score, else a positive priority, else the best source score."""
+        if self.reranker_score is not None:
+            return self.reranker_score
+        if self.priority_value > 0:
+            return self.priority_value
+        return max(self.sources.values()) if self.sources else 0.0

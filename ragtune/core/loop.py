@@ -1,0 +1,202 @@
+"""The iterative loop: estimate, record, schedule, pay, rerank, repeat (0.54 section 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragtune.core.context import CostMeter, RAGtuneContext
+from ragtune.core.errors import InputError
+from ragtune.core.interfaces import BaseEstimator, BaseExpander, BaseReranker, BaseScheduler
+from ragtune.core.items import ItemState, PoolItem
+from ragtune.core.ordering import Ordering
+from ragtune.core.output import HistoryStep
+from ragtune.core.pool import CandidatePool
+from ragtune.core.rounds import to_pool_item
+from ragtune.core.types import BatchProposal, CostObject, Pricer, StopRecord
+from ragtune.core.valuation import Valuation
+
+GRAPH_SOURCE = "graph"
+"""Source name of documents that an expander found."""
+
+
+@dataclass
+class LoopOutcome:
+    """What the loop leaves behind, beside the pool itself."""
+
+    history: list[HistoryStep] = field(default_factory=list)
+    stop: StopRecord = field(default_factory=lambda: StopRecord(reason="not_started", source="controller"))
+    actual_cost: CostObject = field(default_factory=CostObject)
+    dropped: dict[str, str] = field(default_factory=dict)
+
+
+class RerankLoop:
+    """Runs batches until the budget, the pool or the scheduler says stop. Holds no state between requests."""
+
+    def __init__(
+        self,
+        estimator: BaseEstimator,
+        scheduler: BaseScheduler,
+        rerankers: Mapping[str, BaseReranker],
+        ordering: Ordering,
+        expander: BaseExpander | None,
+    ) -> None:
+        self._estimator = estimator
+        self._scheduler = scheduler
+        self._rerankers = rerankers
+        self._strategies = tuple(rerankers)
+        self._ordering = ordering
+        self._expander = expander
+
+    def run(self, pool: CandidatePool, context: RAGtuneContext) -> LoopOutcome:
+        """Spend the request's budget on the pool."""
+        outcome = LoopOutcome()
+        stop: StopRecord | None = None
+        while stop is None:
+            stop = self._estimate(pool, context)
+            self._record(pool, context, outcome)
+            stop = stop or self._step(pool, context, outcome)
+        if not outcome.history[-1].cost.docs and stop.reason in ("budget_exhausted", "budget_denied"):
+            context.trace.add("controller", "skip_rerank", reason="budget_denied")
+        context.trace.add("controller", "stop", reason=stop.reason, source=stop.source, **stop.details)
+        outcome.stop = stop
+        return outcome
+
+    # -- one iteration ---------------------------------------------------------------------------------------------
+
+    def _estimate(self, pool: CandidatePool, context: RAGtuneContext) -> StopRecord | None:
+        try:
+            priorities = self._estimator.value(pool, context)
+            pool.apply_priorities(priorities)
+        except InputError:
+            raise
+        except Exception as error:
+            return _failure("estimator", error)
+        if isinstance(priorities, Valuation) and priorities.diagnostics:
+            context.trace.add("estimator", "value", **priorities.diagnostics)
+        return None
+
+    def _record(self, pool: CandidatePool, context: RAGtuneContext, outcome: LoopOutcome) -> None:
+        outcome.history.append(HistoryStep(context.tracker.spent(), pool.doc_ids, self._ordering.keys(pool)))
+
+    def _step(self, pool: CandidatePool, context: RAGtuneContext, outcome: LoopOutcome) -> StopRecord | None:
+        if not len(pool.eligible):
+            return StopRecord(reason="pool_exhausted" if len(pool) else "empty_pool", source="controller")
+        unit = context.tracker.exhausted_unit()
+        if unit is not None:
+            return StopRecord(reason="budget_exhausted", source="budget", details=unit)
+        proposal = self._propose(pool, context)
+        if isinstance(proposal, StopRecord):
+            return proposal
+        reranker = self._rerankers[proposal.strategy]
+        items = pool.get_items(proposal.doc_ids)
+        cost = reranker.expected_cost(items, context)
+        if not context.tracker.consume(cost):
+            denial = context.tracker.denial(cost) or {}
+            return StopRecord(reason="budget_denied", source="budget", details=denial)
+        self._execute(pool, context, outcome, proposal, reranker, items, cost)
+        self._expand(pool, context)
+        return None
+
+    def _propose(self, pool: CandidatePool, context: RAGtuneContext) -> BatchProposal | StopRecord:
+        view = context.tracker.remaining_view(self._strategies).with_pricer(self._pricer(pool, context))
+        try:
+            proposal = self._scheduler.select_batch(pool, view)
+        except InputError:
+            raise
+        except Exception as error:
+            return _failure("scheduler", error)
+        if proposal is None or isinstance(proposal, StopRecord):
+            return proposal or StopRecord(reason="no_proposal", source="scheduler")
+        if problem := self._objection(pool, proposal):
+            return StopRecord(reason="illegal_proposal", source="scheduler", details={"error": problem})
+        context.trace.add(
+            "scheduler",
+            "propose",
+            doc_ids=proposal.doc_ids,
+            strategy=proposal.strategy,
+            **proposal.diagnostics,
+        )
+        return proposal
+
+    def _objection(self, pool: CandidatePool, proposal: BatchProposal) -> str | None:
+        if proposal.strategy not in self._rerankers:
+            return f"unknown strategy {proposal.strategy!r}: registered are {', '.join(self._rerankers)}"
+        if not proposal.doc_ids:
+            return "an empty batch: propose at least one document, or stop"
+        if len(set(proposal.doc_ids)) != len(proposal.doc_ids):
+            return "a document is proposed twice"
+        strangers = [doc_id for doc_id in proposal.doc_ids if not pool.is_candidate(doc_id)]
+        return f"not CANDIDATE: {strangers}" if strangers else None
+
+    def _execute(
+        self,
+        pool: CandidatePool,
+        context: RAGtuneContext,
+        outcome: LoopOutcome,
+        proposal: BatchProposal,
+        reranker: BaseReranker,
+        items: Sequence[PoolItem],
+        cost: CostObject,
+    ) -> None:
+        """Run one paid batch: scores in, or everything DROPPED and refunded (0.54: no retries)."""
+        ids = proposal.doc_ids
+        pool.transition(ids, ItemState.IN_FLIGHT)
+        context.meter = CostMeter()
+        started_ms = context.tracker.elapsed_ms
+        error: Exception | None = None
+        try:
+            scores = reranker.rerank(items, context, proposal.strategy)
+            pool.update_scores(scores, proposal.strategy)
+        except InputError:
+            raise
+        except Exception as caught:
+            error, scores = caught, {}
+        context.tracker.clock.advance(cost.latency_ms)
+        outcome.actual_cost = outcome.actual_cost + context.meter.actual
+        if error is None:
+            context.tracker.settle(cost, context.meter.charged or cost)
+            context.trace.add("reranker", "rerank", strategy=proposal.strategy, scores=scores)
+            self._note_overrun(context, started_ms)
+        else:
+            context.tracker.refund(cost)
+        missing = [doc_id for doc_id in ids if doc_id not in scores]
+        if missing:
+            reason = "not scored by the reranker" if error is None else f"{type(error).__name__}: {error}"
+            pool.transition(missing, ItemState.DROPPED)
+            context.trace.add("controller", "drop", doc_ids=missing, error=reason)
+            outcome.dropped |= dict.fromkeys(missing, reason)
+
+    def _note_overrun(self, context: RAGtuneContext, started_ms: float) -> None:
+        limit, now = context.tracker.budget.max_latency_ms, context.tracker.elapsed_ms
+        if limit is not None and now > limit:
+            context.trace.add("budget", "overrun_latency", limit_ms=limit, elapsed_ms=now, batch_ms=now - started_ms)
+
+    def _expand(self, pool: CandidatePool, context: RAGtuneContext) -> None:
+        if self._expander is None:
+            return
+        try:
+            found = self._expander.expand(pool, context, context.tracker.remaining_expansion())
+        except InputError:
+            raise
+        except Exception as error:
+            context.trace.add("expander", "expansion_failed", error=f"{type(error).__name__}: {error}")
+            return
+        found = [doc for doc in found if doc.id not in pool]
+        if not found or not context.tracker.try_consume_expansion(len(found)):
+            return
+        behind = pool.entries[-1].initial_rank + 1
+        pool.add(to_pool_item(doc, behind + i, doc.sources or {GRAPH_SOURCE: doc.score}) for i, doc in enumerate(found))
+        context.trace.add("expander", "expand", doc_ids=[doc.id for doc in found])
+
+    def _pricer(self, pool: CandidatePool, context: RAGtuneContext) -> Pricer:
+        def price(doc_ids: Sequence[str], strategy: str) -> CostObject:
+            return self._rerankers[strategy].expected_cost(pool.get_items(doc_ids), context)
+
+        return price
+
+
+def _failure(source: str, error: Exception) -> StopRecord:
+    details: dict[str, Any] = {"error": f"{type(error).__name__}: {error}"}
+    return StopRecord(reason=f"{source}_failed", source=source, details=details)

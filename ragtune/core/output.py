@@ -1,0 +1,64 @@
+"""What the controller hands back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ragtune.core.ordering import RankingKeys
+from ragtune.core.trace import ControllerTrace
+from ragtune.core.types import CostObject, ScoredDocument, StopRecord
+
+
+@dataclass(frozen=True)
+class HistoryStep:
+    """State after a batch: the cost so far and the ranking that stopping here would give.
+
+    Attributes:
+        cost: charged so far; ``latency_ms`` is the time elapsed.
+        doc_ids: the pool's ids at that time.
+        keys: what the ranking is sorted by; sorted only when asked for.
+    """
+
+    cost: CostObject
+    doc_ids: tuple[str, ...]
+    keys: RankingKeys
+
+    @cached_property
+    def ranking(self) -> tuple[str, ...]:
+        """Active document ids, best first."""
+        return tuple(self.doc_ids[i] for i in self.keys.argsort())
+
+
+class ControllerOutput(BaseModel):
+    """The result of one request (0.1 section 2A).
+
+    Attributes:
+        documents: the assembled context, best first, within the token budget.
+        trace: every decision.
+        final_budget_state: the account at the end, by unit.
+        history: the anytime history: step 0 is before any batch, then one step a batch.
+        stop: why the loop stopped.
+        actual_cost: what this run really paid (0 under replay).
+        dropped: documents lost to failed batches, with the error.
+    """
+
+    query: str
+    query_id: str = ""
+    documents: list[ScoredDocument]
+    trace: ControllerTrace
+    final_budget_state: dict[str, Any]
+    history: list[HistoryStep] = Field(default_factory=list)
+    stop: StopRecord
+    actual_cost: CostObject = Field(default_factory=CostObject)
+    dropped: dict[str, str] = Field(default_factory=dict)
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    @property
+    def ranking(self) -> tuple[str, ...]:
+        """All active documents, best first, before the token budget cuts the list."""
+        return self.history[-1].ranking

@@ -1,0 +1,290 @@
+"""The candidate pool: stable identity, a strict state machine, columns instead of objects (0.54 section 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtune.core.errors import IllegalTransitionError, InputError, InvalidScoreError, UnknownDocumentError
+from ragtune.core.items import TRANSITIONS, ItemState, PoolItem
+from ragtune.core.valuation import FloatArray, IntArray, Valuation
+
+_T = TypeVar("_T", bound=np.generic)
+
+_STATES = tuple(ItemState)
+_CODE = {state: code for code, state in enumerate(_STATES)}
+_CANDIDATE, _IN_FLIGHT, _RERANKED = range(3)
+
+
+class CandidatePool:
+    """All candidates of one request, in tie-breaking order: by ``initial_rank``, then ``doc_id``.
+
+    Mutable state lives in arrays of shape (n,), exposed read-only; an item's position never changes, so a stable
+    sort of any of them breaks ties by rule. Every operation is O(batch) or one vectorised O(n) pass.
+
+    Raises:
+        InputError: on a duplicate ``doc_id``.
+        InvalidScoreError: on a retrieval score that is not a finite number.
+    """
+
+    def __init__(self, items: Iterable[PoolItem] = ()) -> None:
+        self._ids: tuple[str, ...] = ()
+        self._index: dict[str, int] = {}
+        self._items: list[PoolItem] = []
+        self._strategies: dict[int, str] = {}
+        self._states = np.empty(0, dtype=np.int8)
+        self._base = np.empty(0)
+        self._retrieval = np.empty(0)
+        self._priority = np.empty(0)
+        self._score = np.empty(0)
+        self._posterior = np.empty(0)
+        self.variance: FloatArray | None = None
+        self.acquisition: FloatArray | None = None
+        self.top_k_probability: FloatArray | None = None
+        self.add(items)
+
+    def add(self, items: Iterable[PoolItem]) -> None:
+        """Append new candidates behind the present ones (an expander's finds keep the order of the others).
+
+        Raises:
+            InputError: if an id is already in the pool or given twice; the pool is left as it was.
+        """
+        new = sorted(items, key=lambda item: (item.initial_rank, item.doc_id))
+        index = dict(self._index)
+        for item in new:
+            if item.doc_id in index:
+                raise InputError(f"duplicate document id {item.doc_id!r} in the pool: ids must be unique")
+            index[item.doc_id] = len(index)
+            if not np.isfinite([item.retrieval_score, *item.sources.values()]).all():
+                raise InvalidScoreError(f"retrieval score of document {item.doc_id!r}: allowed is a finite number")
+        self._index = index
+        self._items.extend(new)
+        self._ids = (*self._ids, *(item.doc_id for item in new))
+        self._states = np.append(self._states, np.array([_CODE[it.state] for it in new], dtype=np.int8))
+        self._base = np.append(self._base, [max(it.sources.values(), default=0.0) for it in new])
+        self._retrieval = np.append(self._retrieval, [it.retrieval_score for it in new])
+        self._priority = np.append(self._priority, [it.priority_value for it in new])
+        self._score = np.append(self._score, [_nan_if_none(it.reranker_score) for it in new])
+        self._posterior = np.append(self._posterior, [_nan_if_none(it.posterior) for it in new])
+        self._strategies |= {index[it.doc_id]: it.reranker_strategy for it in new if it.reranker_strategy is not None}
+        self.variance = self.acquisition = self.top_k_probability = None
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __contains__(self, doc_id: object) -> bool:
+        return doc_id in self._index
+
+    def __iter__(self) -> Iterator[PoolItem]:
+        return (self._snapshot(i) for i in range(len(self)))
+
+    def __getitem__(self, doc_id: str) -> PoolItem:
+        return self._snapshot(self.index_of(doc_id))
+
+    @property
+    def doc_ids(self) -> tuple[str, ...]:
+        """All ids in tie-breaking order."""
+        return self._ids
+
+    @property
+    def entries(self) -> Sequence[PoolItem]:
+        """The items as they entered, in order: for the immutable fields (content, sources, ranks) only."""
+        return self._items
+
+    @property
+    def states(self) -> NDArray[np.int8]:
+        """State codes, shape (n,): positions in ``ItemState``'s order of definition."""
+        return _read_only(self._states)
+
+    @property
+    def priorities(self) -> FloatArray:
+        """Latest estimate of each item, shape (n,)."""
+        return _read_only(self._priority)
+
+    @property
+    def scores(self) -> FloatArray:
+        """Reranker scores, shape (n,), NaN where not reranked."""
+        return _read_only(self._score)
+
+    @property
+    def posteriors(self) -> FloatArray:
+        """Posterior ranking keys, shape (n,), NaN where the estimator gave none."""
+        return _read_only(self._posterior)
+
+    @property
+    def retrieval_scores(self) -> FloatArray:
+        """First-stage (fused) scores, shape (n,)."""
+        return _read_only(self._retrieval)
+
+    @property
+    def base_scores(self) -> FloatArray:
+        """Best source score of each item, shape (n,): the last resort of ``final_score``."""
+        return _read_only(self._base)
+
+    @property
+    def eligible(self) -> IntArray:
+        """Positions of the CANDIDATE items, ascending."""
+        return np.flatnonzero(self._states == _CANDIDATE)
+
+    @property
+    def reranked(self) -> IntArray:
+        """Positions of the RERANKED items, ascending."""
+        return np.flatnonzero(self._states == _RERANKED)
+
+    @property
+    def active(self) -> IntArray:
+        """Positions of the CANDIDATE and RERANKED items, ascending."""
+        return np.flatnonzero((self._states == _CANDIDATE) | (self._states == _RERANKED))
+
+    def is_candidate(self, doc_id: str) -> bool:
+        """Whether the pool holds the document and it may still be scheduled."""
+        position = self._index.get(doc_id)
+        return position is not None and bool(self._states[position] == _CANDIDATE)
+
+    def index_of(self, doc_id: str) -> int:
+        """Position of a document.
+
+        Raises:
+            UnknownDocumentError: if the pool does not hold it.
+        """
+        try:
+            return self._index[doc_id]
+        except KeyError:
+            raise UnknownDocumentError([doc_id]) from None
+
+    def valuation(self, mean: FloatArray, **columns: Any) -> Valuation:
+        """An estimator's answer about this pool; see :class:`Valuation` for the columns."""
+        return Valuation(self._ids, self._index, self.eligible, mean, **columns)
+
+    def get_items(self, doc_ids: Iterable[str]) -> list[PoolItem]:
+        """Snapshots of the named items, in the given order."""
+        return [self._snapshot(self.index_of(doc_id)) for doc_id in doc_ids]
+
+    def get_active_items(self) -> list[PoolItem]:
+        """Snapshots of the CANDIDATE and RERANKED items (0.54 invariant 5), in tie-breaking order."""
+        return [self._snapshot(int(i)) for i in self.active]
+
+    def top_candidates(self, n: int, by: FloatArray | None = None) -> list[str]:
+        """The ``n`` best eligible documents by ``by`` (default: acquisition, else priority), ties by rule. O(n)."""
+        eligible = self.eligible
+        if by is None:
+            by = self._priority if self.acquisition is None else self.acquisition
+        values = by[eligible]
+        if n < len(eligible):
+            threshold = np.partition(values, len(values) - n)[len(values) - n] if n > 0 else np.inf
+            above = np.flatnonzero(values > threshold)
+            level = np.flatnonzero(values == threshold)[: max(0, n - len(above))]
+            keep = np.sort(np.concatenate([above, level]))
+            eligible, values = eligible[keep], values[keep]
+        return [self._ids[i] for i in eligible[np.argsort(-values, kind="stable")]]
+
+    # -- writing: the controller only ------------------------------------------------------------------------------
+
+    def transition(self, doc_ids: Iterable[str], target: ItemState) -> None:
+        """Move all of ``doc_ids`` to ``target``, or none of them.
+
+        Raises:
+            IllegalTransitionError: if any item's state does not allow it, or an id is given twice.
+            UnknownDocumentError: if the pool lacks an id.
+        """
+        positions = self._positions(doc_ids)
+        for i in positions:
+            state = _STATES[self._states[i]]
+            if target not in TRANSITIONS[state]:
+                raise IllegalTransitionError(
+                    f"document {self._ids[i]!r} cannot go from {state.name} to {target.name}: "
+                    f"allowed is {sorted(s.name for s in TRANSITIONS[state]) or 'nothing'}"
+                )
+        self._states[positions] = _CODE[target]
+
+    def update_scores(self, scores: Mapping[str, float], strategy: str) -> None:
+        """Store the scores of IN_FLIGHT items and move them to RERANKED; all of them or none.
+
+        Raises:
+            IllegalTransitionError: if an item is not IN_FLIGHT (0.54 invariant 7).
+            InvalidScoreError: if a score is not a finite number.
+            UnknownDocumentError: if the pool lacks an id.
+        """
+        positions = self._positions(scores)
+        values = np.array(list(scores.values()), dtype=float)
+        for i, value in zip(positions, values, strict=True):
+            if self._states[i] != _IN_FLIGHT:
+                raise IllegalTransitionError(
+                    f"document {self._ids[i]!r} is {_STATES[self._states[i]].name}: only IN_FLIGHT takes a score"
+                )
+            if not np.isfinite(value):
+                raise InvalidScoreError(f"score {value!r} of document {self._ids[i]!r}: allowed is a finite number")
+        self._score[positions] = values
+        self._states[positions] = _RERANKED
+        self._strategies |= dict.fromkeys(positions, strategy)
+
+    def apply_priorities(self, priorities: Mapping[str, float]) -> None:
+        """Write an estimator's output to the items.
+
+        Raises:
+            InvalidScoreError: if a priority is not a finite number.
+            UnknownDocumentError: if the pool lacks an id.
+        """
+        if isinstance(priorities, Valuation) and priorities.doc_ids is self._ids:
+            self._apply_valuation(priorities)
+            return
+        positions = self._positions(priorities)
+        values = np.array(list(priorities.values()), dtype=float)
+        self._require_finite(values, positions, "priority")
+        self._priority[positions] = values
+        self.variance = self.acquisition = self.top_k_probability = None
+
+    # -- internals -------------------------------------------------------------------------------------------------
+
+    def _apply_valuation(self, valuation: Valuation) -> None:
+        everywhere = range(len(self))
+        self._require_finite(valuation.mean, everywhere, "priority")
+        for extra in (valuation.variance, valuation.acquisition, valuation.posterior):
+            if extra is not None:
+                self._require_finite(extra, everywhere, "estimate")
+        self._priority = np.array(valuation.mean, dtype=float)
+        if valuation.posterior is not None:
+            self._posterior = np.array(valuation.posterior, dtype=float)
+        self.variance = valuation.variance
+        self.acquisition = valuation.acquisition
+        self.top_k_probability = valuation.top_k_probability
+
+    def _require_finite(self, values: FloatArray, positions: Sequence[int], what: str) -> None:
+        if not np.isfinite(values).all():
+            at = int(np.flatnonzero(~np.isfinite(values))[0])
+            doc_id = self._ids[positions[at]]
+            raise InvalidScoreError(f"{what} {values[at]!r} of document {doc_id!r}: allowed is a finite number")
+
+    def _positions(self, doc_ids: Iterable[str]) -> list[int]:
+        positions = [self.index_of(doc_id) for doc_id in doc_ids]
+        if len(set(positions)) != len(positions):
+            raise IllegalTransitionError("a document is named twice in one operation: name each once")
+        return positions
+
+    def _snapshot(self, i: int) -> PoolItem:
+        item = self._items[i]
+        score, posterior = self._score[i], self._posterior[i]
+        return item.model_copy(
+            update={
+                "state": _STATES[self._states[i]],
+                "priority_value": float(self._priority[i]),
+                "reranker_score": None if np.isnan(score) else float(score),
+                "reranker_strategy": self._strategies.get(i),
+                "posterior": None if np.isnan(posterior) else float(posterior),
+            }
+        )
+
+
+def _nan_if_none(value: float | None) -> float:
+    return np.nan if value is None else value
+
+
+def _read_only(array: NDArray[_T]) -> NDArray[_T]:
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,164 @@
+"""Data contracts that cross component borders (0.1 section 2A, 0.54 sections 1 and 2)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+
+UNLIMITED = sys.maxsize
+"""What an unlimited unit shows in :class:`RemainingBudgetView`: an int, so that ``min`` and slices work."""
+
+
+class ScoredDocument(BaseModel):
+    """A document with its scores: what retrievers return and what the controller hands back.
+
+    Attributes:
+        id: stable document id.
+        content: the text that rerankers read (title and body).
+        metadata: whatever the source knows about the document.
+        score: the current active score; from a retriever, on the retriever's own scale.
+        original_score: the first stage's score.
+        reranker_score: calibrated relevance in [0, 1], where the document was reranked.
+        fusion_score: the score of the fusion that merged several lists, where one did.
+        token_count: tokens of ``content`` by the corpus's token counter.
+        sources: first-stage scores by source name, for lists that merge several sources.
+    """
+
+    id: str
+    content: str = ""
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    score: float = 0.0
+    original_score: float = 0.0
+    reranker_score: float | None = None
+    fusion_score: float | None = None
+    token_count: int = 0
+    sources: dict[str, float] = Field(default_factory=dict)
+
+    model_config = ConfigDict(frozen=True)
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.score, self.reranker_score))
+
+
+class ReformulationResult(BaseModel):
+    """Output of one retrieval round (0.1 section 2A); ``strategy`` is its name (``original``, ``rewrite_0``)."""
+
+    original_query: str
+    reformulated_query: str
+    strategy: str = "identity"
+    candidates: list[ScoredDocument] = Field(default_factory=list)
+
+    model_config = ConfigDict(frozen=True)
+
+
+class CostObject(BaseModel):
+    """A cost in every unit that a budget limits (0.54 section 2).
+
+    Attributes:
+        tokens: tokens read or written by a model.
+        docs: documents reranked.
+        calls: reranker calls (one batch is one call unless the reranker says otherwise).
+        latency_ms: milliseconds.
+        usd: money, US dollars.
+    """
+
+    tokens: int = Field(default=0, ge=0)
+    docs: int = Field(default=0, ge=0)
+    calls: int = Field(default=0, ge=0)
+    latency_ms: float = Field(default=0.0, ge=0.0, allow_inf_nan=False)
+    usd: float = Field(default=0.0, ge=0.0, allow_inf_nan=False)
+
+    model_config = ConfigDict(frozen=True)
+
+    def __add__(self, other: CostObject) -> CostObject:
+        return CostObject(
+            tokens=self.tokens + other.tokens,
+            docs=self.docs + other.docs,
+            calls=self.calls + other.calls,
+            latency_ms=self.latency_ms + other.latency_ms,
+            usd=self.usd + other.usd,
+        )
+
+
+Pricer = Callable[[Sequence[str], str], CostObject]
+"""Prices a batch: ``(doc_ids, strategy) -> expected cost``."""
+
+
+def price_by_count(doc_ids: Sequence[str], strategy: str) -> CostObject:
+    """The price where nothing more is known: one call, one unit a document, whatever the strategy."""
+    return CostObject(docs=len(doc_ids), calls=1)
+
+
+class RemainingBudgetView(BaseModel):
+    """An immutable snapshot of what is left, for schedulers (0.54 invariant 4: they see, they never spend).
+
+    Attributes:
+        remaining_tokens: tokens left on the one account that reranking and assembly share.
+        remaining_rerank_docs: documents that may still be reranked.
+        remaining_rerank_calls: reranker calls left.
+        assembly_token_buffer: tokens that reranking may not touch.
+        remaining_latency_ms: milliseconds left (infinite where unlimited).
+        remaining_usd: dollars left (infinite where unlimited).
+        strategies: names of the registered rerankers, the default first.
+    """
+
+    remaining_tokens: int = UNLIMITED
+    remaining_rerank_docs: int = UNLIMITED
+    remaining_rerank_calls: int = UNLIMITED
+    assembly_token_buffer: int = 0
+    remaining_latency_ms: float = float("inf")
+    remaining_usd: float = float("inf")
+    strategies: tuple[str, ...] = ("default",)
+
+    _pricer: Pricer = PrivateAttr(default=price_by_count)
+
+    model_config = ConfigDict(frozen=True)
+
+    def with_pricer(self, pricer: Pricer) -> RemainingBudgetView:
+        """This view, pricing batches by ``pricer``."""
+        self._pricer = pricer
+        return self
+
+    def price(self, doc_ids: Sequence[str], strategy: str) -> CostObject:
+        """What reranking ``doc_ids`` by ``strategy`` is expected to cost."""
+        return self._pricer(doc_ids, strategy)
+
+    def affords(self, cost: CostObject) -> bool:
+        """Whether ``cost`` fits into every unit, leaving the assembly buffer untouched."""
+        return (
+            cost.docs <= self.remaining_rerank_docs
+            and cost.calls <= self.remaining_rerank_calls
+            and cost.tokens <= max(0, self.remaining_tokens - self.assembly_token_buffer)
+            and cost.latency_ms <= self.remaining_latency_ms
+            and cost.usd <= self.remaining_usd
+        )
+
+
+class BatchProposal(BaseModel):
+    """A scheduler's wish (0.54 section 2): the documents to rerank next, by which strategy, at what expected cost."""
+
+    doc_ids: list[str]
+    strategy: str = "default"
+    expected_cost: CostObject = Field(default_factory=CostObject)
+    diagnostics: dict[str, Any] = Field(default_factory=dict)
+
+    model_config = ConfigDict(frozen=True)
+
+
+class StopRecord(BaseModel):
+    """Why the loop stopped: a reason and its evidence, never a bare bool.
+
+    Attributes:
+        reason: a short identifier, e.g. ``budget_exhausted``, ``top_k_settled``.
+        source: the component that decided.
+        details: the figures that the decision rests on.
+    """
+
+    reason: str
+    source: str
+    details: dict[str, Any] = Field(default_factory=dict)
+
+    model_config = ConfigDict(frozen=True)
