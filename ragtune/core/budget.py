@@ -8,8 +8,12 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from ragtune.core.clock import Clock, MonotonicClock
+from ragtune.core.errors import InputError
 from ragtune.core.trace import ControllerTrace
 from ragtune.core.types import UNLIMITED, CostObject, RemainingBudgetView
+
+_DIGITS = 9
+"""Money and time are kept to this many decimals, so that three charges of $0.10 fit into $0.30."""
 
 
 def _unlimited_if_infinite(value: Any) -> Any:
@@ -91,16 +95,19 @@ class CostTracker:
 
     def denial(self, cost: CostObject) -> dict[str, Any] | None:
         """Why ``cost`` cannot be spent on reranking (unit, requested, remaining), or None if it can."""
-        view = self.remaining_view()
+        view, elapsed = self.remaining_view(), self.elapsed_ms
+        if not _within(self.budget.max_latency_ms, elapsed, cost.latency_ms):
+            latency = {"requested": cost.latency_ms, "remaining": view.remaining_latency_ms, "elapsed": elapsed}
+            return {"reason": "latency_exceeded", **latency}
+        if not _within(self.budget.max_cost_usd, self._usd, cost.usd):
+            return {"reason": "cost_limit_exceeded", "requested": cost.usd, "remaining": view.remaining_usd}
         checks = (
-            ("latency_exceeded", self.elapsed_ms + cost.latency_ms, self.budget.max_latency_ms),
             ("doc_limit_exceeded", cost.docs, view.remaining_rerank_docs),
             ("call_limit_exceeded", cost.calls, view.remaining_rerank_calls),
             ("token_limit_exceeded", cost.tokens, max(0, view.remaining_tokens - view.assembly_token_buffer)),
-            ("cost_limit_exceeded", cost.usd, view.remaining_usd),
         )
         for reason, requested, allowed in checks:
-            if allowed is not None and requested > allowed:
+            if requested > allowed:
                 return {"reason": reason, "requested": requested, "remaining": allowed}
         return None
 
@@ -124,9 +131,10 @@ class CostTracker:
             return
         self._book(charged, sign=-1)
         self._book(actual, sign=1)
-        overrun = actual.tokens > charged.tokens or actual.usd > charged.usd or actual.latency_ms > charged.latency_ms
+        before, after = charged.model_dump(), actual.model_dump()
+        overrun = any(after[unit] > before[unit] for unit in before)
         action = "overrun_rerank" if overrun else "settle_rerank"
-        self.trace.add("budget", action, charged=charged.model_dump(), actual=actual.model_dump())
+        self.trace.add("budget", action, charged=before, actual=after)
 
     def refund(self, cost: CostObject) -> None:
         """Give back a failed batch's charge (0.54: nothing consumed), unless the budget charges failures."""
@@ -152,6 +160,7 @@ class CostTracker:
 
     def try_consume_tokens(self, n_tokens: int) -> bool:
         """Spend tokens on the assembled context; it may use all that is left, the buffer included."""
+        _require_not_negative("tokens", n_tokens)
         if n_tokens > _left(self.budget.max_tokens, self._tokens):
             return False
         self._tokens += n_tokens
@@ -225,9 +234,10 @@ class CostTracker:
         self._tokens += sign * cost.tokens
         self._rerank_docs += sign * cost.docs
         self._rerank_calls += sign * cost.calls
-        self._usd = max(0.0, self._usd + sign * cost.usd)
+        self._usd = max(0.0, round(self._usd + sign * cost.usd, _DIGITS))
 
     def _try_count(self, what: str, account: str, limit: int | None, n: int) -> bool:
+        _require_not_negative(what, n)
         used: int = getattr(self, account)
         if n > _left(limit, used):
             self.trace.add("budget", f"deny_{what}", reason="limit_reached", requested=n, used=used, limit=limit)
@@ -242,4 +252,13 @@ def _left(limit: int | None, used: int) -> int:
 
 
 def _amount_left(limit: float | None, used: float) -> float:
-    return math.inf if limit is None else max(0.0, limit - used)
+    return math.inf if limit is None else max(0.0, round(limit - used, _DIGITS))
+
+
+def _within(limit: float | None, used: float, cost: float) -> bool:
+    return limit is None or round(used + cost, _DIGITS) <= limit
+
+
+def _require_not_negative(what: str, n: int) -> None:
+    if n < 0:
+        raise InputError(f"cannot consume {n!r} of {what}: allowed is an integer >= 0")

@@ -71,8 +71,9 @@ class RAGtuneContext(BaseModel):
         """The owner's state for this request, made on first use."""
         key = id(owner)
         if key not in self.memory:
-            self.memory[key] = make()
-        state: T = self.memory[key]
+            # The owner is kept as well: were it collected, another object could take over its id and its state.
+            self.memory[key] = (owner, make())
+        state: T = self.memory[key][1]
         return state
 
     def rng(self, purpose: str) -> np.random.Generator:

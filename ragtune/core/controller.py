@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ragtune.core.budget import CostBudget
 from ragtune.core.clock import Clock, MonotonicClock, VirtualClock
@@ -38,7 +38,7 @@ class RAGtuneController:
         budget: limits of each request, unless ``run`` overrides them.
         expander: brings new documents into the pool between batches; None for none.
         plan: depths of the retrieval rounds.
-        clock: what latency is read from; by default virtual if every reranker is recorded, else monotonic.
+        clock_factory: makes the clock of a request; by default virtual if every reranker is recorded, else monotonic.
         seed: root of all randomness.
     """
 
@@ -53,7 +53,7 @@ class RAGtuneController:
         budget: CostBudget,
         expander: BaseExpander | None = None,
         plan: RetrievalPlan | None = None,
-        clock: Clock | None = None,
+        clock_factory: Callable[[], Clock] | None = None,
         seed: int = 0,
     ) -> None:
         rerankers = dict(reranker) if isinstance(reranker, Mapping) else {"default": reranker}
@@ -64,8 +64,8 @@ class RAGtuneController:
         self.assembler = assembler
         self.default_budget = budget
         self.seed = seed
-        self._clock = clock
-        self._simulated = all(r.is_recorded for r in rerankers.values())
+        simulated = all(r.is_recorded for r in rerankers.values())
+        self._make_clock = clock_factory or (VirtualClock if simulated else MonotonicClock)
 
     def run(
         self, query: str, override_budget: CostBudget | None = None, *, query_id: str | None = None
@@ -102,7 +102,7 @@ class RAGtuneController:
 
     def _open(self, query: str, budget: CostBudget, query_id: str | None) -> RAGtuneContext:
         query_id = query_id or hashlib.sha256(query.encode()).hexdigest()[:16]
-        clock = self._clock or (VirtualClock() if self._simulated else MonotonicClock())
+        clock = self._make_clock()
         trace = ControllerTrace(query_id=query_id)
         trace.use_clock(clock)
         tracker = budget.create_tracker(trace, clock)

@@ -38,6 +38,10 @@ class MissingExtraError(InputError):
 
     def __init__(self, feature: str, extra: str) -> None:
         super().__init__(f"{feature} needs the extra {extra!r}: pip install 'ragtune[{extra}]'")
+        self._given = (feature, extra)
+
+    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
+        return type(self), self._given
 
 
 class IllegalTransitionError(RagtuneError):
@@ -48,7 +52,11 @@ class UnknownDocumentError(RagtuneError, KeyError):
     """A document id that the pool does not hold."""
 
     def __init__(self, doc_ids: Iterable[str]) -> None:
-        super().__init__(", ".join(repr(doc_id) for doc_id in doc_ids))
+        self._doc_ids = list(doc_ids)
+        super().__init__(", ".join(map(repr, self._doc_ids)))
+
+    def __reduce__(self) -> tuple[type[UnknownDocumentError], tuple[list[str]]]:
+        return type(self), (self._doc_ids,)
 
     def __str__(self) -> str:
         return f"the pool holds no document {self.args[0]}"

@@ -8,6 +8,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ragtune.core.context import RAGtuneContext
 from ragtune.core.items import PoolItem
 from ragtune.core.ordering import Ordering
@@ -123,3 +126,16 @@ class BaseExpander(ABC):
     @abstractmethod
     def expand(self, pool: CandidatePool, context: RAGtuneContext, limit: int) -> list[ScoredDocument]:
         """At most ``limit`` documents that the pool does not hold yet, best first, given the scores seen so far."""
+
+
+class BaseEmbedder(ABC):
+    """Turns texts into vectors whose dot product is a cosine."""
+
+    @abstractmethod
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Shape (len(texts), d), rows L2-normalised (all zero for a text of which nothing is known)."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Identifies the vectors in cache keys: the same name means the same vectors for the same text."""

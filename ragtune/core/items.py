@@ -56,6 +56,16 @@ class PoolItem(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
+    def tie_key(self) -> tuple[int, str]:
+        """What breaks ties, ascending (0.54 invariant 6)."""
+        return self.initial_rank, self.doc_id
+
+    def numbers(self) -> list[float]:
+        """Every score that the item holds."""
+        optional = (self.fusion_score, self.reranker_score, self.posterior)
+        given = [value for value in optional if value is not None]
+        return [self.retrieval_score, self.priority_value, *self.sources.values(), *given]
+
     def final_score(self) -> float:
         """Precedence (0.54 invariant 8): reranker score, else a positive priority, else the best source score."""
         if self.reranker_score is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from ragtune.core.context import CostMeter, RAGtuneContext
 from ragtune.core.errors import InputError
@@ -13,8 +12,8 @@ from ragtune.core.items import ItemState, PoolItem
 from ragtune.core.ordering import Ordering
 from ragtune.core.output import HistoryStep
 from ragtune.core.pool import CandidatePool
-from ragtune.core.rounds import to_pool_item
-from ragtune.core.types import BatchProposal, CostObject, Pricer, StopRecord
+from ragtune.core.rounds import require_finite, to_pool_item
+from ragtune.core.types import BatchProposal, CostObject, Pricer, ScoredDocument, StopRecord
 from ragtune.core.valuation import Valuation
 
 GRAPH_SOURCE = "graph"
@@ -57,9 +56,9 @@ class RerankLoop:
             stop = self._estimate(pool, context)
             self._record(pool, context, outcome)
             stop = stop or self._step(pool, context, outcome)
-        if not outcome.history[-1].cost.docs and stop.reason in ("budget_exhausted", "budget_denied"):
+        if len(outcome.history) == 1 and stop.reason in ("budget_exhausted", "budget_denied"):
             context.trace.add("controller", "skip_rerank", reason="budget_denied")
-        context.trace.add("controller", "stop", reason=stop.reason, source=stop.source, **stop.details)
+        context.trace.add("controller", "stop", reason=stop.reason, source=stop.source, details=stop.details)
         outcome.stop = stop
         return outcome
 
@@ -91,7 +90,13 @@ class RerankLoop:
             return proposal
         reranker = self._rerankers[proposal.strategy]
         items = pool.get_items(proposal.doc_ids)
-        cost = reranker.expected_cost(items, context)
+        try:
+            cost = reranker.expected_cost(items, context)
+        except InputError:
+            raise
+        except Exception as error:
+            self._drop(pool, context, outcome, proposal.doc_ids, _describe(error))
+            return None
         if not context.tracker.consume(cost):
             denial = context.tracker.denial(cost) or {}
             return StopRecord(reason="budget_denied", source="budget", details=denial)
@@ -114,9 +119,9 @@ class RerankLoop:
         context.trace.add(
             "scheduler",
             "propose",
-            doc_ids=proposal.doc_ids,
+            doc_ids=list(proposal.doc_ids),
             strategy=proposal.strategy,
-            **proposal.diagnostics,
+            diagnostics=proposal.diagnostics,
         )
         return proposal
 
@@ -141,32 +146,38 @@ class RerankLoop:
         cost: CostObject,
     ) -> None:
         """Run one paid batch: scores in, or everything DROPPED and refunded (0.54: no retries)."""
-        ids = proposal.doc_ids
-        pool.transition(ids, ItemState.IN_FLIGHT)
+        pool.transition(proposal.doc_ids, ItemState.IN_FLIGHT)
         context.meter = CostMeter()
         started_ms = context.tracker.elapsed_ms
-        error: Exception | None = None
+        scores: dict[str, float] = {}
+        failure: str | None = None
         try:
-            scores = reranker.rerank(items, context, proposal.strategy)
-            pool.update_scores(scores, proposal.strategy)
+            returned = reranker.rerank(items, context, proposal.strategy)
+            pool.update_scores(returned, proposal.strategy)
+            scores = {doc_id: float(score) for doc_id, score in returned.items()}
         except InputError:
             raise
-        except Exception as caught:
-            error, scores = caught, {}
-        context.tracker.clock.advance(cost.latency_ms)
+        except Exception as error:
+            failure = _describe(error)
+        charged = context.meter.charged or cost
+        context.tracker.clock.advance(charged.latency_ms)
         outcome.actual_cost = outcome.actual_cost + context.meter.actual
-        if error is None:
-            context.tracker.settle(cost, context.meter.charged or cost)
+        context.tracker.settle(cost, charged)
+        if failure is None:
             context.trace.add("reranker", "rerank", strategy=proposal.strategy, scores=scores)
-            self._note_overrun(context, started_ms)
         else:
-            context.tracker.refund(cost)
-        missing = [doc_id for doc_id in ids if doc_id not in scores]
+            context.tracker.refund(charged)
+        self._note_overrun(context, started_ms)
+        missing = [doc_id for doc_id in proposal.doc_ids if doc_id not in scores]
         if missing:
-            reason = "not scored by the reranker" if error is None else f"{type(error).__name__}: {error}"
-            pool.transition(missing, ItemState.DROPPED)
-            context.trace.add("controller", "drop", doc_ids=missing, error=reason)
-            outcome.dropped |= dict.fromkeys(missing, reason)
+            self._drop(pool, context, outcome, missing, failure or "not scored by the reranker")
+
+    def _drop(
+        self, pool: CandidatePool, context: RAGtuneContext, outcome: LoopOutcome, doc_ids: Sequence[str], why: str
+    ) -> None:
+        pool.transition(doc_ids, ItemState.DROPPED)
+        context.trace.add("controller", "drop", doc_ids=list(doc_ids), error=why)
+        outcome.dropped |= dict.fromkeys(doc_ids, why)
 
     def _note_overrun(self, context: RAGtuneContext, started_ms: float) -> None:
         limit, now = context.tracker.budget.max_latency_ms, context.tracker.elapsed_ms
@@ -176,19 +187,20 @@ class RerankLoop:
     def _expand(self, pool: CandidatePool, context: RAGtuneContext) -> None:
         if self._expander is None:
             return
+        behind = pool.entries[-1].initial_rank + 1
         try:
-            found = self._expander.expand(pool, context, context.tracker.remaining_expansion())
+            found = require_finite(self._expander.expand(pool, context, context.tracker.remaining_expansion()))
+            new = list(dict.fromkeys(doc.id for doc in found if doc.id not in pool))
+            first = {doc.id: doc for doc in reversed(found)}
+            items = [_discovery(first[doc_id], behind + i) for i, doc_id in enumerate(new)]
         except InputError:
             raise
         except Exception as error:
-            context.trace.add("expander", "expansion_failed", error=f"{type(error).__name__}: {error}")
+            context.trace.add("expander", "expansion_failed", error=_describe(error))
             return
-        found = [doc for doc in found if doc.id not in pool]
-        if not found or not context.tracker.try_consume_expansion(len(found)):
-            return
-        behind = pool.entries[-1].initial_rank + 1
-        pool.add(to_pool_item(doc, behind + i, doc.sources or {GRAPH_SOURCE: doc.score}) for i, doc in enumerate(found))
-        context.trace.add("expander", "expand", doc_ids=[doc.id for doc in found])
+        if items and context.tracker.try_consume_expansion(len(items)):
+            pool.add(items)
+            context.trace.add("expander", "expand", doc_ids=new)
 
     def _pricer(self, pool: CandidatePool, context: RAGtuneContext) -> Pricer:
         def price(doc_ids: Sequence[str], strategy: str) -> CostObject:
@@ -198,5 +210,12 @@ class RerankLoop:
 
 
 def _failure(source: str, error: Exception) -> StopRecord:
-    details: dict[str, Any] = {"error": f"{type(error).__name__}: {error}"}
-    return StopRecord(reason=f"{source}_failed", source=source, details=details)
+    return StopRecord(reason=f"{source}_failed", source=source, details={"error": _describe(error)})
+
+
+def _describe(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _discovery(doc: ScoredDocument, initial_rank: int) -> PoolItem:
+    return to_pool_item(doc, initial_rank, doc.sources or {GRAPH_SOURCE: doc.score})

@@ -40,7 +40,7 @@ class Ordering(str, Enum):
 
     - ``final_score``: reranker score, else positive priority, else best source score (0.54 invariant 8);
     - ``reranked_first``: reranked documents by their score, then the rest in first-stage order (the classic order);
-    - ``posterior``: the estimator's mean after all evidence; where it gives none, ``final_score``.
+    - ``posterior``: the estimator's key after all evidence; from an estimator that gives none, ``reranked_first``.
     """
 
     FINAL_SCORE = "final_score"
@@ -67,7 +67,7 @@ class Ordering(str, Enum):
 
     def sort(self, items: Sequence[PoolItem]) -> list[PoolItem]:
         """The items, best first."""
-        items = sorted(items, key=lambda item: (item.initial_rank, item.doc_id))
+        items = sorted(items, key=PoolItem.tie_key)
         columns = (
             [np.nan if it.reranker_score is None else it.reranker_score for it in items],
             [it.priority_value for it in items],
@@ -81,9 +81,10 @@ class Ordering(str, Enum):
         self, scores: FloatArray, priorities: FloatArray, base: FloatArray, posteriors: FloatArray
     ) -> tuple[NDArray[np.int8], FloatArray]:
         scored = ~np.isnan(scores)
-        if self is Ordering.RERANKED_FIRST:
+        fused = ~np.isnan(posteriors)
+        if self is Ordering.POSTERIOR and fused.any():
+            return fused.astype(np.int8), np.where(fused, posteriors, 0.0)
+        if self is not Ordering.FINAL_SCORE:
             return scored.astype(np.int8), np.where(scored, scores, 0.0)
         final = np.where(scored, scores, np.where(priorities > 0, priorities, base))
-        if self is Ordering.POSTERIOR:
-            final = np.where(np.isnan(posteriors), final, posteriors)
         return np.zeros(len(final), dtype=np.int8), final

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -27,7 +28,7 @@ class CandidatePool:
 
     Raises:
         InputError: on a duplicate ``doc_id``.
-        InvalidScoreError: on a retrieval score that is not a finite number.
+        InvalidScoreError: on a score that is not a finite number.
     """
 
     def __init__(self, items: Iterable[PoolItem] = ()) -> None:
@@ -50,16 +51,20 @@ class CandidatePool:
         """Append new candidates behind the present ones (an expander's finds keep the order of the others).
 
         Raises:
-            InputError: if an id is already in the pool or given twice; the pool is left as it was.
+            InputError: if an id is already in the pool or given twice, or a rank would come before a present one;
+                the pool is left as it was.
+            InvalidScoreError: if a number is not finite; the pool is left as it was.
         """
-        new = sorted(items, key=lambda item: (item.initial_rank, item.doc_id))
+        new = sorted(items, key=PoolItem.tie_key)
+        if self._items and new and new[0].tie_key() < self._items[-1].tie_key():
+            raise InputError(f"document {new[0].doc_id!r} ranks before the present ones: additions rank behind them")
         index = dict(self._index)
         for item in new:
             if item.doc_id in index:
                 raise InputError(f"duplicate document id {item.doc_id!r} in the pool: ids must be unique")
             index[item.doc_id] = len(index)
-            if not np.isfinite([item.retrieval_score, *item.sources.values()]).all():
-                raise InvalidScoreError(f"retrieval score of document {item.doc_id!r}: allowed is a finite number")
+            if not all(map(math.isfinite, item.numbers())):
+                raise InvalidScoreError(f"a score of document {item.doc_id!r}: allowed is a finite number")
         self._index = index
         self._items.extend(new)
         self._ids = (*self._ids, *(item.doc_id for item in new))
@@ -237,22 +242,32 @@ class CandidatePool:
         values = np.array(list(priorities.values()), dtype=float)
         self._require_finite(values, positions, "priority")
         self._priority[positions] = values
+        self._posterior = np.full(len(self), np.nan)
         self.variance = self.acquisition = self.top_k_probability = None
 
     # -- internals -------------------------------------------------------------------------------------------------
 
     def _apply_valuation(self, valuation: Valuation) -> None:
-        everywhere = range(len(self))
-        self._require_finite(valuation.mean, everywhere, "priority")
-        for extra in (valuation.variance, valuation.acquisition, valuation.posterior):
-            if extra is not None:
-                self._require_finite(extra, everywhere, "estimate")
-        self._priority = np.array(valuation.mean, dtype=float)
-        if valuation.posterior is not None:
-            self._posterior = np.array(valuation.posterior, dtype=float)
-        self.variance = valuation.variance
-        self.acquisition = valuation.acquisition
-        self.top_k_probability = valuation.top_k_probability
+        priority = self._column(valuation.mean, "priority")
+        posterior, variance, acquisition, top_k_probability = (
+            None if values is None else self._column(values, "estimate")
+            for values in (
+                valuation.posterior,
+                valuation.variance,
+                valuation.acquisition,
+                valuation.top_k_probability,
+            )
+        )
+        self._priority = priority
+        self._posterior = np.full(len(self), np.nan) if posterior is None else posterior
+        self.variance, self.acquisition, self.top_k_probability = variance, acquisition, top_k_probability
+
+    def _column(self, values: FloatArray, what: str) -> FloatArray:
+        column = np.array(values, dtype=float)
+        if column.shape != (len(self),):
+            raise InvalidScoreError(f"{what} of shape {column.shape}: allowed is one number a document, ({len(self)},)")
+        self._require_finite(column, range(len(self)), what)
+        return column
 
     def _require_finite(self, values: FloatArray, positions: Sequence[int], what: str) -> None:
         if not np.isfinite(values).all():

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ragtune.core.context import ORIGINAL, RAGtuneContext
-from ragtune.core.errors import InputError, RetrievalError
+from ragtune.core.errors import InputError, InvalidScoreError, RetrievalError
 from ragtune.core.interfaces import BaseReformulator, BaseRetriever
 from ragtune.core.items import PoolItem
 from ragtune.core.pool import CandidatePool
@@ -54,7 +55,7 @@ class RetrievalRounds:
             RetrievalError: if the original round fails; supplemental failures are traced and skipped.
         """
         try:
-            found = self._retriever.retrieve(context, self._plan.original_query_depth)
+            found = require_finite(self._retriever.retrieve(context, self._plan.original_query_depth))
         except InputError:
             raise
         except Exception as error:
@@ -70,7 +71,7 @@ class RetrievalRounds:
     def _supplement(self, context: RAGtuneContext, rewrite: str, name: str) -> list[ReformulationResult]:
         round_context = context.model_copy(update={"query": rewrite, "round": name})
         try:
-            found = self._retriever.retrieve(round_context, self._plan.depth_per_reformulation)
+            found = require_finite(self._retriever.retrieve(round_context, self._plan.depth_per_reformulation))
         except InputError:
             raise
         except Exception as error:
@@ -86,20 +87,16 @@ class RetrievalRounds:
         if not context.tracker.try_consume_reformulation():
             return []
         try:
-            proposed = self._reformulator.generate(context, found)
+            proposed = list(self._reformulator.generate(context, found))
+            rewrites = _distinct(proposed, context.query)
         except InputError:
             raise
         except Exception as error:
             context.trace.add("controller", "reformulation_failed", error=f"{type(error).__name__}: {error}")
             return []
-        seen = {_canonical(context.query)}
-        rewrites = []
-        for rewrite in proposed:
-            if (key := _canonical(rewrite)) and key not in seen:
-                seen.add(key)
-                rewrites.append(rewrite)
-        context.trace.add("controller", "reformulate", proposed=list(proposed), used=rewrites)
-        return rewrites[: self._plan.num_reformulations]
+        used = rewrites[: self._plan.num_reformulations]
+        context.trace.add("controller", "reformulate", proposed=proposed, used=used)
+        return used
 
 
 def aggregate(rounds: Sequence[ReformulationResult]) -> CandidatePool:
@@ -133,6 +130,18 @@ def to_pool_item(doc: ScoredDocument, initial_rank: int, sources: dict[str, floa
     )
 
 
+def require_finite(found: Sequence[ScoredDocument]) -> list[ScoredDocument]:
+    """What a component found, with every score checked where it enters.
+
+    Raises:
+        InvalidScoreError: on a score that is not a finite number.
+    """
+    for doc in found:
+        if not all(map(math.isfinite, (doc.score, *doc.sources.values()))):
+            raise InvalidScoreError(f"score {doc.score!r} of document {doc.id!r}: allowed is a finite number")
+    return list(found)
+
+
 def _named_sources(doc: ScoredDocument, round_name: str) -> dict[str, float]:
     if not doc.sources:
         return {round_name: doc.score}
@@ -145,6 +154,16 @@ def _round(context: RAGtuneContext, rewrite: str, name: str, found: Sequence[Sco
     return ReformulationResult.model_construct(
         original_query=context.query, reformulated_query=rewrite, strategy=name, candidates=list(found)
     )
+
+
+def _distinct(proposed: Sequence[str], query: str) -> list[str]:
+    seen = {_canonical(query), ""}
+    rewrites = []
+    for rewrite in proposed:
+        if (key := _canonical(rewrite)) not in seen:
+            seen.add(key)
+            rewrites.append(rewrite)
+    return rewrites
 
 
 def _canonical(query: str) -> str:

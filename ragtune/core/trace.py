@@ -45,7 +45,7 @@ class ControllerTrace(BaseModel):
         self._clock = clock
         self._start_ms = clock.now_ms()
 
-    def add(self, component: str, action: str, **details: Any) -> None:
+    def add(self, component: str, action: str, /, **details: Any) -> None:
         """Append an event, stamped now."""
         self.events.append(
             TraceEvent.model_construct(

@@ -113,7 +113,8 @@ class RemainingBudgetView(BaseModel):
     remaining_usd: float = float("inf")
     strategies: tuple[str, ...] = ("default",)
 
-    _pricer: Pricer = PrivateAttr(default=price_by_count)
+    # A factory: Pydantic takes a function given as the default for a descriptor and binds it to the view.
+    _pricer: Pricer = PrivateAttr(default_factory=lambda: price_by_count)
 
     model_config = ConfigDict(frozen=True)
 

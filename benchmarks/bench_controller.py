@@ -1,0 +1,198 @@
+"""How fast the controller decides, against a literal transcription of the 0.54 pseudo-code.
+
+    python benchmarks/bench_controller.py [--pool 1000] [--batch 10] [--repeats 7] [--json FILE]
+
+Both run the same policy (first-stage priorities, greedy batches) over the same pool until it is drained, by a reranker
+that costs nothing. Their batches and final orders must be identical, else nothing is printed but the difference.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import itertools
+import json
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import transcription
+
+from ragtune import ControllerOutput, CostBudget, RAGtuneController, RetrievalPlan, ScoredDocument
+from ragtune.core.context import RAGtuneContext
+from ragtune.core.interfaces import (
+    BaseAssembler,
+    BaseEstimator,
+    BaseReformulator,
+    BaseReranker,
+    BaseRetriever,
+    BaseScheduler,
+)
+from ragtune.core.items import PoolItem
+from ragtune.core.pool import CandidatePool
+from ragtune.core.types import BatchProposal, RemainingBudgetView
+from ragtune.core.valuation import Valuation
+
+Decisions = tuple[list[list[str]], list[str]]
+
+
+class FixedRetriever(BaseRetriever):
+    def __init__(self, documents: Sequence[ScoredDocument]) -> None:
+        self._documents = list(documents)
+
+    def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
+        return self._documents[:top_k]
+
+
+class NoReformulator(BaseReformulator):
+    def generate(self, context: RAGtuneContext, first_round: Sequence[ScoredDocument]) -> list[str]:
+        return []
+
+    @property
+    def is_active(self) -> bool:
+        return False
+
+
+class FirstStageEstimator(BaseEstimator):
+    def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
+        return pool.valuation(pool.base_scores)
+
+
+class GreedyBatches(BaseScheduler):
+    def __init__(self, batch_size: int) -> None:
+        self._batch_size = batch_size
+
+    def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | None:
+        batch = pool.top_candidates(min(self._batch_size, budget.remaining_rerank_docs))
+        return BatchProposal(doc_ids=batch, expected_cost=budget.price(batch, "default")) if batch else None
+
+
+class TableReranker(BaseReranker):
+    def __init__(self, scores: dict[str, float]) -> None:
+        self._scores = scores
+
+    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
+        return {item.doc_id: self._scores[item.doc_id] for item in items}
+
+
+class NoContext(BaseAssembler):
+    """The final order is ``ControllerOutput.ranking``; the transcription assembles nothing either."""
+
+    def assemble(self, items: Sequence[PoolItem], context: RAGtuneContext) -> list[ScoredDocument]:
+        return []
+
+
+def make_case(n: int, seed: int = 0) -> tuple[list[ScoredDocument], dict[str, float]]:
+    """A first stage with many equal scores, so that ties are decided, and a score a document."""
+    rng = np.random.default_rng(seed)
+    first_stage = np.sort(rng.integers(1, n // 4 + 2, size=n) / (n // 4 + 2))[::-1]
+    reranked = rng.integers(0, n // 4 + 2, size=n) / (n // 4 + 2)
+    documents = [
+        ScoredDocument(id=f"d{i:05d}", content=f"passage {i}", score=float(score), token_count=100)
+        for i, score in enumerate(first_stage)
+    ]
+    return documents, {doc.id: float(score) for doc, score in zip(documents, reranked, strict=True)}
+
+
+def run_core(documents: Sequence[ScoredDocument], scores: dict[str, float], batch_size: int) -> ControllerOutput:
+    controller = RAGtuneController(
+        retriever=FixedRetriever(documents),
+        reformulator=NoReformulator(),
+        estimator=FirstStageEstimator(),
+        scheduler=GreedyBatches(batch_size),
+        reranker=TableReranker(scores),
+        assembler=NoContext(),
+        budget=CostBudget.unlimited(),
+        plan=RetrievalPlan(original_query_depth=len(documents)),
+    )
+    return controller.run("benchmark")
+
+
+def core_decisions(output: ControllerOutput) -> Decisions:
+    return [event.details["doc_ids"] for event in output.trace.find("propose")], list(output.ranking)
+
+
+def run_transcription(documents: Sequence[ScoredDocument], scores: dict[str, float], batch_size: int) -> Decisions:
+    def rerank(items: list[transcription.PoolItem]) -> dict[str, float]:
+        return {item.doc_id: scores[item.doc_id] for item in items}
+
+    return transcription.run(documents, rerank, batch_size, budget=10 * len(documents))
+
+
+def first_difference(ours: Decisions, literal: Decisions) -> str:
+    for what, mine, theirs in zip(("batch", "final rank"), ours, literal, strict=True):
+        for i, (a, b) in enumerate(itertools.zip_longest(mine, theirs)):
+            if a != b:
+                return f"{what} {i}: the core has {a}, the transcription {b}"
+    return "none"
+
+
+def median_ms(work: Callable[[], Any], repeats: int) -> float:
+    work()
+    times = []
+    for _ in range(repeats):
+        gc.collect()
+        start = time.perf_counter()
+        work()
+        times.append((time.perf_counter() - start) * 1000)
+    return statistics.median(times)
+
+
+def compare(n: int, batch_size: int, repeats: int) -> dict[str, Any]:
+    """Medians of both on one pool, decisions checked first."""
+    documents, scores = make_case(n)
+    ours = core_decisions(run_core(documents, scores, batch_size))
+    literal = run_transcription(documents, scores, batch_size)
+    if ours != literal:
+        raise SystemExit(f"decisions differ on a pool of {n}: {first_difference(ours, literal)}")
+    core_ms = median_ms(lambda: run_core(documents, scores, batch_size).ranking, repeats)
+    literal_ms = median_ms(lambda: run_transcription(documents, scores, batch_size), repeats)
+    iterations = len(literal[0])
+    return {
+        "pool": n,
+        "batch": batch_size,
+        "iterations": iterations,
+        "core_ms": core_ms,
+        "transcription_ms": literal_ms,
+        "ratio": literal_ms / core_ms,
+        "core_us_per_iteration": core_ms * 1000 / iterations,
+        "transcription_us_per_iteration": literal_ms * 1000 / iterations,
+    }
+
+
+def iteration_cost(n: int, batch_size: int, repeats: int) -> dict[str, Any]:
+    """Microseconds a batch, set-up (retrieval, pool) taken off by comparing with a run of one batch."""
+    documents, scores = make_case(n)
+    whole = median_ms(lambda: run_core(documents, scores, batch_size), repeats)
+    one = median_ms(lambda: run_core(documents, scores, n), repeats)
+    batches = -(-n // batch_size)
+    return {"pool": n, "iterations": batches, "us_per_iteration": (whole - one) * 1000 / max(1, batches - 1)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pool", type=int, default=1000)
+    parser.add_argument("--batch", type=int, default=10)
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--json", type=Path, help="write the figures to this file as well")
+    args = parser.parse_args()
+
+    head = compare(args.pool, args.batch, args.repeats)
+    print(f"pool {head['pool']}, batch {head['batch']}, {head['iterations']} iterations, decisions identical")
+    for name in ("core", "transcription"):
+        print(f"  {name:<14}{head[f'{name}_ms']:9.2f} ms {head[f'{name}_us_per_iteration']:9.1f} us/iteration")
+    print(f"  ratio         {head['ratio']:9.1f} x")
+
+    growth = [iteration_cost(n, args.batch, args.repeats) for n in (250, 500, 1000, 2000, 4000)]
+    print("\n  pool  us/iteration  us/iteration per 1000 candidates")
+    for row in growth:
+        print(f"{row['pool']:6d}{row['us_per_iteration']:14.1f}{row['us_per_iteration'] * 1000 / row['pool']:20.1f}")
+    if args.json:
+        args.json.write_text(json.dumps({"comparison": head, "growth": growth}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

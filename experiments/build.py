@@ -1,0 +1,146 @@
+"""Builds components from configuration, and a session (dataset, controller) out of them."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate
+from pydantic import ValidationError
+
+from experiments.datasets.dataset import Dataset
+from ragtune.core.clock import Clock, MonotonicClock, VirtualClock
+from ragtune.core.controller import RAGtuneController
+from ragtune.core.errors import ConfigError, InputError
+from ragtune.core.interfaces import BaseReranker
+from ragtune.core.rounds import RetrievalPlan
+
+HARNESS_KEYS = {"retriever": ("depth",), "dataset": ("scores",)}
+"""Keys of a group's file that the harness reads itself, so constructors do not see them."""
+
+
+def component(config: Mapping[str, Any], group: str, resources: Mapping[str, Any] | None = None) -> Any:
+    """The component that ``config[group]`` describes.
+
+    A file with ``_partial_: true`` is completed with those of ``resources`` (corpus, qrels, reranker) that its
+    constructor names.
+
+    Raises:
+        ConfigError: naming the group and the argument that is wrong; typed input errors pass unchanged.
+    """
+    node = {k: v for k, v in config[group].items() if k not in HARNESS_KEYS.get(group, ())}
+    try:
+        made = instantiate(node, _convert_="all")
+        return _complete(made, resources or {}) if isinstance(made, partial) else made
+    except InstantiationException as error:
+        raise _readable(error.__cause__ or error, group, node) from error
+    except (TypeError, ValidationError) as error:
+        raise _readable(error, group, node) from error
+
+
+def _complete(made: partial[Any], resources: Mapping[str, Any]) -> Any:
+    wanted = inspect.signature(made.func).parameters
+    given = {name: value for name, value in resources.items() if name in wanted and name not in made.keywords}
+    return made(**given)
+
+
+def _readable(error: BaseException, group: str, node: Mapping[str, Any]) -> Exception:
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        key = ".".join([group, *map(str, first["loc"])])
+        return ConfigError(f"{key}={first['input']!r}: {first['msg']}")
+    if isinstance(error, InputError):
+        return error
+    if isinstance(error, (TypeError, ValueError, ImportError)):
+        return ConfigError(f"{group} ({node.get('_target_')}): {error}")
+    return error if isinstance(error, Exception) else RuntimeError(str(error))
+
+
+@dataclass(frozen=True)
+class Session:
+    """Everything that replaying a query needs."""
+
+    dataset: Dataset
+    controller: RAGtuneController
+    rerankers: Mapping[str, BaseReranker]
+
+
+def build_session(config: Mapping[str, Any], wrap: Any = None) -> Session:
+    """The session of a resolved configuration.
+
+    Args:
+        config: plain data, see :func:`experiments.config.resolve`.
+        wrap: replaces each reranker by ``wrap(reranker)`` in the controller (forecasts).
+    """
+    dataset = load_dataset(config)
+    rerankers = _rerankers(config, dataset)
+    resources = {
+        "corpus": dataset.corpus,
+        "qrels": dataset.qrels,
+        "reranker": next(iter(rerankers.values())),
+    }
+    parts = {
+        group: component(config, group, resources)
+        for group in ("retriever", "reformulator", "expander", "estimator", "scheduler", "assembler", "budget")
+    }
+    controller = RAGtuneController(
+        **parts,
+        reranker={name: wrap(r) for name, r in rerankers.items()} if wrap else rerankers,
+        plan=_plan(config),
+        clock_factory=_clock_factory(config["clock"], rerankers),
+        seed=config["seed"],
+    )
+    return Session(dataset, controller, rerankers)
+
+
+@lru_cache(maxsize=2)
+def session_for(config_json: str) -> Session:
+    """The session of a configuration in JSON, built once per process: what worker processes call."""
+    return build_session(json.loads(config_json))
+
+
+def load_dataset(config: Mapping[str, Any]) -> Dataset:
+    """The configured collection, read once per process."""
+    return _load_dataset(json.dumps(config["dataset"], sort_keys=True))
+
+
+@lru_cache(maxsize=4)
+def _load_dataset(dataset_json: str) -> Dataset:
+    loader = component({"dataset": json.loads(dataset_json)}, "dataset")
+    dataset: Dataset = loader.load()
+    return dataset
+
+
+def _rerankers(config: Mapping[str, Any], dataset: Dataset) -> dict[str, BaseReranker]:
+    resources = {"corpus": dataset.corpus}
+    named = {"default": config["reranker"], **config["rerankers"]}
+    return {name: component({"reranker": node}, "reranker", resources) for name, node in named.items()}
+
+
+def _plan(config: Mapping[str, Any]) -> RetrievalPlan:
+    depth = config["retriever"]["depth"]
+    plan = dict(config["plan"])
+    if isinstance(depth, int) and depth >= 1:
+        plan["depth_per_reformulation"] = min(plan["depth_per_reformulation"], depth)
+    try:
+        return RetrievalPlan(original_query_depth=depth, **plan)
+    except (ValidationError, TypeError) as error:
+        if isinstance(error, ValidationError):
+            first = error.errors()[0]
+            where = "retriever.depth" if first["loc"] == ("original_query_depth",) else f"plan.{first['loc']}"
+            raise ConfigError(f"{where}={first['input']!r}: {first['msg']}") from None
+        raise ConfigError(f"plan: {error}") from None
+
+
+def _clock_factory(kind: str, rerankers: Mapping[str, BaseReranker]) -> type[Clock]:
+    clocks: dict[str, type[Clock]] = {"virtual": VirtualClock, "monotonic": MonotonicClock}
+    if kind == "auto":
+        kind = "virtual" if all(r.is_recorded for r in rerankers.values()) else "monotonic"
+    if kind not in clocks:
+        raise ConfigError(f"clock={kind!r}: allowed are auto, virtual, monotonic")
+    return clocks[kind]

@@ -1,0 +1,52 @@
+"""From Hydra's configuration to plain, resolved, checked data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+
+from ragtune.core.errors import ConfigError
+
+PROJECT_ROOT = Path(__file__).resolve().parents[1]
+CONF = PROJECT_ROOT / "conf"
+
+WHERE_NOT_WHAT = ("executor", "tracking", "resume", "dry_run", "verbosity")
+"""Keys that change where or how a run happens, never what it finds."""
+
+
+def register_resolvers() -> None:
+    """Make ``${project_root:}`` known to OmegaConf; harmless to call again."""
+    OmegaConf.register_new_resolver("project_root", lambda: str(PROJECT_ROOT), replace=True)
+
+
+def resolve(cfg: DictConfig) -> dict[str, Any]:
+    """The configuration as plain data, every interpolation resolved.
+
+    Raises:
+        ConfigError: if a mandatory value (``???``) is missing, naming its key.
+    """
+    try:
+        plain: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
+    except MissingMandatoryValue as error:
+        key = error.full_key or "an option"
+        raise ConfigError(f"{key} is missing: give it on the command line, {key}=VALUE") from None
+    except OmegaConfBaseException as error:
+        raise ConfigError(f"the configuration cannot be resolved: {str(error).splitlines()[0]}") from None
+    return plain
+
+
+def results_key(config: Mapping[str, Any]) -> str:
+    """The part of the configuration that decides the results, as canonical JSON: what workers are handed."""
+    what = {key: value for key, value in config.items() if key not in WHERE_NOT_WHAT}
+    return json.dumps(what, sort_keys=True)
+
+
+def fingerprint(config: Mapping[str, Any]) -> str:
+    """SHA-256 of :func:`results_key`."""
+    return sha256(results_key(config).encode()).hexdigest()

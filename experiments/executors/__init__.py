@@ -1,0 +1,1 @@
+"""Where queries run; results are the same whichever it is."""

@@ -1,0 +1,47 @@
+"""Ray tasks, on this machine or a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from experiments.executors.executor import Executor, ShardWork, require_positive, shards
+from experiments.record import QueryRecord
+from ragtune.core.errors import MissingExtraError
+
+
+class RayExecutor(Executor):
+    """Query shards as plain Ray tasks.
+
+    Args:
+        address: of a cluster; None starts a local Ray and stops it afterwards.
+        num_cpus: of the local Ray; None for all.
+        shards: tasks in all.
+
+    Raises:
+        ConfigError: on an argument out of range.
+        MissingExtraError: if Ray is not installed.
+    """
+
+    def __init__(self, address: str | None = None, num_cpus: int | None = None, shards: int = 8) -> None:
+        self.address = address
+        self.num_cpus = None if num_cpus is None else require_positive("num_cpus", num_cpus)
+        self.shards = require_positive("shards", shards)
+
+    def run(self, work: ShardWork, config_json: str, query_ids: Sequence[str]) -> Iterator[QueryRecord]:
+        try:
+            import ray
+        except ImportError:
+            raise MissingExtraError("executor=ray", "ray") from None
+        if not query_ids:
+            return
+        local = {"num_cpus": self.num_cpus, "include_dashboard": False} if self.address is None else {}
+        ray.init(address=self.address, log_to_driver=False, logging_level="ERROR", **local)
+        try:
+            task = ray.remote(work)
+            pending = [task.remote(config_json, list(part)) for part in shards(query_ids, self.shards)]
+            while pending:
+                done, pending = ray.wait(pending)
+                for records in ray.get(done):
+                    yield from records
+        finally:
+            ray.shutdown()

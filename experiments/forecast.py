@@ -1,0 +1,72 @@
+"""dry_run=true: what a run would cost, before anything is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from experiments.build import build_session
+from experiments.record import UNITS
+from ragtune.core.context import RAGtuneContext
+from ragtune.core.interfaces import BaseReranker
+from ragtune.core.items import PoolItem
+from ragtune.core.types import CostObject
+from experiments.replay import Progress
+
+
+class ForecastReranker(BaseReranker):
+    """Prices batches as the real reranker does and returns the current estimate instead of a score.
+
+    Exact for policies that do not look at scores; for adaptive ones the forecast of a world without surprises.
+    """
+
+    def __init__(self, real: BaseReranker) -> None:
+        self._real = real
+
+    @property
+    def is_recorded(self) -> bool:
+        """True: nothing runs, so time is simulated."""
+        return True
+
+    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
+        return {item.doc_id: min(1.0, max(0.0, item.priority_value)) for item in items}
+
+    def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
+        return self._real.expected_cost(items, context)
+
+
+def forecast(config: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+    """Totals over all queries and means per query, in every unit; no reranker runs and nothing is written."""
+    session = build_session({**config, "clock": "virtual"}, wrap=ForecastReranker)
+    queries = session.dataset.queries
+    costs = np.zeros((len(queries), len(UNITS)))
+    for i, (query_id, text) in enumerate(queries.items()):
+        spent = session.controller.run(text, query_id=query_id).history[-1].cost
+        costs[i] = [getattr(spent, unit) for unit in UNITS]
+        progress(i + 1, len(queries))
+    return {
+        "dataset": session.dataset.name,
+        "queries": len(queries),
+        "total": dict(zip(UNITS, costs.sum(axis=0).tolist(), strict=True)),
+        "per_query": dict(zip(UNITS, costs.mean(axis=0).tolist(), strict=True)),
+    }
+
+
+def print_forecast(figures: Mapping[str, Any]) -> None:
+    """The forecast as a table."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    title = f"forecast for {figures['dataset']}: {figures['queries']} queries, nothing spent"
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    labels = ("documents", "calls", "tokens", "latency [ms]", "money [USD]")
+    for column in ("", *labels):
+        table.add_column(column, justify="right" if column else "left")
+    for row in ("total", "per_query"):
+        values = figures[row]
+        cells = [f"{values[unit]:,.4f}" if unit == "usd" else f"{values[unit]:,.1f}" for unit in UNITS]
+        table.add_row(row.replace("_", " "), *cells)
+    Console(highlight=False).print(table)

@@ -1,0 +1,82 @@
+"""The journal of a run in progress: finished queries survive whatever happens to the process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import TracebackType
+
+from experiments.record import QueryRecord
+from ragtune.core.errors import ConfigError
+
+
+class Journal:
+    """Append-only JSON lines: a header with the configuration's fingerprint, then one record per finished query.
+
+    A line that a crash cut short is discarded on opening; its query is replayed again.
+
+    Args:
+        folder: the run directory.
+        fingerprint: of the configuration.
+        resume: keep what is there; otherwise start over.
+
+    Raises:
+        ConfigError: if what is there was made by another configuration.
+    """
+
+    NAME = "journal.jsonl"
+
+    def __init__(self, folder: Path, fingerprint: str, *, resume: bool) -> None:
+        self.path = folder / self.NAME
+        self.finished: dict[str, QueryRecord] = {}
+        header = json.dumps({"fingerprint": fingerprint})
+        kept = self._read(fingerprint) if resume and self.path.exists() else 0
+        self._file = self.path.open("r+b" if kept else "wb")
+        self._file.seek(kept)
+        self._file.truncate()
+        if not kept:
+            self._write(header)
+
+    def _read(self, fingerprint: str) -> int:
+        """Load the whole lines; the length in bytes that they take."""
+        kept = 0
+        with self.path.open("rb") as lines:
+            for number, line in enumerate(lines):
+                if not line.endswith(b"\n"):
+                    break
+                if number == 0:
+                    self._check(json.loads(line), fingerprint)
+                else:
+                    record = QueryRecord.from_json(line.decode())
+                    self.finished[record.query_id] = record
+                kept += len(line)
+        return kept
+
+    def _check(self, header: dict[str, str], fingerprint: str) -> None:
+        if header["fingerprint"] != fingerprint:
+            raise ConfigError(
+                f"resume=true, but {str(self.path)!r} was begun with another configuration: "
+                "repeat that command's options, or choose another hydra.run.dir"
+            )
+
+    def append(self, record: QueryRecord) -> None:
+        """Keep a finished query."""
+        self.finished[record.query_id] = record
+        self._write(record.to_json())
+
+    def _write(self, line: str) -> None:
+        self._file.write(line.encode() + b"\n")
+        self._file.flush()
+
+    def remove(self) -> None:
+        """The run is complete and its files are written: the journal has served."""
+        self._file.close()
+        self.path.unlink(missing_ok=True)
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._file.close()

@@ -1,0 +1,148 @@
+"""Writes a run's files, all or none."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from experiments.curves import Curve
+from experiments.datasets.dataset import Dataset
+from experiments.record import UNITS, QueryRecord
+
+SUMMARY = "summary.json"
+
+
+@dataclass(frozen=True)
+class Results:
+    """Everything that a finished run reports."""
+
+    config: Mapping[str, Any]
+    dataset: Dataset
+    records: Sequence[QueryRecord]
+    curve: Curve
+    summary: Mapping[str, Any]
+
+
+def write_results(folder: Path, results: Results) -> None:
+    """Write every file of a run into ``folder``; the summary comes last, so its presence means completeness.
+
+    Raises:
+        OSError: if the folder is full or read-only; no half-written file is left under a final name.
+    """
+    partial = folder / ".partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    try:
+        write_yaml(partial / "config.yaml", results.config)
+        _write_run(partial / "run.trec", results.records)
+        per_query_table(results).to_parquet(partial / "per_query.parquet", index=False)
+        curve_table(results.curve).to_csv(partial / "curve.csv", index=False, lineterminator="\n")
+        _write_traces(partial / "traces.jsonl.gz", results.records)
+        _draw(partial / "curve.png", results)
+        for file in sorted(partial.iterdir()):
+            file.replace(folder / file.name)
+        write_summary(folder, results.summary)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def write_summary(folder: Path, summary: Mapping[str, Any]) -> None:
+    """Replace the summary atomically."""
+    temporary = folder / f".{SUMMARY}"
+    temporary.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+    temporary.replace(folder / SUMMARY)
+
+
+def read_summary(folder: Path) -> dict[str, Any] | None:
+    """The summary of a complete run, or None."""
+    file = folder / SUMMARY
+    if not file.is_file():
+        return None
+    summary: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return summary
+
+
+def write_yaml(file: Path, config: Mapping[str, Any]) -> None:
+    """Plain, resolved YAML with the keys in their order."""
+    file.write_text(yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True), encoding="utf-8")
+
+
+def per_query_table(results: Results) -> Any:
+    """One row a query: measures (missing where unjudged), costs, stop reason, context."""
+    import pandas as pd
+
+    measured = dict(zip(results.dataset.judged, results.curve.per_query[:, -1, :], strict=True))
+    rows = []
+    for record in results.records:
+        values = measured.get(record.query_id)
+        row: dict[str, Any] = {"query_id": record.query_id, "judged": values is not None}
+        for j, name in enumerate(results.curve.measures):
+            row[name] = None if values is None else float(values[j])
+        row |= {f"charged_{unit}": value for unit, value in zip(UNITS, record.charged, strict=True)}
+        row |= {f"actual_{unit}": value for unit, value in zip(UNITS, record.actual, strict=True)}
+        row |= {
+            "stop_reason": record.stop["reason"],
+            "pool_docs": len(record.doc_ids),
+            "dropped_docs": len(record.dropped),
+            "context_docs": record.context_docs,
+            "context_tokens": record.context_tokens,
+        }
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def curve_table(curve: Curve) -> Any:
+    """One row a cost step: documents allowed, mean costs, mean and interval of each measure."""
+    import pandas as pd
+
+    columns: dict[str, Any] = {"documents": curve.docs}
+    names = ("documents_mean", "calls", "tokens", "milliseconds", "usd")
+    columns |= {name: curve.costs[:, i] for i, name in enumerate(names)}
+    for j, name in enumerate(curve.measures):
+        columns |= {name: curve.mean[:, j], f"{name}_low": curve.low[:, j], f"{name}_high": curve.high[:, j]}
+    return pd.DataFrame(columns)
+
+
+def _write_run(file: Path, records: Sequence[QueryRecord]) -> None:
+    with file.open("w", encoding="utf-8", newline="\n") as out:
+        for record in records:
+            n = len(record.rankings[-1])
+            out.writelines(
+                f"{record.query_id} Q0 {doc_id} {rank} {n - rank + 1} ragtune\n"
+                for rank, doc_id in enumerate(record.ranking, start=1)
+            )
+
+
+def _write_traces(file: Path, records: Sequence[QueryRecord]) -> None:
+    with file.open("wb") as raw, gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=1, mtime=0) as out:
+        for record in records:
+            out.write(record.trace.encode() + b"\n")
+
+
+def _draw(file: Path, results: Results) -> None:
+    from experiments.figures import draw_curve
+
+    draw_curve(file, results.curve, title=_title(results.config, results.dataset.name))
+
+
+def policy_name(config: Mapping[str, Any]) -> str:
+    """Estimator, scheduler and order in a few words: how a policy is called in tables and legends."""
+    parts = [_leaf(config, "estimator"), _leaf(config, "scheduler")]
+    if _leaf(config, "expander") != "none":
+        parts.append(_leaf(config, "expander"))
+    return " + ".join([*parts, str(config["assembler"].get("ordering", _leaf(config, "assembler")))])
+
+
+def _leaf(config: Mapping[str, Any], group: str) -> str:
+    return str(config[group]["_target_"]).split(".")[-2]
+
+
+def _title(config: Mapping[str, Any], dataset: str) -> str:
+    return f"{dataset}: {policy_name(config)}"

@@ -1,0 +1,138 @@
+"""What a person sees: progress and tables."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from experiments.curves import Curve
+from experiments.replay import Progress
+
+PATIENCE_S = 2.0
+"""Anything that takes longer shows a progress bar."""
+
+
+@contextmanager
+def progress_bar(label: str, *, enabled: bool) -> Iterator[Progress]:
+    """A bar on stderr that appears once the work has taken :data:`PATIENCE_S`."""
+    if not enabled:
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=Console(file=sys.stderr), transient=True)
+    task = bar.add_task(label, total=None)
+    started = time.perf_counter()
+    shown = False
+
+    def update(done: int, total: int) -> None:
+        nonlocal shown
+        if not shown and time.perf_counter() - started > PATIENCE_S:
+            bar.start()
+            shown = True
+        bar.update(task, completed=done, total=total)
+
+    try:
+        yield update
+    finally:
+        if shown:
+            bar.stop()
+
+
+def print_run(summary: Mapping[str, Any], curve: Curve | None, policy: str) -> None:
+    """The final table of one run: measures with intervals, the cost curve in a few rows, why queries stopped."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    title = f"{summary['dataset']} - {summary['queries']} queries - {policy}"
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    names = list(summary["measures"])
+    table.add_column("documents\nper query", justify="right")
+    for name in names:
+        table.add_column(name, justify="right")
+    for step in _few(len(curve.docs)) if curve else ():
+        assert curve is not None
+        cells = [f"{curve.mean[step, j]:.3f}" for j in range(len(names))]
+        table.add_row(f"{curve.docs[step]}", *cells)
+    table.add_section()
+    table.add_row("final", *(f"[bold]{value:.4f}[/bold]" for value in summary["measures"].values()))
+    table.add_row("95% interval", *(f"{low:.3f}-{high:.3f}" for low, high in summary["interval"].values()))
+    console.print(table)
+    console.print(_costs_line(summary))
+    stops = ", ".join(f"{reason} {count}" for reason, count in summary["stop_reasons"].items())
+    console.print(f"stopped: {stops}; 95% of the final quality at {summary['docs_to_95pct']} documents a query")
+    if summary["dropped_docs"]:
+        console.print(f"[bold]dropped by failed batches: {summary['dropped_docs']} documents (see traces)[/bold]")
+    for what, count in summary["warnings"].items():
+        console.print(f"warning: {count} {what}")
+
+
+def _costs_line(summary: Mapping[str, Any]) -> str:
+    charged = summary["cost_per_query"]["charged"]
+    actual = summary["cost_per_query"]["actual"]
+    return (
+        f"charged per query: {charged['docs']:.1f} documents, {charged['calls']:.1f} calls, "
+        f"{charged['tokens']:.0f} tokens, {charged['latency_ms']:.0f} ms, ${charged['usd']:.4f}; "
+        f"actually paid: {actual['docs']:.1f} documents"
+    )
+
+
+def _few(n: int, limit: int = 8) -> list[int]:
+    """At most ``limit`` positions out of ``n``, evenly spread, ends included."""
+    if n <= limit:
+        return list(range(n))
+    return sorted({round(i * (n - 1) / (limit - 1)) for i in range(limit)})
+
+
+def print_queries(table: Any) -> None:
+    """Every query on a line (verbosity 2)."""
+    from rich.console import Console
+
+    Console(highlight=False, soft_wrap=True).print(table.to_string(index=False))
+
+
+def print_path(folder: Path) -> None:
+    """The last line of a run: where its files are."""
+    sys.stdout.write(f"{folder}\n")
+    sys.stdout.flush()
+
+
+def print_sweep(summaries: Sequence[Mapping[str, Any]], csv: Path) -> None:
+    """One row a job, best headline measure first; the same table goes to ``csv`` in job order."""
+    import pandas as pd
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    if not summaries:
+        return
+    rows = [
+        {
+            "job": s["job"],
+            "overrides": " ".join(s["overrides"]),
+            **s["measures"],
+            "aucc": s["aucc"],
+            "docs": s["cost_per_query"]["charged"]["docs"],
+            "mlflow_run_id": s["mlflow_run_id"],
+        }
+        for s in summaries
+    ]
+    pd.DataFrame(rows).to_csv(csv, index=False, lineterminator="\n")
+    names = list(summaries[0]["measures"])
+    table = Table(title=f"{len(rows)} runs", box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    table.add_column("job", justify="right")
+    table.add_column("overrides", overflow="fold")
+    for name in [*names, "AUCC", "documents\nper query"]:
+        table.add_column(name, justify="right")
+    for row in sorted(rows, key=lambda r: -r[names[0]]):
+        figures = [f"{row[name]:.4f}" for name in [*names, "aucc"]]
+        table.add_row(row["job"], row["overrides"], *figures, f"{row['docs']:.1f}")
+    Console(highlight=False).print(table)

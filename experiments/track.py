@@ -1,0 +1,191 @@
+"""Tracking: a finished run's files go to MLflow, now or later (``scripts/relog.py``)."""
+
+from __future__ import annotations
+
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ragtune.core.errors import ConfigError
+
+PARENT_FILE = "mlflow_parent.json"
+"""In a sweep's folder: the id of the run that its jobs are children of."""
+
+ARTIFACTS = (
+    "config.yaml",
+    "summary.json",
+    "run.trec",
+    "per_query.parquet",
+    "curve.csv",
+    "curve.png",
+    "traces.jsonl.gz",
+)
+
+
+class Tracking(ABC):
+    """Where finished runs are logged."""
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Set the store up, once, before several processes use it."""
+
+    @abstractmethod
+    def start_sweep(self, name: str) -> str | None:
+        """Open the parent run of a sweep and return its id."""
+
+    @abstractmethod
+    def finish(self, run_id: str) -> None:
+        """Close a run."""
+
+    @abstractmethod
+    def log(self, folder: Path, parent: str | None = None) -> str | None:
+        """Log a run folder and return the tracked run's id."""
+
+
+class NoTracking(Tracking):
+    """Logs nothing; the files are all there is."""
+
+    def prepare(self) -> None:
+        pass
+
+    def start_sweep(self, name: str) -> str | None:
+        return None
+
+    def finish(self, run_id: str) -> None:
+        pass
+
+    def log(self, folder: Path, parent: str | None = None) -> str | None:
+        return None
+
+
+class MlflowTracking(Tracking):
+    """Parameters, tags, measures, the curve as metric steps, artifacts and the dataset, from a run's files.
+
+    Args:
+        uri: tracking address; the environment variable MLFLOW_TRACKING_URI wins.
+        experiment: name of the MLflow experiment.
+
+    Raises:
+        ConfigError: if the experiment's name is empty.
+    """
+
+    def __init__(self, uri: str, experiment: str) -> None:
+        if not experiment:
+            raise ConfigError(f"tracking.experiment={experiment!r}: allowed is a non-empty name")
+        self.uri = os.environ.get("MLFLOW_TRACKING_URI") or uri
+        self.experiment = experiment
+        self._client: Any = None
+
+    def prepare(self) -> None:
+        self._experiment_id()
+
+    def start_sweep(self, name: str) -> str | None:
+        run = self._connect().create_run(self._experiment_id(), run_name=name, tags={"sweep": "true"})
+        return str(run.info.run_id)
+
+    def finish(self, run_id: str) -> None:
+        self._connect().set_terminated(run_id)
+
+    def log(self, folder: Path, parent: str | None = None) -> str | None:
+        from mlflow.entities import Param, RunTag
+
+        config = json.loads(json.dumps(_read_yaml(folder / "config.yaml")))
+        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        client = self._connect()
+        run = client.create_run(self._experiment_id(), run_name=summary["policy"])
+        run_id = str(run.info.run_id)
+        tags = {**summary["tags"], "conformance": summary["conformance"]["outcome"]}
+        if parent:
+            tags["mlflow.parentRunId"] = parent
+        params = [Param(key, str(value)[:6000]) for key, value in _flatten(config)]
+        client.log_batch(run_id, params=params[:100], tags=[RunTag(k, str(v)) for k, v in tags.items()])
+        for chunk in _chunks(_metrics(summary, folder / "curve.csv"), 1000):
+            client.log_batch(run_id, metrics=chunk)
+        client.log_inputs(run_id, datasets=[_dataset_input(summary)])
+        for name in ARTIFACTS:
+            client.log_artifact(run_id, str(folder / name))
+        client.set_terminated(run_id)
+        return run_id
+
+    def _connect(self) -> Any:
+        if self._client is None:
+            os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+            os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+            from mlflow import MlflowClient
+
+            if self._sqlite_file():
+                self._sqlite_file().parent.mkdir(parents=True, exist_ok=True)  # type: ignore[union-attr]
+            self._client = MlflowClient(tracking_uri=self.uri)
+        return self._client
+
+    def _experiment_id(self) -> str:
+        client = self._connect()
+        found = client.get_experiment_by_name(self.experiment)
+        if found is not None:
+            return str(found.experiment_id)
+        file = self._sqlite_file()
+        location = (file.parent / "mlartifacts").resolve().as_uri() if file else None
+        return str(client.create_experiment(self.experiment, artifact_location=location))
+
+    def _sqlite_file(self) -> Path | None:
+        prefix = "sqlite:///"
+        return Path(self.uri.removeprefix(prefix)) if self.uri.startswith(prefix) else None
+
+
+def metric_name(measure: str) -> str:
+    """MLflow allows no ``@`` in names: ``nDCG@10`` becomes ``nDCG_10``."""
+    return measure.replace("@", "_")
+
+
+def _metrics(summary: Mapping[str, Any], curve_csv: Path) -> list[Any]:
+    import pandas as pd
+    from mlflow.entities import Metric
+
+    final = {metric_name(name): value for name, value in summary["measures"].items()}
+    final |= {f"charged_{unit}": value for unit, value in summary["cost_per_query"]["charged"].items()}
+    final |= {f"actual_{unit}": value for unit, value in summary["cost_per_query"]["actual"].items()}
+    final |= {k: summary[k] for k in ("aucc", "docs_to_95pct", "docs_to_99pct", "wall_s") if summary[k] is not None}
+    metrics = [Metric(key, float(value), 0, 0) for key, value in final.items()]
+    curve = pd.read_csv(curve_csv)
+    for name in summary["measures"]:
+        key = f"curve/{metric_name(name)}"
+        metrics += [
+            Metric(key, float(value), 0, int(step)) for step, value in zip(curve["documents"], curve[name], strict=True)
+        ]
+    return metrics
+
+
+def _dataset_input(summary: Mapping[str, Any]) -> Any:
+    from mlflow.entities import Dataset, DatasetInput
+
+    dataset = Dataset(
+        name=summary["dataset"],
+        digest=summary["corpus_digest"][:32],
+        source_type="ragtune",
+        source=json.dumps({"dataset": summary["dataset"]}),
+        profile=json.dumps({"queries": summary["queries"], "documents": summary["documents"]}),
+    )
+    return DatasetInput(dataset)
+
+
+def _flatten(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in node.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping) and value:
+            yield from _flatten(value, f"{name}.")
+        else:
+            yield name, value
+
+
+def _chunks(items: list[Any], size: int) -> Iterator[list[Any]]:
+    return (items[i : i + size] for i in range(0, len(items), size))
+
+
+def _read_yaml(file: Path) -> dict[str, Any]:
+    import yaml
+
+    config: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return config

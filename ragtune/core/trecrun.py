@@ -1,0 +1,59 @@
+"""TREC run files: ``query_id Q0 doc_id rank score tag`` per line."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import NamedTuple
+
+from ragtune.core.errors import DatasetError
+
+
+class RunEntry(NamedTuple):
+    """One retrieved document of one query."""
+
+    doc_id: str
+    rank: int
+    score: float
+
+
+def read_trec_run(path: str | Path) -> dict[str, list[RunEntry]]:
+    """The entries of each query, best first: by score, then by the file's rank, then by document id.
+
+    Raises:
+        DatasetError: if the file is missing, or a line is malformed (file and line number), or a document comes
+            twice for a query.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise DatasetError(f"run file {str(path)!r} does not exist")
+    queries: dict[str, dict[str, RunEntry]] = {}
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            if line.isspace():
+                continue
+            query_id, entry = _parse(line, path, number)
+            entries = queries.setdefault(query_id, {})
+            if entry.doc_id in entries:
+                raise DatasetError(f"{path}:{number}: document {entry.doc_id!r} comes twice for query {query_id!r}")
+            entries[entry.doc_id] = entry
+    if not queries:
+        raise DatasetError(f"{path}: no entries: a run needs lines of 'query_id Q0 doc_id rank score tag'")
+    return {
+        query_id: sorted(entries.values(), key=lambda e: (-e.score, e.rank, e.doc_id))
+        for query_id, entries in queries.items()
+    }
+
+
+def _parse(line: str, path: Path, number: int) -> tuple[str, RunEntry]:
+    fields = line.split()
+    try:
+        query_id, _, doc_id, rank, score, _ = fields
+        entry = RunEntry(doc_id, int(rank), float(score))
+    except ValueError:
+        raise DatasetError(
+            f"{path}:{number}: malformed line {line.strip()!r}: expected 'query_id Q0 doc_id rank score tag'"
+        ) from None
+    if not math.isfinite(entry.score):
+        raise DatasetError(f"{path}:{number}: score {score} of ({query_id!r}, {doc_id!r}): allowed is a finite number")
+    return query_id, entry

@@ -1,0 +1,133 @@
+"""Sparse TF-IDF vectors of a collection."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtune.core.arguments import check_count
+from ragtune.core.corpus import Corpus
+from ragtune.core.diskcache import AUTO, DiskCache
+from ragtune.core.interfaces import BaseEmbedder
+from ragtune.core.text import analyzer_id, terms
+
+_FITTED_MAX = 4
+_fitted: OrderedDict[str, _Model] = OrderedDict()
+_lock = threading.Lock()
+
+
+@dataclass
+class _Model:
+    """A fitted weighting: document rows, and what is needed to weight new texts."""
+
+    matrix: Any
+    vocabulary: dict[str, int]
+    idf: NDArray[np.float64]
+    sublinear_tf: bool
+
+    @cached_property
+    def vectorizer(self) -> Any:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        vectorizer = TfidfVectorizer(analyzer=terms, sublinear_tf=self.sublinear_tf, vocabulary=self.vocabulary)
+        vectorizer.idf_ = self.idf
+        return vectorizer
+
+
+class TfidfEmbedder(BaseEmbedder):
+    """TF-IDF (Salton and Buckley 1988) over the collection's stemmed terms, L2-normalised, by scikit-learn.
+
+    The fit is shared by all embedders of the same collection and settings in a process and cached on disk, so that
+    policies may make one per run.
+
+    Args:
+        corpus: what the document frequencies and the rows come from.
+        sublinear_tf: use 1 + ln(tf) for tf.
+        min_df: documents that must hold a term for it to count, >= 1.
+        cache_dir: ``auto`` for the platform's cache folder, a folder, or None for no cache.
+
+    Raises:
+        ConfigError: on an argument out of range.
+    """
+
+    def __init__(
+        self, corpus: Corpus, sublinear_tf: bool = True, min_df: int = 1, cache_dir: str | Path | None = AUTO
+    ) -> None:
+        self._corpus = corpus
+        self.sublinear_tf = bool(sublinear_tf)
+        self.min_df = check_count("tfidf min_df", min_df, low=1)
+        self._model = _remember(self.name, lambda: self._fetch(cache_dir))
+
+    def rows(self, doc_ids: Sequence[str]) -> Any:
+        """Vectors of documents of the collection: ``scipy.sparse.csr_matrix``, shape (len(doc_ids), terms), float64.
+
+        ``rows @ rows.T`` is their matrix of cosines, in [0, 1]; a document without terms has a zero row.
+
+        Raises:
+            DatasetError: if the corpus does not hold a document.
+        """
+        return self._model.matrix[[self._corpus.position(doc_id) for doc_id in doc_ids]]
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Dense vectors of any texts, shape (len(texts), terms): mind the memory, 4 bytes a text and term."""
+        if not self._model.vocabulary or not texts:
+            return np.zeros((len(texts), max(1, len(self._model.vocabulary))), dtype=np.float32)
+        return np.asarray(self._model.vectorizer.transform(texts).astype(np.float32).toarray())
+
+    @property
+    def name(self) -> str:
+        settings = f"sublinear_tf={self.sublinear_tf} min_df={self.min_df}"
+        return f"tfidf {self._corpus.digest} {analyzer_id()} scikit-learn-{version('scikit-learn')} {settings}"
+
+    def _fetch(self, cache_dir: str | Path | None) -> _Model:
+        return DiskCache("tfidf", cache_dir).fetch(self.name, self._fit, _save, _load)
+
+    def _fit(self) -> _Model:
+        from scipy.sparse import csr_matrix
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        contents = self._corpus.contents
+        vectorizer = TfidfVectorizer(analyzer=terms, sublinear_tf=self.sublinear_tf, min_df=self.min_df)
+        try:
+            matrix = csr_matrix(vectorizer.fit_transform(contents))
+        except ValueError:  # scikit-learn refuses an empty vocabulary; texts without terms are alike in nothing
+            return _Model(csr_matrix((len(contents), 1)), {}, np.zeros(0), self.sublinear_tf)
+        vocabulary = {term: int(column) for term, column in vectorizer.vocabulary_.items()}
+        return _Model(matrix, vocabulary, np.asarray(vectorizer.idf_), self.sublinear_tf)
+
+
+def _remember(key: str, make: Any) -> _Model:
+    with _lock:
+        if key not in _fitted:
+            _fitted[key] = make()
+            while len(_fitted) > _FITTED_MAX:
+                _fitted.popitem(last=False)
+        _fitted.move_to_end(key)
+        return _fitted[key]
+
+
+def _save(model: _Model, folder: Path) -> None:
+    from scipy.sparse import save_npz
+
+    save_npz(folder / "matrix.npz", model.matrix, compressed=False)
+    np.save(folder / "idf.npy", model.idf)
+    settings = {"vocabulary": model.vocabulary, "sublinear_tf": model.sublinear_tf}
+    (folder / "model.json").write_text(json.dumps(settings), encoding="utf-8")
+
+
+def _load(folder: Path) -> _Model:
+    from scipy.sparse import csr_matrix, load_npz
+
+    settings = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+    matrix = csr_matrix(load_npz(folder / "matrix.npz"))
+    return _Model(matrix, settings["vocabulary"], np.load(folder / "idf.npy"), settings["sublinear_tf"])

@@ -1,0 +1,20 @@
+"""The first stage's own opinion."""
+
+from __future__ import annotations
+
+from ragtune.core.context import RAGtuneContext
+from ragtune.core.interfaces import BaseEstimator
+from ragtune.core.pool import CandidatePool
+from ragtune.core.scaling import unit_interval
+from ragtune.core.valuation import Valuation
+
+
+class BaselineEstimator(BaseEstimator):
+    """Values a candidate by its retrieval score and never changes its mind (0.54, "Estimator families").
+
+    Scores are scaled to [0, 1] within the pool, so that they are comparable with rerank scores at all; the order is
+    the first stage's.
+    """
+
+    def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
+        return pool.valuation(unit_interval(pool.retrieval_scores))

@@ -1,0 +1,33 @@
+"""Ceiling: knows the judgments beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ragtune.core.context import RAGtuneContext
+from ragtune.core.interfaces import BaseEstimator
+from ragtune.core.pool import CandidatePool
+from ragtune.core.valuation import FloatArray, Valuation
+
+
+class QrelsOracleEstimator(BaseEstimator):
+    """Values a candidate by its judged grade (design, section 4), divided by the highest grade of the collection.
+
+    With ``assembler.ordering=posterior`` the final order is the judgments' too: the best that any order of the pool
+    can reach. With the other orders it is the best choice of what to rerank, ordered by the reranker.
+
+    Args:
+        qrels: ``{query_id: {doc_id: grade}}``; unjudged documents and negative grades count 0.
+    """
+
+    def __init__(self, qrels: Mapping[str, Mapping[str, int]]) -> None:
+        self._qrels = qrels
+        self._top = max((grade for grades in qrels.values() for grade in grades.values()), default=1) or 1
+
+    def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
+        grades = self._qrels.get(context.query_id, {})
+        mean: FloatArray = np.array([max(0, grades.get(doc_id, 0)) for doc_id in pool.doc_ids], dtype=float)
+        mean /= self._top
+        return pool.valuation(mean, posterior=mean)

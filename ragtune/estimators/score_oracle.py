@@ -1,0 +1,39 @@
+"""Ceiling: knows the reranker's scores beforehand."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ragtune.core.context import RAGtuneContext
+from ragtune.core.errors import ConfigError
+from ragtune.core.interfaces import BaseEstimator, BaseReranker
+from ragtune.core.pool import CandidatePool
+from ragtune.core.valuation import FloatArray, Valuation
+
+
+class ScoreOracleEstimator(BaseEstimator):
+    """Values a candidate by the score that the reranker will give it (design, section 4): no policy that trusts its
+    reranker can choose documents better.
+
+    Args:
+        reranker: a recorded reranker; peeking at a live one would cost what the budget limits.
+
+    Raises:
+        ConfigError: if the reranker is not recorded.
+    """
+
+    def __init__(self, reranker: BaseReranker) -> None:
+        if not reranker.is_recorded:
+            raise ConfigError(
+                f"estimator 'score_oracle' needs a recorded reranker, not {type(reranker).__name__}: "
+                "use reranker=replay"
+            )
+        self._reranker = reranker
+
+    def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
+        known: dict[str, float] = context.remember(self, dict)
+        new = [item for item in pool.entries if item.doc_id not in known]
+        if new:
+            known |= self._reranker.rerank(new, context, "oracle")
+        mean: FloatArray = np.array([known[doc_id] for doc_id in pool.doc_ids], dtype=float)
+        return pool.valuation(mean)

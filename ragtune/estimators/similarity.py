@@ -1,0 +1,95 @@
+"""Re-estimates the remaining candidates from the winners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from ragtune.core.context import RAGtuneContext
+from ragtune.core.corpus import Corpus
+from ragtune.core.errors import ConfigError
+from ragtune.core.interfaces import BaseEstimator
+from ragtune.core.pool import CandidatePool
+from ragtune.core.scaling import unit_interval
+from ragtune.core.valuation import FloatArray, Valuation
+
+
+class TextVectors(Protocol):
+    """Row vectors of documents, L2-normalised, so that a dot product is a cosine."""
+
+    def rows(self, doc_ids: Sequence[str]) -> Any:
+        """Shape (len(doc_ids), d); dense or scipy.sparse."""
+        ...
+
+
+class SimilarityEstimator(BaseEstimator):
+    """Mixes the first-stage score with a kernel regression on the rerank scores seen so far (0.54, "Dynamic").
+
+    For candidate i with scaled retrieval score b_i, and reranked documents j with scores s_j and text cosines c_ij,
+
+        mean_i = (1 - w_i) b_i + w_i sum_j c_ij^p s_j / sum_j c_ij^p,    w_i = sum_j c_ij^p / (strength + sum_j c_ij^p)
+
+    so that evidence speaks louder the more, and the more similar, documents have been scored (Nadaraya 1964, Watson
+    1964, shrunk towards the prior by ``strength`` pseudo-observations).
+
+    Args:
+        corpus: what ``vectors`` are made from.
+        vectors: makes the text vectors of the corpus.
+        power: p >= 1, how fast influence falls with distance.
+        strength: weight of the first-stage score, in observations of cosine 1; > 0.
+
+    Raises:
+        ConfigError: on an argument out of range.
+    """
+
+    def __init__(
+        self, corpus: Corpus, vectors: Callable[[Corpus], TextVectors], power: float = 2.0, strength: float = 0.5
+    ) -> None:
+        if not power >= 1:
+            raise ConfigError(f"similarity power={power!r}: allowed is a number >= 1")
+        if not strength > 0:
+            raise ConfigError(f"similarity strength={strength!r}: allowed is a number > 0")
+        self._vectors = vectors(corpus)
+        self.power = power
+        self.strength = strength
+
+    def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
+        evidence: _Evidence = context.remember(self, lambda: _Evidence(self._vectors, self.power))
+        weight, weighted = evidence.update(pool)
+        mean = (self.strength * unit_interval(pool.retrieval_scores) + weighted) / (self.strength + weight)
+        return pool.valuation(mean)
+
+
+class _Evidence:
+    """Running sums of c^p and c^p s over the reranked documents: O(n) work and memory a new score."""
+
+    def __init__(self, vectors: TextVectors, power: float) -> None:
+        self._vectors = vectors
+        self._power = power
+        self._rows: Any = None
+        self._seen = np.zeros(0, dtype=bool)
+        self._weight: FloatArray = np.zeros(0)
+        self._weighted: FloatArray = np.zeros(0)
+
+    def update(self, pool: CandidatePool) -> tuple[FloatArray, FloatArray]:
+        if len(self._seen) != len(pool):
+            self._restart(pool)
+        new = pool.reranked[~self._seen[pool.reranked]]
+        if len(new):
+            influence = self._cosines(new) ** self._power
+            self._weight += influence.sum(axis=1)
+            self._weighted += influence @ pool.scores[new]
+            self._seen[new] = True
+        return self._weight, self._weighted
+
+    def _restart(self, pool: CandidatePool) -> None:
+        self._rows = self._vectors.rows(pool.doc_ids)
+        self._seen = np.zeros(len(pool), dtype=bool)
+        self._weight, self._weighted = np.zeros(len(pool)), np.zeros(len(pool))
+
+    def _cosines(self, positions: Any) -> FloatArray:
+        product = self._rows @ self._rows[positions].T
+        dense: FloatArray = product.toarray() if hasattr(product, "toarray") else np.asarray(product)
+        return np.clip(dense, 0.0, 1.0)

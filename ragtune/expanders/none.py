@@ -1,0 +1,15 @@
+"""No expansion."""
+
+from __future__ import annotations
+
+from ragtune.core.context import RAGtuneContext
+from ragtune.core.interfaces import BaseExpander
+from ragtune.core.pool import CandidatePool
+from ragtune.core.types import ScoredDocument
+
+
+class NoExpander(BaseExpander):
+    """Leaves the pool as it was retrieved."""
+
+    def expand(self, pool: CandidatePool, context: RAGtuneContext, limit: int) -> list[ScoredDocument]:
+        return []

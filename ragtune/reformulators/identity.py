@@ -1,0 +1,20 @@
+"""No reformulation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ragtune.core.context import RAGtuneContext
+from ragtune.core.interfaces import BaseReformulator
+from ragtune.core.types import ScoredDocument
+
+
+class IdentityReformulator(BaseReformulator):
+    """Leaves the query alone: no rewrites, no charge (0.1 section 5)."""
+
+    def generate(self, context: RAGtuneContext, first_round: Sequence[ScoredDocument]) -> list[str]:
+        return []
+
+    @property
+    def is_active(self) -> bool:
+        return False

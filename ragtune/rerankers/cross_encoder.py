@@ -1,0 +1,105 @@
+"""Cross-encoder reranking by sentence-transformers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ragtune.core.context import RAGtuneContext
+from ragtune.core.diskcache import AUTO
+from ragtune.core.models import load_model, model_identity
+from ragtune.rerankers._pairwise import PairwiseReranker
+
+_DECIMALS = 5
+
+
+class CrossEncoderReranker(PairwiseReranker):
+    """A cross-encoder (Nogueira and Cho 2019): query and document read together, score = sigmoid of the logit.
+
+    The sigmoid is applied here, whatever activation the model's own configuration names, so that every cross-encoder
+    is on the one calibrated scale (design, section 3). Logits are rounded to 5 decimals before it: padding makes the
+    last bits of float32 depend on which documents share a pass. The model is loaded on first use.
+
+    Args:
+        model: local folder or hub name of a model with one output.
+        max_length: tokens of query and document together, >= 1; None takes the model's own limit (and charges
+            tokens without one).
+        batch_size: pairs a forward pass, >= 1.
+        device: ``cpu``, ``cuda``, ...; None lets the library choose.
+        revision: branch, tag or commit of a hub model.
+        ms_per_doc: expected milliseconds a document, >= 0; 0 means unknown.
+        ms_per_call: expected milliseconds a batch besides, >= 0.
+        usd_per_1k_tokens: expected dollars, >= 0.
+        cache_dir: of the scores; ``auto`` for the platform's cache folder, a folder, or None for no cache.
+
+    Raises:
+        ConfigError: on an argument out of range.
+        MissingExtraError: on first use, if the extra ``models`` is not installed.
+        ModelLoadError: on first use, if the model cannot be loaded or has more than one output.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        max_length: int | None = 512,
+        batch_size: int = 32,
+        device: str | None = None,
+        revision: str | None = None,
+        ms_per_doc: float = 0.0,
+        ms_per_call: float = 0.0,
+        usd_per_1k_tokens: float = 0.0,
+        cache_dir: str | Path | None = AUTO,
+    ) -> None:
+        super().__init__(batch_size, max_length, ms_per_doc, ms_per_call, usd_per_1k_tokens, cache_dir)
+        self.model = model
+        self.device = device
+        self.revision = revision
+        self._loaded: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_loaded": None}
+
+    def _identity(self) -> str:
+        identity = model_identity(self.model, self.revision)
+        if identity is None:
+            self._prepare()
+            identity = model_identity(self.model, self.revision) or f"{self.model}@{self.revision or 'main'}"
+        return f"cross_encoder sigmoid {identity} max_length={self.max_length}"
+
+    def _prepare(self) -> None:
+        if self._loaded is None:
+            self._loaded = load_model(self.model, self.revision, self._load)
+
+    def _load(self, model: str, local_files_only: bool) -> Any:
+        from sentence_transformers import CrossEncoder
+
+        loaded = CrossEncoder(
+            model,
+            max_length=self.max_length,
+            device=self.device,
+            revision=self.revision,
+            local_files_only=local_files_only,
+        )
+        if loaded.num_labels != 1:
+            raise ValueError(f"it has {loaded.num_labels} outputs: allowed is a cross-encoder with one")
+        return loaded
+
+    def _score(self, texts: Sequence[str], context: RAGtuneContext) -> list[float]:
+        import torch
+
+        logits = self._loaded.predict(
+            [(context.query, text) for text in texts],
+            batch_size=self.batch_size,
+            activation_fn=torch.nn.Identity(),
+            show_progress_bar=False,
+        )
+        return [_sigmoid(round(float(logit), _DECIMALS)) for logit in logits]
+
+
+def _sigmoid(logit: float) -> float:
+    if logit >= 0:
+        return 1.0 / (1.0 + math.exp(-logit))
+    odds = math.exp(logit)
+    return odds / (1.0 + odds)

@@ -1,0 +1,20 @@
+"""No reranking."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ragtune.core.context import RAGtuneContext
+from ragtune.core.interfaces import BaseReranker
+from ragtune.core.items import PoolItem
+
+
+class NoOpReranker(BaseReranker):
+    """Gives every document the final score that it has already, clipped to [0, 1] (0.1 section 1, "identity").
+
+    The order stays as it is. Documents and calls are counted, since the policy asked for them; nothing is really
+    spent: no tokens, no time, no money.
+    """
+
+    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
+        return {item.doc_id: min(1.0, max(0.0, item.final_score())) for item in items}

@@ -1,0 +1,90 @@
+"""Replays a real reranker's recorded scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from ragtune.core.context import RAGtuneContext
+from ragtune.core.errors import ConfigError
+from ragtune.core.interfaces import BaseReranker
+from ragtune.core.items import PoolItem
+from ragtune.core.tokens import count_tokens
+from ragtune.core.types import CostObject
+from ragtune.rerankers.score_table import ScoreTable
+
+
+class ReplayReranker(BaseReranker):
+    """Looks scores up in a table, so that policies explore for ever what a model scored once (design, section 4).
+
+    What the policy is charged is what the model would have cost: from the arguments, else from the table's manifest,
+    else counted (tokens) or 0 (time and money, unknown). What the run itself pays is nothing.
+
+    Args:
+        scores: path of the score table: a TREC run or Parquet.
+        scale: ``identity``, ``logit``, ``log_prob``, ``rank`` or ``cosine``; None takes the manifest's.
+        tokens_per_doc: tokens of a pair; None counts query and document.
+        ms_per_doc, ms_per_call: milliseconds; None takes the manifest's.
+        usd_per_doc: dollars; None takes the manifest's.
+
+    Raises:
+        ScoreTableError: if the table is unusable, or lacks a pair when it is asked for.
+    """
+
+    def __init__(
+        self,
+        scores: str,
+        scale: str | None = None,
+        tokens_per_doc: float | None = None,
+        ms_per_doc: float | None = None,
+        ms_per_call: float | None = None,
+        usd_per_doc: float | None = None,
+    ) -> None:
+        prices = {"ms_per_doc": ms_per_doc, "ms_per_call": ms_per_call, "usd_per_doc": usd_per_doc}
+        for name, value in {**prices, "tokens_per_doc": tokens_per_doc}.items():
+            if value is not None and not value >= 0:
+                raise ConfigError(f"{name}={value!r}: allowed is a number >= 0, or null for the manifest's")
+        self.table = _load(str(scores), scale)
+        manifest = self.table.manifest
+        self.tokens_per_doc = manifest.tokens_per_doc if tokens_per_doc is None else tokens_per_doc
+        self.ms_per_doc, self.ms_per_call, self.usd_per_doc = (
+            (getattr(manifest, name) or 0.0) if value is None else value for name, value in prices.items()
+        )
+
+    @property
+    def is_recorded(self) -> bool:
+        """True: time is simulated."""
+        return True
+
+    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
+        return {item.doc_id: self.table.score(context.query_id, item.doc_id) for item in items}
+
+    def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
+        n = len(items)
+        if self.tokens_per_doc is not None:
+            tokens = round(self.tokens_per_doc * n)
+        else:
+            tokens = n * _count_cached(context.query) + sum(item.token_count for item in items)
+        return CostObject.model_construct(
+            tokens=tokens,
+            docs=n,
+            calls=1,
+            latency_ms=self.ms_per_call + self.ms_per_doc * n,
+            usd=self.usd_per_doc * n,
+        )
+
+
+_count_cached = lru_cache(maxsize=4096)(count_tokens)
+
+
+def _load(path: str, scale: str | None) -> ScoreTable:
+    """The table, read once per process and version of the file (a sweep asks for it again and again)."""
+    file = Path(path)
+    stamp = file.stat().st_mtime_ns if file.is_file() else 0
+    return _load_version(path, scale, stamp)
+
+
+@lru_cache(maxsize=8)
+def _load_version(path: str, scale: str | None, stamp: int) -> ScoreTable:
+    return ScoreTable(path, scale)

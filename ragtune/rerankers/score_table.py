@@ -1,0 +1,170 @@
+"""Score tables: a real reranker's scores for (query, document) pairs, with what they cost (design, section 4)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ragtune.core.errors import ConfigError, DatasetError, ScoreTableError
+from ragtune.core.trecrun import read_trec_run
+
+
+class ScoreScale(str, Enum):
+    """What a table's numbers are, and so how they become relevance in [0, 1].
+
+    - ``identity``: already in [0, 1];
+    - ``logit``: sigmoid;
+    - ``log_prob``: exponential (monoT5's log P(relevant));
+    - ``rank``: only the order within a query counts; the r-th document (from 1) scores 1 / r (listwise rerankers);
+    - ``cosine``: (1 + cosine) / 2.
+    """
+
+    IDENTITY = "identity"
+    LOGIT = "logit"
+    LOG_PROB = "log_prob"
+    RANK = "rank"
+    COSINE = "cosine"
+
+
+_CALIBRATIONS: Mapping[ScoreScale, tuple[Callable[[float], float], float, float]] = {
+    ScoreScale.IDENTITY: (float, 0.0, 1.0),
+    ScoreScale.LOGIT: (
+        lambda s: 1.0 / (1.0 + math.exp(-s)) if s >= 0 else math.exp(s) / (1.0 + math.exp(s)),
+        -700,
+        700,
+    ),
+    ScoreScale.LOG_PROB: (math.exp, -math.inf, 0.0),
+    ScoreScale.COSINE: (lambda s: min(1.0, (1.0 + s) / 2.0), -1.0, 1.0 + 1e-6),
+}
+
+
+class ScoreManifest(BaseModel):
+    """What a table says of itself, in ``<table>.manifest.json`` beside it; every field may be unknown (None).
+
+    Attributes:
+        scale: what the numbers are.
+        model, revision: who scored.
+        text_hash: digest of the corpus that was scored.
+        tokens_per_doc, ms_per_doc, ms_per_call, usd_per_doc: mean cost of a pair and of a call.
+        source: where the scores come from.
+    """
+
+    scale: ScoreScale | None = None
+    model: str | None = None
+    revision: str | None = None
+    text_hash: str | None = None
+    tokens_per_doc: float | None = Field(default=None, ge=0)
+    ms_per_doc: float | None = Field(default=None, ge=0)
+    ms_per_call: float | None = Field(default=None, ge=0)
+    usd_per_doc: float | None = Field(default=None, ge=0)
+    source: str | None = None
+
+    model_config = ConfigDict(extra="allow", protected_namespaces=())
+
+
+class ScoreTable:
+    """Calibrated scores by query and document.
+
+    Args:
+        path: a TREC run (any suffix) or a Parquet file with columns ``query_id``, ``doc_id``, ``score``.
+        scale: what the numbers are; None takes the manifest's word, else ``identity``.
+
+    Raises:
+        ScoreTableError: if the file is missing or malformed, or holds a number that the scale does not allow.
+        ConfigError: on an unknown scale.
+    """
+
+    def __init__(self, path: str | Path, scale: ScoreScale | str | None = None) -> None:
+        self.path = Path(path)
+        self.manifest = _read_manifest(self.path)
+        self.scale = _parse_scale(scale) or self.manifest.scale or ScoreScale.IDENTITY
+        raw = _read_pairs(self.path)
+        self._scores = {query_id: self._calibrate(query_id, pairs) for query_id, pairs in raw.items()}
+
+    def __len__(self) -> int:
+        return sum(len(pairs) for pairs in self._scores.values())
+
+    def of_query(self, query_id: str) -> Mapping[str, float]:
+        """All calibrated scores of a query; empty if the table does not know it."""
+        return self._scores.get(query_id, {})
+
+    def score(self, query_id: str, doc_id: str) -> float:
+        """The calibrated score of a pair, in [0, 1].
+
+        Raises:
+            ScoreTableError: naming the pair, if the table lacks it.
+        """
+        try:
+            return self._scores[query_id][doc_id]
+        except KeyError:
+            raise ScoreTableError(
+                f"score table {str(self.path)!r} holds no score for query {query_id!r} and document {doc_id!r}: "
+                "replay needs every pair that a policy may ask for"
+            ) from None
+
+    def _calibrate(self, query_id: str, pairs: Mapping[str, float]) -> dict[str, float]:
+        if self.scale is ScoreScale.RANK:
+            best_first = sorted(pairs, key=lambda doc_id: (-pairs[doc_id], doc_id))
+            return {doc_id: 1.0 / rank for rank, doc_id in enumerate(best_first, start=1)}
+        calibrate, low, high = _CALIBRATIONS[self.scale]
+        for doc_id, score in pairs.items():
+            if not low <= score <= high:
+                raise ScoreTableError(
+                    f"score {score!r} of ({query_id!r}, {doc_id!r}) in {str(self.path)!r}: scale {self.scale.value!r} "
+                    f"allows [{low}, {high}]; other scales are {', '.join(s.value for s in ScoreScale)}"
+                )
+        return {doc_id: calibrate(score) for doc_id, score in pairs.items()}
+
+
+def _parse_scale(scale: ScoreScale | str | None) -> ScoreScale | None:
+    try:
+        return None if scale is None else ScoreScale(scale)
+    except ValueError:
+        raise ConfigError(f"unknown scale {scale!r}: allowed are {', '.join(s.value for s in ScoreScale)}") from None
+
+
+def _read_manifest(path: Path) -> ScoreManifest:
+    manifest = path.with_name(path.name + ".manifest.json")
+    if not manifest.is_file():
+        return ScoreManifest()
+    try:
+        return ScoreManifest.model_validate(json.loads(manifest.read_text(encoding="utf-8")))
+    except (json.JSONDecodeError, ValidationError) as error:
+        raise ScoreTableError(f"malformed manifest {str(manifest)!r}: {error}") from None
+
+
+def _read_pairs(path: Path) -> dict[str, dict[str, float]]:
+    if not path.is_file():
+        raise ScoreTableError(f"score table {str(path)!r} does not exist")
+    if path.suffix == ".parquet":
+        return _read_parquet(path)
+    try:
+        run = read_trec_run(path)
+    except DatasetError as error:
+        raise ScoreTableError(str(error)) from None
+    return {query_id: {entry.doc_id: entry.score for entry in entries} for query_id, entries in run.items()}
+
+
+def _read_parquet(path: Path) -> dict[str, dict[str, float]]:
+    import pyarrow.parquet as pq
+
+    try:
+        columns: dict[str, list[Any]] = pq.read_table(path, columns=["query_id", "doc_id", "score"]).to_pydict()
+    except Exception as error:
+        raise ScoreTableError(
+            f"cannot read {str(path)!r} as Parquet with columns query_id, doc_id, score: {error}"
+        ) from None
+    pairs: dict[str, dict[str, float]] = {}
+    for query_id, doc_id, score in zip(columns["query_id"], columns["doc_id"], columns["score"], strict=True):
+        if score is None or not math.isfinite(score):
+            raise ScoreTableError(f"score {score!r} of ({query_id!r}, {doc_id!r}) in {str(path)!r} is not finite")
+        if doc_id in pairs.setdefault(query_id, {}):
+            raise ScoreTableError(f"the pair ({query_id!r}, {doc_id!r}) comes twice in {str(path)!r}")
+        pairs[query_id][doc_id] = float(score)
+    return pairs

@@ -1,0 +1,44 @@
+"""Several first stages, merged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ragtune.core.arguments import check_count
+from ragtune.core.context import RAGtuneContext
+from ragtune.core.corpus import Corpus
+from ragtune.core.errors import ConfigError
+from ragtune.core.interfaces import BaseFusion, BaseRetriever
+from ragtune.core.types import ScoredDocument
+
+
+class HybridRetriever(BaseRetriever):
+    """Runs every retriever and fuses the lists; each document's ``sources`` names the retrievers that found it.
+
+    Args:
+        corpus: what is searched.
+        retrievers: by source name, each made by a call with the corpus (a class, or a Hydra partial).
+        fusion: merges the lists, which it gets in the order of ``retrievers``.
+        depth_each: documents taken of each list, >= 1; more if more are asked for than that.
+
+    Raises:
+        ConfigError: if no retriever is named, or on an argument out of range.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        retrievers: Mapping[str, Callable[[Corpus], BaseRetriever]],
+        fusion: BaseFusion,
+        depth_each: int = 100,
+    ) -> None:
+        if not retrievers:
+            raise ConfigError("hybrid retrievers={}: name at least one, e.g. retrievers={bm25: ...}")
+        self.depth_each = check_count("hybrid depth_each", depth_each, low=1)
+        self._retrievers = {name: make(corpus) for name, make in retrievers.items()}
+        self._fusion = fusion
+
+    def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
+        depth = max(top_k, self.depth_each)
+        lists = {name: retriever.retrieve(context, depth) for name, retriever in self._retrievers.items()}
+        return self._fusion.fuse(lists)[:top_k]

@@ -1,0 +1,51 @@
+"""BM25 by rank-bm25: the reference that the fast one is checked against."""
+
+from __future__ import annotations
+
+from ragtune.core.arguments import check_number
+from ragtune.core.context import RAGtuneContext
+from ragtune.core.corpus import Corpus
+from ragtune.core.interfaces import BaseRetriever
+from ragtune.core.text import terms
+from ragtune.core.topk import best_positions, id_ranks
+from ragtune.core.types import ScoredDocument
+
+
+class RankBM25Retriever(BaseRetriever):
+    """``BM25Okapi`` of rank-bm25 (Trotman et al. 2014) on the same terms as :class:`BM25Retriever`.
+
+    Its scores are those of ``bm25`` with ``method=robertson`` times (k1 + 1) where no query term is in more than half
+    of the documents; commoner terms get ``epsilon`` times the mean idf here and nothing there. It scans the
+    collection for every query term and keeps no index on disk: for small collections and checks.
+
+    Args:
+        corpus: what is searched.
+        k1: term frequency saturation, >= 0.
+        b: length normalisation in [0, 1].
+        epsilon: floor of the idf, as a share of the mean idf, >= 0.
+
+    Raises:
+        ConfigError: on an argument out of range.
+    """
+
+    def __init__(self, corpus: Corpus, k1: float = 1.5, b: float = 0.75, epsilon: float = 0.25) -> None:
+        from rank_bm25 import BM25Okapi
+
+        self.k1 = check_number("rank_bm25 k1", k1, low=0.0)
+        self.b = check_number("rank_bm25 b", b, 0.0, 1.0)
+        self.epsilon = check_number("rank_bm25 epsilon", epsilon, low=0.0)
+        self._corpus = corpus
+        self._tie_ranks = id_ranks(corpus.doc_ids)
+        tokens = [terms(content) for content in corpus.contents]
+        self._vocabulary = {term for document in tokens for term in document}
+        # BM25Okapi divides by the mean length and by the number of terms: without any term there is nothing to index.
+        self._index = BM25Okapi(tokens, k1=self.k1, b=self.b, epsilon=self.epsilon) if self._vocabulary else None
+
+    def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
+        known = [term for term in terms(context.query) if term in self._vocabulary]
+        if self._index is None or not known:
+            return []
+        scores = self._index.get_scores(known)
+        doc_ids = self._corpus.doc_ids
+        best = best_positions(scores, self._tie_ranks, top_k, above=0.0)
+        return [self._corpus.scored(doc_ids[i], float(scores[i])) for i in best]

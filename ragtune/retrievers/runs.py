@@ -1,0 +1,70 @@
+"""Replays recorded first stages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ragtune.core.context import ORIGINAL, RAGtuneContext
+from ragtune.core.corpus import Corpus
+from ragtune.core.errors import ConfigError, DatasetError
+from ragtune.core.interfaces import BaseFusion, BaseRetriever
+from ragtune.core.trecrun import RunEntry, read_trec_run
+from ragtune.core.types import ScoredDocument
+
+
+class RunsRetriever(BaseRetriever):
+    """Answers from one or more TREC runs; each file's stem is a named source in the documents' provenance.
+
+    Args:
+        corpus: holds the texts of the documents that the runs name.
+        paths: run files; one path or several.
+        fusion: merges several runs into one list; not needed for one.
+
+    Raises:
+        DatasetError: if a run is unusable or names a document that the corpus does not hold.
+        ConfigError: if no path is given, two have the same stem, or several come without a fusion.
+    """
+
+    def __init__(self, corpus: Corpus, paths: str | Sequence[str], fusion: BaseFusion | None = None) -> None:
+        self._corpus = corpus
+        files = [Path(paths)] if isinstance(paths, (str, Path)) else [Path(path) for path in paths or ()]
+        if not files:
+            raise ConfigError("retriever.paths is empty: give at least one TREC run file")
+        names = [file.stem for file in files]
+        if len(set(names)) != len(names):
+            raise ConfigError(f"run files {names} share a name: source names must differ")
+        if len(files) > 1 and fusion is None:
+            raise ConfigError(f"{len(files)} runs need a fusion: give retriever.fusion")
+        self._fusion = fusion
+        self._runs = {name: self._read(file) for name, file in zip(names, files, strict=True)}
+
+    def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
+        """At most ``top_k`` documents of each run, merged where there are several.
+
+        Raises:
+            ConfigError: on a rewritten query, which no recorded run can answer.
+        """
+        if context.round != ORIGINAL:
+            raise ConfigError(
+                f"retriever 'runs' replays recorded queries and cannot answer the rewrite {context.query!r}: "
+                "use reformulator=identity, or a live retriever"
+            )
+        lists = {name: self._documents(name, context.query_id, top_k) for name in self._runs}
+        if self._fusion is None:
+            return next(iter(lists.values()))
+        return self._fusion.fuse(lists)
+
+    def _documents(self, name: str, query_id: str, top_k: int) -> list[ScoredDocument]:
+        entries = self._runs[name].get(query_id, [])[:top_k]
+        return [self._corpus.scored(e.doc_id, e.score, sources={name: e.score}) for e in entries]
+
+    def _read(self, file: Path) -> dict[str, list[RunEntry]]:
+        run = read_trec_run(file)
+        unknown = sorted({e.doc_id for entries in run.values() for e in entries if e.doc_id not in self._corpus})
+        if unknown:
+            raise DatasetError(
+                f"run file {str(file)!r} names {len(unknown)} documents that the corpus does not hold, "
+                f"e.g. {', '.join(map(repr, unknown[:3]))}"
+            )
+        return run

@@ -1,0 +1,31 @@
+"""The incumbent: rerank the top N once."""
+
+from __future__ import annotations
+
+from ragtune.core.batching import propose
+from ragtune.core.errors import ConfigError
+from ragtune.core.interfaces import BaseScheduler
+from ragtune.core.pool import CandidatePool
+from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
+
+
+class OneShotScheduler(BaseScheduler):
+    """Fixed depth: one batch of the ``top_n`` best candidates, then stop (Nogueira and Cho 2019, and everybody).
+
+    Args:
+        top_n: depth; None takes as many as the budget allows.
+
+    Raises:
+        ConfigError: if ``top_n`` is not a positive integer or None.
+    """
+
+    def __init__(self, top_n: int | None = None) -> None:
+        if top_n is not None and (isinstance(top_n, bool) or not isinstance(top_n, int) or top_n < 1):
+            raise ConfigError(f"scheduler.top_n={top_n!r}: allowed is an integer >= 1, or null for all that fit")
+        self.top_n = top_n
+
+    def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
+        fired = len(pool.eligible) < len(pool)
+        if fired:
+            return StopRecord(reason="one_shot_done", source="scheduler", details={"reranked": len(pool.reranked)})
+        return propose(pool.top_candidates(self.top_n or len(pool)), budget)
