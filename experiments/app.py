@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ from experiments.provenance import provenance
 from experiments.replay import replay
 from experiments.summary import summarize
 from experiments.terminal import print_path, print_queries, print_run, progress_bar
-from experiments.track import PARENT_FILE, Tracking
+from experiments.track import Tracking, parent_of
 from ragtune.core.errors import ConfigError
 
 
@@ -78,10 +77,8 @@ def _curve(config: Mapping[str, Any], records: list[Any], measures: Measures) ->
 
 def _track(tracking: Tracking, folder: Path, summary: Mapping[str, Any]) -> None:
     """Log the files; whatever goes wrong there costs no result."""
-    parent_file = folder.parent / PARENT_FILE
-    parent = json.loads(parent_file.read_text(encoding="utf-8"))["run_id"] if parent_file.is_file() else None
     try:
-        run_id = tracking.log(folder, parent)
+        run_id = tracking.log(folder, parent_of(folder))
     except Exception as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         sys.stderr.write(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,25 @@ WHERE_NOT_WHAT = ("executor", "tracking", "resume", "dry_run", "verbosity")
 def register_resolvers() -> None:
     """Make ``${project_root:}`` known to OmegaConf; harmless to call again."""
     OmegaConf.register_new_resolver("project_root", lambda: str(PROJECT_ROOT), replace=True)
+
+
+def compose(overrides: Sequence[str]) -> dict[str, Any]:
+    """The resolved configuration that ``python run.py OVERRIDES`` would use, without running anything.
+
+    Raises:
+        ConfigError: on an unknown option or component, or a missing value.
+    """
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_dir
+    from hydra.errors import HydraException
+
+    register_resolvers()
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        try:
+            cfg = hydra_compose("config", overrides=list(overrides))
+        except (HydraException, OmegaConfBaseException) as error:
+            raise ConfigError(" ".join(str(error).split())) from None
+        return resolve(cfg)
 
 
 def resolve(cfg: DictConfig) -> dict[str, Any]:

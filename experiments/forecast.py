@@ -9,11 +9,11 @@ import numpy as np
 
 from experiments.build import build_session
 from experiments.record import UNITS
+from experiments.replay import Progress
 from ragtune.core.context import RAGtuneContext
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.items import PoolItem
 from ragtune.core.types import CostObject
-from experiments.replay import Progress
 
 
 class ForecastReranker(BaseReranker):

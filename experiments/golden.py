@@ -1,12 +1,134 @@
-"""Golden-vector conformance, as runs log it."""
+"""Golden-vector conformance: fixed inputs, and the exact decisions that every estimator x scheduler takes on them.
+
+The fixtures live in ``tests/conformance/v<spec>/``: a BEIR folder with a first-stage run and a score table, and
+``decisions.json`` with, per pair and query, the batches, the final order and the charged cost.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
+
+import yaml
+
+from experiments.build import build_session
+from experiments.config import CONF, PROJECT_ROOT
+from ragtune.core.diskcache import DiskCache
+from ragtune.core.output import ControllerOutput
+
+SPEC = "0.55.0"
+FIXTURES = PROJECT_ROOT / "tests" / "conformance" / f"v{SPEC}"
+DECISIONS = "decisions.json"
+BUDGET_DOCS = 12
+"""Documents that each golden query may rerank: several batches, and less than its pool."""
+
+Decisions = dict[str, dict[str, Any]]
+"""``{"estimator x scheduler": {query_id: {"batches", "order", "charged", "stop"}}}``."""
+
+
+def decide(fixtures: Path = FIXTURES) -> Decisions:
+    """What the code decides now, for every estimator and scheduler that has a conf file."""
+    return {f"{e} x {s}": _decide_pair(e, s, fixtures) for e, s in _pairs()}
+
+
+def differences(fixtures: Path = FIXTURES) -> list[str]:
+    """Where today's decisions differ from the pinned ones, in words; empty means conformance."""
+    pinned: Decisions = json.loads((fixtures / DECISIONS).read_text(encoding="utf-8"))
+    now = decide(fixtures)
+    found = [f"{pair}: not pinned" for pair in now if pair not in pinned]
+    found += [f"{pair}: pinned, but there is no such pair" for pair in pinned if pair not in now]
+    for pair in sorted(set(now) & set(pinned)):
+        for query_id, expected in pinned[pair].items():
+            found += [
+                f"{pair}, query {query_id}: {what} is {now[pair][query_id][what]}, pinned is {value}"
+                for what, value in expected.items()
+                if now[pair][query_id][what] != value
+            ]
+    return found
 
 
 @lru_cache(maxsize=1)
 def check_golden() -> dict[str, Any]:
-    """Outcome (``passed``, ``failed`` or ``skipped``) and the spec version; checked once per process."""
-    return {"outcome": "skipped", "spec": None}
+    """Outcome (``passed``, ``failed``, ``skipped`` where the fixtures are not shipped) and the spec version.
+
+    The check runs once per version of the code; its outcome is kept in the cache folder.
+    """
+    if not (FIXTURES / DECISIONS).is_file():
+        return {"outcome": "skipped", "spec": SPEC, "why": "the golden fixtures are not in this installation"}
+    return DiskCache("conformance").fetch(_code_digest(), _outcome, _save, _load)
+
+
+def _outcome() -> dict[str, Any]:
+    found = differences()
+    return {"outcome": "failed" if found else "passed", "spec": SPEC, "differences": found[:5]}
+
+
+def _save(outcome: dict[str, Any], folder: Path) -> None:
+    (folder / "outcome.json").write_text(json.dumps(outcome), encoding="utf-8")
+
+
+def _load(folder: Path) -> dict[str, Any]:
+    outcome: dict[str, Any] = json.loads((folder / "outcome.json").read_text(encoding="utf-8"))
+    return outcome
+
+
+def _pairs() -> Iterator[tuple[str, str]]:
+    estimators, schedulers = (sorted(p.stem for p in (CONF / g).glob("*.yaml")) for g in ("estimator", "scheduler"))
+    return ((e, s) for e in estimators for s in schedulers)
+
+
+def _decide_pair(estimator: str, scheduler: str, fixtures: Path) -> dict[str, Any]:
+    session = build_session(_config(estimator, scheduler, fixtures))
+    outputs = {q: session.controller.run(text, query_id=q) for q, text in session.dataset.queries.items()}
+    return {query_id: _digest(output) for query_id, output in outputs.items()}
+
+
+def _digest(output: ControllerOutput) -> dict[str, Any]:
+    spent = output.history[-1].cost
+    return {
+        "batches": [event.details["doc_ids"] for event in output.trace.find("propose")],
+        "order": list(output.ranking),
+        "charged": {"docs": spent.docs, "calls": spent.calls, "tokens": spent.tokens},
+        "stop": output.stop.reason,
+    }
+
+
+def _config(estimator: str, scheduler: str, fixtures: Path) -> dict[str, Any]:
+    def load(group: str, name: str, **values: Any) -> dict[str, Any]:
+        return {**yaml.safe_load((CONF / group / f"{name}.yaml").read_text(encoding="utf-8")), **values}
+
+    return {
+        "dataset": load("dataset", "beir", path=str(fixtures)),
+        "retriever": load("retriever", "runs", paths=str(fixtures / "bm25.run"), depth=30),
+        "reformulator": load("reformulator", "identity"),
+        "expander": load("expander", "none"),
+        "estimator": load("estimator", estimator),
+        "scheduler": load("scheduler", scheduler),
+        "reranker": load("reranker", "replay", scores=str(fixtures / "scores.run"), scale="identity"),
+        "assembler": load("assembler", "greedy"),
+        "budget": load("budget", "unlimited", max_reranker_docs=BUDGET_DOCS),
+        "plan": {"num_reformulations": 0, "depth_per_reformulation": 1},
+        "rerankers": {},
+        "clock": "virtual",
+        "seed": 0,
+    }
+
+
+def _code_digest() -> str:
+    """SHA-256 of everything that the outcome depends on: code, configuration, fixtures, numerical libraries."""
+    import numpy
+    import scipy
+    import sklearn
+
+    sha = sha256(f"{numpy.__version__} {scipy.__version__} {sklearn.__version__}".encode())
+    folders = (PROJECT_ROOT / "ragtune", PROJECT_ROOT / "experiments", CONF, FIXTURES)
+    for file in sorted(f for folder in folders for f in folder.rglob("*") if f.suffix in _SOURCES):
+        sha.update(file.relative_to(PROJECT_ROOT).as_posix().encode() + b"\0" + file.read_bytes())
+    return sha.hexdigest()
+
+
+_SOURCES = {".py", ".yaml", ".json", ".jsonl", ".run", ".tsv"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from ragtune.core.output import ControllerOutput
@@ -71,7 +71,7 @@ class QueryRecord:
 
     def to_json(self) -> str:
         """One line."""
-        return json.dumps(asdict(self), separators=(",", ":"))
+        return json.dumps(vars(self), separators=(",", ":"))
 
     @classmethod
     def from_json(cls, line: str) -> QueryRecord:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -23,6 +24,15 @@ ARTIFACTS = (
     "curve.png",
     "traces.jsonl.gz",
 )
+
+
+def parent_of(folder: Path) -> str | None:
+    """The tracked parent of a run folder inside a sweep, or None."""
+    file = folder.parent / PARENT_FILE
+    if not file.is_file():
+        return None
+    run_id: str | None = json.loads(file.read_text(encoding="utf-8"))["run_id"]
+    return run_id
 
 
 class Tracking(ABC):
@@ -92,7 +102,7 @@ class MlflowTracking(Tracking):
     def log(self, folder: Path, parent: str | None = None) -> str | None:
         from mlflow.entities import Param, RunTag
 
-        config = json.loads(json.dumps(_read_yaml(folder / "config.yaml")))
+        config = _read_yaml(folder / "config.yaml")
         summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
         client = self._connect()
         run = client.create_run(self._experiment_id(), run_name=summary["policy"])
@@ -114,6 +124,8 @@ class MlflowTracking(Tracking):
         if self._client is None:
             os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
             os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+            logging.getLogger("mlflow").setLevel(logging.WARNING)
+            logging.getLogger("alembic").setLevel(logging.WARNING)
             from mlflow import MlflowClient
 
             if self._sqlite_file():

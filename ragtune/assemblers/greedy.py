@@ -36,7 +36,7 @@ class GreedyAssembler(BaseAssembler):
 
 
 def _to_document(item: PoolItem) -> ScoredDocument:
-    return ScoredDocument.model_construct(
+    return ScoredDocument(
         id=item.doc_id,
         content=item.content,
         metadata=item.metadata,

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ragtune.core.errors import ConfigError
+from ragtune.core.interfaces import BaseAcquisition
+from ragtune.core.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
 
 
@@ -47,6 +51,32 @@ def _affordable(wish: Sequence[str], budget: RemainingBudgetView, strategy: str)
         else:
             high = middle - 1
     return low
+
+
+def choose(pool: CandidatePool, count: int, acquisition: BaseAcquisition | None, *, diverse: bool = True) -> list[str]:
+    """The ``count`` eligible documents to score next, best first, ties by rule.
+
+    Args:
+        acquisition: applied where the estimator gives a belief; otherwise the estimator's own acquisition or mean
+            decides.
+        diverse: after each pick, value the others as if it had been scored as expected, so that near-duplicates of it
+            lose the appeal of their uncertainty (GP-BUCB, Desautels, Krause and Burdick, JMLR 2014).
+    """
+    belief = pool.belief
+    if acquisition is None or belief is None:
+        return pool.top_candidates(count)
+    if not diverse:
+        return pool.top_candidates(count, acquisition.utility(belief, pool))
+    chosen: list[str] = []
+    open_positions = pool.eligible
+    for _ in range(min(count, len(open_positions))):
+        utility = acquisition.utility(belief, pool)[open_positions]
+        pick = int(open_positions[np.argmax(utility)])
+        chosen.append(pool.doc_ids[pick])
+        open_positions = open_positions[open_positions != pick]
+        if len(chosen) < count:
+            belief = belief.observing(pick)
+    return chosen
 
 
 def require_batch_size(batch_size: int) -> int:

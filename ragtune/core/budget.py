@@ -95,20 +95,27 @@ class CostTracker:
 
     def denial(self, cost: CostObject) -> dict[str, Any] | None:
         """Why ``cost`` cannot be spent on reranking (unit, requested, remaining), or None if it can."""
-        view, elapsed = self.remaining_view(), self.elapsed_ms
-        if not _within(self.budget.max_latency_ms, elapsed, cost.latency_ms):
-            latency = {"requested": cost.latency_ms, "remaining": view.remaining_latency_ms, "elapsed": elapsed}
-            return {"reason": "latency_exceeded", **latency}
-        if not _within(self.budget.max_cost_usd, self._usd, cost.usd):
-            return {"reason": "cost_limit_exceeded", "requested": cost.usd, "remaining": view.remaining_usd}
+        budget, elapsed = self.budget, self.elapsed_ms
+        if not _within(budget.max_latency_ms, elapsed, cost.latency_ms):
+            left = _amount_left(budget.max_latency_ms, elapsed)
+            return {
+                "reason": "latency_exceeded",
+                "requested": cost.latency_ms,
+                "remaining": left,
+                "elapsed": elapsed,
+            }
+        if not _within(budget.max_cost_usd, self._usd, cost.usd):
+            left = _amount_left(budget.max_cost_usd, self._usd)
+            return {"reason": "cost_limit_exceeded", "requested": cost.usd, "remaining": left}
+        tokens_left = _left(budget.max_tokens, self._tokens) - budget.assembly_token_buffer
         checks = (
-            ("doc_limit_exceeded", cost.docs, view.remaining_rerank_docs),
-            ("call_limit_exceeded", cost.calls, view.remaining_rerank_calls),
-            ("token_limit_exceeded", cost.tokens, max(0, view.remaining_tokens - view.assembly_token_buffer)),
+            ("doc_limit_exceeded", cost.docs, _left(budget.max_reranker_docs, self._rerank_docs)),
+            ("call_limit_exceeded", cost.calls, _left(budget.max_reranker_calls, self._rerank_calls)),
+            ("token_limit_exceeded", cost.tokens, max(0, tokens_left)),
         )
-        for reason, requested, allowed in checks:
-            if requested > allowed:
-                return {"reason": reason, "requested": requested, "remaining": allowed}
+        for reason, requested, remaining in checks:
+            if requested > remaining:
+                return {"reason": reason, "requested": requested, "remaining": remaining}
         return None
 
     def consume(self, cost: CostObject) -> bool:
@@ -127,7 +134,7 @@ class CostTracker:
 
     def settle(self, charged: CostObject, actual: CostObject) -> None:
         """Correct a charge once the true cost is known; an overrun is booked and traced, the past can't be undone."""
-        if actual == charged:
+        if actual is charged or actual == charged:
             return
         self._book(charged, sign=-1)
         self._book(actual, sign=1)
@@ -171,7 +178,7 @@ class CostTracker:
     def remaining_view(self, strategies: tuple[str, ...] = ("default",)) -> RemainingBudgetView:
         """What is left in every unit, as schedulers see it."""
         budget = self.budget
-        return RemainingBudgetView.model_construct(
+        return RemainingBudgetView(
             remaining_tokens=_left(budget.max_tokens, self._tokens),
             remaining_rerank_docs=_left(budget.max_reranker_docs, self._rerank_docs),
             remaining_rerank_calls=_left(budget.max_reranker_calls, self._rerank_calls),
@@ -207,7 +214,7 @@ class CostTracker:
 
     def spent(self) -> CostObject:
         """What reranking and LLM calls were charged so far; ``latency_ms`` is the time elapsed."""
-        return CostObject.model_construct(
+        return CostObject(
             tokens=self._tokens,
             docs=self._rerank_docs,
             calls=self._rerank_calls,

@@ -94,7 +94,7 @@ class Corpus:
         document = self[doc_id]
         if doc_id not in self._tokens:
             self._tokens[doc_id] = self._count(document.content)
-        return ScoredDocument.model_construct(
+        return ScoredDocument(
             id=doc_id,
             content=document.content,
             metadata={"title": document.title} if document.title else {},

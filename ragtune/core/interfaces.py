@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ragtune.core.arrays import FloatArray
+from ragtune.core.belief import Belief
 from ragtune.core.context import RAGtuneContext
 from ragtune.core.items import PoolItem
 from ragtune.core.ordering import Ordering
@@ -84,6 +86,14 @@ class BaseScheduler(ABC):
 
         Must be deterministic; ties are broken by ``initial_rank``, then ``doc_id`` (0.54 invariant 6).
         """
+
+
+class BaseAcquisition(ABC):
+    """What makes a candidate worth scoring next, given what is believed of all."""
+
+    @abstractmethod
+    def utility(self, belief: Belief, pool: CandidatePool) -> FloatArray:
+        """Shape (n,); the scheduler takes the eligible documents where it is highest. Any scale."""
 
 
 class BaseReranker(ABC):

@@ -8,6 +8,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ragtune.core.types import ScoredDocument
+
 
 class ItemState(Enum):
     """Life of a pool item (0.54 section 1)."""
@@ -56,6 +58,45 @@ class PoolItem(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
+    @classmethod
+    def from_document(cls, doc: ScoredDocument, initial_rank: int, sources: dict[str, float]) -> PoolItem:
+        """A retrieved document as a new candidate; the document has been validated, so this is not again."""
+        return _unchecked(
+            {
+                "doc_id": doc.id,
+                "content": doc.content,
+                "metadata": dict(doc.metadata),
+                "state": ItemState.CANDIDATE,
+                "sources": sources,
+                "initial_rank": initial_rank,
+                "retrieval_score": float(doc.score),
+                "fusion_score": doc.fusion_score,
+                "token_count": doc.token_count,
+                "priority_value": 0.0,
+                "reranker_score": None,
+                "reranker_strategy": None,
+                "posterior": None,
+            }
+        )
+
+    def at(
+        self, state: ItemState, priority: float, score: float | None, strategy: str | None, posterior: float | None
+    ) -> PoolItem:
+        """This item as it stands now.
+
+        A pool hands out thousands of snapshots a request, of values that it has checked itself, so they are made
+        without Pydantic's validation: a fifth of ``model_copy``'s time.
+        """
+        values = {
+            **self.__dict__,
+            "state": state,
+            "priority_value": priority,
+            "reranker_score": score,
+            "reranker_strategy": strategy,
+            "posterior": posterior,
+        }
+        return _unchecked(values)
+
     def tie_key(self) -> tuple[int, str]:
         """What breaks ties, ascending (0.54 invariant 6)."""
         return self.initial_rank, self.doc_id
@@ -73,3 +114,16 @@ class PoolItem(BaseModel):
         if self.priority_value > 0:
             return self.priority_value
         return max(self.sources.values()) if self.sources else 0.0
+
+
+_FIELDS = set(PoolItem.model_fields)
+_set = object.__setattr__
+
+
+def _unchecked(values: dict[str, Any]) -> PoolItem:
+    item = PoolItem.__new__(PoolItem)
+    _set(item, "__dict__", values)
+    _set(item, "__pydantic_fields_set__", _FIELDS)
+    _set(item, "__pydantic_extra__", None)
+    _set(item, "__pydantic_private__", None)
+    return item

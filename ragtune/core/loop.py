@@ -12,7 +12,7 @@ from ragtune.core.items import ItemState, PoolItem
 from ragtune.core.ordering import Ordering
 from ragtune.core.output import HistoryStep
 from ragtune.core.pool import CandidatePool
-from ragtune.core.rounds import require_finite, to_pool_item
+from ragtune.core.rounds import require_finite
 from ragtune.core.types import BatchProposal, CostObject, Pricer, ScoredDocument, StopRecord
 from ragtune.core.valuation import Valuation
 
@@ -77,7 +77,7 @@ class RerankLoop:
         return None
 
     def _record(self, pool: CandidatePool, context: RAGtuneContext, outcome: LoopOutcome) -> None:
-        outcome.history.append(HistoryStep(context.tracker.spent(), pool.doc_ids, self._ordering.keys(pool)))
+        outcome.history.append(HistoryStep(context.tracker.spent(), pool.doc_ids, self._ordering, pool.columns()))
 
     def _step(self, pool: CandidatePool, context: RAGtuneContext, outcome: LoopOutcome) -> StopRecord | None:
         if not len(pool.eligible):
@@ -218,4 +218,4 @@ def _describe(error: Exception) -> str:
 
 
 def _discovery(doc: ScoredDocument, initial_rank: int) -> PoolItem:
-    return to_pool_item(doc, initial_rank, doc.sources or {GRAPH_SOURCE: doc.score})
+    return PoolItem.from_document(doc, initial_rank, dict(doc.sources) or {GRAPH_SOURCE: float(doc.score)})

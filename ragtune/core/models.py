@@ -27,8 +27,12 @@ def model_identity(model: str, revision: str | None = None) -> str | None:
         return f"sha256:{_folder_digest(folder.resolve())}"
     require_models("a model")
     from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
 
-    config = try_to_load_from_cache(model, "config.json", revision=revision)
+    try:
+        config = try_to_load_from_cache(model, "config.json", revision=revision)
+    except HFValidationError:  # no hub model can have that name; loading it will say so
+        return None
     return f"{model}@{Path(config).parent.name}" if isinstance(config, str) else None
 
 

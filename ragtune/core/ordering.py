@@ -9,10 +9,10 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
+from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import ConfigError
 from ragtune.core.items import PoolItem
-from ragtune.core.pool import CandidatePool
-from ragtune.core.valuation import FloatArray, IntArray
+from ragtune.core.pool import CandidatePool, PoolColumns
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,8 @@ class RankingKeys:
     """What a ranking is sorted by: tier, then score, both descending; then position in tie-breaking order.
 
     Attributes:
-        tier: shape (n,), the coarse key.
-        score: shape (n,), the fine key.
+        tier: shape (m,), the coarse key.
+        score: shape (m,), the fine key.
         positions: shape (m,), the documents that take part (the active ones), ascending.
     """
 
@@ -31,8 +31,7 @@ class RankingKeys:
 
     def argsort(self) -> IntArray:
         """The participating positions, best first."""
-        order = np.lexsort((self.positions, -self.score[self.positions], -self.tier[self.positions]))
-        return self.positions[order]
+        return self.positions[np.lexsort((-self.score, -self.tier))]
 
 
 class Ordering(str, Enum):
@@ -62,8 +61,14 @@ class Ordering(str, Enum):
 
     def keys(self, pool: CandidatePool) -> RankingKeys:
         """The pool's ranking keys as of now; O(n), and a copy, so later changes do not reach it."""
-        tier, score = self._key_columns(pool.scores, pool.priorities, pool.base_scores, pool.posteriors)
-        return RankingKeys(tier, score, pool.active)
+        return self.keys_at(pool.columns())
+
+    def keys_at(self, columns: PoolColumns) -> RankingKeys:
+        """The ranking keys at the moment of ``columns``."""
+        active = columns.active
+        every = (columns.scores, columns.priorities, columns.base_scores, columns.posteriors)
+        tier, score = self._key_columns(*(column[active] for column in every))
+        return RankingKeys(tier, score, active)
 
     def sort(self, items: Sequence[PoolItem]) -> list[PoolItem]:
         """The items, best first."""

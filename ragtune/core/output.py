@@ -8,7 +8,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ragtune.core.ordering import RankingKeys
+from ragtune.core.ordering import Ordering, RankingKeys
+from ragtune.core.pool import PoolColumns
 from ragtune.core.trace import ControllerTrace
 from ragtune.core.types import CostObject, ScoredDocument, StopRecord
 
@@ -20,12 +21,19 @@ class HistoryStep:
     Attributes:
         cost: charged so far; ``latency_ms`` is the time elapsed.
         doc_ids: the pool's ids at that time.
-        keys: what the ranking is sorted by; sorted only when asked for.
+        ordering: the final order.
+        columns: the pool's numbers at that time; ranked only when asked for.
     """
 
     cost: CostObject
     doc_ids: tuple[str, ...]
-    keys: RankingKeys
+    ordering: Ordering
+    columns: PoolColumns
+
+    @cached_property
+    def keys(self) -> RankingKeys:
+        """What the ranking is sorted by."""
+        return self.ordering.keys_at(self.columns)
 
     @cached_property
     def ranking(self) -> tuple[str, ...]:

@@ -4,27 +4,48 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.core.belief import Belief
 from ragtune.core.errors import IllegalTransitionError, InputError, InvalidScoreError, UnknownDocumentError
 from ragtune.core.items import TRANSITIONS, ItemState, PoolItem
-from ragtune.core.valuation import FloatArray, IntArray, Valuation
+from ragtune.core.valuation import Valuation
 
 _T = TypeVar("_T", bound=np.generic)
 
 _STATES = tuple(ItemState)
 _CODE = {state: code for code, state in enumerate(_STATES)}
 _CANDIDATE, _IN_FLIGHT, _RERANKED = range(3)
+_ORIGINS = {
+    target: frozenset(_CODE[state] for state, targets in TRANSITIONS.items() if target in targets) for target in _STATES
+}
+
+
+class PoolColumns(NamedTuple):
+    """The pool's numbers at one moment; read-only arrays of shape (n,), NaN where there is none."""
+
+    states: NDArray[np.int8]
+    scores: FloatArray
+    priorities: FloatArray
+    base_scores: FloatArray
+    posteriors: FloatArray
+
+    @property
+    def active(self) -> IntArray:
+        """Positions of the CANDIDATE and RERANKED items, ascending."""
+        return np.flatnonzero((self.states == _CANDIDATE) | (self.states == _RERANKED))
 
 
 class CandidatePool:
     """All candidates of one request, in tie-breaking order: by ``initial_rank``, then ``doc_id``.
 
-    Mutable state lives in arrays of shape (n,), exposed read-only; an item's position never changes, so a stable
-    sort of any of them breaks ties by rule. Every operation is O(batch) or one vectorised O(n) pass.
+    State lives in read-only arrays of shape (n,); a change replaces the array, so a moment is kept by keeping the
+    arrays. An item's position never changes, so a stable sort of any of them breaks ties by rule. Every operation is
+    O(batch) or one vectorised O(n) pass.
 
     Raises:
         InputError: on a duplicate ``doc_id``.
@@ -37,14 +58,12 @@ class CandidatePool:
         self._items: list[PoolItem] = []
         self._strategies: dict[int, str] = {}
         self._states = np.empty(0, dtype=np.int8)
-        self._base = np.empty(0)
-        self._retrieval = np.empty(0)
-        self._priority = np.empty(0)
-        self._score = np.empty(0)
-        self._posterior = np.empty(0)
+        self._base = self._retrieval = self._priority = self._score = self._posterior = np.empty(0)
+        self._eligible: IntArray | None = None
+        self._snapshots: dict[int, PoolItem] = {}
         self.variance: FloatArray | None = None
         self.acquisition: FloatArray | None = None
-        self.top_k_probability: FloatArray | None = None
+        self.belief: Belief | None = None
         self.add(items)
 
     def add(self, items: Iterable[PoolItem]) -> None:
@@ -68,14 +87,15 @@ class CandidatePool:
         self._index = index
         self._items.extend(new)
         self._ids = (*self._ids, *(item.doc_id for item in new))
-        self._states = np.append(self._states, np.array([_CODE[it.state] for it in new], dtype=np.int8))
-        self._base = np.append(self._base, [max(it.sources.values(), default=0.0) for it in new])
-        self._retrieval = np.append(self._retrieval, [it.retrieval_score for it in new])
-        self._priority = np.append(self._priority, [it.priority_value for it in new])
-        self._score = np.append(self._score, [_nan_if_none(it.reranker_score) for it in new])
-        self._posterior = np.append(self._posterior, [_nan_if_none(it.posterior) for it in new])
+        self._states = _extended(self._states, [_CODE[it.state] for it in new])
+        self._base = _extended(self._base, [max(it.sources.values(), default=0.0) for it in new])
+        self._retrieval = _extended(self._retrieval, [it.retrieval_score for it in new])
+        self._priority = _extended(self._priority, [it.priority_value for it in new])
+        self._score = _extended(self._score, [_nan_if_none(it.reranker_score) for it in new])
+        self._posterior = _extended(self._posterior, [_nan_if_none(it.posterior) for it in new])
         self._strategies |= {index[it.doc_id]: it.reranker_strategy for it in new if it.reranker_strategy is not None}
-        self.variance = self.acquisition = self.top_k_probability = None
+        self.variance = self.acquisition = self.belief = None
+        self._changed()
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -104,37 +124,39 @@ class CandidatePool:
     @property
     def states(self) -> NDArray[np.int8]:
         """State codes, shape (n,): positions in ``ItemState``'s order of definition."""
-        return _read_only(self._states)
+        return self._states
 
     @property
     def priorities(self) -> FloatArray:
         """Latest estimate of each item, shape (n,)."""
-        return _read_only(self._priority)
+        return self._priority
 
     @property
     def scores(self) -> FloatArray:
         """Reranker scores, shape (n,), NaN where not reranked."""
-        return _read_only(self._score)
+        return self._score
 
     @property
     def posteriors(self) -> FloatArray:
         """Posterior ranking keys, shape (n,), NaN where the estimator gave none."""
-        return _read_only(self._posterior)
+        return self._posterior
 
     @property
     def retrieval_scores(self) -> FloatArray:
         """First-stage (fused) scores, shape (n,)."""
-        return _read_only(self._retrieval)
+        return self._retrieval
 
     @property
     def base_scores(self) -> FloatArray:
         """Best source score of each item, shape (n,): the last resort of ``final_score``."""
-        return _read_only(self._base)
+        return self._base
 
     @property
     def eligible(self) -> IntArray:
         """Positions of the CANDIDATE items, ascending."""
-        return np.flatnonzero(self._states == _CANDIDATE)
+        if self._eligible is None:
+            self._eligible = _read_only(np.flatnonzero(self._states == _CANDIDATE))
+        return self._eligible
 
     @property
     def reranked(self) -> IntArray:
@@ -144,7 +166,11 @@ class CandidatePool:
     @property
     def active(self) -> IntArray:
         """Positions of the CANDIDATE and RERANKED items, ascending."""
-        return np.flatnonzero((self._states == _CANDIDATE) | (self._states == _RERANKED))
+        return self.columns().active
+
+    def columns(self) -> PoolColumns:
+        """The pool's numbers as of now; later changes do not reach them. O(1)."""
+        return PoolColumns(self._states, self._score, self._priority, self._base, self._posterior)
 
     def is_candidate(self, doc_id: str) -> bool:
         """Whether the pool holds the document and it may still be scheduled."""
@@ -179,14 +205,14 @@ class CandidatePool:
         eligible = self.eligible
         if by is None:
             by = self._priority if self.acquisition is None else self.acquisition
+        if n <= 0:
+            return []
         values = by[eligible]
         if n < len(eligible):
-            threshold = np.partition(values, len(values) - n)[len(values) - n] if n > 0 else np.inf
-            above = np.flatnonzero(values > threshold)
-            level = np.flatnonzero(values == threshold)[: max(0, n - len(above))]
-            keep = np.sort(np.concatenate([above, level]))
+            keep = np.flatnonzero(values >= np.partition(values, len(values) - n)[len(values) - n])
             eligible, values = eligible[keep], values[keep]
-        return [self._ids[i] for i in eligible[np.argsort(-values, kind="stable")]]
+        best = eligible[np.argsort(-values, kind="stable")[:n]]
+        return [self._ids[i] for i in best.tolist()]
 
     # -- writing: the controller only ------------------------------------------------------------------------------
 
@@ -198,14 +224,16 @@ class CandidatePool:
             UnknownDocumentError: if the pool lacks an id.
         """
         positions = self._positions(doc_ids)
-        for i in positions:
-            state = _STATES[self._states[i]]
-            if target not in TRANSITIONS[state]:
+        origins = _ORIGINS[target]
+        for i, code in zip(positions, self._states[positions].tolist(), strict=True):
+            if code not in origins:
+                state = _STATES[code]
                 raise IllegalTransitionError(
                     f"document {self._ids[i]!r} cannot go from {state.name} to {target.name}: "
                     f"allowed is {sorted(s.name for s in TRANSITIONS[state]) or 'nothing'}"
                 )
-        self._states[positions] = _CODE[target]
+        self._states = _replaced(self._states, positions, _CODE[target])
+        self._changed()
 
     def update_scores(self, scores: Mapping[str, float], strategy: str) -> None:
         """Store the scores of IN_FLIGHT items and move them to RERANKED; all of them or none.
@@ -217,16 +245,16 @@ class CandidatePool:
         """
         positions = self._positions(scores)
         values = np.array(list(scores.values()), dtype=float)
-        for i, value in zip(positions, values, strict=True):
-            if self._states[i] != _IN_FLIGHT:
+        for i, code in zip(positions, self._states[positions].tolist(), strict=True):
+            if code != _IN_FLIGHT:
                 raise IllegalTransitionError(
-                    f"document {self._ids[i]!r} is {_STATES[self._states[i]].name}: only IN_FLIGHT takes a score"
+                    f"document {self._ids[i]!r} is {_STATES[code].name}: only IN_FLIGHT takes a score"
                 )
-            if not np.isfinite(value):
-                raise InvalidScoreError(f"score {value!r} of document {self._ids[i]!r}: allowed is a finite number")
-        self._score[positions] = values
-        self._states[positions] = _RERANKED
+        self._require_finite(values, positions, "score")
+        self._score = _replaced(self._score, positions, values)
+        self._states = _replaced(self._states, positions, _RERANKED)
         self._strategies |= dict.fromkeys(positions, strategy)
+        self._changed()
 
     def apply_priorities(self, priorities: Mapping[str, float]) -> None:
         """Write an estimator's output to the items.
@@ -241,33 +269,30 @@ class CandidatePool:
         positions = self._positions(priorities)
         values = np.array(list(priorities.values()), dtype=float)
         self._require_finite(values, positions, "priority")
-        self._priority[positions] = values
-        self._posterior = np.full(len(self), np.nan)
-        self.variance = self.acquisition = self.top_k_probability = None
+        self._priority = _replaced(self._priority, positions, values)
+        self._posterior = _read_only(np.full(len(self), np.nan))
+        self.variance = self.acquisition = self.belief = None
+        self._snapshots = {}
 
     # -- internals -------------------------------------------------------------------------------------------------
 
     def _apply_valuation(self, valuation: Valuation) -> None:
         priority = self._column(valuation.mean, "priority")
-        posterior, variance, acquisition, top_k_probability = (
+        posterior, variance, acquisition = (
             None if values is None else self._column(values, "estimate")
-            for values in (
-                valuation.posterior,
-                valuation.variance,
-                valuation.acquisition,
-                valuation.top_k_probability,
-            )
+            for values in (valuation.posterior, valuation.variance, valuation.acquisition)
         )
         self._priority = priority
-        self._posterior = np.full(len(self), np.nan) if posterior is None else posterior
-        self.variance, self.acquisition, self.top_k_probability = variance, acquisition, top_k_probability
+        self._posterior = _read_only(np.full(len(self), np.nan)) if posterior is None else posterior
+        self._snapshots = {}
+        self.variance, self.acquisition, self.belief = variance, acquisition, valuation.belief
 
     def _column(self, values: FloatArray, what: str) -> FloatArray:
         column = np.array(values, dtype=float)
         if column.shape != (len(self),):
             raise InvalidScoreError(f"{what} of shape {column.shape}: allowed is one number a document, ({len(self)},)")
         self._require_finite(column, range(len(self)), what)
-        return column
+        return _read_only(column)
 
     def _require_finite(self, values: FloatArray, positions: Sequence[int], what: str) -> None:
         if not np.isfinite(values).all():
@@ -282,24 +307,40 @@ class CandidatePool:
         return positions
 
     def _snapshot(self, i: int) -> PoolItem:
-        item = self._items[i]
-        score, posterior = self._score[i], self._posterior[i]
-        return item.model_copy(
-            update={
-                "state": _STATES[self._states[i]],
-                "priority_value": float(self._priority[i]),
-                "reranker_score": None if np.isnan(score) else float(score),
-                "reranker_strategy": self._strategies.get(i),
-                "posterior": None if np.isnan(posterior) else float(posterior),
-            }
-        )
+        known = self._snapshots.get(i)
+        if known is None:
+            known = self._snapshots[i] = self._items[i].at(
+                _STATES[self._states.item(i)],
+                self._priority.item(i),
+                _none_if_nan(self._score.item(i)),
+                self._strategies.get(i),
+                _none_if_nan(self._posterior.item(i)),
+            )
+        return known
+
+    def _changed(self) -> None:
+        self._eligible = None
+        self._snapshots = {}
 
 
 def _nan_if_none(value: float | None) -> float:
     return np.nan if value is None else value
 
 
+def _none_if_nan(value: float) -> float | None:
+    return value if value == value else None
+
+
 def _read_only(array: NDArray[_T]) -> NDArray[_T]:
-    view = array.view()
-    view.flags.writeable = False
-    return view
+    array.setflags(write=False)
+    return array
+
+
+def _replaced(array: NDArray[_T], positions: Sequence[int], values: Any) -> NDArray[_T]:
+    new = array.copy()
+    new[positions] = values
+    return _read_only(new)
+
+
+def _extended(array: NDArray[_T], values: Sequence[float]) -> NDArray[_T]:
+    return _read_only(np.concatenate([array, np.array(values, dtype=array.dtype)]))

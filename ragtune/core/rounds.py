@@ -44,7 +44,7 @@ class RetrievalRounds:
     """Runs the rounds of one request under its budget."""
 
     def __init__(self, retriever: BaseRetriever, reformulator: BaseReformulator, plan: RetrievalPlan) -> None:
-        self._retriever = retriever
+        self.retriever = retriever
         self._reformulator = reformulator
         self._plan = plan
 
@@ -55,7 +55,7 @@ class RetrievalRounds:
             RetrievalError: if the original round fails; supplemental failures are traced and skipped.
         """
         try:
-            found = require_finite(self._retriever.retrieve(context, self._plan.original_query_depth))
+            found = require_finite(self.retriever.retrieve(context, self._plan.original_query_depth))
         except InputError:
             raise
         except Exception as error:
@@ -71,7 +71,7 @@ class RetrievalRounds:
     def _supplement(self, context: RAGtuneContext, rewrite: str, name: str) -> list[ReformulationResult]:
         round_context = context.model_copy(update={"query": rewrite, "round": name})
         try:
-            found = require_finite(self._retriever.retrieve(round_context, self._plan.depth_per_reformulation))
+            found = require_finite(self.retriever.retrieve(round_context, self._plan.depth_per_reformulation))
         except InputError:
             raise
         except Exception as error:
@@ -109,24 +109,15 @@ def aggregate(rounds: Sequence[ReformulationResult]) -> CandidatePool:
     first: dict[str, ScoredDocument] = {}
     for result in rounds:
         for doc in result.candidates:
-            first.setdefault(doc.id, doc)
-            sources = merged.setdefault(doc.id, {})
-            for source, score in _named_sources(doc, result.strategy).items():
-                sources[source] = max(score, sources.get(source, score))
-    return CandidatePool(to_pool_item(doc, rank, merged[doc_id]) for rank, (doc_id, doc) in enumerate(first.items()))
-
-
-def to_pool_item(doc: ScoredDocument, initial_rank: int, sources: dict[str, float]) -> PoolItem:
-    """A retrieved document as a new candidate."""
-    return PoolItem(
-        doc_id=doc.id,
-        content=doc.content,
-        metadata=doc.metadata,
-        sources=sources,
-        initial_rank=initial_rank,
-        retrieval_score=doc.score,
-        fusion_score=doc.fusion_score,
-        token_count=doc.token_count,
+            sources = _named_sources(doc, result.strategy)
+            if doc.id not in first:
+                first[doc.id], merged[doc.id] = doc, sources
+                continue
+            known = merged[doc.id]
+            for source, score in sources.items():
+                known[source] = max(score, known.get(source, score))
+    return CandidatePool(
+        PoolItem.from_document(doc, rank, merged[doc_id]) for rank, (doc_id, doc) in enumerate(first.items())
     )
 
 
@@ -144,7 +135,7 @@ def require_finite(found: Sequence[ScoredDocument]) -> list[ScoredDocument]:
 
 def _named_sources(doc: ScoredDocument, round_name: str) -> dict[str, float]:
     if not doc.sources:
-        return {round_name: doc.score}
+        return {round_name: float(doc.score)}
     if round_name == ORIGINAL:
         return dict(doc.sources)
     return {f"{round_name}/{source}": score for source, score in doc.sources.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ragtune.core.valuation import FloatArray
+from ragtune.core.arrays import FloatArray
 
 
 def unit_interval(scores: FloatArray) -> FloatArray:

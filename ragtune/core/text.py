@@ -11,8 +11,11 @@ from functools import cache
 from importlib.metadata import version
 
 STOPWORDS = frozenset(
-    "a an and are as at be but by for if in into is it no not of on or such that the their then there these they this "
-    "to was will with".split()
+    re.findall(
+        r"\w+",
+        "a an and are as at be but by for if in into is it no not of on or such that the their then there these they "
+        "this to was will with",
+    )
 )
 """Lucene's English list (``EnglishAnalyzer.ENGLISH_STOP_WORDS_SET``), 33 words."""
 

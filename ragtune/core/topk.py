@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtune.core.valuation import IntArray
+from ragtune.core.arrays import IntArray
 
 
 def id_ranks(doc_ids: Sequence[str]) -> IntArray:

@@ -48,7 +48,7 @@ class ControllerTrace(BaseModel):
     def add(self, component: str, action: str, /, **details: Any) -> None:
         """Append an event, stamped now."""
         self.events.append(
-            TraceEvent.model_construct(
+            TraceEvent(
                 timestamp=self._clock.now_ms() - self._start_ms,
                 component=component,
                 action=action,

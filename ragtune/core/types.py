@@ -113,8 +113,8 @@ class RemainingBudgetView(BaseModel):
     remaining_usd: float = float("inf")
     strategies: tuple[str, ...] = ("default",)
 
-    # A factory: Pydantic takes a function given as the default for a descriptor and binds it to the view.
-    _pricer: Pricer = PrivateAttr(default_factory=lambda: price_by_count)
+    # None, not the function: Pydantic takes a function given as the default for a descriptor and binds it to the view.
+    _pricer: Pricer | None = PrivateAttr(default=None)
 
     model_config = ConfigDict(frozen=True)
 
@@ -125,7 +125,7 @@ class RemainingBudgetView(BaseModel):
 
     def price(self, doc_ids: Sequence[str], strategy: str) -> CostObject:
         """What reranking ``doc_ids`` by ``strategy`` is expected to cost."""
-        return self._pricer(doc_ids, strategy)
+        return (self._pricer or price_by_count)(doc_ids, strategy)
 
     def affords(self, cost: CostObject) -> bool:
         """Whether ``cost`` fits into every unit, leaving the assembly buffer untouched."""

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
+from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.core.belief import Belief
 
 
 class Valuation(Mapping[str, float]):
@@ -24,10 +21,10 @@ class Valuation(Mapping[str, float]):
         eligible: positions of the documents that may still be scheduled.
         mean: estimated relevance in [0, 1], the rerankers' scale.
         variance: of that estimate, same scale squared; None where the estimator has no notion of it.
-        acquisition: what the next batch should maximise; None means the mean itself.
+        acquisition: what the next batch should maximise, where the estimator itself decides; None means the mean.
         posterior: final ranking key after all evidence, of reranked documents too; None where first-stage and
             reranker evidence are not fused. Any monotone scale.
-        top_k_probability: probability in [0, 1] that the document belongs to the top k.
+        belief: for acquisition functions and stopping rules; None from estimators that only have an opinion.
         diagnostics: JSON-serialisable facts for the trace.
     """
 
@@ -41,7 +38,7 @@ class Valuation(Mapping[str, float]):
         variance: FloatArray | None = None,
         acquisition: FloatArray | None = None,
         posterior: FloatArray | None = None,
-        top_k_probability: FloatArray | None = None,
+        belief: Belief | None = None,
         diagnostics: dict[str, Any] | None = None,
     ) -> None:
         self.doc_ids = doc_ids
@@ -51,7 +48,7 @@ class Valuation(Mapping[str, float]):
         self.variance = variance
         self.acquisition = acquisition
         self.posterior = posterior
-        self.top_k_probability = top_k_probability
+        self.belief = belief
         self.diagnostics = diagnostics or {}
 
     def __getitem__(self, doc_id: str) -> float:

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ragtune.core.arrays import FloatArray
 from ragtune.core.context import RAGtuneContext
 from ragtune.core.interfaces import BaseEstimator
 from ragtune.core.pool import CandidatePool
-from ragtune.core.valuation import FloatArray, Valuation
+from ragtune.core.valuation import Valuation
 
 
 class QrelsOracleEstimator(BaseEstimator):

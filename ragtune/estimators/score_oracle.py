@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from ragtune.core.arrays import FloatArray
 from ragtune.core.context import RAGtuneContext
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseEstimator, BaseReranker
 from ragtune.core.pool import CandidatePool
-from ragtune.core.valuation import FloatArray, Valuation
+from ragtune.core.valuation import Valuation
 
 
 class ScoreOracleEstimator(BaseEstimator):

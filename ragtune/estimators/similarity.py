@@ -7,13 +7,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ragtune.core.arrays import FloatArray
 from ragtune.core.context import RAGtuneContext
 from ragtune.core.corpus import Corpus
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseEstimator
 from ragtune.core.pool import CandidatePool
 from ragtune.core.scaling import unit_interval
-from ragtune.core.valuation import FloatArray, Valuation
+from ragtune.core.valuation import Valuation
 
 
 class TextVectors(Protocol):

@@ -52,7 +52,7 @@ class PairwiseReranker(BaseReranker):
         """All that a score depends on besides query and text."""
 
     @abstractmethod
-    def _prepare(self) -> None:
+    def _prepare(self, context: RAGtuneContext) -> None:
         """Load the model, so that loading is not measured as scoring."""
 
     @abstractmethod
@@ -89,25 +89,26 @@ class PairwiseReranker(BaseReranker):
     def _score_unknown(self, unknown: dict[bytes, PoolItem], context: RAGtuneContext) -> dict[bytes, float]:
         if not unknown:
             return {}
-        self._prepare()
-        scores: dict[bytes, float] = {}
+        self._prepare(context)
         # Texts of like length share a pass, which wastes the least padding.
         by_length = sorted(unknown.items(), key=lambda entry: (-len(entry[1].content), entry[1].doc_id))
-        for start in range(0, len(by_length), self.batch_size):
-            chunk = by_length[start : start + self.batch_size]
-            started = time.perf_counter()
-            values = self._score([item.content for _, item in chunk], context)
-            elapsed_ms = (time.perf_counter() - started) * 1000.0
-            fresh = {key: value for (key, _), value in zip(chunk, values, strict=True)}
-            if self._cache:
-                self._cache.put(fresh)
-            self._pay([item for _, item in chunk], context, elapsed_ms, calls=int(start == 0))
-            scores |= fresh
+        scores: dict[bytes, float] = {}
+        started = time.perf_counter()
+        try:
+            for start in range(0, len(by_length), self.batch_size):
+                chunk = by_length[start : start + self.batch_size]
+                values = self._score([item.content for _, item in chunk], context)
+                fresh = {key: value for (key, _), value in zip(chunk, values, strict=True)}
+                if self._cache:
+                    self._cache.put(fresh)
+                scores |= fresh
+        finally:
+            # A pass that fails does not undo the expense of those before it.
+            if scores:
+                elapsed_ms = (time.perf_counter() - started) * 1000.0
+                cost = self.expected_cost([unknown[key] for key in scores], context)
+                context.meter.pay(cost.model_copy(update={"latency_ms": elapsed_ms}))
         return scores
-
-    def _pay(self, items: Sequence[PoolItem], context: RAGtuneContext, elapsed_ms: float, calls: int) -> None:
-        expected = self.expected_cost(items, context)
-        context.meter.pay(expected.model_copy(update={"calls": calls, "latency_ms": elapsed_ms}))
 
 
 def _tokens(item: PoolItem) -> int:

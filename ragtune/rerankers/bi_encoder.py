@@ -54,8 +54,8 @@ class BiEncoderReranker(PairwiseReranker):
     def _identity(self) -> str:
         return f"bi_encoder {self._embedder.name}"
 
-    def _prepare(self) -> None:
-        self._embedder.embed(["warm-up"])
+    def _prepare(self, context: RAGtuneContext) -> None:
+        self._query(context)
 
     def _count_tokens(self, items: Sequence[PoolItem], context: RAGtuneContext) -> int:
         """Document tokens, and the query's once a call."""
@@ -64,6 +64,8 @@ class BiEncoderReranker(PairwiseReranker):
         return count_tokens(context.query) + sum(n if limit is None else min(limit, n) for n in lengths)
 
     def _score(self, texts: Sequence[str], context: RAGtuneContext) -> list[float]:
-        query: NDArray[np.float32] = context.remember(self, lambda: self._embedder.embed([context.query])[0])
-        cosines = np.clip((self._embedder.embed(texts) @ query).astype(np.float64), -1.0, 1.0)
+        cosines = np.clip((self._embedder.embed(texts) @ self._query(context)).astype(np.float64), -1.0, 1.0)
         return [float(value) for value in (1.0 + np.round(cosines, _DECIMALS)) / 2.0]
+
+    def _query(self, context: RAGtuneContext) -> NDArray[np.float32]:
+        return context.remember(self, lambda: self._embedder.embed([context.query])[0])

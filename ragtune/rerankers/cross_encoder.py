@@ -64,13 +64,17 @@ class CrossEncoderReranker(PairwiseReranker):
     def _identity(self) -> str:
         identity = model_identity(self.model, self.revision)
         if identity is None:
-            self._prepare()
+            self._ready()
             identity = model_identity(self.model, self.revision) or f"{self.model}@{self.revision or 'main'}"
         return f"cross_encoder sigmoid {identity} max_length={self.max_length}"
 
-    def _prepare(self) -> None:
+    def _prepare(self, context: RAGtuneContext) -> None:
+        self._ready()
+
+    def _ready(self) -> Any:
         if self._loaded is None:
             self._loaded = load_model(self.model, self.revision, self._load)
+        return self._loaded
 
     def _load(self, model: str, local_files_only: bool) -> Any:
         from sentence_transformers import CrossEncoder
@@ -89,7 +93,7 @@ class CrossEncoderReranker(PairwiseReranker):
     def _score(self, texts: Sequence[str], context: RAGtuneContext) -> list[float]:
         import torch
 
-        logits = self._loaded.predict(
+        logits = self._ready().predict(
             [(context.query, text) for text in texts],
             batch_size=self.batch_size,
             activation_fn=torch.nn.Identity(),

@@ -18,3 +18,8 @@ class NoOpReranker(BaseReranker):
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
         return {item.doc_id: min(1.0, max(0.0, item.final_score())) for item in items}
+
+    @property
+    def is_recorded(self) -> bool:
+        """True: it takes no time, so runs without a live reranker stay on the virtual clock and repeat exactly."""
+        return True

@@ -25,7 +25,10 @@ class InMemoryRetriever(BaseRetriever):
         if isinstance(documents, Corpus):
             self._documents = [documents.scored(doc_id, 0.0) for doc_id in documents.doc_ids]
         else:
-            self._documents = list({doc.id: doc for doc in reversed(documents)}.values())[::-1]
+            first: dict[str, ScoredDocument] = {}
+            for doc in documents:
+                first.setdefault(doc.id, doc)
+            self._documents = list(first.values())
         self._is_scored = any(doc.score for doc in self._documents)
         if self._is_scored:
             self._documents.sort(key=lambda doc: (-doc.score, doc.id))

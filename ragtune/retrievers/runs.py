@@ -19,7 +19,7 @@ class RunsRetriever(BaseRetriever):
     Args:
         corpus: holds the texts of the documents that the runs name.
         paths: run files; one path or several.
-        fusion: merges several runs into one list; not needed for one.
+        fusion: merges several runs into one list; a single run keeps its own scores.
 
     Raises:
         DatasetError: if a run is unusable or names a document that the corpus does not hold.
@@ -36,7 +36,7 @@ class RunsRetriever(BaseRetriever):
             raise ConfigError(f"run files {names} share a name: source names must differ")
         if len(files) > 1 and fusion is None:
             raise ConfigError(f"{len(files)} runs need a fusion: give retriever.fusion")
-        self._fusion = fusion
+        self._fusion = fusion if len(files) > 1 else None
         self._runs = {name: self._read(file) for name, file in zip(names, files, strict=True)}
 
     def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ragtune.core.batching import propose, require_batch_size
+from ragtune.core.arrays import FloatArray
+from ragtune.core.batching import choose, propose, require_batch_size
+from ragtune.core.belief import Belief
+from ragtune.core.border import top_k_bar
 from ragtune.core.errors import ConfigError
-from ragtune.core.interfaces import BaseScheduler
+from ragtune.core.gaussian import tail
+from ragtune.core.interfaces import BaseAcquisition, BaseScheduler
 from ragtune.core.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
-from ragtune.core.valuation import FloatArray
 
 PRIOR_VARIANCE = 0.05
 """Assumed residual variance before any residual is seen; weighs as much as ``PRIOR_COUNT`` observations."""
@@ -19,12 +22,13 @@ PRIOR_COUNT = 4
 class EarlyStopScheduler(BaseScheduler):
     """Greedy batches until the expected number of candidates that would enter the top k falls under a threshold.
 
-    P(candidate i enters) is the estimator's ``top_k_probability`` where it gives one. Otherwise it is the normal tail
-    P(N(mean_i, var_i) > s_k), where s_k is the k-th best rerank score and var_i the estimator's variance, or, for
-    estimators without one, the mean squared difference between the priorities and the scores seen so far.
+    Where the estimator gives a belief, candidate i enters with P(N(key_i, variance_i) > key of rank k), whatever fills
+    the top k now. Otherwise with P(N(mean_i, variance_i) > s_k), s_k the k-th best rerank score and variance_i the
+    estimator's or, for estimators without one, the mean squared difference between priorities and scores so far.
 
     Args:
         batch_size: documents a batch.
+        acquisition, diverse: how batches are chosen, as in the greedy scheduler.
         k: size of the top that matters.
         threshold: expected entrants below which reranking stops; > 0.
         min_docs: documents reranked before stopping is considered; at least ``k`` are needed in any case.
@@ -33,7 +37,15 @@ class EarlyStopScheduler(BaseScheduler):
         ConfigError: on an argument out of range.
     """
 
-    def __init__(self, batch_size: int = 5, k: int = 10, threshold: float = 0.5, min_docs: int = 10) -> None:
+    def __init__(
+        self,
+        batch_size: int = 2,
+        acquisition: BaseAcquisition | None = None,
+        diverse: bool = True,
+        k: int = 10,
+        threshold: float = 0.5,
+        min_docs: int = 10,
+    ) -> None:
         self.batch_size = require_batch_size(batch_size)
         if k < 1:
             raise ConfigError(f"scheduler.k={k!r}: allowed is an integer >= 1")
@@ -41,6 +53,8 @@ class EarlyStopScheduler(BaseScheduler):
             raise ConfigError(f"scheduler.threshold={threshold!r}: allowed is a number > 0")
         if min_docs < 0:
             raise ConfigError(f"scheduler.min_docs={min_docs!r}: allowed is an integer >= 0")
+        self.acquisition = acquisition
+        self.diverse = diverse
         self.k = k
         self.threshold = threshold
         self.min_docs = max(min_docs, k)
@@ -54,30 +68,29 @@ class EarlyStopScheduler(BaseScheduler):
                 details={"expected_entrants": round(expected, 6), "threshold": self.threshold, "k": self.k},
             )
         diagnostics = {"expected_entrants": round(expected, 6)} if np.isfinite(expected) else {}
-        return propose(pool.top_candidates(self.batch_size), budget, diagnostics=diagnostics)
+        return propose(
+            choose(pool, self.batch_size, self.acquisition, diverse=self.diverse), budget, diagnostics=diagnostics
+        )
 
     def _expected_entrants(self, pool: CandidatePool) -> float:
         if len(pool.reranked) < self.min_docs:
             return float("inf")
-        eligible = pool.eligible
-        if pool.top_k_probability is not None:
-            return float(pool.top_k_probability[eligible].sum())
-        return float(self._tails(pool)[eligible].sum())
+        z = self._by_scores(pool) if pool.belief is None else self._by_belief(pool, pool.belief)
+        return float(tail(z).sum())
 
-    def _tails(self, pool: CandidatePool) -> FloatArray:
+    def _by_belief(self, pool: CandidatePool, belief: Belief) -> FloatArray:
+        bar = top_k_bar(belief.key[pool.active], self.k).inside
+        open_positions = pool.eligible[belief.key[pool.eligible] < bar]
+        return (bar - belief.key[open_positions]) / np.sqrt(np.maximum(belief.variance[open_positions], 1e-12))
+
+    def _by_scores(self, pool: CandidatePool) -> FloatArray:
         scores = pool.scores[pool.reranked]
         bar = np.partition(scores, len(scores) - self.k)[len(scores) - self.k]
-        variance = _residual_variance(pool) if pool.variance is None else pool.variance
-        return _normal_tail((bar - pool.priorities) / np.sqrt(np.maximum(variance, 1e-12)))
+        variance = np.full(len(pool), _residual_variance(pool)) if pool.variance is None else pool.variance
+        open_positions = pool.eligible
+        return (bar - pool.priorities[open_positions]) / np.sqrt(np.maximum(variance[open_positions], 1e-12))
 
 
 def _residual_variance(pool: CandidatePool) -> float:
     residuals = pool.scores[pool.reranked] - pool.priorities[pool.reranked]
     return float((PRIOR_COUNT * PRIOR_VARIANCE + residuals @ residuals) / (PRIOR_COUNT + len(residuals)))
-
-
-def _normal_tail(z: FloatArray) -> FloatArray:
-    from scipy.special import ndtr
-
-    tail: FloatArray = ndtr(-z)
-    return tail

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from ragtune.core.batching import propose, require_batch_size
-from ragtune.core.interfaces import BaseScheduler
+from ragtune.core.batching import choose, propose, require_batch_size
+from ragtune.core.interfaces import BaseAcquisition, BaseScheduler
 from ragtune.core.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
 
 
 class GreedyScheduler(BaseScheduler):
-    """Takes the best candidates by the estimator's acquisition (else its mean), batch by batch (0.54, "Scheduler").
+    """Takes the most promising candidates, batch by batch, until the budget is spent (0.54, "Scheduler").
 
     Args:
         batch_size: documents a batch; the last one is as small as the budget demands.
+        acquisition: what "promising" means where the estimator gives a belief; None, and estimators without one: the
+            highest priority.
+        diverse: no near-duplicates inside a batch, see :func:`ragtune.core.batching.choose`.
 
     Raises:
         ConfigError: if ``batch_size`` is not a positive integer.
     """
 
-    def __init__(self, batch_size: int = 5) -> None:
+    def __init__(self, batch_size: int = 2, acquisition: BaseAcquisition | None = None, diverse: bool = True) -> None:
         self.batch_size = require_batch_size(batch_size)
+        self.acquisition = acquisition
+        self.diverse = diverse
 
     def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
-        return propose(pool.top_candidates(self.batch_size), budget)
+        return propose(choose(pool, self.batch_size, self.acquisition, diverse=self.diverse), budget)

@@ -1,0 +1,79 @@
+"""Fills score tables with a live reranker."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from experiments.build import Session, build_session
+from experiments.terminal import Progress
+from ragtune.core.budget import CostBudget
+from ragtune.core.context import RAGtuneContext
+from ragtune.core.errors import ConfigError
+from ragtune.core.items import PoolItem
+
+
+def write_score_table(config: Mapping[str, Any], file: Path, pairs: str, progress: Progress) -> dict[str, int]:
+    """Score the dataset's pairs and write table and manifest; how many queries and pairs.
+
+    Args:
+        config: resolved configuration with a live reranker.
+        file: a Parquet path.
+        pairs: ``pool`` (what the retriever finds) or ``all`` (every document for every query).
+
+    Raises:
+        ConfigError: if the configured reranker is itself a replay.
+    """
+    session = build_session(config)
+    reranker = session.rerankers["default"]
+    if reranker.is_recorded:
+        raise ConfigError("reranker=replay scores nothing: choose a live one, e.g. reranker=cross_encoder")
+    rows: list[tuple[str, str, float]] = []
+    tokens = 0
+    started = time.perf_counter()
+    for done, (query_id, query) in enumerate(session.dataset.queries.items(), start=1):
+        context = RAGtuneContext(query=query, query_id=query_id, tracker=CostBudget.unlimited().create_tracker())
+        items = _items(session, context, pairs, config["retriever"]["depth"])
+        tokens += reranker.expected_cost(items, context).tokens
+        scores = reranker.rerank(items, context, "default")
+        rows += [(query_id, doc_id, score) for doc_id, score in scores.items()]
+        progress(done, len(session.dataset.queries))
+    elapsed_ms = (time.perf_counter() - started) * 1000
+    _write(file, rows)
+    manifest = {
+        "scale": "identity",
+        "model": _describe(config["reranker"]),
+        "text_hash": session.dataset.corpus.digest,
+        "tokens_per_doc": round(tokens / len(rows), 1),
+        "ms_per_doc": round(elapsed_ms / len(rows), 2),
+        "pairs": len(rows),
+        "dataset": session.dataset.name,
+        "source": "scripts/score_table.py",
+    }
+    file.with_name(file.name + ".manifest.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+    return {"queries": len(session.dataset.queries), "pairs": len(rows)}
+
+
+def _items(session: Session, context: RAGtuneContext, pairs: str, depth: int) -> list[PoolItem]:
+    if pairs == "pool":
+        found = session.controller.rounds.retriever.retrieve(context, depth)
+    else:
+        found = [session.dataset.corpus.scored(doc_id, 0.0) for doc_id in session.dataset.corpus.doc_ids]
+    return [PoolItem.from_document(doc, rank, {}) for rank, doc in enumerate(found)]
+
+
+def _write(file: Path, rows: list[tuple[str, str, float]]) -> None:
+    import pandas as pd
+
+    file.parent.mkdir(parents=True, exist_ok=True)
+    table = pd.DataFrame(sorted(rows), columns=["query_id", "doc_id", "score"])
+    table.to_parquet(file, index=False, compression="zstd")
+
+
+def _describe(reranker: Mapping[str, Any]) -> str:
+    model = reranker.get("model") or reranker.get("embedder", {}).get("model", "")
+    kind = str(reranker["_target_"]).split(".")[-2]
+    return f"{kind}:{Path(str(model)).name if Path(str(model)).is_dir() else model}"

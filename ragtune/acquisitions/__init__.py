@@ -1,0 +1,1 @@
+"""Acquisition functions: what a belief about the pool makes worth scoring next."""

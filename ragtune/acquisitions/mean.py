@@ -1,0 +1,15 @@
+"""Exploitation only."""
+
+from __future__ import annotations
+
+from ragtune.core.arrays import FloatArray
+from ragtune.core.belief import Belief
+from ragtune.core.interfaces import BaseAcquisition
+from ragtune.core.pool import CandidatePool
+
+
+class MeanAcquisition(BaseAcquisition):
+    """Expected relevance: score what is believed best."""
+
+    def utility(self, belief: Belief, pool: CandidatePool) -> FloatArray:
+        return belief.mean

@@ -1,0 +1,38 @@
+"""Exploration by sampling."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+
+from ragtune.core.arrays import FloatArray
+from ragtune.core.belief import Belief
+from ragtune.core.errors import ConfigError
+from ragtune.core.interfaces import BaseAcquisition
+from ragtune.core.pool import CandidatePool
+
+
+class ThompsonAcquisition(BaseAcquisition):
+    """A draw from each document's marginal posterior (Thompson 1933; Russo et al. 2018).
+
+    The draw depends on the seed, the pool's documents and how many of them have been scored, and on nothing else: the
+    same request draws the same numbers in every process.
+
+    Args:
+        seed: >= 0.
+
+    Raises:
+        ConfigError: if ``seed`` is not a non-negative integer.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+            raise ConfigError(f"acquisition.seed={seed!r}: allowed is an integer >= 0")
+        self.seed = seed
+
+    def utility(self, belief: Belief, pool: CandidatePool) -> FloatArray:
+        identity = zlib.crc32("\x00".join(pool.doc_ids).encode())
+        rng = np.random.default_rng([self.seed, identity, len(pool.reranked)])
+        draw: FloatArray = belief.mean + np.sqrt(belief.variance) * rng.standard_normal(len(pool))
+        return draw

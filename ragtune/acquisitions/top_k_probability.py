@@ -1,0 +1,33 @@
+"""The chance to belong to the top k."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ragtune.core.arrays import FloatArray
+from ragtune.core.belief import Belief
+from ragtune.core.border import require_k, top_k_bar
+from ragtune.core.gaussian import tail
+from ragtune.core.interfaces import BaseAcquisition
+from ragtune.core.pool import CandidatePool
+
+
+class TopKProbabilityAcquisition(BaseAcquisition):
+    """P(relevance exceeds the bar between ranks k and k + 1 of the current order).
+
+    The bar is taken as known; only the candidate itself is uncertain (the knowledge-gradient simplification, Frazier,
+    Powell and Dayanik 2009).
+
+    Args:
+        k: size of the top that matters, >= 1.
+
+    Raises:
+        ConfigError: if ``k`` is not a positive integer.
+    """
+
+    def __init__(self, k: int = 10) -> None:
+        self.k = require_k(k)
+
+    def utility(self, belief: Belief, pool: CandidatePool) -> FloatArray:
+        bar = top_k_bar(belief.key[pool.active], self.k)
+        return tail((bar.midpoint - belief.key) / np.sqrt(np.maximum(belief.variance, 1e-12)))

@@ -1,0 +1,79 @@
+"""First-stage evidence: what every source's ranks and scores say, discounted for agreement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ragtune.core.arrays import FloatArray
+from ragtune.core.items import PoolItem
+
+_NEUTRAL_RANK = 20
+"""The rank at which a source's rank evidence is 0: better ranks speak for a document, worse ones against it."""
+
+
+@dataclass(frozen=True)
+class FirstStageEvidence:
+    """Evidence of S sources on n documents.
+
+    Attributes:
+        columns: shape (n, S); each the mean of ``ln(21) - ln(1 + rank)`` and the standardised score.
+        pooled: shape (n,), the sources' mean times ``sources``.
+        sources: how many independent sources they are worth: S / (1 + (S - 1) rho), rho their mean correlation in
+            [0, 1] (the effective sample size of correlated measurements, Kish 1965).
+    """
+
+    columns: FloatArray
+    pooled: FloatArray
+    sources: float
+
+    @property
+    def worst(self) -> FloatArray:
+        """Shape (S,), each source's evidence against a document that it does not rank."""
+        lowest: FloatArray = self.columns.min(axis=0)
+        return lowest
+
+
+def first_stage_evidence(items: Sequence[PoolItem]) -> FirstStageEvidence:
+    """Evidence from the items' ``sources``.
+
+    A source ranks its documents by score, ties by the pool's order; a document that it lacks ranks at twice its worst
+    rank and scores its lowest score.
+    """
+    names = list(dict.fromkeys(name for item in items for name in item.sources))
+    if names:
+        columns = np.column_stack([_column([item.sources.get(name, np.nan) for item in items]) for name in names])
+    else:
+        columns = _column([item.retrieval_score for item in items])[:, None]
+    sources = _effective_sources(columns)
+    return FirstStageEvidence(columns, columns.mean(axis=1) * sources, sources)
+
+
+def standardised(values: FloatArray) -> FloatArray:
+    """Zero mean, unit standard deviation; all zeros where the values do not differ."""
+    deviation = float(values.std())
+    return (values - values.mean()) / deviation if deviation > 1e-9 else np.zeros_like(values)
+
+
+def _column(raw: Sequence[float]) -> FloatArray:
+    scores = np.array(raw, dtype=float)
+    missing = np.isnan(scores)
+    scores[missing] = np.nanmin(scores)
+    ranks = np.empty(len(scores))
+    ranks[np.lexsort((-scores, missing))] = np.arange(1, len(scores) + 1)
+    ranks[missing] = 2.0 * (len(scores) - missing.sum())
+    by_rank = np.log(_NEUTRAL_RANK + 1.0) - np.log1p(ranks)
+    column: FloatArray = 0.5 * (by_rank + standardised(scores))
+    return column
+
+
+def _effective_sources(columns: FloatArray) -> float:
+    count = columns.shape[1]
+    if count == 1:
+        return 1.0
+    with np.errstate(all="ignore"):
+        correlations = np.atleast_2d(np.corrcoef(columns.T))[np.triu_indices(count, 1)]
+    agreement = float(np.clip(np.nan_to_num(correlations, nan=1.0).mean(), 0.0, 1.0))
+    return float(count / (1.0 + (count - 1) * agreement))

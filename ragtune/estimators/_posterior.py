@@ -1,0 +1,220 @@
+"""A Gaussian posterior over the relevance of a pool, conditioned on rerank scores one row at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ragtune.core.arrays import FloatArray
+from ragtune.core.belief import Belief
+from ragtune.estimators._first_stage import FirstStageEvidence, standardised
+
+_CLIP = 1e-6
+"""Scores are kept this far from 0 and 1, so that their logits are finite."""
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Prior of the latent relevance r, in units of the reranker's own logit spread (its ``scale``).
+
+    r ~ N(m, K),   m = intercept + evidence_slope phi + feedback_slope psi,
+    K = intercept_variance 11' + evidence_variance FF' + feedback_variance psi psi' + text_weight C,
+    logit(score) / scale = r + e,   e ~ N(0, noise)
+
+    with F the first-stage evidence of each source, phi their pooled sum, psi the standardised cosine with the
+    first-stage top documents, and C the text cosines. The first three terms of K are the Gaussian priors of intercept
+    and slopes, integrated out, so the fit of these coefficients is part of every update.
+    """
+
+    intercept: float = -1.5
+    evidence_slope: float = 0.3
+    feedback_slope: float = 0.15
+    intercept_variance: float = 1.0
+    evidence_variance: float = 0.03
+    feedback_variance: float = 0.03
+    text_weight: float = 0.8
+    noise: float = 0.2
+    scale: float = 2.0
+    scale_strength: float = 2.0
+    feedback_docs: int = 3
+
+
+class RelevancePosterior:
+    """Exact Gaussian-process regression by an incremental Cholesky factor (Rasmussen and Williams 2006, alg. 2.1).
+
+    Scoring a document adds one row of length n to the factor: O(n (k + t)) work for k scored documents and t terms a
+    document, O(n) memory, no matrix is ever inverted, and every pivot is at least the noise. The reranker's logit
+    scale has a closed-form MAP estimate, refitted with every score.
+
+    Args:
+        evidence: of the first stage.
+        rows: L2-normalised text vectors, shape (n, terms), ``scipy.sparse.csr_matrix``.
+        prior: hyper-parameters.
+    """
+
+    def __init__(self, evidence: FirstStageEvidence, rows: Any, prior: Prior) -> None:
+        self._prior = prior
+        self._rows = rows
+        self._buffer = np.zeros(rows.shape[1])
+        n = rows.shape[0]
+        self._lengths = _squared_lengths(rows)
+        feedback = self._feedback(evidence.pooled)
+        self.bonus = evidence.pooled
+        self._worst, self._worst_pooled = evidence.worst, float(evidence.worst.mean() * evidence.sources)
+        self._design = self._features(evidence.columns, feedback)
+        self._prior_mean = self._means(evidence.pooled, feedback)
+        self._factor = np.zeros((32, n))
+        self._pivots, self._logits, self._offsets = np.zeros(32), np.zeros(32), np.zeros(32)
+        self._order: list[int] = []
+        self.scored = np.zeros(n, dtype=bool)
+        self.own_logits = np.zeros(n)
+        self.variance = (self._design**2).sum(axis=1) + prior.text_weight * self._lengths
+        self.inverse_scale = 1.0 / prior.scale
+        self.mean = self._prior_mean.copy()
+
+    def __len__(self) -> int:
+        return len(self.mean)
+
+    def update(self, positions: Iterable[int], scores: Iterable[float]) -> None:
+        """Condition on rerank scores in [0, 1] of documents not scored before."""
+        for position, score in zip(positions, scores, strict=True):
+            clipped = min(max(float(score), _CLIP), 1.0 - _CLIP)
+            self._condition(int(position), float(np.log(clipped / (1.0 - clipped))))
+        self._refit()
+
+    def extend(self, rows: Any) -> None:
+        """Add candidates that no first stage ranked (a corpus graph's): only their text ties them to the rest."""
+        from scipy.linalg import solve_triangular
+        from scipy.sparse import vstack
+
+        count, k = rows.shape[0], len(self._order)
+        feedback = (rows @ self._centroid - self._feedback_mean) / self._feedback_deviation
+        design = self._features(np.tile(self._worst, (count, 1)), feedback)
+        pooled = np.full(count, self._worst_pooled)
+        factor = np.zeros((len(self._factor), count))
+        if k:
+            known = np.array(self._order)
+            cross = self._design[known] @ design.T
+            cross += self._prior.text_weight * (self._rows[known] @ rows.T).toarray()
+            lower = np.tril(self._factor[:k, known].T, -1)
+            lower[np.arange(k), np.arange(k)] = self._pivots[:k]
+            factor[:k] = solve_triangular(lower, cross, lower=True)
+        lengths = _squared_lengths(rows)
+        variance = (design**2).sum(axis=1) + self._prior.text_weight * lengths - (factor**2).sum(axis=0)
+        self._factor = np.hstack([self._factor, factor])
+        self._rows = vstack([self._rows, rows], format="csr")
+        self._design = np.vstack([self._design, design])
+        self._prior_mean = np.append(self._prior_mean, self._means(pooled, feedback))
+        self.bonus = np.append(self.bonus, pooled)
+        self.variance = np.append(self.variance, variance)
+        self._lengths = np.append(self._lengths, lengths)
+        self.scored = np.append(self.scored, np.zeros(count, dtype=bool))
+        self.own_logits = np.append(self.own_logits, np.zeros(count))
+        self._refit()
+
+    def row(self, position: int, factor: FloatArray, variance: FloatArray) -> tuple[FloatArray, float]:
+        """The factor's next row, shape (n,), and its pivot, if ``position`` were scored next."""
+        pivot = float(np.sqrt(max(variance[position], 0.0) + self._prior.noise))
+        return (self._covariance(position) - factor[:, position] @ factor) / pivot, pivot
+
+    @property
+    def factor(self) -> FloatArray:
+        """Rows of the Cholesky factor, shape (k, n)."""
+        return self._factor[: len(self._order)]
+
+    # -- internals -------------------------------------------------------------------------------------------------
+
+    def _condition(self, position: int, logit: float) -> None:
+        k = len(self._order)
+        if k == len(self._factor):
+            self._grow()
+        seen = self._factor[:k, position].copy()
+        row, pivot = self.row(position, self._factor[:k], self.variance)
+        self._factor[k], self._pivots[k] = row, pivot
+        self._logits[k] = (logit - seen @ self._logits[:k]) / pivot
+        self._offsets[k] = (self._prior_mean[position] - seen @ self._offsets[:k]) / pivot
+        self.variance = self.variance - row**2
+        self.scored[position] = True
+        self.own_logits[position] = logit
+        self._order.append(position)
+
+    def _refit(self) -> None:
+        """MAP of the inverse scale s given all scores (a quadratic), and the means that follow from it.
+
+        log p(s) = (k + scale_strength) log s - s^2 (|u|^2 + scale_strength scale^2) / 2 + s u.v + const, with u and v
+        the whitened logits and prior means.
+        """
+        k, prior = len(self._order), self._prior
+        logits, offsets = self._logits[:k], self._offsets[:k]
+        a = logits @ logits + prior.scale_strength * prior.scale**2
+        b = logits @ offsets
+        self.inverse_scale = float((b + np.sqrt(b * b + 4.0 * (k + prior.scale_strength) * a)) / (2.0 * a))
+        self.mean = self._prior_mean + (self.inverse_scale * logits - offsets) @ self._factor[:k]
+
+    def _covariance(self, position: int) -> FloatArray:
+        start, end = self._rows.indptr[position], self._rows.indptr[position + 1]
+        terms = self._rows.indices[start:end]
+        self._buffer[terms] = self._rows.data[start:end]
+        cosines = self._rows @ self._buffer
+        self._buffer[terms] = 0.0
+        column: FloatArray = self._design @ self._design[position] + self._prior.text_weight * cosines
+        return column
+
+    def _feedback(self, pooled: FloatArray) -> FloatArray:
+        """Standardised cosine with the rank-weighted centroid of the first-stage top documents, themselves excluded."""
+        top = np.argsort(-pooled, kind="stable")[: self._prior.feedback_docs]
+        weights = 1.0 / np.log2(2.0 + np.arange(len(top)))
+        self._centroid = np.asarray(self._rows[top].T @ weights).ravel()
+        likeness = self._rows @ self._centroid
+        likeness[top] -= weights * self._lengths[top]
+        self._feedback_mean = float(likeness.mean())
+        self._feedback_deviation = max(float(likeness.std()), 1e-9)
+        return standardised(likeness)
+
+    def _features(self, columns: FloatArray, feedback: FloatArray) -> FloatArray:
+        """Design matrix with the prior deviations folded in, so that its Gram matrix is the linear part of K."""
+        prior = self._prior
+        ones = np.full(len(columns), np.sqrt(prior.intercept_variance))
+        return np.column_stack(
+            [ones, columns * np.sqrt(prior.evidence_variance), feedback * np.sqrt(prior.feedback_variance)]
+        )
+
+    def _means(self, pooled: FloatArray, feedback: FloatArray) -> FloatArray:
+        return self._prior.intercept + self._prior.evidence_slope * pooled + self._prior.feedback_slope * feedback
+
+    def _grow(self) -> None:
+        self._factor = np.vstack([self._factor, np.zeros_like(self._factor)])
+        self._pivots, self._logits, self._offsets = (
+            np.concatenate([column, np.zeros_like(column)]) for column in (self._pivots, self._logits, self._offsets)
+        )
+
+
+class PosteriorBelief(Belief):
+    """The posterior as acquisition functions see it; a snapshot that later updates do not reach."""
+
+    def __init__(
+        self, posterior: RelevancePosterior, key: FloatArray, noise: float, factor: FloatArray, variance: FloatArray
+    ) -> None:
+        self._posterior = posterior
+        self._factor = factor
+        self._raw_variance = variance
+        self.mean = posterior.mean
+        self.variance = np.maximum(variance, 0.0)
+        self.key = key
+        self.noise = noise
+
+    def gain(self, latent: FloatArray) -> FloatArray:
+        relevance: FloatArray = 1.0 / (1.0 + np.exp(-latent / self._posterior.inverse_scale))
+        return relevance
+
+    def observing(self, position: int) -> PosteriorBelief:
+        row, _ = self._posterior.row(position, self._factor, self._raw_variance)
+        factor = np.vstack([self._factor, row])
+        return PosteriorBelief(self._posterior, self.key, self.noise, factor, self._raw_variance - row**2)
+
+
+def _squared_lengths(rows: Any) -> FloatArray:
+    return np.asarray(rows.multiply(rows).sum(axis=1), dtype=float).ravel()

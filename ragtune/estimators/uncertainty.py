@@ -1,0 +1,120 @@
+"""A posterior with a variance over the relevance of every candidate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any, Protocol
+
+import numpy as np
+
+from ragtune.core.arrays import FloatArray
+from ragtune.core.context import RAGtuneContext
+from ragtune.core.corpus import Corpus
+from ragtune.core.errors import ConfigError
+from ragtune.core.interfaces import BaseEstimator
+from ragtune.core.pool import CandidatePool
+from ragtune.core.valuation import Valuation
+from ragtune.estimators._first_stage import first_stage_evidence
+from ragtune.estimators._posterior import PosteriorBelief, Prior, RelevancePosterior
+
+
+class SparseVectors(Protocol):
+    """Sparse text vectors of documents."""
+
+    def rows(self, doc_ids: Sequence[str]) -> Any:
+        """``scipy.sparse.csr_matrix`` of shape (len(doc_ids), terms), rows L2-normalised."""
+        ...
+
+
+class UncertaintyEstimator(BaseEstimator):
+    """Gaussian posterior over relevance from every first-stage signal, text similarity and the scores seen so far.
+
+    The prior mean is linear in the first stage's evidence (ranks and scores of every source, discounted for their
+    agreement) and in the likeness to its top documents; the covariance ties documents that read alike. Each rerank
+    score is a noisy observation of relevance on the logit scale; coefficients and scale are refitted with every score.
+    See :class:`ragtune.estimators._posterior.Prior` for the model, and Rasmussen and Williams (2006, chapter 2) for
+    the regression.
+
+    It gives mean and variance on the rerankers' scale in [0, 1], a belief for acquisition functions, and the posterior
+    key for ``ordering=posterior``: mean + ``residual_weight`` (own score - mean) + ``evidence_bonus`` phi. The first
+    correction trusts a document's own score beyond what its neighbours explain, the second keeps what the first stage
+    knows and the reranker does not, so that more budget does not hurt where the reranker is the weaker judge.
+
+    Args:
+        corpus: what ``vectors`` are made from.
+        vectors: makes the text vectors of the corpus.
+        residual_weight: share of a document's own residual that counts as relevance, in [0, 1].
+        evidence_bonus: weight of the first-stage evidence in the final order, >= 0.
+        prior: hyper-parameters by name, see ``Prior``.
+
+    Raises:
+        ConfigError: on an argument out of range.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        vectors: Callable[[Corpus], SparseVectors],
+        residual_weight: float = 0.3,
+        evidence_bonus: float = 0.15,
+        **prior: float,
+    ) -> None:
+        if not 0 <= residual_weight <= 1:
+            raise ConfigError(f"estimator.residual_weight={residual_weight!r}: allowed is a number in [0, 1]")
+        if not evidence_bonus >= 0:
+            raise ConfigError(f"estimator.evidence_bonus={evidence_bonus!r}: allowed is a number >= 0")
+        self._vectors = vectors(corpus)
+        self._prior = _checked(Prior(**prior))  # type: ignore[arg-type]
+        self.residual_weight = residual_weight
+        self.evidence_bonus = evidence_bonus
+
+    def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
+        if not len(pool):
+            return pool.valuation(np.zeros(0))
+        posterior = context.remember(self, lambda: self._start(pool))
+        if len(pool) > len(posterior):
+            posterior.extend(self._vectors.rows(pool.doc_ids[len(posterior) :]))
+        new = pool.reranked[~posterior.scored[pool.reranked]]
+        if len(new):
+            posterior.update(new, pool.scores[new])
+        return self._valuation(pool, posterior)
+
+    def _start(self, pool: CandidatePool) -> RelevancePosterior:
+        return RelevancePosterior(first_stage_evidence(pool.entries), self._vectors.rows(pool.doc_ids), self._prior)
+
+    def _valuation(self, pool: CandidatePool, posterior: RelevancePosterior) -> Valuation:
+        key = self._key(posterior)
+        variance = np.maximum(posterior.variance, 0.0)
+        scale = 1.0 / posterior.inverse_scale
+        mean, spread = _on_score_scale(posterior.mean * scale, variance * scale**2)
+        return pool.valuation(
+            mean,
+            variance=spread,
+            posterior=key,
+            belief=PosteriorBelief(posterior, key, self._prior.noise, posterior.factor, posterior.variance),
+            diagnostics={"scored": int(posterior.scored.sum()), "logit_scale": round(scale, 6)},
+        )
+
+    def _key(self, posterior: RelevancePosterior) -> FloatArray:
+        own = np.where(posterior.scored, posterior.inverse_scale * posterior.own_logits - posterior.mean, 0.0)
+        key: FloatArray = posterior.mean + self.residual_weight * own + self.evidence_bonus * posterior.bonus
+        return key
+
+
+def _on_score_scale(mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance of sigmoid(x), x ~ N(mean, variance): MacKay (1992) for the mean, delta method for the rest."""
+    expected = 1.0 / (1.0 + np.exp(-mean / np.sqrt(1.0 + np.pi * variance / 8.0)))
+    slope = expected * (1.0 - expected)
+    return expected, slope**2 * variance
+
+
+def _checked(prior: Prior) -> Prior:
+    positive = ("noise", "scale", "scale_strength")
+    anything = ("intercept", "evidence_slope", "feedback_slope")
+    for name, value in asdict(prior).items():
+        low_enough = value > 0 if name in positive else name in anything or value >= 0
+        if not (np.isfinite(value) and low_enough):
+            allowed = "> 0" if name in positive else ">= 0"
+            raise ConfigError(f"estimator.{name}={value!r}: allowed is a finite number {allowed}")
+    return prior

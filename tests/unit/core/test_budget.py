@@ -1,0 +1,327 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from ragtune import CostBudget, CostTracker
+from ragtune.core.clock import VirtualClock
+from ragtune.core.errors import InputError
+from ragtune.core.trace import ControllerTrace
+from ragtune.core.types import UNLIMITED, CostObject
+
+LIMITS = [name for name in CostBudget.model_fields if name.startswith("max_")]
+
+
+def tracker_of(clock: VirtualClock | None = None, **limits) -> CostTracker:
+    budget = CostBudget.unlimited().model_copy(update=limits)
+    return budget.create_tracker(ControllerTrace(), clock or VirtualClock())
+
+
+def last(tracker: CostTracker) -> tuple[str, dict]:
+    event = tracker.trace.events[-1]
+    assert event.component == "budget"
+    return event.action, event.details
+
+
+# -- the limits --------------------------------------------------------------------------------------------------------
+
+
+def test_the_defaults_are_the_specs():
+    budget = CostBudget()
+    assert (budget.max_tokens, budget.max_reranker_docs, budget.max_reformulations, budget.max_latency_ms) == (
+        4000,
+        50,
+        1,
+        2000.0,
+    )
+    assert budget.charge_failures is False
+
+
+@pytest.mark.parametrize("name", [*LIMITS, "assembly_token_buffer"])
+@pytest.mark.parametrize("bad", [-1, math.nan, -math.inf, "many"])
+def test_a_bad_limit_is_refused_by_name(name, bad):
+    with pytest.raises(ValidationError, match=name):
+        CostBudget(**{name: bad})
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_infinity_means_unlimited(name):
+    assert getattr(CostBudget(**{name: math.inf}), name) is None
+
+
+def test_an_unknown_limit_is_refused():
+    with pytest.raises(ValidationError, match="max_docs"):
+        CostBudget(max_docs=3)
+
+
+def test_an_unlimited_budget_denies_nothing():
+    tracker = CostBudget.unlimited().create_tracker()
+    assert tracker.consume(CostObject(tokens=10**9, docs=10**9, calls=10**9, latency_ms=1e9, usd=1e9))
+    assert tracker.try_consume_reformulation(10**6)
+    assert tracker.try_consume_retrieval_round(10**6)
+    assert tracker.try_consume_expansion(10**6)
+    assert tracker.try_consume_tokens(10**9)
+    assert not tracker.is_exhausted()
+    assert tracker.remaining_view().remaining_rerank_docs == UNLIMITED
+
+
+# -- 0.1's methods -----------------------------------------------------------------------------------------------------
+
+
+def test_try_consume_rerank_grants_up_to_the_limit_and_denies_with_the_figures():
+    tracker = tracker_of(max_reranker_docs=5)
+    assert tracker.try_consume_rerank(3)
+    assert last(tracker)[0] == "consume_rerank"
+    assert last(tracker)[1]["count"] == 3
+    assert not tracker.try_consume_rerank(3)
+    assert last(tracker) == ("deny_rerank", {"reason": "doc_limit_exceeded", "requested": 3, "remaining": 2})
+    assert tracker.try_consume_rerank(2)
+    assert tracker.snapshot()["rerank_docs"] == 5
+
+
+def test_try_consume_reformulation_traces_both_answers():
+    tracker = tracker_of(max_reformulations=1)
+    assert tracker.try_consume_reformulation()
+    assert last(tracker) == ("consume_reformulation", {"count": 1})
+    assert not tracker.try_consume_reformulation()
+    assert last(tracker)[0] == "deny_reformulation"
+    assert last(tracker)[1]["reason"] == "limit_reached"
+    assert tracker.snapshot()["reformulations"] == 1
+
+
+def test_rounds_and_expansions_are_counted_like_reformulations():
+    tracker = tracker_of(max_retrieval_rounds=1, max_expanded_docs=3)
+    assert tracker.try_consume_retrieval_round()
+    assert not tracker.try_consume_retrieval_round()
+    assert last(tracker)[0] == "deny_retrieval_round"
+    assert tracker.remaining_expansion() == 3
+    assert not tracker.try_consume_expansion(4)
+    assert last(tracker)[0] == "deny_expansion"
+    assert tracker.try_consume_expansion(3)
+    assert tracker.remaining_expansion() == 0
+
+
+def test_tokens_are_granted_while_they_last():
+    tracker = tracker_of(max_tokens=25)
+    assert [tracker.try_consume_tokens(10) for _ in range(3)] == [True, True, False]
+    assert tracker.try_consume_tokens(5)
+    assert tracker.snapshot()["tokens"] == 25
+
+
+def test_no_account_can_be_filled_up_by_consuming_less_than_nothing():
+    tracker = tracker_of()
+    for consume in (
+        tracker.try_consume_tokens,
+        tracker.try_consume_reformulation,
+        tracker.try_consume_retrieval_round,
+        tracker.try_consume_expansion,
+    ):
+        with pytest.raises(InputError, match="-1"):
+            consume(-1)
+    assert all(value == 0 for value in tracker.snapshot().values())
+
+
+def test_the_snapshot_has_every_unit():
+    assert set(tracker_of().snapshot()) == {
+        "tokens",
+        "latency",
+        "rerank_docs",
+        "rerank_calls",
+        "reformulations",
+        "retrieval_rounds",
+        "expanded_docs",
+        "usd",
+    }
+
+
+# -- denials in every unit ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("limits", "cost", "reason"),
+    [
+        ({"max_reranker_docs": 5}, CostObject(docs=6), "doc_limit_exceeded"),
+        ({"max_reranker_calls": 5}, CostObject(calls=6), "call_limit_exceeded"),
+        ({"max_tokens": 5}, CostObject(tokens=6), "token_limit_exceeded"),
+        ({"max_tokens": 5, "assembly_token_buffer": 2}, CostObject(tokens=4), "token_limit_exceeded"),
+        ({"max_latency_ms": 5.0}, CostObject(latency_ms=5.5), "latency_exceeded"),
+        ({"max_cost_usd": 0.5}, CostObject(usd=0.75), "cost_limit_exceeded"),
+    ],
+)
+def test_a_batch_over_one_unit_is_denied_whole_and_says_which(limits, cost, reason):
+    tracker = tracker_of(**limits)
+    assert not tracker.consume(cost)
+    action, details = last(tracker)
+    assert (action, details["reason"]) == ("deny_rerank", reason)
+    assert details["requested"] > details["remaining"]
+    assert tracker.spent() == CostObject()
+
+
+def test_latency_denial_reports_what_was_left():
+    clock = VirtualClock()
+    tracker = tracker_of(clock, max_latency_ms=100.0)
+    clock.advance(80.0)
+    assert not tracker.consume(CostObject(docs=1, latency_ms=30.0))
+    assert last(tracker)[1] == {
+        "reason": "latency_exceeded",
+        "requested": 30.0,
+        "remaining": 20.0,
+        "elapsed": 80.0,
+    }
+
+
+def test_after_the_deadline_even_a_free_batch_is_denied():
+    clock = VirtualClock()
+    tracker = tracker_of(clock, max_latency_ms=10.0)
+    clock.advance(10.5)
+    assert not tracker.try_consume_rerank(1)
+    assert last(tracker)[1]["reason"] == "latency_exceeded"
+
+
+def test_limits_that_are_sums_of_prices_are_used_up_exactly():
+    tracker = tracker_of(max_cost_usd=0.3)
+    assert [tracker.consume(CostObject(usd=0.1)) for _ in range(4)] == [True, True, True, False]
+    assert tracker.snapshot()["usd"] == 0.3
+    clock = VirtualClock()
+    tracker = tracker_of(clock, max_latency_ms=0.3)
+    for _ in range(3):
+        assert tracker.remaining_view().affords(CostObject(latency_ms=0.1))
+        assert tracker.consume(CostObject(latency_ms=0.1))
+        clock.advance(0.1)
+    assert tracker.is_exhausted()
+
+
+@pytest.mark.parametrize(
+    ("limits", "cost", "unit"),
+    [
+        ({"max_reranker_docs": 3}, CostObject(docs=3), "rerank_docs"),
+        ({"max_reranker_calls": 3}, CostObject(calls=3), "rerank_calls"),
+        ({"max_cost_usd": 0.5}, CostObject(usd=0.5), "usd"),
+        ({"max_latency_ms": 7.0}, CostObject(latency_ms=7.0), "latency_ms"),
+    ],
+)
+def test_a_used_up_unit_exhausts_the_budget(limits, cost, unit):
+    clock = VirtualClock()
+    tracker = tracker_of(clock, **limits)
+    assert not tracker.is_exhausted()
+    assert tracker.consume(cost)
+    clock.advance(cost.latency_ms)
+    assert tracker.is_exhausted()
+    exhausted = tracker.exhausted_unit()
+    assert exhausted is not None
+    assert exhausted["limit"] == unit
+    assert exhausted["used"] == exhausted["allowed"]
+
+
+# -- one token account -------------------------------------------------------------------------------------------------
+
+
+def test_reranking_stops_at_the_buffer_and_assembly_may_spend_it():
+    tracker = tracker_of(max_tokens=100, assembly_token_buffer=30)
+    assert tracker.consume(CostObject(tokens=70))
+    assert not tracker.consume(CostObject(tokens=1))
+    assert tracker.remaining_view().remaining_tokens == 30
+    assert tracker.try_consume_tokens(30)
+    assert not tracker.try_consume_tokens(1)
+
+
+# -- settling and refunding --------------------------------------------------------------------------------------------
+
+
+def test_settling_for_less_gives_the_difference_back():
+    tracker = tracker_of()
+    tracker.consume(CostObject(tokens=50, docs=5, calls=1, usd=0.5))
+    tracker.settle(CostObject(tokens=50, docs=5, calls=1, usd=0.5), CostObject(tokens=40, docs=5, calls=1, usd=0.25))
+    assert tracker.spent() == CostObject(tokens=40, docs=5, calls=1, usd=0.25)
+    assert last(tracker)[0] == "settle_rerank"
+
+
+@pytest.mark.parametrize("unit", ["tokens", "docs", "calls", "latency_ms", "usd"])
+def test_settling_for_more_is_booked_and_traced_as_an_overrun(unit):
+    tracker = tracker_of(max_tokens=5, max_reranker_docs=5, max_reranker_calls=5, max_cost_usd=5.0)
+    charged = CostObject(tokens=1, docs=1, calls=1, latency_ms=1.0, usd=1.0)
+    actual = charged.model_copy(update={unit: 9})
+    tracker.consume(charged)
+    tracker.settle(charged, actual)
+    assert last(tracker)[0] == "overrun_rerank"
+    assert last(tracker)[1] == {"charged": charged.model_dump(), "actual": actual.model_dump()}
+    if unit != "latency_ms":
+        assert getattr(tracker.spent(), unit) == 9
+        assert tracker.is_exhausted()
+    view = tracker.remaining_view()
+    assert min(view.remaining_tokens, view.remaining_rerank_docs, view.remaining_rerank_calls) >= 0
+    assert view.remaining_usd >= 0
+
+
+def test_settling_at_the_expected_price_is_silent():
+    tracker = tracker_of()
+    tracker.consume(CostObject(docs=1))
+    before = len(tracker.trace.events)
+    tracker.settle(CostObject(docs=1), CostObject(docs=1))
+    assert len(tracker.trace.events) == before
+
+
+def test_a_failed_batch_is_refunded_and_its_waste_is_traced():
+    tracker = tracker_of(max_reranker_docs=3)
+    cost = CostObject(tokens=7, docs=3, calls=1, usd=0.1)
+    tracker.consume(cost)
+    tracker.refund(cost)
+    assert tracker.spent() == CostObject()
+    assert last(tracker) == ("refund_rerank", {"wasted": cost.model_dump()})
+    assert tracker.consume(cost)
+
+
+def test_a_failed_batch_is_charged_where_the_budget_says_so():
+    tracker = tracker_of(charge_failures=True)
+    cost = CostObject(docs=3, calls=1)
+    tracker.consume(cost)
+    tracker.refund(cost)
+    assert tracker.spent() == cost
+    assert last(tracker) == ("charge_failure", {"cost": cost.model_dump()})
+
+
+# -- never overspent ---------------------------------------------------------------------------------------------------
+
+amounts = st.integers(0, 12)
+money = st.integers(0, 12).map(lambda cents: cents / 100)
+costs = st.builds(CostObject, tokens=amounts, docs=amounts, calls=amounts, latency_ms=money, usd=money)
+
+
+@given(
+    docs=amounts,
+    calls=amounts,
+    tokens=amounts,
+    buffer=amounts,
+    latency=money,
+    usd=money,
+    wishes=st.lists(costs, max_size=12),
+)
+def test_no_sequence_of_wishes_overspends_any_unit(docs, calls, tokens, buffer, latency, usd, wishes):
+    clock = VirtualClock()
+    tracker = tracker_of(
+        clock,
+        max_reranker_docs=docs,
+        max_reranker_calls=calls,
+        max_tokens=tokens,
+        assembly_token_buffer=buffer,
+        max_latency_ms=latency,
+        max_cost_usd=usd,
+    )
+    for wish in wishes:
+        affordable = tracker.remaining_view().affords(wish)
+        granted = tracker.consume(wish)
+        assert granted == affordable
+        if granted:
+            clock.advance(wish.latency_ms)
+    spent = tracker.spent()
+    assert spent.docs <= docs
+    assert spent.calls <= calls
+    assert spent.tokens <= max(0, tokens - buffer)
+    assert spent.latency_ms <= latency
+    assert spent.usd <= usd
+    if tokens >= buffer:
+        assert tracker.try_consume_tokens(buffer)

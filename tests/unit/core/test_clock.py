@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from ragtune.core.clock import MonotonicClock, VirtualClock
+from ragtune.core.errors import ConfigError
+
+
+def test_a_virtual_clock_moves_only_when_told():
+    clock = VirtualClock(start_ms=5.0)
+    assert clock.now_ms() == clock.now_ms() == 5.0
+    clock.advance(2.5)
+    assert clock.now_ms() == 7.5
+
+
+def test_a_virtual_clock_adds_exactly():
+    clock = VirtualClock()
+    for _ in range(3):
+        clock.advance(0.1)
+    assert clock.now_ms() == 0.3
+
+
+@pytest.mark.parametrize("ms", [-1.0, -math.inf, math.nan])
+def test_a_virtual_clock_never_goes_back(ms):
+    with pytest.raises(ConfigError, match="allowed is a number >= 0"):
+        VirtualClock().advance(ms)
+
+
+def test_the_monotonic_clock_never_goes_back_and_ignores_simulated_work():
+    clock = MonotonicClock()
+    before = clock.now_ms()
+    clock.advance(1e9)
+    assert before <= clock.now_ms() < before + 1e8

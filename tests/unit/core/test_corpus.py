@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+
+from ragtune import Corpus, Document
+from ragtune.core.errors import DatasetError
+
+
+def small(**fields) -> Corpus:
+    return Corpus([Document(id="b", text="two words", title="T"), Document(id="a", text="")], **fields)
+
+
+def test_keeps_the_collections_order_and_positions():
+    corpus = small()
+    assert corpus.doc_ids == ["b", "a"]
+    assert corpus.contents == ["T two words", ""]
+    assert (corpus.position("a"), len(corpus), "a" in corpus, "x" in corpus) == (1, 2, True, False)
+    assert [doc.id for doc in corpus] == ["b", "a"]
+
+
+def test_a_scored_document_carries_content_title_tokens_and_score():
+    doc = small().scored("b", 1.5, sources={"bm25": 1.5})
+    assert (doc.content, doc.metadata, doc.token_count) == ("T two words", {"title": "T"}, 3)
+    assert (doc.score, doc.original_score, doc.sources) == (1.5, 1.5, {"bm25": 1.5})
+    assert small().scored("a", 0.0).metadata == {}
+
+
+def test_tokens_are_counted_once_a_document_by_the_given_counter():
+    counted: list[str] = []
+    corpus = small(count=lambda text: counted.append(text) or 42)
+    assert [corpus.scored("b", s).token_count for s in (0.1, 0.2)] == [42, 42]
+    assert counted == ["T two words"]
+
+
+def test_duplicate_ids_are_refused_by_name():
+    with pytest.raises(DatasetError, match="duplicate document id 'x'"):
+        Corpus([Document(id="x", text="1"), Document(id="x", text="2")])
+
+
+def test_an_empty_corpus_is_refused():
+    with pytest.raises(DatasetError, match="empty"):
+        Corpus([])
+
+
+def test_unknown_documents_are_named():
+    for read in (small().__getitem__, small().position, lambda doc_id: small().scored(doc_id, 1.0)):
+        with pytest.raises(DatasetError, match="'nope'"):
+            read("nope")
+
+
+def test_the_digest_knows_ids_contents_and_order_and_nothing_else():
+    one, two = Document(id="a", text="x"), Document(id="b", text="y")
+    digest = Corpus([one, two]).digest
+    assert digest == Corpus([one, two], count=len).digest
+    others = [[two, one], [one], [Document(id="a", text="xb"), two], [Document(id="ab", text="x"), two]]
+    assert len({digest, *(Corpus(docs).digest for docs in others)}) == 5

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtune.core.errors import ConfigError
+from ragtune.core.items import ItemState, PoolItem
+from ragtune.core.ordering import Ordering
+from ragtune.core.pool import CandidatePool
+
+few = st.sampled_from([0.0, -0.0, 0.25, 0.5, 1.0])
+signed = st.sampled_from([-1.0, 0.0, 0.5, 1.0])
+
+
+@st.composite
+def pools(draw) -> CandidatePool:
+    """Pools full of ties, in any mix of states, ids in no order."""
+    n = draw(st.integers(0, 14))
+    ids = draw(st.permutations([f"d{i:02d}" for i in range(n)]))
+    return CandidatePool(
+        PoolItem(
+            doc_id=doc_id,
+            state=draw(st.sampled_from(list(ItemState))),
+            initial_rank=draw(st.integers(0, 3)),
+            sources=draw(st.dictionaries(st.sampled_from(["original", "rewrite_0"]), signed)),
+            priority_value=draw(signed),
+            reranker_score=draw(st.none() | few),
+            posterior=draw(st.none() | signed),
+        )
+        for doc_id in ids
+    )
+
+
+def naive_order(ordering: Ordering, items: list[PoolItem]) -> list[str]:
+    def key(item: PoolItem):
+        if ordering is Ordering.FINAL_SCORE:
+            return 0, -item.final_score(), item.initial_rank, item.doc_id
+        value = item.posterior if by_posterior else item.reranker_score
+        return (1, 0.0, *item.tie_key()) if value is None else (0, -value, *item.tie_key())
+
+    by_posterior = ordering is Ordering.POSTERIOR and any(it.posterior is not None for it in items)
+    return [it.doc_id for it in sorted(items, key=key)]
+
+
+@given(pool=pools(), ordering=st.sampled_from(list(Ordering)), data=st.data())
+def test_columns_items_and_a_plain_sort_agree_on_every_tie(pool, ordering, data):
+    active = pool.get_active_items()
+    by_columns = [pool.doc_ids[i] for i in ordering.keys(pool).argsort()]
+    by_items = [it.doc_id for it in ordering.sort(data.draw(st.permutations(active)))]
+    assert by_columns == by_items == naive_order(ordering, active)
+
+
+def test_reranked_first_keeps_the_first_stages_order_behind_the_reranked():
+    pool = CandidatePool(PoolItem(doc_id=f"d{i}", initial_rank=i, sources={"original": 9.0 - i}) for i in range(4))
+    pool.transition(["d2", "d3"], ItemState.IN_FLIGHT)
+    pool.update_scores({"d2": 0.1, "d3": 0.2}, "x")
+    pool.apply_priorities({"d1": 0.99})
+    assert [it.doc_id for it in Ordering.RERANKED_FIRST.sort(pool.get_active_items())] == ["d3", "d2", "d0", "d1"]
+
+
+def test_keys_do_not_change_with_the_pool():
+    pool = CandidatePool(PoolItem(doc_id=f"d{i}", initial_rank=i, sources={"original": 0.5}) for i in range(3))
+    keys = {ordering: ordering.keys(pool) for ordering in Ordering}
+    pool.apply_priorities(pool.valuation(np.array([0.1, 0.2, 0.3]), posterior=np.array([0.1, 0.2, 0.3])))
+    pool.transition(["d0"], ItemState.DROPPED)
+    for before in keys.values():
+        assert before.argsort().tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("name", ["final_score", "reranked_first", "posterior"])
+def test_orderings_are_known_by_name(name):
+    assert Ordering.parse(name) is Ordering.parse(Ordering(name))
+
+
+def test_an_unknown_ordering_is_refused_with_the_allowed_ones():
+    with pytest.raises(ConfigError, match="'best': allowed are final_score, reranked_first, posterior"):
+        Ordering.parse("best")

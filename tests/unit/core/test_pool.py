@@ -1,0 +1,320 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtune.core.errors import IllegalTransitionError, InputError, InvalidScoreError, UnknownDocumentError
+from ragtune.core.items import ItemState, PoolItem
+from ragtune.core.pool import CandidatePool
+
+NOT_FINITE = [math.nan, math.inf, -math.inf]
+ALLOWED = {
+    (ItemState.CANDIDATE, ItemState.IN_FLIGHT),
+    (ItemState.CANDIDATE, ItemState.DROPPED),
+    (ItemState.IN_FLIGHT, ItemState.RERANKED),
+    (ItemState.IN_FLIGHT, ItemState.DROPPED),
+    (ItemState.RERANKED, ItemState.DROPPED),
+}
+
+
+def pool_in(*states: ItemState) -> CandidatePool:
+    return CandidatePool(
+        PoolItem(doc_id=f"d{i}", state=state, sources={"original": 1.0}, initial_rank=i)
+        for i, state in enumerate(states)
+    )
+
+
+def states_of(pool: CandidatePool) -> list[ItemState]:
+    return [item.state for item in pool]
+
+
+# -- the state machine -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", list(ItemState))
+@pytest.mark.parametrize("origin", list(ItemState))
+def test_transition_table_is_exactly_the_specs(origin, target):
+    pool = pool_in(origin)
+    if (origin, target) in ALLOWED:
+        pool.transition(["d0"], target)
+        assert states_of(pool) == [target]
+    else:
+        with pytest.raises(IllegalTransitionError, match=rf"'d0' cannot go from {origin.name} to {target.name}"):
+            pool.transition(["d0"], target)
+        assert states_of(pool) == [origin]
+
+
+def test_refused_transition_names_what_is_allowed():
+    with pytest.raises(IllegalTransitionError, match=r"allowed is \['DROPPED'\]"):
+        pool_in(ItemState.RERANKED).transition(["d0"], ItemState.IN_FLIGHT)
+    with pytest.raises(IllegalTransitionError, match="allowed is nothing"):
+        pool_in(ItemState.DROPPED).transition(["d0"], ItemState.CANDIDATE)
+
+
+def test_transition_is_all_or_nothing():
+    pool = pool_in(ItemState.CANDIDATE, ItemState.RERANKED)
+    for ids, error in (
+        (["d0", "d1"], IllegalTransitionError),
+        (["d0", "stranger"], UnknownDocumentError),
+        (["d0", "d0"], IllegalTransitionError),
+    ):
+        with pytest.raises(error):
+            pool.transition(ids, ItemState.IN_FLIGHT)
+        assert states_of(pool) == [ItemState.CANDIDATE, ItemState.RERANKED]
+
+
+def test_transition_takes_any_iterable_and_nothing_at_all():
+    pool = pool_in(ItemState.CANDIDATE, ItemState.CANDIDATE)
+    pool.transition([], ItemState.IN_FLIGHT)
+    pool.transition((doc_id for doc_id in ("d1",)), ItemState.IN_FLIGHT)
+    assert states_of(pool) == [ItemState.CANDIDATE, ItemState.IN_FLIGHT]
+
+
+# -- scores ------------------------------------------------------------------------------------------------------------
+
+
+def test_update_scores_stores_score_and_strategy_and_reranks():
+    pool = pool_in(ItemState.IN_FLIGHT, ItemState.IN_FLIGHT)
+    pool.update_scores({"d1": 0.25}, "llm")
+    assert (pool["d1"].state, pool["d1"].reranker_score, pool["d1"].reranker_strategy) == (
+        ItemState.RERANKED,
+        0.25,
+        "llm",
+    )
+    assert (pool["d0"].state, pool["d0"].reranker_score) == (ItemState.IN_FLIGHT, None)
+
+
+@pytest.mark.parametrize("state", [ItemState.CANDIDATE, ItemState.RERANKED, ItemState.DROPPED])
+def test_only_in_flight_takes_a_score(state):
+    pool = pool_in(ItemState.IN_FLIGHT, state)
+    with pytest.raises(IllegalTransitionError, match=f"'d1' is {state.name}"):
+        pool.update_scores({"d0": 0.5, "d1": 0.5}, "x")
+    assert states_of(pool) == [ItemState.IN_FLIGHT, state]
+    assert pool["d0"].reranker_score is None
+
+
+@pytest.mark.parametrize("bad", [*NOT_FINITE, None])
+def test_update_scores_refuses_what_is_not_finite_and_changes_nothing(bad):
+    pool = pool_in(ItemState.IN_FLIGHT, ItemState.IN_FLIGHT)
+    with pytest.raises(InvalidScoreError, match="'d1'"):
+        pool.update_scores({"d0": 0.5, "d1": bad}, "x")
+    assert states_of(pool) == [ItemState.IN_FLIGHT] * 2
+    assert np.isnan(pool.scores).all()
+
+
+def test_update_scores_with_a_stranger_changes_nothing():
+    pool = pool_in(ItemState.IN_FLIGHT)
+    with pytest.raises(UnknownDocumentError, match="the pool holds no document 'stranger'"):
+        pool.update_scores({"d0": 0.5, "stranger": 0.5}, "x")
+    assert states_of(pool) == [ItemState.IN_FLIGHT]
+
+
+# -- priorities --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bad", NOT_FINITE)
+def test_priorities_of_a_dict_must_be_finite(bad):
+    pool = pool_in(*[ItemState.CANDIDATE] * 2)
+    with pytest.raises(InvalidScoreError, match="priority .* of document 'd1'"):
+        pool.apply_priorities({"d0": 0.5, "d1": bad})
+    assert pool.priorities.tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("bad", NOT_FINITE)
+@pytest.mark.parametrize("column", ["mean", "variance", "acquisition", "posterior"])
+def test_every_column_of_a_valuation_must_be_finite(column, bad):
+    pool = pool_in(*[ItemState.CANDIDATE] * 2)
+    columns = {"mean": np.array([0.5, 0.5]), column: np.array([0.5, bad])}
+    with pytest.raises(InvalidScoreError, match="'d1'"):
+        pool.apply_priorities(pool.valuation(**columns))
+    assert pool.priorities.tolist() == [0.0, 0.0]
+    assert pool.variance is pool.acquisition is pool.belief is None
+
+
+@pytest.mark.parametrize("column", ["mean", "variance", "acquisition", "posterior"])
+def test_every_column_of_a_valuation_has_one_number_a_document(column):
+    pool = pool_in(*[ItemState.CANDIDATE] * 3)
+    columns = {"mean": np.full(3, 0.5), column: np.full(2, 0.5)}
+    with pytest.raises(InvalidScoreError, match=r"shape \(2,\)"):
+        pool.apply_priorities(pool.valuation(**columns))
+    assert pool.priorities.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_a_valuation_is_a_mapping_of_the_eligible_documents():
+    pool = pool_in(ItemState.CANDIDATE, ItemState.DROPPED, ItemState.CANDIDATE)
+    valuation = pool.valuation(np.array([0.1, 0.2, 0.3]))
+    assert dict(valuation) == {"d0": 0.1, "d2": 0.3}
+    assert len(valuation) == 2
+
+
+def test_applied_estimates_do_not_follow_the_estimators_arrays():
+    pool = pool_in(*[ItemState.CANDIDATE] * 2)
+    mean, variance = np.array([0.1, 0.2]), np.array([0.3, 0.4])
+    pool.apply_priorities(pool.valuation(mean, variance=variance))
+    mean[:], variance[:] = 9.0, 9.0
+    assert pool.priorities.tolist() == [0.1, 0.2]
+    assert pool.variance is not None
+    assert pool.variance.tolist() == [0.3, 0.4]
+
+
+def test_a_posterior_lives_no_longer_than_the_valuation_that_gave_it():
+    pool = pool_in(*[ItemState.CANDIDATE] * 2)
+    for without in (pool.valuation(np.array([0.1, 0.2])), {"d0": 0.1}):
+        pool.apply_priorities(pool.valuation(np.array([0.1, 0.2]), posterior=np.array([1.0, 2.0])))
+        assert pool["d1"].posterior == 2.0
+        pool.apply_priorities(without)
+        assert pool["d1"].posterior is None
+
+
+def test_a_dict_changes_only_the_documents_that_it_names():
+    pool = pool_in(*[ItemState.CANDIDATE] * 2)
+    pool.apply_priorities({"d0": 0.1, "d1": 0.2})
+    pool.apply_priorities({"d1": 0.9})
+    assert pool.priorities.tolist() == [0.1, 0.9]
+    with pytest.raises(UnknownDocumentError):
+        pool.apply_priorities({"stranger": 0.5})
+
+
+# -- identity and additions --------------------------------------------------------------------------------------------
+
+
+def item(doc_id: str, rank: int, **fields) -> PoolItem:
+    return PoolItem(doc_id=doc_id, initial_rank=rank, **fields)
+
+
+def test_duplicate_ids_are_refused_by_name():
+    with pytest.raises(InputError, match="duplicate document id 'a'"):
+        CandidatePool([item("a", 0), item("a", 1)])
+
+
+def test_items_stand_in_tie_breaking_order():
+    pool = CandidatePool([item("b", 1), item("z", 0), item("a", 1)])
+    assert pool.doc_ids == ("z", "a", "b")
+
+
+@pytest.mark.parametrize(
+    "additions",
+    [[item("new", 9), item("a", 10)], [item("new", 9), item("new", 10)], [item("new", 0)]],
+    ids=["present already", "given twice", "ranked before the present ones"],
+)
+def test_a_refused_addition_leaves_the_pool_as_it_was(additions):
+    pool = CandidatePool([item("a", 1), item("b", 2)])
+    with pytest.raises(InputError):
+        pool.add(additions)
+    assert pool.doc_ids == ("a", "b")
+    assert len(pool.states) == len(pool.priorities) == 2
+    assert "new" not in pool
+
+
+def test_additions_go_behind_and_move_nothing():
+    pool = CandidatePool([item("a", 0), item("b", 1)])
+    pool.transition(["a"], ItemState.IN_FLIGHT)
+    before = {doc_id: pool.index_of(doc_id) for doc_id in pool.doc_ids}
+    pool.add([item("y", 3), item("x", 2)])
+    assert pool.doc_ids == ("a", "b", "x", "y")
+    assert all(pool.index_of(doc_id) == position for doc_id, position in before.items())
+    assert pool["a"].state is ItemState.IN_FLIGHT
+    assert pool.top_candidates(9) == ["b", "x", "y"]
+
+
+@pytest.mark.parametrize("bad", NOT_FINITE)
+@pytest.mark.parametrize("field", ["retrieval_score", "priority_value", "fusion_score", "reranker_score", "posterior"])
+def test_an_item_with_a_score_that_is_not_finite_never_enters(field, bad):
+    pool = CandidatePool([item("a", 0)])
+    for addition in (item("b", 1, **{field: bad}), item("b", 1, sources={"original": bad})):
+        with pytest.raises(InvalidScoreError, match="'b'"):
+            pool.add([addition])
+    assert pool.doc_ids == ("a",)
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def test_active_items_are_candidates_and_reranked_only():
+    pool = pool_in(*ItemState)
+    assert [it.state for it in pool.get_active_items()] == [ItemState.CANDIDATE, ItemState.RERANKED]
+    assert [pool.doc_ids[i] for i in pool.eligible] == ["d0"]
+    assert [pool.doc_ids[i] for i in pool.reranked] == ["d2"]
+    assert (pool.is_candidate("d0"), pool.is_candidate("d1"), pool.is_candidate("stranger")) == (True, False, False)
+
+
+def test_snapshots_do_not_change_with_the_pool():
+    pool = pool_in(ItemState.CANDIDATE)
+    snapshot = pool["d0"]
+    pool.apply_priorities({"d0": 0.7})
+    pool.transition(["d0"], ItemState.IN_FLIGHT)
+    pool.update_scores({"d0": 0.9}, "x")
+    assert (snapshot.state, snapshot.priority_value, snapshot.reranker_score) == (ItemState.CANDIDATE, 0.0, None)
+    assert (pool["d0"].state, pool["d0"].priority_value, pool["d0"].reranker_score) == (ItemState.RERANKED, 0.7, 0.9)
+
+
+def test_snapshots_are_proper_models():
+    pool = pool_in(ItemState.CANDIDATE)
+    snapshot = pool["d0"]
+    assert PoolItem.model_validate_json(snapshot.model_dump_json()) == snapshot
+    assert snapshot.model_copy(update={"priority_value": 0.5}).final_score() == 0.5
+    with pytest.raises(ValueError, match="frozen"):
+        snapshot.priority_value = 1.0
+
+
+@pytest.mark.parametrize(
+    "column", ["states", "priorities", "scores", "posteriors", "retrieval_scores", "base_scores", "eligible"]
+)
+def test_columns_cannot_be_written_from_outside(column):
+    pool = pool_in(ItemState.CANDIDATE)
+    with pytest.raises(ValueError, match="read-only"):
+        getattr(pool, column)[0] = 1
+
+
+def test_kept_columns_do_not_change_with_the_pool():
+    pool = pool_in(*[ItemState.CANDIDATE] * 2)
+    before = pool.columns()
+    pool.transition(["d0"], ItemState.IN_FLIGHT)
+    pool.update_scores({"d0": 0.9}, "x")
+    pool.apply_priorities({"d1": 0.4})
+    assert before.states.tolist() == [0, 0]
+    assert np.isnan(before.scores).all()
+    assert before.priorities.tolist() == [0.0, 0.0]
+
+
+def test_unknown_documents_are_named():
+    pool = pool_in(ItemState.CANDIDATE)
+    for read in (pool.index_of, pool.__getitem__, lambda doc_id: pool.get_items(["d0", doc_id])):
+        with pytest.raises(UnknownDocumentError, match="'stranger'"):
+            read("stranger")
+
+
+# -- ties --------------------------------------------------------------------------------------------------------------
+
+
+few_values = st.sampled_from([0.0, -0.0, 0.25, 0.5, 1.0, -1.0])
+
+
+@given(
+    values=st.lists(st.tuples(few_values, st.sampled_from(list(ItemState)), st.integers(0, 3)), max_size=25),
+    n=st.integers(-1, 30),
+)
+def test_top_candidates_are_those_of_a_plain_sort(values, n):
+    pool = CandidatePool(
+        PoolItem(doc_id=f"d{i * 7 % 25:02d}", state=state, initial_rank=rank)
+        for i, (_, state, rank) in enumerate(values)
+    )
+    by_id = {f"d{i * 7 % 25:02d}": value for i, (value, _, _) in enumerate(values)}
+    by = np.array([by_id[doc_id] for doc_id in pool.doc_ids])
+    eligible = [it for it in pool if it.state is ItemState.CANDIDATE]
+    naive = sorted(eligible, key=lambda it: (-by_id[it.doc_id], it.initial_rank, it.doc_id))
+    assert pool.top_candidates(n, by) == [it.doc_id for it in naive][: max(0, n)]
+
+
+def test_top_candidates_go_by_acquisition_where_there_is_one():
+    pool = pool_in(*[ItemState.CANDIDATE] * 3)
+    pool.apply_priorities(pool.valuation(np.array([0.1, 0.2, 0.3])))
+    assert pool.top_candidates(1) == ["d2"]
+    pool.apply_priorities(pool.valuation(np.array([0.1, 0.2, 0.3]), acquisition=np.array([3.0, 2.0, 1.0])))
+    assert pool.top_candidates(1) == ["d0"]
+    pool.apply_priorities({"d1": 0.9})
+    assert pool.top_candidates(1) == ["d1"]

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from pydantic import ValidationError
+
+from ragtune import ScoredDocument
+from ragtune.core.types import UNLIMITED, BatchProposal, CostObject, RemainingBudgetView, price_by_count
+
+NOT_FINITE = [math.nan, math.inf, -math.inf]
+
+
+def test_documents_are_frozen_and_hashable():
+    doc = ScoredDocument(id="d", metadata={"title": "t"}, sources={"bm25": 1.0})
+    with pytest.raises(ValidationError):
+        doc.score = 1.0
+    assert doc in {doc}
+    assert len({doc, ScoredDocument(id="d"), ScoredDocument(id="e")}) == 3
+
+
+def test_costs_add_up_in_every_unit():
+    one = CostObject(tokens=1, docs=2, calls=3, latency_ms=4.5, usd=0.25)
+    assert one + one == CostObject(tokens=2, docs=4, calls=6, latency_ms=9.0, usd=0.5)
+
+
+@pytest.mark.parametrize("unit", ["tokens", "docs", "calls", "latency_ms", "usd"])
+def test_a_cost_is_never_negative(unit):
+    with pytest.raises(ValidationError, match=unit):
+        CostObject(**{unit: -1})
+
+
+@pytest.mark.parametrize("bad", NOT_FINITE)
+@pytest.mark.parametrize("unit", ["tokens", "docs", "calls", "latency_ms", "usd"])
+def test_a_cost_is_always_finite(unit, bad):
+    with pytest.raises(ValidationError, match=unit):
+        CostObject(**{unit: bad})
+
+
+def test_where_nothing_is_known_a_batch_is_one_call_and_a_unit_a_document():
+    assert price_by_count(["a", "b"], "any") == CostObject(docs=2, calls=1)
+    assert RemainingBudgetView().price(["a", "b"], "any") == CostObject(docs=2, calls=1)
+
+
+def test_a_view_prices_by_the_pricer_that_it_was_given():
+    view = RemainingBudgetView().with_pricer(lambda ids, strategy: CostObject(tokens=len(ids), docs=7))
+    assert view.price(["a", "b"], "x") == CostObject(tokens=2, docs=7)
+
+
+def test_a_view_cannot_be_changed():
+    with pytest.raises(ValidationError):
+        RemainingBudgetView().remaining_tokens = 9
+
+
+def test_an_unlimited_view_affords_anything():
+    assert RemainingBudgetView().affords(CostObject(tokens=10**12, docs=10**9, calls=10**9, latency_ms=1e12, usd=1e9))
+    assert min(RemainingBudgetView().remaining_rerank_docs, 5) == 5
+    assert list(range(9))[:UNLIMITED] == list(range(9))
+
+
+@pytest.mark.parametrize(
+    ("limit", "unit"),
+    [
+        ("remaining_rerank_docs", "docs"),
+        ("remaining_rerank_calls", "calls"),
+        ("remaining_tokens", "tokens"),
+        ("remaining_latency_ms", "latency_ms"),
+        ("remaining_usd", "usd"),
+    ],
+)
+def test_every_unit_alone_makes_a_cost_unaffordable(limit, unit):
+    view = RemainingBudgetView(**{limit: 5})
+    assert view.affords(CostObject(**{unit: 5}))
+    assert not view.affords(CostObject(**{unit: 6}))
+
+
+def test_the_assembly_buffer_is_not_affordable():
+    view = RemainingBudgetView(remaining_tokens=10, assembly_token_buffer=4)
+    assert view.affords(CostObject(tokens=6))
+    assert not view.affords(CostObject(tokens=7))
+    assert RemainingBudgetView(remaining_tokens=3, assembly_token_buffer=4).affords(CostObject(docs=1))
+
+
+def test_proposals_are_frozen():
+    with pytest.raises(ValidationError):
+        BatchProposal(doc_ids=["a"]).strategy = "other"

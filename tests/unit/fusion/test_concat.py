@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+from ragtune.core.types import ScoredDocument
+from ragtune.fusion.concat import ConcatFusion
+
+
+def test_first_occurrences_in_the_order_of_the_lists() -> None:
+    lists = {
+        "z": [ScoredDocument(id=i, score=1.0) for i in "cab"],
+        "a": [ScoredDocument(id=i, score=9.0) for i in "bd"],
+    }
+    fused = ConcatFusion().fuse(lists)
+    assert [(doc.id, doc.score) for doc in fused] == [("c", 1.0), ("a", 1 / 2), ("b", 1 / 3), ("d", 1 / 4)]
+    assert fused[2].sources == {"z": 1.0, "a": 9.0}

@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ragtune.core.context import RAGtuneContext
+from ragtune.core.corpus import Corpus, Document
+from ragtune.core.errors import ConfigError, ModelLoadError
+from ragtune.core.items import PoolItem
+from ragtune.core.tokens import count_tokens
+from ragtune.core.types import CostObject
+from ragtune.rerankers.cross_encoder import CrossEncoderReranker
+
+MakeContext = Callable[..., RAGtuneContext]
+SHARED = Path(__file__).parents[3].parent / "shared"
+QUERY = "what lowers blood pressure"
+
+
+@pytest.fixture
+def make(tiny_cross_encoder: str) -> Callable[..., CrossEncoderReranker]:
+    return lambda **options: CrossEncoderReranker(tiny_cross_encoder, **({"device": "cpu"} | options))
+
+
+def test_scores_are_sigmoids_of_the_models_logits(
+    make: Callable[..., CrossEncoderReranker],
+    tiny_cross_encoder: str,
+    items: list[PoolItem],
+    make_context: MakeContext,
+) -> None:
+    import torch
+    from sentence_transformers import CrossEncoder
+
+    scores = make().rerank(items, make_context(QUERY), "default")
+    logits = CrossEncoder(tiny_cross_encoder, max_length=512, device="cpu").predict(
+        [(QUERY, item.content) for item in items], activation_fn=torch.nn.Identity()
+    )
+    expected = [1 / (1 + math.exp(-float(logit))) for logit in logits]
+    assert list(scores.values()) == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_activation_that_a_model_names_does_not_matter(
+    make: Callable[..., CrossEncoderReranker],
+    tiny_cross_encoder: str,
+    tmp_path: Path,
+    items: list[PoolItem],
+    make_context: MakeContext,
+) -> None:
+    raw = tmp_path / "raw"
+    shutil.copytree(tiny_cross_encoder, raw)
+    config = json.loads((raw / "config.json").read_text())
+    config["sentence_transformers"] = {"activation_fn": "torch.nn.modules.linear.Identity"}
+    (raw / "config.json").write_text(json.dumps(config))
+    raw_scores = CrossEncoderReranker(str(raw), device="cpu").rerank(items, make_context(QUERY), "default")
+    assert raw_scores == make().rerank(items, make_context(QUERY), "default")
+
+
+def test_a_scored_pair_is_never_paid_for_twice(
+    make: Callable[..., CrossEncoderReranker], items: list[PoolItem], make_context: MakeContext
+) -> None:
+    first, second, third = (make_context(QUERY) for _ in range(3))
+    before = make().rerank(items[:4], first, "default")
+    assert first.meter.actual.docs == 4
+    assert first.meter.actual.calls == 1
+    assert first.meter.actual.tokens == make().expected_cost(items[:4], first).tokens
+    assert first.meter.actual.latency_ms > 0
+    assert make().rerank(items[:4], second, "default") == before
+    assert second.meter.actual == CostObject()
+    again = make().rerank(items[2:6], third, "default")
+    assert third.meter.actual.docs == 2
+    assert {k: again[k] for k in again if k in before} == {k: before[k] for k in before if k in again}
+
+
+def test_a_cached_score_needs_no_model(
+    make: Callable[..., CrossEncoderReranker],
+    items: list[PoolItem],
+    make_context: MakeContext,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = make().rerank(items, make_context(QUERY), "default")
+    monkeypatch.setattr(CrossEncoderReranker, "_load", None)
+    assert make().rerank(items, make_context(QUERY), "default") == before
+
+
+@pytest.mark.parametrize("change", [{"max_length": 16}, {"query": "another query"}, {"text": "another text"}])
+def test_whatever_a_score_depends_on_is_part_of_its_key(
+    make: Callable[..., CrossEncoderReranker],
+    items: list[PoolItem],
+    make_context: MakeContext,
+    change: dict[str, object],
+) -> None:
+    make().rerank(items[:1], make_context(QUERY), "default")
+    context = make_context(str(change.pop("query", QUERY)))
+    item = items[0].model_copy(update={"content": change.pop("text", items[0].content)})
+    make(**change).rerank([item], context, "default")
+    assert context.meter.actual.docs == 1
+
+
+def test_equal_texts_are_paid_for_once(
+    make: Callable[..., CrossEncoderReranker], items: list[PoolItem], make_context: MakeContext
+) -> None:
+    context = make_context(QUERY)
+    twins = [items[0], items[0].model_copy(update={"doc_id": "twin"})]
+    scores = make().rerank(twins, context, "default")
+    assert scores["twin"] == scores[items[0].doc_id]
+    assert context.meter.actual.docs == 1
+
+
+def test_what_was_scored_before_a_failure_is_kept_and_paid(
+    make: Callable[..., CrossEncoderReranker],
+    items: list[PoolItem],
+    make_context: MakeContext,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real, passes = CrossEncoderReranker._score, []
+
+    def fails_in_the_second_pass(self: CrossEncoderReranker, texts: list[str], context: RAGtuneContext) -> list[float]:
+        passes.append(len(texts))
+        if len(passes) == 2:
+            raise RuntimeError("out of memory")
+        return real(self, texts, context)
+
+    failed, resumed = make_context(QUERY), make_context(QUERY)
+    distinct = items[:5]
+    with monkeypatch.context() as patch:
+        patch.setattr(CrossEncoderReranker, "_score", fails_in_the_second_pass)
+        with pytest.raises(RuntimeError):
+            make(batch_size=2).rerank(distinct, failed, "default")
+    assert failed.meter.actual.docs == 2
+    make(batch_size=2).rerank(distinct, resumed, "default")
+    assert resumed.meter.actual.docs == 3
+
+
+def test_without_a_cache_every_batch_is_paid_for(
+    make: Callable[..., CrossEncoderReranker], items: list[PoolItem], make_context: MakeContext, private_cache: Path
+) -> None:
+    reranker = make(cache_dir=None)
+    for _ in range(2):
+        context = make_context(QUERY)
+        reranker.rerank(items[:3], context, "default")
+        assert context.meter.actual.docs == 3
+    assert not private_cache.exists()
+
+
+def test_the_expected_cost_follows_the_prices(
+    make: Callable[..., CrossEncoderReranker], items: list[PoolItem], make_context: MakeContext
+) -> None:
+    priced = make(ms_per_doc=4.0, ms_per_call=10.0, usd_per_1k_tokens=0.5, max_length=20)
+    cost = priced.expected_cost(items[:3], make_context(QUERY))
+    tokens = sum(min(20, count_tokens(QUERY) + item.token_count) for item in items[:3])
+    assert cost == CostObject(tokens=tokens, docs=3, calls=1, latency_ms=22.0, usd=tokens / 1000 * 0.5)
+    assert make().expected_cost(items[:3], make_context(QUERY)).latency_ms == 0.0
+
+
+def test_asking_the_price_loads_no_model(make_context: MakeContext, items: list[PoolItem]) -> None:
+    assert CrossEncoderReranker("/no/such/model").expected_cost(items, make_context(QUERY)).docs == len(items)
+
+
+def test_a_model_that_cannot_be_loaded_says_how_to_get_it(make_context: MakeContext, items: list[PoolItem]) -> None:
+    with pytest.raises(ModelLoadError, match=r"'/no/such/model' .*local folder"):
+        CrossEncoderReranker("/no/such/model").rerank(items, make_context(QUERY), "default")
+
+
+def test_a_model_with_several_outputs_is_refused(
+    tiny_cross_encoder: str, tmp_path: Path, make_context: MakeContext, items: list[PoolItem]
+) -> None:
+    from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
+
+    config = BertConfig.from_pretrained(tiny_cross_encoder, num_labels=3)
+    BertForSequenceClassification(config).save_pretrained(tmp_path / "classifier")
+    AutoTokenizer.from_pretrained(tiny_cross_encoder).save_pretrained(tmp_path / "classifier")
+    with pytest.raises(ModelLoadError, match="3 outputs"):
+        CrossEncoderReranker(str(tmp_path / "classifier")).rerank(items, make_context(QUERY), "default")
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        ("batch_size", 0),
+        ("max_length", 0),
+        ("ms_per_doc", -1.0),
+        ("ms_per_call", math.nan),
+        ("usd_per_1k_tokens", -1.0),
+    ],
+)
+def test_bad_settings_are_refused_by_quoting_them(argument: str, value: float) -> None:
+    with pytest.raises(ConfigError, match=f"reranker {argument}={value!r}: allowed"):
+        CrossEncoderReranker("any", **{argument: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the collections beside the checkout (../shared) are absent")
+def test_a_live_model_reproduces_its_score_table(make_context: MakeContext) -> None:
+    data = SHARED / "data" / "nfcorpus"
+    with (data / "corpus.jsonl").open(encoding="utf-8") as lines:
+        corpus = Corpus(Document(id=d["_id"], title=d["title"], text=d["text"]) for d in map(json.loads, lines))
+    with (data / "queries.jsonl").open(encoding="utf-8") as lines:
+        queries = {q["_id"]: q["text"] for q in map(json.loads, lines)}
+    table = [line.split() for line in (data / "scores" / "ce.run").read_text().splitlines()[::650]]
+    reranker = CrossEncoderReranker(
+        str(SHARED / "models" / "ce-minilm-nfcorpus-scifact"), max_length=192, device="cpu", cache_dir=None
+    )
+    assert len(table) > 30
+    for query_id, _, doc_id, _, score, _ in table:
+        item = PoolItem(doc_id=doc_id, content=corpus[doc_id].content)
+        live = reranker.rerank([item], make_context(queries[query_id]), "default")
+        assert live[doc_id] == pytest.approx(float(score), abs=1e-4)

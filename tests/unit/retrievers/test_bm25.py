@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import ragtune.retrievers.bm25 as bm25
+from ragtune.core.context import RAGtuneContext
+from ragtune.core.corpus import Corpus, Document
+from ragtune.core.errors import ConfigError
+from ragtune.retrievers.bm25 import BM25Retriever
+
+MakeContext = Callable[..., RAGtuneContext]
+
+
+def _corpus(*texts: str) -> Corpus:
+    return Corpus(Document(id=f"d{i}", text=text) for i, text in enumerate(texts))
+
+
+def test_scores_are_lucenes_bm25(make_context: MakeContext) -> None:
+    corpus = _corpus("apple banana banana", "apple cherry", "cherry date elder fig")
+    found = BM25Retriever(corpus, k1=1.2, b=0.6).retrieve(make_context("bananas"), 5)
+    idf = math.log(1 + (3 - 1 + 0.5) / (1 + 0.5))
+    tf = 2 / (2 + 1.2 * (1 - 0.6 + 0.6 * 3 / 3))
+    assert [doc.id for doc in found] == ["d0"]
+    assert found[0].score == pytest.approx(idf * tf, rel=1e-6)
+
+
+def test_a_query_of_unknown_words_finds_nothing(corpus: Corpus, make_context: MakeContext) -> None:
+    assert BM25Retriever(corpus).retrieve(make_context("zzyzx"), 5) == []
+
+
+def test_documents_without_a_query_term_are_not_returned(corpus: Corpus, make_context: MakeContext) -> None:
+    found = BM25Retriever(corpus).retrieve(make_context("ships zzyzx"), 100)
+    assert {doc.id for doc in found} == {"ship-1", "ship-2"}
+
+
+def test_inflections_meet_at_their_stem(corpus: Corpus, make_context: MakeContext) -> None:
+    assert BM25Retriever(corpus).retrieve(make_context("straining"), 1)[0].id == "heart-3"
+
+
+def test_a_repeated_query_term_counts_as_often_as_it_is_repeated(corpus: Corpus, make_context: MakeContext) -> None:
+    retriever = BM25Retriever(corpus)
+    once, thrice = (retriever.retrieve(make_context(q), 1)[0].score for q in ("honey", "honey honey honey"))
+    assert thrice == pytest.approx(3 * once, rel=1e-6)
+
+
+@pytest.mark.parametrize("texts", [("", "?"), ("the of", "")])
+def test_a_collection_without_terms_answers_nothing(texts: tuple[str, ...], make_context: MakeContext) -> None:
+    assert BM25Retriever(_corpus(*texts)).retrieve(make_context("anything at all"), 5) == []
+
+
+def test_one_document_is_a_collection(make_context: MakeContext) -> None:
+    assert [doc.id for doc in BM25Retriever(_corpus("lonely text")).retrieve(make_context("text"), 5)] == ["d0"]
+
+
+def test_the_index_is_built_once_for_a_corpus_and_settings(
+    corpus: Corpus, private_cache: Path, make_context: MakeContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = BM25Retriever(corpus).retrieve(make_context("heart"), 5)
+    monkeypatch.setattr(bm25, "terms", _only_queries)
+    assert BM25Retriever(corpus).retrieve(make_context("heart"), 5) == before
+    with pytest.raises(AssertionError, match="analysed a document"):
+        BM25Retriever(corpus, k1=0.9)
+    with pytest.raises(AssertionError, match="analysed a document"):
+        BM25Retriever(_corpus("another corpus"))
+
+
+def test_a_corrupt_index_is_rebuilt_and_said_so(
+    corpus: Corpus, private_cache: Path, make_context: MakeContext, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = BM25Retriever(corpus).retrieve(make_context("heart"), 5)
+    for file in private_cache.rglob("*.npy"):
+        file.write_bytes(file.read_bytes()[:40])
+    assert BM25Retriever(corpus).retrieve(make_context("heart"), 5) == before
+    assert "corrupt cache entry" in caplog.text
+
+
+def test_without_a_cache_nothing_is_written(corpus: Corpus, private_cache: Path, make_context: MakeContext) -> None:
+    assert BM25Retriever(corpus, cache_dir=None).retrieve(make_context("heart"), 1)
+    assert not private_cache.exists()
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"), [("k1", -1.0), ("k1", math.nan), ("b", 1.5), ("method", "bm25l"), ("method", "nonsense")]
+)
+def test_bad_settings_are_refused_by_quoting_them(corpus: Corpus, argument: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=f"{argument}={value!r}: allowed"):
+        BM25Retriever(corpus, **{argument: value})  # type: ignore[arg-type]
+
+
+def _only_queries(text: str) -> list[str]:
+    assert text == "heart", "analysed a document"
+    return ["heart"]
