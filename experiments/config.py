@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -33,10 +34,12 @@ def compose(overrides: Sequence[str]) -> dict[str, Any]:
     """
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
     from hydra.errors import HydraException
 
     register_resolvers()
-    with initialize_config_dir(str(CONF), version_base="1.3"):
+    inside_a_job = GlobalHydra.instance().is_initialized()
+    with nullcontext() if inside_a_job else initialize_config_dir(str(CONF), version_base="1.3"):
         try:
             cfg = hydra_compose("config", overrides=list(overrides))
         except (HydraException, OmegaConfBaseException) as error:

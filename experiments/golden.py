@@ -13,10 +13,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from experiments.build import build_session
-from experiments.config import CONF, PROJECT_ROOT
+from experiments.config import CONF, PROJECT_ROOT, compose
 from ragtune.core.diskcache import DiskCache
 from ragtune.core.output import ControllerOutput
 
@@ -98,24 +96,20 @@ def _digest(output: ControllerOutput) -> dict[str, Any]:
 
 
 def _config(estimator: str, scheduler: str, fixtures: Path) -> dict[str, Any]:
-    def load(group: str, name: str, **values: Any) -> dict[str, Any]:
-        return {**yaml.safe_load((CONF / group / f"{name}.yaml").read_text(encoding="utf-8")), **values}
-
-    return {
-        "dataset": load("dataset", "beir", path=str(fixtures)),
-        "retriever": load("retriever", "runs", paths=str(fixtures / "bm25.run"), depth=30),
-        "reformulator": load("reformulator", "identity"),
-        "expander": load("expander", "none"),
-        "estimator": load("estimator", estimator),
-        "scheduler": load("scheduler", scheduler),
-        "reranker": load("reranker", "replay", scores=str(fixtures / "scores.run"), scale="identity"),
-        "assembler": load("assembler", "greedy"),
-        "budget": load("budget", "unlimited", max_reranker_docs=BUDGET_DOCS),
-        "plan": {"num_reformulations": 0, "depth_per_reformulation": 1},
-        "rerankers": {},
-        "clock": "virtual",
-        "seed": 0,
-    }
+    return compose(
+        [
+            "dataset=beir",
+            f"dataset.path={fixtures}",
+            "retriever=runs",
+            f"retriever.paths={fixtures / 'bm25.run'}",
+            f"estimator={estimator}",
+            f"scheduler={scheduler}",
+            f"reranker.scores={fixtures / 'scores.run'}",
+            "reranker.scale=identity",
+            "budget=unlimited",
+            f"budget.max_reranker_docs={BUDGET_DOCS}",
+        ]
+    )
 
 
 def _code_digest() -> str:

@@ -126,6 +126,8 @@ class RerankLoop:
         return proposal
 
     def _objection(self, pool: CandidatePool, proposal: BatchProposal) -> str | None:
+        if not isinstance(proposal, BatchProposal):
+            return f"a proposal of type {type(proposal).__name__}: allowed is BatchProposal, StopRecord or None"
         if proposal.strategy not in self._rerankers:
             return f"unknown strategy {proposal.strategy!r}: registered are {', '.join(self._rerankers)}"
         if not proposal.doc_ids:

@@ -81,14 +81,19 @@ class EarlyStopScheduler(BaseScheduler):
     def _by_belief(self, pool: CandidatePool, belief: Belief) -> FloatArray:
         bar = top_k_bar(belief.key[pool.active], self.k).inside
         open_positions = pool.eligible[belief.key[pool.eligible] < bar]
-        return (bar - belief.key[open_positions]) / np.sqrt(np.maximum(belief.variance[open_positions], 1e-12))
+        return _standardised_gap(bar, belief.key[open_positions], belief.variance[open_positions])
 
     def _by_scores(self, pool: CandidatePool) -> FloatArray:
         scores = pool.scores[pool.reranked]
         bar = np.partition(scores, len(scores) - self.k)[len(scores) - self.k]
         variance = np.full(len(pool), _residual_variance(pool)) if pool.variance is None else pool.variance
         open_positions = pool.eligible
-        return (bar - pool.priorities[open_positions]) / np.sqrt(np.maximum(variance[open_positions], 1e-12))
+        return _standardised_gap(bar, pool.priorities[open_positions], variance[open_positions])
+
+
+def _standardised_gap(bar: float, mean: FloatArray, variance: FloatArray) -> FloatArray:
+    gap: FloatArray = (bar - mean) / np.sqrt(np.maximum(variance, 1e-12))
+    return gap
 
 
 def _residual_variance(pool: CandidatePool) -> float:

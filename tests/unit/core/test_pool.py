@@ -119,7 +119,7 @@ def test_update_scores_with_a_stranger_changes_nothing():
 @pytest.mark.parametrize("bad", NOT_FINITE)
 def test_priorities_of_a_dict_must_be_finite(bad):
     pool = pool_in(*[ItemState.CANDIDATE] * 2)
-    with pytest.raises(InvalidScoreError, match="priority .* of document 'd1'"):
+    with pytest.raises(InvalidScoreError, match=r"priority .* of document 'd1'"):
         pool.apply_priorities({"d0": 0.5, "d1": bad})
     assert pool.priorities.tolist() == [0.0, 0.0]
 

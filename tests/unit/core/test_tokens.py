@@ -7,7 +7,7 @@ import pytest
 from ragtune.core.tokens import count_tokens
 
 TEXTS = [
-    "High blood pressure strains the heart and the vessels; regular exercise lowers it, and so does a diet low in salt.",
+    "High blood pressure strains the heart and the vessels; regular exercise lowers it, so does a diet low in salt.",
     "The treaty of 1648 ended a war of thirty years, and left the empire's three hundred states nearly sovereign.",
     "Photosynthesis converts light energy into chemical energy: chloroplasts split water and release oxygen.",
     "To tie a bowline, make a small loop, bring the end up through it, round the standing part and down again.",

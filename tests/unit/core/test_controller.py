@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from ragtune import CostBudget, RetrievalPlan
+from ragtune.core.clock import VirtualClock
+from ragtune.core.errors import ConfigError, RetrievalError
+from ragtune.core.interfaces import BaseEstimator
+from ragtune.core.ordering import Ordering
+from ragtune.core.types import CostObject
+
+
+def test_no_reranker_at_all_is_refused(fakes):
+    with pytest.raises(ConfigError, match="at least one strategy"):
+        fakes.controller(reranker={})
+
+
+def test_the_output_carries_query_documents_trace_account_history_and_stop(fakes):
+    output = fakes.controller().run("what now", query_id="q7")
+    assert (output.query, output.query_id, output.trace.query_id) == ("what now", "q7", "q7")
+    assert len(output.documents) == 20
+    assert output.final_budget_state["rerank_docs"] == 20
+    assert output.stop.reason == "pool_exhausted"
+    assert output.ranking == tuple(doc.id for doc in output.documents)
+
+
+def test_without_an_id_a_query_gets_a_stable_one_of_its_own(fakes):
+    ids = [fakes.controller().run(query).query_id for query in ("a", "a", "b")]
+    assert ids[0] == ids[1] != ids[2]
+
+
+def test_a_budget_may_be_overridden_for_one_request(fakes):
+    controller = fakes.controller()
+    assert controller.run("q", CostBudget(max_reranker_docs=0)).final_budget_state["rerank_docs"] == 0
+    assert controller.run("q").final_budget_state["rerank_docs"] == 20
+
+
+def test_the_trace_tells_the_story_in_order(fakes):
+    output = fakes.controller(documents=fakes.docs(3)).run("q")
+    assert [(event.component, event.action) for event in output.trace.events] == [
+        ("controller", "retrieve"),
+        ("controller", "pool"),
+        ("scheduler", "propose"),
+        ("budget", "consume_rerank"),
+        ("reranker", "rerank"),
+        ("controller", "stop"),
+        ("assembler", "assemble"),
+    ]
+
+
+def test_only_a_failing_first_retrieval_is_fatal(fakes):
+    with pytest.raises(RetrievalError):
+        fakes.controller(retriever=fakes.Retriever({"q": RuntimeError("gone")})).run("q")
+
+
+def test_assembly_is_cut_by_tokens_and_may_spend_the_buffer(fakes):
+    budget = CostBudget(max_tokens=55, assembly_token_buffer=30, max_reranker_docs=100)
+    reranker = fakes.Reranker(cost=lambda items: CostObject(docs=len(items), calls=1, tokens=25))
+    output = fakes.controller(reranker=reranker, budget=budget).run("q")
+    assert len(reranker.batches) == 1
+    assert len(output.documents) == 3
+    assert output.final_budget_state["tokens"] == 55
+    assert len(output.ranking) == 20
+
+
+@pytest.mark.parametrize("ordering", list(Ordering))
+def test_documents_come_in_the_assemblers_order_which_is_the_historys(fakes, ordering):
+    output = fakes.controller(
+        assembler=fakes.Assembler(ordering), budget=CostBudget(max_reranker_docs=10, max_tokens=None)
+    ).run("q")
+    assert tuple(doc.id for doc in output.documents) == output.ranking == output.history[-1].ranking
+
+
+# -- clocks ------------------------------------------------------------------------------------------------------------
+
+
+def test_time_is_virtual_only_if_every_reranker_is_recorded(fakes):
+    def elapsed(*recorded: bool) -> float:
+        cost = CostObject(docs=5, calls=1, latency_ms=1e7)
+        rerankers = {str(i): fakes.Reranker(recorded=r, cost=lambda items: cost) for i, r in enumerate(recorded)}
+        scheduler = fakes.Scheduler(strategy="0")
+        return fakes.controller(reranker=rerankers, scheduler=scheduler).run("q").final_budget_state["latency"]
+
+    assert elapsed(True, True) == 4e7
+    assert 0 < elapsed(True, False) < 1e7
+    assert 0 < elapsed(False) < 1e7
+
+
+def test_every_request_gets_its_own_clock(fakes):
+    made: list[VirtualClock] = []
+
+    def factory() -> VirtualClock:
+        made.append(VirtualClock(start_ms=1000.0 * len(made)))
+        return made[-1]
+
+    controller = fakes.controller(
+        clock_factory=factory, reranker=fakes.Reranker(cost=lambda items: CostObject(docs=5, latency_ms=1.5))
+    )
+    states = [controller.run("q").final_budget_state["latency"] for _ in range(2)]
+    assert states == [6.0, 6.0]
+    assert len(made) == 2
+
+
+# -- determinism -------------------------------------------------------------------------------------------------------
+
+
+class NoisyEstimator(BaseEstimator):
+    """Random priorities and per-request memory: what leaks first if requests share anything."""
+
+    def value(self, pool, context):
+        state = context.remember(self, lambda: {"calls": 0})
+        state["calls"] += 1
+        rng = context.rng(f"noise-{state['calls']}")
+        return pool.valuation(rng.integers(0, 3, size=len(pool)) / 3, diagnostics={"call": state["calls"]})
+
+
+def noisy(fakes, **parts):
+    reranker = fakes.Reranker(
+        cost=lambda items: CostObject(docs=len(items), calls=1, tokens=7 * len(items), latency_ms=0.1 * len(items))
+    )
+    defaults = {
+        "estimator": NoisyEstimator(),
+        "reranker": reranker,
+        "reformulator": fakes.Reformulator(["one", "two"]),
+        "budget": CostBudget(max_reranker_docs=17, max_tokens=1000),
+        "seed": 3,
+    }
+    return fakes.controller(**(defaults | parts))
+
+
+def written(output) -> str:
+    return json.dumps(
+        [
+            output.trace.model_dump(),
+            output.ranking,
+            output.final_budget_state,
+            [step.ranking for step in output.history],
+        ]
+    )
+
+
+def test_two_runs_write_the_same_bytes(fakes):
+    assert written(noisy(fakes).run("q")) == written(noisy(fakes).run("q"))
+
+
+def test_a_request_does_not_depend_on_the_requests_before_or_beside_it(fakes):
+    queries = [f"query {i}" for i in range(12)]
+    alone = {query: written(noisy(fakes).run(query)) for query in queries}
+    one_after_the_other = noisy(fakes)
+    assert {query: written(one_after_the_other.run(query)) for query in reversed(queries)} == alone
+    with ThreadPoolExecutor(4) as threads:
+        beside = dict(zip(queries, threads.map(noisy(fakes).run, queries), strict=True))
+    assert {query: written(output) for query, output in beside.items()} == alone
+
+
+def test_another_seed_is_another_run(fakes):
+    assert written(noisy(fakes).run("q")) != written(noisy(fakes, seed=4).run("q"))
+
+
+def test_hash_randomisation_changes_nothing():
+    program = (
+        "from ragtune import *\n"
+        "from ragtune.core.rounds import aggregate\n"
+        "from ragtune.core.types import ReformulationResult as R\n"
+        "docs = [ScoredDocument(id=f'd{i}', score=0.5) for i in (3, 1, 2)]\n"
+        "pool = aggregate([R(original_query='q', reformulated_query='q', strategy=s, candidates=docs)"
+        " for s in ('original', 'rewrite_0')])\n"
+        "print(pool.doc_ids, pool.top_candidates(2), pool['d1'].sources)"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": seed}
+        ).stdout
+        for seed in ("0", "1", "2")
+    }
+    assert len(outputs) == 1
+
+
+# -- scale -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_big_pool_of_ties_is_drained_in_tie_breaking_order(fakes):
+    docs = [doc.model_copy(update={"score": 0.5}) for doc in fakes.docs(1000)]
+    reranker = fakes.Reranker(script=[lambda items: dict.fromkeys((item.doc_id for item in items), 0.5)] * 200)
+    output = fakes.controller(
+        documents=docs,
+        reranker=reranker,
+        scheduler=fakes.Scheduler(batch_size=10),
+        plan=RetrievalPlan(original_query_depth=1000),
+    ).run("q")
+    assert np.concatenate(reranker.batches).tolist() == [doc.id for doc in docs]
+    assert list(output.ranking) == [doc.id for doc in docs]

@@ -1,0 +1,562 @@
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragtune import CostBudget, ScoredDocument
+from ragtune.core.errors import ScoreTableError
+from ragtune.core.items import ItemState
+from ragtune.core.types import BatchProposal, CostObject, StopRecord
+
+
+def limits(**fields) -> CostBudget:
+    return CostBudget.unlimited().model_copy(update=fields)
+
+
+def actions(output) -> list[str]:
+    return [event.action for event in output.trace.events]
+
+
+def batch(*doc_ids: str, **fields) -> BatchProposal:
+    return BatchProposal(doc_ids=list(doc_ids), **fields)
+
+
+# -- why it stops ------------------------------------------------------------------------------------------------------
+
+
+def test_a_drained_pool_stops_the_loop(fakes):
+    reranker = fakes.Reranker()
+    output = fakes.controller(reranker=reranker).run("q")
+    assert (output.stop.reason, output.stop.source) == ("pool_exhausted", "controller")
+    assert [len(ids) for ids in reranker.batches] == [5, 5, 5, 5]
+
+
+def test_an_empty_pool_stops_the_loop_before_it_starts(fakes):
+    output = fakes.controller(documents=[]).run("q")
+    assert output.stop.reason == "empty_pool"
+    assert output.documents == []
+    assert output.ranking == ()
+
+
+@pytest.mark.parametrize(
+    ("budget", "unit"),
+    [
+        (limits(max_reranker_docs=10), "rerank_docs"),
+        (limits(max_reranker_calls=2), "rerank_calls"),
+        (limits(max_latency_ms=20.0), "latency_ms"),
+        (limits(max_cost_usd=0.2), "usd"),
+    ],
+)
+def test_a_used_up_unit_stops_the_loop_and_is_named(fakes, budget, unit):
+    reranker = fakes.Reranker(cost=lambda items: CostObject(docs=len(items), calls=1, latency_ms=10.0, usd=0.1))
+    output = fakes.controller(reranker=reranker, budget=budget).run("q")
+    assert (output.stop.reason, output.stop.source) == ("budget_exhausted", "budget")
+    assert output.stop.details["limit"] == unit
+    assert len(reranker.batches) == 2
+
+
+@pytest.mark.parametrize(
+    ("budget", "reason"),
+    [
+        (limits(max_reranker_docs=7), "doc_limit_exceeded"),
+        (limits(max_tokens=140), "token_limit_exceeded"),
+        (limits(max_tokens=240, assembly_token_buffer=100), "token_limit_exceeded"),
+        (limits(max_latency_ms=15.0), "latency_exceeded"),
+        (limits(max_cost_usd=0.15), "cost_limit_exceeded"),
+    ],
+)
+def test_a_batch_over_budget_is_denied_whole_before_it_runs(fakes, budget, reason):
+    cost = CostObject(docs=5, calls=1, tokens=100, latency_ms=10.0, usd=0.1)
+    reranker = fakes.Reranker(cost=lambda items: cost)
+    output = fakes.controller(reranker=reranker, budget=budget).run("q")
+    assert len(reranker.batches) == 1
+    assert output.stop.reason == "budget_denied"
+    assert output.stop.details["reason"] == reason
+    denied = output.trace.find("deny_rerank", "budget")
+    assert [event.details["reason"] for event in denied] == [reason]
+    assert output.trace.find("stop")[0].details["details"]["reason"] == reason
+    assert output.history[-1].cost.docs == 5
+
+
+def test_the_scheduler_may_stop_and_its_reason_is_kept(fakes):
+    record = StopRecord(reason="top_k_settled", source="scheduler", details={"reason": 1, "source": 2, "x": 0.5})
+    output = fakes.controller(scheduler=fakes.Scheduler(choose=lambda pool, budget: record)).run("q")
+    assert output.stop == record
+    assert output.trace.find("stop")[0].details == {
+        "reason": "top_k_settled",
+        "source": "scheduler",
+        "details": record.details,
+    }
+
+
+def test_no_proposal_is_a_reason_too(fakes):
+    output = fakes.controller(scheduler=fakes.Scheduler(choose=lambda pool, budget: None)).run("q")
+    assert (output.stop.reason, output.stop.source) == ("no_proposal", "scheduler")
+    assert "skip_rerank" not in actions(output)
+
+
+# -- proposals ---------------------------------------------------------------------------------------------------------
+
+
+def after_one_batch(then):
+    def choose(pool, budget):
+        return batch("doc_000", "doc_001") if not len(pool.reranked) else then(pool)
+
+    return choose
+
+
+@pytest.mark.parametrize(
+    ("then", "error"),
+    [
+        (lambda pool: batch(), "empty batch"),
+        (lambda pool: batch("doc_002", "doc_002"), "proposed twice"),
+        (lambda pool: batch("doc_002", "doc_000"), r"not CANDIDATE: \['doc_000'\]"),
+        (lambda pool: batch("doc_002", "stranger"), r"not CANDIDATE: \['stranger'\]"),
+        (lambda pool: batch("doc_002", strategy="llm"), "unknown strategy 'llm': registered are default"),
+    ],
+)
+def test_an_illegal_proposal_stops_the_loop_and_moves_nothing(fakes, then, error):
+    reranker = fakes.Reranker()
+    output = fakes.controller(scheduler=fakes.Scheduler(choose=after_one_batch(then)), reranker=reranker).run("q")
+    assert output.stop.reason == "illegal_proposal"
+    assert re.search(error, output.stop.details["error"])
+    assert reranker.batches == [["doc_000", "doc_001"]]
+    assert len(output.ranking) == 20
+    assert output.history[-1].cost.docs == 2
+
+
+def test_a_proposal_of_the_wrong_type_is_the_schedulers_failure(fakes):
+    output = fakes.controller(scheduler=fakes.Scheduler(choose=lambda pool, budget: ["doc_000"])).run("q")
+    assert output.stop.reason == "illegal_proposal"
+    assert "list" in output.stop.details["error"]
+    assert len(output.documents) == 20
+
+
+def test_diagnostics_may_have_any_name(fakes):
+    proposal = batch("doc_000", diagnostics={"doc_ids": 1, "strategy": 2, "component": 3})
+    output = fakes.controller(
+        scheduler=fakes.Scheduler(choose=lambda pool, budget: None if len(pool.reranked) else proposal)
+    ).run("q")
+    details = output.trace.find("propose")[0].details
+    assert details == {"doc_ids": ["doc_000"], "strategy": "default", "diagnostics": proposal.diagnostics}
+
+
+def test_the_schedulers_own_figures_are_not_what_is_charged(fakes):
+    lie = CostObject(docs=0, calls=0)
+    output = fakes.controller(
+        scheduler=fakes.Scheduler(
+            choose=lambda pool, budget: None if len(pool.reranked) else batch("doc_000", expected_cost=lie)
+        )
+    ).run("q")
+    assert output.history[-1].cost.docs == 1
+
+
+def test_schedulers_price_by_the_reranker_of_the_strategy(fakes):
+    prices = []
+
+    def choose(pool, budget):
+        prices.append([budget.price(["doc_000", "doc_001"], strategy).tokens for strategy in budget.strategies])
+
+    rerankers = {
+        name: fakes.Reranker(cost=lambda items, each=each: CostObject(docs=len(items), tokens=each * len(items)))
+        for name, each in (("cheap", 1), ("dear", 100))
+    }
+    fakes.controller(reranker=rerankers, scheduler=fakes.Scheduler(choose=choose)).run("q")
+    assert prices == [[2, 200]]
+
+
+def test_each_strategy_goes_to_its_own_reranker_and_is_remembered(fakes):
+    def choose(pool, budget):
+        return (
+            batch("doc_000", strategy="a")
+            if pool.is_candidate("doc_000")
+            else (batch("doc_001", strategy="b") if pool.is_candidate("doc_001") else None)
+        )
+
+    rerankers = {"a": fakes.Reranker(), "b": fakes.Reranker()}
+    assembler = fakes.Assembler()
+    scheduler = fakes.Scheduler(choose=choose)
+    fakes.controller(reranker=rerankers, scheduler=scheduler, assembler=assembler).run("q")
+    assert rerankers["a"].batches == [["doc_000"]]
+    assert rerankers["b"].batches == [["doc_001"]]
+    assert [item.reranker_strategy for item in assembler.seen[:3]] == ["a", "b", None]
+    assert scheduler.views[0].strategies == ("a", "b")
+
+
+# -- failing components ------------------------------------------------------------------------------------------------
+
+
+BROKEN_BATCHES = {
+    "raises": RuntimeError("out of memory"),
+    "NaN": lambda items: {item.doc_id: math.nan if i else 0.5 for i, item in enumerate(items)},
+    "inf": lambda items: {item.doc_id: math.inf for item in items},
+    "None score": lambda items: {item.doc_id: None for item in items},
+    "text score": lambda items: {item.doc_id: "good" for item in items},
+    "stranger": lambda items: {items[0].doc_id: 0.5, "stranger": 0.5},
+    "document of no batch": lambda items: {items[0].doc_id: 0.5, "doc_019": 0.5},
+    "a list": lambda items: [0.5 for _ in items],
+    "None": None,
+}
+
+
+@pytest.mark.parametrize("step", BROKEN_BATCHES.values(), ids=BROKEN_BATCHES)
+def test_a_failed_batch_is_dropped_unpaid_and_the_run_goes_on(fakes, step):
+    reranker = fakes.Reranker(script=[step])
+    output = fakes.controller(reranker=reranker).run("q")
+    lost = reranker.batches[0]
+    assert list(output.dropped) == lost
+    assert set(output.ranking) == {f"doc_{i:03d}" for i in range(20)} - set(lost)
+    assert output.history[-1].cost.docs == 15
+    assert len(reranker.batches) == 4
+    assert output.stop.reason == "pool_exhausted"
+    assert output.trace.find("refund_rerank")[0].details["wasted"]["docs"] == 5
+    drop = output.trace.find("drop")[0].details
+    assert drop["doc_ids"] == lost
+    assert drop["error"] == output.dropped[lost[0]]
+    assert not set(lost) & {doc.id for doc in output.documents}
+
+
+def test_a_failed_batch_is_charged_if_the_budget_says_so(fakes):
+    reranker = fakes.Reranker(script=[RuntimeError("boom")])
+    output = fakes.controller(reranker=reranker, budget=limits(max_reranker_docs=10, charge_failures=True)).run("q")
+    assert len(reranker.batches) == 2
+    assert output.history[-1].cost.docs == 10
+    assert "charge_failure" in actions(output)
+
+
+def test_a_failed_batch_wastes_what_it_really_cost(fakes):
+    def fail(items):
+        raise RuntimeError("cut off")
+
+    for charge_failures in (False, True):
+        reranker = fakes.Reranker(
+            script=[fail, fail, fail, fail], act=lambda ctx: ctx.meter.charge(CostObject(docs=5, calls=1, tokens=30))
+        )
+        output = fakes.controller(reranker=reranker, budget=limits(charge_failures=charge_failures)).run("q")
+        assert output.history[-1].cost.tokens == (120 if charge_failures else 0)
+        action, key = ("charge_failure", "cost") if charge_failures else ("refund_rerank", "wasted")
+        assert output.trace.find(action)[0].details[key]["tokens"] == 30
+
+
+def test_every_batch_failing_still_gives_an_answer(fakes):
+    reranker = fakes.Reranker(script=[RuntimeError("boom")] * 4)
+    output = fakes.controller(reranker=reranker).run("q")
+    assert output.ranking == ()
+    assert output.documents == []
+    assert len(output.dropped) == 20
+
+
+def test_an_error_while_pricing_drops_the_batch_and_the_run_goes_on(fakes):
+    prices = iter([RuntimeError("no price")])
+
+    def cost(items):
+        if (error := next(prices, None)) is not None:
+            raise error
+        return CostObject(docs=len(items), calls=1)
+
+    reranker = fakes.Reranker(cost=cost)
+    output = fakes.controller(reranker=reranker).run("q")
+    assert len(output.dropped) == 5
+    assert len(reranker.batches) == 3
+    assert output.history[-1].cost.docs == 15
+
+
+def test_partial_results_are_kept_and_the_missing_documents_dropped(fakes):
+    reranker = fakes.Reranker(script=[lambda items: {items[1].doc_id: 0.9, items[3].doc_id: 0.8}])
+    assembler = fakes.Assembler()
+    output = fakes.controller(reranker=reranker, assembler=assembler, budget=limits(max_reranker_docs=5)).run("q")
+    assert output.dropped == dict.fromkeys(["doc_000", "doc_002", "doc_004"], "not scored by the reranker")
+    reranked = [item.doc_id for item in assembler.seen if item.state is ItemState.RERANKED]
+    assert reranked == ["doc_001", "doc_003"]
+    assert output.history[-1].cost.docs == 5
+
+
+@pytest.mark.parametrize("part", ["estimator", "scheduler"])
+def test_a_failing_policy_stops_the_loop_with_what_there_is(fakes, part):
+    def fail(pool, _):
+        if len(pool.reranked) == 5:
+            raise RuntimeError("singular matrix")
+        return pool.valuation(pool.base_scores) if part == "estimator" else batch(*pool.top_candidates(5))
+
+    component = fakes.Estimator(fail) if part == "estimator" else fakes.Scheduler(choose=fail)
+    output = fakes.controller(**{part: component}).run("q")
+    assert (output.stop.reason, output.stop.source) == (f"{part}_failed", part)
+    assert output.stop.details["error"] == "RuntimeError: singular matrix"
+    assert len(output.ranking) == 20
+    assert output.history[-1].cost.docs == 5
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        lambda pool, _: {pool.doc_ids[0]: math.nan},
+        lambda pool, _: {"stranger": 0.5},
+        lambda pool, _: pool.valuation(np.full(len(pool), np.inf)),
+        lambda pool, _: pool.valuation(np.zeros(3)),
+        lambda pool, _: None,
+        lambda pool, _: {pool.doc_ids[0]: "high"},
+    ],
+    ids=["NaN", "stranger", "inf", "wrong shape", "None", "text"],
+)
+def test_an_estimators_nonsense_is_refused_where_it_enters(fakes, value):
+    output = fakes.controller(estimator=fakes.Estimator(value)).run("q")
+    assert output.stop.reason == "estimator_failed"
+    assert output.ranking == tuple(f"doc_{i:03d}" for i in range(20))
+    assert len(output.documents) == 20
+
+
+def test_a_plain_dict_is_as_good_as_a_valuation(fakes):
+    by_dict = fakes.Estimator(lambda pool, _: {pool.doc_ids[i]: float(pool.base_scores[i]) for i in pool.eligible})
+    rerankers = [fakes.Reranker(), fakes.Reranker()]
+    first = fakes.controller(reranker=rerankers[0]).run("q")
+    second = fakes.controller(reranker=rerankers[1], estimator=by_dict).run("q")
+    assert rerankers[0].batches == rerankers[1].batches
+    assert first.ranking == second.ranking
+
+
+@pytest.mark.parametrize("part", ["estimator", "scheduler", "reranker", "price", "expander"])
+def test_bad_input_is_never_swallowed(fakes, part):
+    def bad(*_):
+        raise ScoreTableError("no score for (q, doc_003)")
+
+    parts = {
+        "estimator": lambda: {"estimator": fakes.Estimator(bad)},
+        "scheduler": lambda: {"scheduler": fakes.Scheduler(choose=bad)},
+        "reranker": lambda: {"reranker": fakes.Reranker(script=[bad])},
+        "price": lambda: {"reranker": fakes.Reranker(cost=bad)},
+        "expander": lambda: {"expander": fakes.Expander(bad)},
+    }
+    with pytest.raises(ScoreTableError, match="doc_003"):
+        fakes.controller(**parts[part]()).run("q")
+
+
+# -- costs -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_true_charge_replaces_the_expected_one_and_actual_cost_is_apart(fakes):
+    def act(ctx):
+        ctx.meter.charge(CostObject(docs=5, calls=1, tokens=70))
+        ctx.meter.pay(CostObject(docs=2, calls=1, tokens=20))
+
+    reranker = fakes.Reranker(cost=lambda items: CostObject(docs=5, calls=1, tokens=100), act=act)
+    output = fakes.controller(reranker=reranker).run("q")
+    assert output.history[-1].cost.tokens == 4 * 70
+    assert output.actual_cost == CostObject(docs=8, calls=4, tokens=80)
+    assert len(output.trace.find("settle_rerank")) == 4
+
+
+def test_the_virtual_clock_moves_by_each_batchs_charged_latency(fakes):
+    reranker = fakes.Reranker(cost=lambda items: CostObject(docs=5, calls=1, latency_ms=10.0))
+    output = fakes.controller(reranker=reranker).run("q")
+    assert [step.cost.latency_ms for step in output.history] == [0.0, 10.0, 20.0, 30.0, 40.0]
+
+
+def test_no_batch_starts_that_is_expected_to_pass_the_deadline(fakes):
+    reranker = fakes.Reranker(cost=lambda items: CostObject(docs=5, calls=1, latency_ms=10.0))
+    output = fakes.controller(reranker=reranker, budget=limits(max_latency_ms=25.0)).run("q")
+    assert len(reranker.batches) == 2
+    assert output.final_budget_state["latency"] == 20.0
+    assert output.stop.details["reason"] == "latency_exceeded"
+    assert output.trace.find("overrun_latency") == []
+
+
+@pytest.mark.parametrize("script", [[], [RuntimeError("timed out")]], ids=["succeeds", "fails"])
+def test_a_batch_that_runs_over_is_not_cut_but_traced(fakes, script):
+    reranker = fakes.Reranker(
+        cost=lambda items: CostObject(docs=5, calls=1, latency_ms=10.0),
+        act=lambda ctx: ctx.meter.charge(CostObject(docs=5, calls=1, latency_ms=60.0)),
+        script=script,
+    )
+    output = fakes.controller(reranker=reranker, budget=limits(max_latency_ms=50.0)).run("q")
+    assert len(reranker.batches) == 1
+    assert output.final_budget_state["latency"] == 60.0
+    over = output.trace.find("overrun_latency")
+    assert [event.details for event in over] == [{"limit_ms": 50.0, "elapsed_ms": 60.0, "batch_ms": 60.0}]
+    assert output.stop.reason == "budget_exhausted"
+
+
+def test_scores_in_the_trace_are_plain_numbers(fakes):
+    reranker = fakes.Reranker(script=[lambda items: {item.doc_id: np.float32(0.5) for item in items}])
+    output = fakes.controller(reranker=reranker).run("q")
+    assert set(output.trace.find("rerank")[0].details["scores"].values()) == {0.5}
+    assert '"doc_000":0.5' in output.trace.model_dump_json()
+
+
+wishes = st.lists(st.integers(1, 8), min_size=1, max_size=8)
+
+
+@settings(deadline=None)
+@given(
+    wishes=wishes,
+    docs=st.none() | st.integers(0, 15),
+    calls=st.none() | st.integers(0, 5),
+    tokens=st.none() | st.integers(0, 120),
+    buffer=st.integers(0, 60),
+    latency=st.none() | st.integers(0, 60),
+    cents=st.none() | st.integers(0, 60),
+    prices=st.lists(
+        st.builds(
+            CostObject,
+            docs=st.just(0),
+            calls=st.integers(0, 2),
+            tokens=st.integers(0, 40),
+            latency_ms=st.integers(0, 20),
+            usd=st.integers(0, 20).map(lambda c: c / 100),
+        ),
+        min_size=1,
+        max_size=8,
+    ),
+    failures=st.sets(st.integers(0, 7)),
+)
+def test_no_policy_overspends_any_unit(fakes, wishes, docs, calls, tokens, buffer, latency, cents, prices, failures):
+    sizes, costs = iter(wishes), list(prices)
+
+    def choose(pool, budget):
+        size = next(sizes, None)
+        return None if size is None else batch(*pool.top_candidates(size))
+
+    script = [
+        RuntimeError("boom") if i in failures else (lambda items: dict.fromkeys((x.doc_id for x in items), 0.5))
+        for i in range(8)
+    ]
+    reranker = fakes.Reranker(
+        cost=lambda items: costs[len(reranker.batches) % len(costs)].model_copy(update={"docs": len(items)}),
+        script=script,
+    )
+    budget = limits(
+        max_reranker_docs=docs,
+        max_reranker_calls=calls,
+        max_tokens=tokens,
+        assembly_token_buffer=buffer,
+        max_latency_ms=latency,
+        max_cost_usd=None if cents is None else cents / 100,
+    )
+    output = fakes.controller(
+        documents=fakes.docs(30), scheduler=fakes.Scheduler(choose=choose), reranker=reranker, budget=budget
+    ).run("q")
+    charged = output.history[-1].cost
+    for used, limit in (
+        (charged.docs, docs),
+        (charged.calls, calls),
+        (charged.tokens, None if tokens is None else max(0, tokens - buffer)),
+        (charged.latency_ms, latency),
+        (charged.usd, None if cents is None else cents / 100),
+        (output.final_budget_state["tokens"], tokens),
+    ):
+        assert limit is None or used <= limit
+    if tokens is not None and tokens - charged.tokens >= 10 and output.ranking:
+        assert output.documents
+
+
+# -- the anytime history -----------------------------------------------------------------------------------------------
+
+
+def test_the_history_has_a_step_before_any_batch_and_one_after_each(fakes):
+    output = fakes.controller(budget=limits(max_reranker_docs=10)).run("q")
+    assert [step.cost.docs for step in output.history] == [0, 5, 10]
+    first_stage = tuple(f"doc_{i:03d}" for i in range(20))
+    assert output.history[0].ranking == first_stage
+    assert all(sorted(step.ranking) == sorted(first_stage) for step in output.history)
+    assert output.history[-1].ranking == output.ranking
+
+
+def test_history_costs_never_fall_and_failed_documents_leave_the_rankings(fakes):
+    script = [RuntimeError("boom"), lambda items: {items[0].doc_id: 0.5}]
+    output = fakes.controller(reranker=fakes.Reranker(script=script)).run("q")
+    for unit in ("docs", "calls", "tokens", "latency_ms", "usd"):
+        series = [getattr(step.cost, unit) for step in output.history]
+        assert series == sorted(series)
+    assert [len(step.ranking) for step in output.history] == [20, 15, 11, 11, 11]
+    assert all(len(set(step.ranking)) == len(step.ranking) for step in output.history)
+    assert set(output.ranking) == {f"doc_{i:03d}" for i in range(20)} - set(output.dropped)
+
+
+def test_a_step_of_the_history_is_what_a_smaller_budget_would_have_given(fakes):
+    whole = fakes.controller().run("q")
+    for step in whole.history:
+        cut = fakes.controller(budget=limits(max_reranker_docs=step.cost.docs)).run("q")
+        assert cut.ranking == step.ranking
+
+
+# -- skip_rerank -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("budget", [limits(max_reranker_docs=0), limits(max_reranker_docs=3)])
+def test_skip_rerank_is_traced_when_the_budget_let_no_batch_run(fakes, budget):
+    reranker = fakes.Reranker()
+    output = fakes.controller(reranker=reranker, budget=budget).run("q")
+    assert reranker.batches == []
+    assert output.trace.find("skip_rerank", "controller")[0].details == {"reason": "budget_denied"}
+
+
+def test_skip_rerank_is_not_claimed_when_batches_ran_and_failed(fakes):
+    reranker = fakes.Reranker(script=[RuntimeError("boom")] * 9, cost=lambda items: CostObject(docs=5, latency_ms=9.0))
+    output = fakes.controller(reranker=reranker, budget=limits(max_latency_ms=9.0)).run("q")
+    assert output.stop.reason == "budget_exhausted"
+    assert "skip_rerank" not in actions(output)
+
+
+# -- expansion ---------------------------------------------------------------------------------------------------------
+
+
+def found(*ids: str, score: float = 0.4, **fields) -> list[ScoredDocument]:
+    return [ScoredDocument(id=doc_id, score=score, token_count=10, **fields) for doc_id in ids]
+
+
+def once(docs):
+    answers = iter([docs])
+    return lambda pool, limit: next(answers, [])
+
+
+def test_what_an_expander_finds_goes_behind_is_charged_and_can_be_reranked(fakes):
+    expander, reranker, assembler = fakes.Expander(once(found("new_b", "new_a"))), fakes.Reranker(), fakes.Assembler()
+    output = fakes.controller(expander=expander, reranker=reranker, assembler=assembler).run("q")
+    items = {item.doc_id: item for item in assembler.seen}
+    assert (items["new_b"].initial_rank, items["new_a"].initial_rank) == (20, 21)
+    assert items["new_b"].sources == {"graph": 0.4}
+    assert output.final_budget_state["expanded_docs"] == 2
+    assert {"new_a", "new_b"} <= {doc_id for ids in reranker.batches for doc_id in ids}
+    assert output.trace.find("expand")[0].details["doc_ids"] == ["new_b", "new_a"]
+    assert len(output.history[0].ranking) == 20
+    assert len(output.history[1].ranking) == 22
+
+
+def test_an_expander_is_told_its_limit_and_denied_beyond_it(fakes):
+    expander = fakes.Expander(lambda pool, limit: found("x", "y", "z"))
+    output = fakes.controller(expander=expander, budget=limits(max_expanded_docs=2)).run("q")
+    assert set(expander.limits) == {2}
+    assert output.final_budget_state["expanded_docs"] == 0
+    assert output.trace.find("deny_expansion", "budget")
+    assert len(output.ranking) == 20
+
+
+def test_known_and_repeated_finds_are_neither_added_nor_charged(fakes):
+    finds = [*found("doc_003", "new"), *found("new", score=0.9)]
+    assembler = fakes.Assembler()
+    output = fakes.controller(expander=fakes.Expander(lambda pool, limit: finds), assembler=assembler).run("q")
+    assert output.final_budget_state["expanded_docs"] == 1
+    assert {item.doc_id: item for item in assembler.seen}["new"].retrieval_score == 0.4
+    assert len(output.ranking) == 21
+
+
+@pytest.mark.parametrize(
+    "find",
+    [
+        lambda pool, limit: 1 / 0,
+        lambda pool, limit: found("new", score=math.nan),
+        lambda pool, limit: found("new", sources={"graph": math.inf}),
+        lambda pool, limit: None,
+    ],
+    ids=["raises", "NaN", "inf source", "None"],
+)
+def test_a_failing_expander_costs_nothing_and_the_run_goes_on(fakes, find):
+    output = fakes.controller(expander=fakes.Expander(find)).run("q")
+    assert len(output.trace.find("expansion_failed", "expander")) == 4
+    assert output.final_budget_state["expanded_docs"] == 0
+    assert output.stop.reason == "pool_exhausted"
+    assert len(output.ranking) == 20
