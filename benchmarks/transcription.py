@@ -82,9 +82,6 @@ class CandidatePool:
     def get_active_items(self) -> list[PoolItem]:
         return [it for it in self._items.values() if it.state in (ItemState.CANDIDATE, ItemState.RERANKED)]
 
-    def get_eligible_items(self) -> list[PoolItem]:
-        return [it for it in self._items.values() if it.state == ItemState.CANDIDATE]
-
 
 class CostObject(BaseModel):
     tokens: int = 0
@@ -126,14 +123,19 @@ class CostTracker:
         self.calls -= cost.calls
 
 
+def eligible_items(pool: CandidatePool) -> list[PoolItem]:
+    """What may be scheduled, through the pool's interface as 0.54 gives it."""
+    return [it for it in pool.get_active_items() if it.state == ItemState.CANDIDATE]
+
+
 def baseline_value(pool: CandidatePool) -> dict[str, float]:
     """0.54, "Estimator families": ``priority_value = retrieval_score``."""
-    return {item.doc_id: max(item.sources.values()) for item in pool.get_eligible_items()}
+    return {item.doc_id: max(item.sources.values()) for item in eligible_items(pool)}
 
 
 def select_batch(pool: CandidatePool, budget: RemainingBudgetView, batch_size: int) -> BatchProposal | None:
     """The best candidates by priority, stable under ties by ``initial_rank``, then ``doc_id``."""
-    best_first = sorted(pool.get_eligible_items(), key=lambda it: (-it.priority_value, it.initial_rank, it.doc_id))
+    best_first = sorted(eligible_items(pool), key=lambda it: (-it.priority_value, it.initial_rank, it.doc_id))
     batch = [item.doc_id for item in best_first[: min(batch_size, budget.remaining_rerank_docs)]]
     if not batch:
         return None

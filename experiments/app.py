@@ -32,15 +32,30 @@ def run_experiment(config: Mapping[str, Any], folder: Path, overrides: list[str]
         in_sweep: print one line instead of the table.
     """
     tracking: Tracking = component(config, "tracking")
-    verbosity = _verbosity(config)
-    done = read_summary(folder) if config["resume"] else None
-    if done is not None and done["fingerprint"] == fingerprint(config):
+    verbosity = config["verbosity"]
+    done = _finished(config, folder) if config["resume"] else None
+    if done is not None:
         sys.stderr.write("nothing to do: this run is complete\n")
+        if done["mlflow_run_id"] is None:
+            _track(tracking, folder, done)
         print_path(folder)
         return
     results = _produce(config, folder, overrides, progress=verbosity > 0)
     _track(tracking, folder, results.summary)
     _report(results, folder, 0 if in_sweep and verbosity < 2 else verbosity)
+
+
+def _finished(config: Mapping[str, Any], folder: Path) -> dict[str, Any] | None:
+    """The summary of this very run if it is complete; None if it is not, or if a later one was begun here."""
+    summary = read_summary(folder)
+    if summary is None or (folder / Journal.NAME).exists():
+        return None
+    if summary["fingerprint"] != fingerprint(config):
+        raise ConfigError(
+            f"resume=true, but {str(folder)!r} holds the results of another configuration: "
+            "repeat that command's options, or choose another hydra.run.dir"
+        )
+    return summary
 
 
 def _produce(config: Mapping[str, Any], folder: Path, overrides: list[str], *, progress: bool) -> Results:
@@ -67,12 +82,7 @@ def _produce(config: Mapping[str, Any], folder: Path, overrides: list[str], *, p
 
 
 def _curve(config: Mapping[str, Any], records: list[Any], measures: Measures) -> Curve:
-    resamples, level = config["bootstrap"]["resamples"], config["bootstrap"]["level"]
-    if isinstance(resamples, bool) or not isinstance(resamples, int) or resamples < 1:
-        raise ConfigError(f"bootstrap.resamples={resamples!r}: allowed is an integer >= 1")
-    if not 0 < level < 1:
-        raise ConfigError(f"bootstrap.level={level!r}: allowed is a number between 0 and 1, e.g. 0.95")
-    return curve(records, measures, resamples=resamples, level=level, seed=config["seed"])
+    return curve(records, measures, **config["bootstrap"], seed=config["seed"])
 
 
 def _track(tracking: Tracking, folder: Path, summary: Mapping[str, Any]) -> None:
@@ -95,10 +105,3 @@ def _report(results: Results, folder: Path, verbosity: int) -> None:
     if verbosity >= 2:
         print_queries(per_query_table(results))
     print_path(folder)
-
-
-def _verbosity(config: Mapping[str, Any]) -> int:
-    verbosity = config["verbosity"]
-    if verbosity not in (0, 1, 2):
-        raise ConfigError(f"verbosity={verbosity!r}: allowed are 0, 1 and 2")
-    return int(verbosity)

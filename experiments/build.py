@@ -38,9 +38,16 @@ def component(config: Mapping[str, Any], group: str, resources: Mapping[str, Any
         made = instantiate(node, _convert_="all")
         return _complete(made, resources or {}) if isinstance(made, partial) else made
     except InstantiationException as error:
-        raise _readable(error.__cause__ or error, group, node) from error
+        raise _readable(_root(error), group, node) from error
     except (TypeError, ValidationError) as error:
         raise _readable(error, group, node) from error
+
+
+def _root(error: BaseException) -> BaseException:
+    """What went wrong in a constructor, however deep the component lies in its group's file."""
+    while isinstance(error, InstantiationException) and error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 def _complete(made: partial[Any], resources: Mapping[str, Any]) -> Any:
@@ -132,7 +139,8 @@ def _plan(config: Mapping[str, Any]) -> RetrievalPlan:
     except (ValidationError, TypeError) as error:
         if isinstance(error, ValidationError):
             first = error.errors()[0]
-            where = "retriever.depth" if first["loc"] == ("original_query_depth",) else f"plan.{first['loc']}"
+            where = ".".join(["plan", *map(str, first["loc"])])
+            where = where.replace("plan.original_query_depth", "retriever.depth")
             raise ConfigError(f"{where}={first['input']!r}: {first['msg']}") from None
         raise ConfigError(f"plan: {error}") from None
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from pathlib import Path
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import HydraException
+from hydra.errors import HydraException, OverrideParseException
 from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from experiments.config import CONF, register_resolvers, resolve
-from ragtune.core.errors import InputError, RagtuneError
+from experiments.folders import remove_if_empty, remove_new_empty
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
@@ -25,16 +26,12 @@ def main() -> int:
     register_resolvers()
     try:
         _app()
-    except InputError as error:
-        return _complain(str(error), BAD_INPUT)
-    except (HydraException, OmegaConfBaseException) as error:
-        return _complain(_compact(error), BAD_INPUT)
-    except OSError as error:
-        return _complain(f"cannot use {error.filename or 'a file'}: {error.strerror or error}", BAD_INPUT)
-    except RagtuneError as error:
-        return _complain(str(error), FAILED)
-    except KeyboardInterrupt:
-        return _complain("interrupted; finished queries are kept: repeat the command with resume=true", INTERRUPTED)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else DONE
+    except (Exception, KeyboardInterrupt) as error:
+        return _complain(error)
+    finally:
+        _clean_up()
     return DONE
 
 
@@ -43,10 +40,29 @@ def _app(cfg: DictConfig) -> None:
     register_resolvers()
     job = HydraConfig.get()
     folder = Path(job.runtime.output_dir)
+    overrides = list(job.overrides.task)
+    if job.mode == RunMode.MULTIRUN:
+        _run_job(cfg, folder, overrides)
+        return
     try:
-        _run(cfg, folder, list(job.overrides.task), in_sweep=job.mode == RunMode.MULTIRUN)
+        _run(cfg, folder, overrides, in_sweep=False)
+    except (Exception, KeyboardInterrupt) as error:
+        # Raised any other way, it would come with Hydra's own lines around it.
+        raise SystemExit(_complain(error, folder)) from None
+
+
+def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> None:
+    """One job of a sweep; its failure is written down and leaves the others alone."""
+    from experiments.sweep import forget_failure, note_failure
+
+    try:
+        forget_failure(folder)
+        _run(cfg, folder, overrides, in_sweep=True)
+    except Exception as error:
+        code = _complain(error, folder, prefix=f"job {folder.name} ({' '.join(overrides)}): ")
+        note_failure(folder, code)
     finally:
-        _remove_if_empty(folder)
+        remove_if_empty(folder)
 
 
 def _run(cfg: DictConfig, folder: Path, overrides: list[str], *, in_sweep: bool) -> None:
@@ -63,17 +79,45 @@ def _run(cfg: DictConfig, folder: Path, overrides: list[str], *, in_sweep: bool)
     run_experiment(config, folder, overrides, in_sweep=in_sweep)
 
 
-def _remove_if_empty(folder: Path) -> None:
-    """A run that ended before it wrote anything leaves no trace of its folder."""
-    if folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()
+def _complain(error: BaseException, folder: Path | None = None, prefix: str = "") -> int:
+    """Say what went wrong in one line (a defect of the program: with its traceback) and return the exit code."""
+    from ragtune.core.errors import InputError, RagtuneError
+
+    if isinstance(error, KeyboardInterrupt):
+        again = f"hydra.run.dir={folder} resume=true" if folder else "resume=true and the same folder"
+        message, code = f"interrupted; finished queries are kept: repeat the command with {again}", INTERRUPTED
+    elif isinstance(error, InputError):
+        message, code = str(error), BAD_INPUT
+    elif isinstance(error, HydraException | OmegaConfBaseException):
+        message, code = _compact(error), BAD_INPUT
+    elif isinstance(error, OSError) and error.filename:
+        message, code = f"cannot use {error.filename}: {error.strerror}", BAD_INPUT
+    elif isinstance(error, OSError):
+        message, code = f"cannot use {folder or 'a file'}: {error.strerror or error}", BAD_INPUT
+    elif isinstance(error, RagtuneError):
+        message, code = str(error), FAILED
+    else:
+        traceback.print_exception(error)
+        message, code = f"{type(error).__name__}: {error}", FAILED
+    sys.stderr.write(f"error: {prefix}{message}\n")
+    return code
 
 
 def _compact(error: BaseException) -> str:
+    """Hydra's message on one line, without what only its developers need."""
+    if isinstance(error, OverrideParseException):
+        return f"cannot parse {error.override!r}: {error.message.splitlines()[0]}; options are given as NAME=VALUE"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return " ".join(line for line in lines if not line.startswith(("See ", "Set the environment")))
+    if lines[0].startswith("Could not override"):
+        name = lines[0].removeprefix("Could not override").strip(" .")
+        return f"unknown option {name}: python run.py --help lists the options of the components chosen"
+    noise = ("See ", "Set the environment", "Config search path", "provider=")
+    return " ".join(line for line in lines if not line.startswith(noise))
 
 
-def _complain(message: str, code: int) -> int:
-    sys.stderr.write(f"error: {message}\n")
-    return code
+def _clean_up() -> None:
+    if "experiments.sweep" in sys.modules:
+        from experiments.sweep import abandon_unfinished
+
+        abandon_unfinished()
+    remove_new_empty()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from hashlib import sha256
@@ -12,13 +13,16 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from ragtune.core.errors import ConfigError
-
 PROJECT_ROOT = Path(__file__).resolve().parents[1]
 CONF = PROJECT_ROOT / "conf"
 
 WHERE_NOT_WHAT = ("executor", "tracking", "resume", "dry_run", "verbosity")
 """Keys that change where or how a run happens, never what it finds."""
+
+
+def keep_root_off_path() -> None:
+    """Make the checkout's root not importable: datasets/ would shadow the Hugging Face package of that name."""
+    sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != PROJECT_ROOT]
 
 
 def register_resolvers() -> None:
@@ -37,6 +41,8 @@ def compose(overrides: Sequence[str]) -> dict[str, Any]:
     from hydra.core.global_hydra import GlobalHydra
     from hydra.errors import HydraException
 
+    from ragtune.core.errors import ConfigError
+
     register_resolvers()
     inside_a_job = GlobalHydra.instance().is_initialized()
     with nullcontext() if inside_a_job else initialize_config_dir(str(CONF), version_base="1.3"):
@@ -48,11 +54,15 @@ def compose(overrides: Sequence[str]) -> dict[str, Any]:
 
 
 def resolve(cfg: DictConfig) -> dict[str, Any]:
-    """The configuration as plain data, every interpolation resolved.
+    """The configuration as plain data, every interpolation resolved, the harness's own options checked.
 
     Raises:
-        ConfigError: if a mandatory value (``???``) is missing, naming its key.
+        ConfigError: naming the option that is missing (``???``), unknown or out of range.
     """
+    # Here, so that --help need not load the library.
+    from experiments.options import check_options
+    from ragtune.core.errors import ConfigError
+
     try:
         plain: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
     except MissingMandatoryValue as error:
@@ -60,6 +70,7 @@ def resolve(cfg: DictConfig) -> dict[str, Any]:
         raise ConfigError(f"{key} is missing: give it on the command line, {key}=VALUE") from None
     except OmegaConfBaseException as error:
         raise ConfigError(f"the configuration cannot be resolved: {str(error).splitlines()[0]}") from None
+    check_options(plain)
     return plain
 
 

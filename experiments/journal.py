@@ -13,7 +13,7 @@ from ragtune.core.errors import ConfigError
 class Journal:
     """Append-only JSON lines: a header with the configuration's fingerprint, then one record per finished query.
 
-    A line that a crash cut short is discarded on opening; its query is replayed again.
+    A line that a crash cut short or garbled is discarded on opening, with all behind it; its query is replayed again.
 
     Args:
         folder: the run directory.
@@ -44,13 +44,19 @@ class Journal:
             for number, line in enumerate(lines):
                 if not line.endswith(b"\n"):
                     break
-                if number == 0:
-                    self._check(json.loads(line), fingerprint)
-                else:
-                    record = QueryRecord.from_json(line.decode())
-                    self.finished[record.query_id] = record
+                try:
+                    self._keep(line, fingerprint, is_header=number == 0)
+                except (TypeError, KeyError, json.JSONDecodeError, UnicodeDecodeError):
+                    break
                 kept += len(line)
         return kept
+
+    def _keep(self, line: bytes, fingerprint: str, *, is_header: bool) -> None:
+        if is_header:
+            self._check(json.loads(line), fingerprint)
+            return
+        record = QueryRecord.from_json(line.decode())
+        self.finished[record.query_id] = record
 
     def _check(self, header: dict[str, str], fingerprint: str) -> None:
         if header["fingerprint"] != fingerprint:

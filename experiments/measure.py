@@ -31,6 +31,8 @@ class Measures:
 
         if not names:
             raise ConfigError("measures is empty: name at least one, e.g. nDCG@10")
+        if len(set(names)) != len(names):
+            raise ConfigError(f"measures={list(names)}: one is named twice")
         self.names = list(names)
         self._qrels = qrels
         try:
@@ -50,13 +52,27 @@ class Measures:
         import ir_measures
 
         row = {topic: i for i, topic in enumerate(topic_query)}
-        column = {str(measure): j for j, measure in enumerate(self._measures)}
+        column = _Columns([str(measure) for measure in self._measures])
         values = np.zeros((len(row), len(self._measures)))
         qrels = {topic: dict(self._qrels[query]) for topic, query in topic_query.items()}
         run = {topic: strictly_decreasing(rankings[topic]) for topic in topic_query if rankings.get(topic)}
         for metric in _iter_calc(ir_measures, self._measures, qrels, run):
-            values[row[metric.query_id], column[str(metric.measure)]] = metric.value
+            values[row[metric.query_id], column[metric.measure]] = metric.value
         return values
+
+
+class _Columns:
+    """Column of each measure, by object: their names are slow to spell, and thousands of values come."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = {name: j for j, name in enumerate(names)}
+        self._by_object: dict[int, int] = {}
+
+    def __getitem__(self, measure: Any) -> int:
+        key = id(measure)
+        if key not in self._by_object:
+            self._by_object[key] = self._names[str(measure)]
+        return self._by_object[key]
 
 
 def _iter_calc(ir_measures: Any, measures: Any, qrels: Any, run: Any) -> Iterable[Any]:

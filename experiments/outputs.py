@@ -46,6 +46,7 @@ def write_results(folder: Path, results: Results) -> None:
         curve_table(results.curve).to_csv(partial / "curve.csv", index=False, lineterminator="\n")
         _write_traces(partial / "traces.jsonl.gz", results.records)
         _draw(partial / "curve.png", results)
+        (folder / SUMMARY).unlink(missing_ok=True)  # of an earlier run, whose files are replaced now
         for file in sorted(partial.iterdir()):
             file.replace(folder / file.name)
         write_summary(folder, results.summary)

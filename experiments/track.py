@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,9 @@ from ragtune.core.errors import ConfigError
 
 PARENT_FILE = "mlflow_parent.json"
 """In a sweep's folder: the id of the run that its jobs are children of."""
+
+MAX_PARAMS_A_CALL, MAX_METRICS_A_CALL, MAX_PARAM_LENGTH = 100, 1000, 6000
+"""MLflow's limits (REST API, log-batch)."""
 
 ARTIFACTS = (
     "config.yaml",
@@ -47,8 +52,8 @@ class Tracking(ABC):
         """Open the parent run of a sweep and return its id."""
 
     @abstractmethod
-    def finish(self, run_id: str) -> None:
-        """Close a run."""
+    def finish(self, run_id: str, status: str = "FINISHED") -> None:
+        """Close a run as ``FINISHED``, ``FAILED`` or ``KILLED``."""
 
     @abstractmethod
     def log(self, folder: Path, parent: str | None = None) -> str | None:
@@ -64,7 +69,7 @@ class NoTracking(Tracking):
     def start_sweep(self, name: str) -> str | None:
         return None
 
-    def finish(self, run_id: str) -> None:
+    def finish(self, run_id: str, status: str = "FINISHED") -> None:
         pass
 
     def log(self, folder: Path, parent: str | None = None) -> str | None:
@@ -96,34 +101,46 @@ class MlflowTracking(Tracking):
         run = self._connect().create_run(self._experiment_id(), run_name=name, tags={"sweep": "true"})
         return str(run.info.run_id)
 
-    def finish(self, run_id: str) -> None:
-        self._connect().set_terminated(run_id)
+    def finish(self, run_id: str, status: str = "FINISHED") -> None:
+        self._connect().set_terminated(run_id, status)
 
     def log(self, folder: Path, parent: str | None = None) -> str | None:
+        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        run = self._connect().create_run(self._experiment_id(), run_name=summary["policy"])
+        run_id = str(run.info.run_id)
+        try:
+            self._fill(run_id, folder, summary, parent)
+        except BaseException:
+            with suppress(Exception):  # what went wrong is being raised already
+                self.finish(run_id, "FAILED")
+            raise
+        self.finish(run_id)
+        return run_id
+
+    def _fill(self, run_id: str, folder: Path, summary: Mapping[str, Any], parent: str | None) -> None:
         from mlflow.entities import Param, RunTag
 
-        config = _read_yaml(folder / "config.yaml")
-        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
         client = self._connect()
-        run = client.create_run(self._experiment_id(), run_name=summary["policy"])
-        run_id = str(run.info.run_id)
         tags = {**summary["tags"], "conformance": summary["conformance"]["outcome"]}
+        tags["conformance_spec"] = summary["conformance"]["spec"]
         if parent:
             tags["mlflow.parentRunId"] = parent
-        params = [Param(key, str(value)[:6000]) for key, value in _flatten(config)]
-        client.log_batch(run_id, params=params[:100], tags=[RunTag(k, str(v)) for k, v in tags.items()])
-        for chunk in _chunks(_metrics(summary, folder / "curve.csv"), 1000):
+        client.log_batch(run_id, tags=[RunTag(key, str(value)) for key, value in tags.items()])
+        config = _read_yaml(folder / "config.yaml")
+        params = [Param(_allowed(key), str(value)[:MAX_PARAM_LENGTH]) for key, value in _flatten(config)]
+        for chunk in _chunks(params, MAX_PARAMS_A_CALL):
+            client.log_batch(run_id, params=chunk)
+        for chunk in _chunks(_metrics(summary, folder / "curve.csv"), MAX_METRICS_A_CALL):
             client.log_batch(run_id, metrics=chunk)
         client.log_inputs(run_id, datasets=[_dataset_input(summary)])
         for name in ARTIFACTS:
             client.log_artifact(run_id, str(folder / name))
-        client.set_terminated(run_id)
-        return run_id
 
     def _connect(self) -> Any:
         if self._client is None:
             os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
             os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+            os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
             logging.getLogger("mlflow").setLevel(logging.WARNING)
             logging.getLogger("alembic").setLevel(logging.WARNING)
             from mlflow import MlflowClient
@@ -149,7 +166,12 @@ class MlflowTracking(Tracking):
 
 def metric_name(measure: str) -> str:
     """MLflow allows no ``@`` in names: ``nDCG@10`` becomes ``nDCG_10``."""
-    return measure.replace("@", "_")
+    return _allowed(measure)
+
+
+def _allowed(name: str) -> str:
+    """The name with every character that MLflow refuses on some platform replaced by ``_``."""
+    return re.sub(r"[^\w. /-]", "_", name)
 
 
 def _metrics(summary: Mapping[str, Any], curve_csv: Path) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -292,3 +293,40 @@ def tiny_cross_encoder(minilm: str, tmp_path_factory: pytest.TempPathFactory) ->
     BertForSequenceClassification(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)
+
+
+QUERIES = {
+    "q1": "what lowers blood pressure",
+    "q2": "tie ropes on a ship",
+    "q3": "honey for a sore throat",
+    "q4": "why does a star shine",
+}
+
+QRELS = {
+    "q1": {"heart-1": 1, "heart-2": 3, "heart-3": 2},
+    "q2": {"ship-1": 3, "ship-2": 1},
+    "q3": {"honey-1": 3, "bread-3": 0},
+    "q4": {"star-1": 2},
+}
+
+
+@pytest.fixture
+def collection(tmp_path: Path) -> Path:
+    """The same documents as a BEIR folder, with a first stage (bm25.run) and a table of all scores (scores.run)."""
+    folder = tmp_path / "tiny"
+    (folder / "qrels").mkdir(parents=True)
+    documents = [{"_id": i, "title": title, "text": text} for i, (title, text) in TEXTS.items()]
+    (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in documents))
+    queries = [{"_id": query_id, "text": text} for query_id, text in QUERIES.items()]
+    (folder / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in queries))
+    judgments = [f"{q}\t{d}\t{grade}\n" for q, grades in QRELS.items() for d, grade in grades.items()]
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(judgments))
+    run = [f"{q} Q0 {d} {r} {20 - r} first\n" for q in QUERIES for r, d in enumerate(reversed(TEXTS), start=1)]
+    (folder / "bm25.run").write_text("".join(run))
+    scores = [
+        f"{q} Q0 {d} {r} {0.1 + 0.25 * QRELS[q].get(d, 0) + r / 1000} table\n"
+        for q in QUERIES
+        for r, d in enumerate(TEXTS, start=1)
+    ]
+    (folder / "scores.run").write_text("".join(scores))
+    return folder

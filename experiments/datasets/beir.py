@@ -65,6 +65,8 @@ class BeirDataset(DatasetLoader):
             yield Document.model_construct(
                 id=doc_id, text=_text(row, "text", file, number, ""), title=_text(row, "title", file, number, "")
             )
+        if not first_seen:
+            raise DatasetError(f"{file}: the corpus is empty: at least one document is needed")
 
     def _queries(self) -> dict[str, str]:
         file = self.path / "queries.jsonl"
@@ -116,7 +118,8 @@ def _json_lines(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _text(row: dict[str, Any], key: str, file: Path, number: int, default: str | None = None) -> str:
-    value = row.get(key, default)
+    value = row.get(key)
+    value = default if value is None else value
     if not isinstance(value, str) or (default is None and not value):
         raise DatasetError(f"{file}:{number}: {key!r} is {value!r}: allowed is a string")
     return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from experiments.config import keep_root_off_path
 from experiments.executors.executor import Executor, ShardWork, require_positive, shards
 from experiments.record import QueryRecord
 from ragtune.core.errors import MissingExtraError
@@ -37,11 +38,18 @@ class RayExecutor(Executor):
         local = {"num_cpus": self.num_cpus, "include_dashboard": False} if self.address is None else {}
         ray.init(address=self.address, log_to_driver=False, logging_level="ERROR", **local)
         try:
-            task = ray.remote(work)
-            pending = [task.remote(config_json, list(part)) for part in shards(query_ids, self.shards)]
+            task = ray.remote(_in_worker)
+            pending = [task.remote(work, config_json, list(part)) for part in shards(query_ids, self.shards)]
             while pending:
                 done, pending = ray.wait(pending)
                 for records in ray.get(done):
                     yield from records
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause from None
         finally:
             ray.shutdown()
+
+
+def _in_worker(work: ShardWork, config_json: str, query_ids: Sequence[str]) -> list[QueryRecord]:
+    keep_root_off_path()  # Ray puts the script's folder on its workers' path
+    return work(config_json, query_ids)

@@ -56,6 +56,8 @@ def _affordable(wish: Sequence[str], budget: RemainingBudgetView, strategy: str)
 def choose(pool: CandidatePool, count: int, acquisition: BaseAcquisition | None, *, diverse: bool = True) -> list[str]:
     """The ``count`` eligible documents to score next, best first, ties by rule.
 
+    They are fewer where the estimator wants to be asked again after fewer (``Valuation.batch_limit``).
+
     Args:
         acquisition: applied where the estimator gives a belief; otherwise the estimator's own acquisition or mean
             decides.
@@ -63,6 +65,8 @@ def choose(pool: CandidatePool, count: int, acquisition: BaseAcquisition | None,
             lose the appeal of their uncertainty (GP-BUCB, Desautels, Krause and Burdick, JMLR 2014).
     """
     belief = pool.belief
+    if pool.batch_limit is not None:
+        count = min(count, pool.batch_limit)
     if acquisition is None or belief is None:
         return pool.top_candidates(count)
     if not diverse:

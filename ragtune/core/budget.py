@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from ragtune.core.clock import Clock, MonotonicClock
 from ragtune.core.errors import InputError
 from ragtune.core.trace import ControllerTrace
-from ragtune.core.types import UNLIMITED, CostObject, RemainingBudgetView
+from ragtune.core.types import UNLIMITED, CostObject, Pricer, RemainingBudgetView, price_by_count
 
 _DIGITS = 9
 """Money and time are kept to this many decimals, so that three charges of $0.10 fit into $0.30."""
@@ -175,7 +175,9 @@ class CostTracker:
 
     # -- views -----------------------------------------------------------------------------------------------------
 
-    def remaining_view(self, strategies: tuple[str, ...] = ("default",)) -> RemainingBudgetView:
+    def remaining_view(
+        self, strategies: tuple[str, ...] = ("default",), pricer: Pricer = price_by_count
+    ) -> RemainingBudgetView:
         """What is left in every unit, as schedulers see it."""
         budget = self.budget
         return RemainingBudgetView(
@@ -186,6 +188,7 @@ class CostTracker:
             remaining_latency_ms=_amount_left(budget.max_latency_ms, self.elapsed_ms),
             remaining_usd=_amount_left(budget.max_cost_usd, self._usd),
             strategies=strategies,
+            pricer=pricer,
         )
 
     def remaining_expansion(self) -> int:

@@ -18,6 +18,9 @@ T = TypeVar("T")
 ORIGINAL = "original"
 """Name of the retrieval round of the user's own query."""
 
+GRAPH_SOURCE = "graph"
+"""Source name of documents that an expander found."""
+
 
 class CostMeter:
     """What a batch turned out to cost, reported by the component that ran it.

@@ -34,7 +34,7 @@ class BaseRetriever(ABC):
     def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
         """At most ``top_k`` documents for ``context.query``, best first, without duplicates, scores finite.
 
-        Equal scores are ordered by document id. May be empty.
+        Equal scores are ordered by document id. May be empty. A union of recorded runs takes ``top_k`` of each run.
         """
 
 
@@ -73,7 +73,7 @@ class BaseEstimator(ABC):
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Mapping[str, float]:
         """``{doc_id: priority_value}`` in [0, 1] for the eligible documents: a dict, or ``pool.valuation(...)``.
 
-        Called before the first batch and after every batch.
+        Called before the first batch, after every batch, and again where an expander has made the pool grow.
         """
 
 
@@ -107,6 +107,10 @@ class BaseReranker(ABC):
         """What this batch is expected to be charged, before it runs."""
         return price_by_count([item.doc_id for item in items], "")
 
+    def can_score(self, doc_id: str, context: RAGtuneContext) -> bool:
+        """Whether the reranker can score that document for this request: always, unless scores are recorded."""
+        return True
+
     @property
     def is_recorded(self) -> bool:
         """Whether scores and costs are replayed, so that time must be simulated by a virtual clock."""
@@ -135,7 +139,10 @@ class BaseExpander(ABC):
 
     @abstractmethod
     def expand(self, pool: CandidatePool, context: RAGtuneContext, limit: int) -> list[ScoredDocument]:
-        """At most ``limit`` documents that the pool does not hold yet, best first, given the scores seen so far."""
+        """At most ``limit`` documents that the pool does not hold yet, best first, given the scores seen so far.
+
+        Called after every batch once the estimator has seen its scores, while there is budget for another one.
+        """
 
 
 class BaseEmbedder(ABC):

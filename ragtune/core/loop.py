@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ragtune.core.context import CostMeter, RAGtuneContext
+from ragtune.core.context import GRAPH_SOURCE, CostMeter, RAGtuneContext
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseEstimator, BaseExpander, BaseReranker, BaseScheduler
 from ragtune.core.items import ItemState, PoolItem
@@ -15,9 +15,6 @@ from ragtune.core.pool import CandidatePool
 from ragtune.core.rounds import require_finite
 from ragtune.core.types import BatchProposal, CostObject, Pricer, ScoredDocument, StopRecord
 from ragtune.core.valuation import Valuation
-
-GRAPH_SOURCE = "graph"
-"""Source name of documents that an expander found."""
 
 
 @dataclass
@@ -54,6 +51,9 @@ class RerankLoop:
         stop: StopRecord | None = None
         while stop is None:
             stop = self._estimate(pool, context)
+            # Expansion starts from the best of what is known now, so it comes after the scores have been digested.
+            if stop is None and outcome.history and self._expand(pool, context):
+                stop = self._estimate(pool, context)
             self._record(pool, context, outcome)
             stop = stop or self._step(pool, context, outcome)
         if len(outcome.history) == 1 and stop.reason in ("budget_exhausted", "budget_denied"):
@@ -101,11 +101,10 @@ class RerankLoop:
             denial = context.tracker.denial(cost) or {}
             return StopRecord(reason="budget_denied", source="budget", details=denial)
         self._execute(pool, context, outcome, proposal, reranker, items, cost)
-        self._expand(pool, context)
         return None
 
     def _propose(self, pool: CandidatePool, context: RAGtuneContext) -> BatchProposal | StopRecord:
-        view = context.tracker.remaining_view(self._strategies).with_pricer(self._pricer(pool, context))
+        view = context.tracker.remaining_view(self._strategies, self._pricer(pool, context))
         try:
             proposal = self._scheduler.select_batch(pool, view)
         except InputError:
@@ -186,12 +185,14 @@ class RerankLoop:
         if limit is not None and now > limit:
             context.trace.add("budget", "overrun_latency", limit_ms=limit, elapsed_ms=now, batch_ms=now - started_ms)
 
-    def _expand(self, pool: CandidatePool, context: RAGtuneContext) -> None:
-        if self._expander is None:
-            return
+    def _expand(self, pool: CandidatePool, context: RAGtuneContext) -> bool:
+        """Whether the pool has grown; no document is looked for that no further batch could score."""
+        limit = context.tracker.remaining_expansion()
+        if self._expander is None or limit == 0 or context.tracker.is_exhausted():
+            return False
         behind = pool.entries[-1].initial_rank + 1
         try:
-            found = require_finite(self._expander.expand(pool, context, context.tracker.remaining_expansion()))
+            found = require_finite(self._expander.expand(pool, context, limit))
             new = list(dict.fromkeys(doc.id for doc in found if doc.id not in pool))
             first = {doc.id: doc for doc in reversed(found)}
             items = [_discovery(first[doc_id], behind + i) for i, doc_id in enumerate(new)]
@@ -199,10 +200,12 @@ class RerankLoop:
             raise
         except Exception as error:
             context.trace.add("expander", "expansion_failed", error=_describe(error))
-            return
-        if items and context.tracker.try_consume_expansion(len(items)):
-            pool.add(items)
-            context.trace.add("expander", "expand", doc_ids=new)
+            return False
+        if not items or not context.tracker.try_consume_expansion(len(items)):
+            return False
+        pool.add(items)
+        context.trace.add("expander", "expand", doc_ids=new)
+        return True
 
     def _pricer(self, pool: CandidatePool, context: RAGtuneContext) -> Pricer:
         def price(doc_ids: Sequence[str], strategy: str) -> CostObject:

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.core.columns import PoolColumns
 from ragtune.core.errors import ConfigError
 from ragtune.core.items import PoolItem
-from ragtune.core.pool import CandidatePool, PoolColumns
+from ragtune.core.pool import CandidatePool
 
 
 @dataclass(frozen=True)

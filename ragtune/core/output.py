@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_serializer
 
+from ragtune.core.columns import PoolColumns
 from ragtune.core.ordering import Ordering, RankingKeys
-from ragtune.core.pool import PoolColumns
 from ragtune.core.trace import ControllerTrace
 from ragtune.core.types import CostObject, ScoredDocument, StopRecord
 
@@ -65,6 +65,10 @@ class ControllerOutput(BaseModel):
     dropped: dict[str, str] = Field(default_factory=dict)
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    @field_serializer("history")
+    def _plain_history(self, history: list[HistoryStep]) -> list[dict[str, Any]]:
+        return [{"cost": step.cost.model_dump(), "ranking": list(step.ranking)} for step in history]
 
     @property
     def ranking(self) -> tuple[str, ...]:

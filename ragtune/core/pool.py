@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.belief import Belief
+from ragtune.core.columns import CANDIDATE, IN_FLIGHT, RERANKED, PoolColumns, extended, read_only, replaced
+from ragtune.core.context import GRAPH_SOURCE
 from ragtune.core.errors import IllegalTransitionError, InputError, InvalidScoreError, UnknownDocumentError
 from ragtune.core.items import TRANSITIONS, ItemState, PoolItem
 from ragtune.core.valuation import Valuation
 
-_T = TypeVar("_T", bound=np.generic)
-
 _STATES = tuple(ItemState)
 _CODE = {state: code for code, state in enumerate(_STATES)}
-_CANDIDATE, _IN_FLIGHT, _RERANKED = range(3)
 _ORIGINS = {
     target: frozenset(_CODE[state] for state, targets in TRANSITIONS.items() if target in targets) for target in _STATES
 }
-
-
-class PoolColumns(NamedTuple):
-    """The pool's numbers at one moment; read-only arrays of shape (n,), NaN where there is none."""
-
-    states: NDArray[np.int8]
-    scores: FloatArray
-    priorities: FloatArray
-    base_scores: FloatArray
-    posteriors: FloatArray
-
-    @property
-    def active(self) -> IntArray:
-        """Positions of the CANDIDATE and RERANKED items, ascending."""
-        return np.flatnonzero((self.states == _CANDIDATE) | (self.states == _RERANKED))
 
 
 class CandidatePool:
@@ -64,6 +47,8 @@ class CandidatePool:
         self.variance: FloatArray | None = None
         self.acquisition: FloatArray | None = None
         self.belief: Belief | None = None
+        self.batch_limit: int | None = None
+        self._discovered: NDArray[np.bool_] = np.empty(0, dtype=bool)
         self.add(items)
 
     def add(self, items: Iterable[PoolItem]) -> None:
@@ -82,19 +67,19 @@ class CandidatePool:
             if item.doc_id in index:
                 raise InputError(f"duplicate document id {item.doc_id!r} in the pool: ids must be unique")
             index[item.doc_id] = len(index)
-            if not all(map(math.isfinite, item.numbers())):
-                raise InvalidScoreError(f"a score of document {item.doc_id!r}: allowed is a finite number")
+        _require_finite_items(new)
         self._index = index
         self._items.extend(new)
         self._ids = (*self._ids, *(item.doc_id for item in new))
-        self._states = _extended(self._states, [_CODE[it.state] for it in new])
-        self._base = _extended(self._base, [max(it.sources.values(), default=0.0) for it in new])
-        self._retrieval = _extended(self._retrieval, [it.retrieval_score for it in new])
-        self._priority = _extended(self._priority, [it.priority_value for it in new])
-        self._score = _extended(self._score, [_nan_if_none(it.reranker_score) for it in new])
-        self._posterior = _extended(self._posterior, [_nan_if_none(it.posterior) for it in new])
+        self._states = extended(self._states, [_CODE[it.state] for it in new])
+        self._base = extended(self._base, [max(it.sources.values(), default=0.0) for it in new])
+        self._retrieval = extended(self._retrieval, [it.retrieval_score for it in new])
+        self._discovered = extended(self._discovered, [it.sources.keys() == {GRAPH_SOURCE} for it in new])
+        self._priority = extended(self._priority, [it.priority_value for it in new])
+        self._score = extended(self._score, [_nan_if_none(it.reranker_score) for it in new])
+        self._posterior = extended(self._posterior, [_nan_if_none(it.posterior) for it in new])
         self._strategies |= {index[it.doc_id]: it.reranker_strategy for it in new if it.reranker_strategy is not None}
-        self.variance = self.acquisition = self.belief = None
+        self.variance = self.acquisition = self.belief = self.batch_limit = None
         self._changed()
 
     # -- reading ---------------------------------------------------------------------------------------------------
@@ -106,10 +91,10 @@ class CandidatePool:
         return doc_id in self._index
 
     def __iter__(self) -> Iterator[PoolItem]:
-        return (self._snapshot(i) for i in range(len(self)))
+        return iter(self._snapshots_of(np.arange(len(self))))
 
     def __getitem__(self, doc_id: str) -> PoolItem:
-        return self._snapshot(self.index_of(doc_id))
+        return self.get_items([doc_id])[0]
 
     @property
     def doc_ids(self) -> tuple[str, ...]:
@@ -152,16 +137,21 @@ class CandidatePool:
         return self._base
 
     @property
+    def discovered(self) -> NDArray[np.bool_]:
+        """Whether only an expander found the document, shape (n,): its score is no first stage's."""
+        return self._discovered
+
+    @property
     def eligible(self) -> IntArray:
         """Positions of the CANDIDATE items, ascending."""
         if self._eligible is None:
-            self._eligible = _read_only(np.flatnonzero(self._states == _CANDIDATE))
+            self._eligible = read_only(np.flatnonzero(self._states == CANDIDATE))
         return self._eligible
 
     @property
     def reranked(self) -> IntArray:
         """Positions of the RERANKED items, ascending."""
-        return np.flatnonzero(self._states == _RERANKED)
+        return np.flatnonzero(self._states == RERANKED)
 
     @property
     def active(self) -> IntArray:
@@ -175,7 +165,7 @@ class CandidatePool:
     def is_candidate(self, doc_id: str) -> bool:
         """Whether the pool holds the document and it may still be scheduled."""
         position = self._index.get(doc_id)
-        return position is not None and bool(self._states[position] == _CANDIDATE)
+        return position is not None and bool(self._states[position] == CANDIDATE)
 
     def index_of(self, doc_id: str) -> int:
         """Position of a document.
@@ -194,11 +184,11 @@ class CandidatePool:
 
     def get_items(self, doc_ids: Iterable[str]) -> list[PoolItem]:
         """Snapshots of the named items, in the given order."""
-        return [self._snapshot(self.index_of(doc_id)) for doc_id in doc_ids]
+        return self._snapshots_of(np.array([self.index_of(doc_id) for doc_id in doc_ids], dtype=np.intp))
 
     def get_active_items(self) -> list[PoolItem]:
         """Snapshots of the CANDIDATE and RERANKED items (0.54 invariant 5), in tie-breaking order."""
-        return [self._snapshot(int(i)) for i in self.active]
+        return self._snapshots_of(self.active)
 
     def top_candidates(self, n: int, by: FloatArray | None = None) -> list[str]:
         """The ``n`` best eligible documents by ``by`` (default: acquisition, else priority), ties by rule. O(n)."""
@@ -224,15 +214,14 @@ class CandidatePool:
             UnknownDocumentError: if the pool lacks an id.
         """
         positions = self._positions(doc_ids)
-        origins = _ORIGINS[target]
-        for i, code in zip(positions, self._states[positions].tolist(), strict=True):
-            if code not in origins:
-                state = _STATES[code]
-                raise IllegalTransitionError(
-                    f"document {self._ids[i]!r} cannot go from {state.name} to {target.name}: "
-                    f"allowed is {sorted(s.name for s in TRANSITIONS[state]) or 'nothing'}"
-                )
-        self._states = _replaced(self._states, positions, _CODE[target])
+        stuck = self._first_not_in(_ORIGINS[target], positions)
+        if stuck is not None:
+            state = _STATES[self._states[stuck]]
+            raise IllegalTransitionError(
+                f"document {self._ids[stuck]!r} cannot go from {state.name} to {target.name}: "
+                f"allowed is {sorted(s.name for s in TRANSITIONS[state]) or 'nothing'}"
+            )
+        self._states = replaced(self._states, positions, _CODE[target])
         self._changed()
 
     def update_scores(self, scores: Mapping[str, float], strategy: str) -> None:
@@ -245,15 +234,14 @@ class CandidatePool:
         """
         positions = self._positions(scores)
         values = np.array(list(scores.values()), dtype=float)
-        for i, code in zip(positions, self._states[positions].tolist(), strict=True):
-            if code != _IN_FLIGHT:
-                raise IllegalTransitionError(
-                    f"document {self._ids[i]!r} is {_STATES[code].name}: only IN_FLIGHT takes a score"
-                )
+        stuck = self._first_not_in({IN_FLIGHT}, positions)
+        if stuck is not None:
+            state = _STATES[self._states[stuck]]
+            raise IllegalTransitionError(f"document {self._ids[stuck]!r} is {state.name}: only IN_FLIGHT takes a score")
         self._require_finite(values, positions, "score")
-        self._score = _replaced(self._score, positions, values)
-        self._states = _replaced(self._states, positions, _RERANKED)
-        self._strategies |= dict.fromkeys(positions, strategy)
+        self._score = replaced(self._score, positions, values)
+        self._states = replaced(self._states, positions, RERANKED)
+        self._strategies |= dict.fromkeys(positions.tolist(), strategy)
         self._changed()
 
     def apply_priorities(self, priorities: Mapping[str, float]) -> None:
@@ -269,9 +257,9 @@ class CandidatePool:
         positions = self._positions(priorities)
         values = np.array(list(priorities.values()), dtype=float)
         self._require_finite(values, positions, "priority")
-        self._priority = _replaced(self._priority, positions, values)
-        self._posterior = _read_only(np.full(len(self), np.nan))
-        self.variance = self.acquisition = self.belief = None
+        self._priority = replaced(self._priority, positions, values)
+        self._posterior = read_only(np.full(len(self), np.nan))
+        self.variance = self.acquisition = self.belief = self.batch_limit = None
         self._snapshots = {}
 
     # -- internals -------------------------------------------------------------------------------------------------
@@ -283,44 +271,57 @@ class CandidatePool:
             for values in (valuation.posterior, valuation.variance, valuation.acquisition)
         )
         self._priority = priority
-        self._posterior = _read_only(np.full(len(self), np.nan)) if posterior is None else posterior
+        self._posterior = read_only(np.full(len(self), np.nan)) if posterior is None else posterior
         self._snapshots = {}
         self.variance, self.acquisition, self.belief = variance, acquisition, valuation.belief
+        self.batch_limit = valuation.batch_limit
 
     def _column(self, values: FloatArray, what: str) -> FloatArray:
         column = np.array(values, dtype=float)
         if column.shape != (len(self),):
             raise InvalidScoreError(f"{what} of shape {column.shape}: allowed is one number a document, ({len(self)},)")
         self._require_finite(column, range(len(self)), what)
-        return _read_only(column)
+        return read_only(column)
 
-    def _require_finite(self, values: FloatArray, positions: Sequence[int], what: str) -> None:
+    def _require_finite(self, values: FloatArray, positions: Sequence[int] | IntArray, what: str) -> None:
         if not np.isfinite(values).all():
             at = int(np.flatnonzero(~np.isfinite(values))[0])
             doc_id = self._ids[positions[at]]
             raise InvalidScoreError(f"{what} {values[at]!r} of document {doc_id!r}: allowed is a finite number")
 
-    def _positions(self, doc_ids: Iterable[str]) -> list[int]:
+    def _first_not_in(self, codes: Collection[int], positions: IntArray) -> int | None:
+        found = self._states[positions].tolist()
+        if set(found).issubset(codes):
+            return None
+        return int(positions[[code in codes for code in found].index(False)])
+
+    def _positions(self, doc_ids: Iterable[str]) -> IntArray:
         positions = [self.index_of(doc_id) for doc_id in doc_ids]
         if len(set(positions)) != len(positions):
             raise IllegalTransitionError("a document is named twice in one operation: name each once")
-        return positions
+        return np.array(positions, dtype=np.intp)
 
-    def _snapshot(self, i: int) -> PoolItem:
-        known = self._snapshots.get(i)
-        if known is None:
-            known = self._snapshots[i] = self._items[i].at(
-                _STATES[self._states.item(i)],
-                self._priority.item(i),
-                _none_if_nan(self._score.item(i)),
-                self._strategies.get(i),
-                _none_if_nan(self._posterior.item(i)),
-            )
-        return known
+    def _snapshots_of(self, positions: IntArray) -> list[PoolItem]:
+        """Snapshots are kept until the next change: pricing a batch and running it see the same items."""
+        known = self._snapshots
+        now = (column[positions].tolist() for column in (self._states, self._priority, self._score, self._posterior))
+        for i, state, priority, score, posterior in zip(positions.tolist(), *now, strict=True):
+            if i not in known:
+                known[i] = self._items[i].at(
+                    _STATES[state], priority, _none_if_nan(score), self._strategies.get(i), _none_if_nan(posterior)
+                )
+        return [known[i] for i in positions.tolist()]
 
     def _changed(self) -> None:
         self._eligible = None
         self._snapshots = {}
+
+
+def _require_finite_items(items: Sequence[PoolItem]) -> None:
+    if np.isfinite([number for item in items for number in item.numbers()]).all():
+        return
+    culprit = next(item for item in items if not np.isfinite(item.numbers()).all())
+    raise InvalidScoreError(f"a score of document {culprit.doc_id!r}: allowed is a finite number")
 
 
 def _nan_if_none(value: float | None) -> float:
@@ -329,18 +330,3 @@ def _nan_if_none(value: float | None) -> float:
 
 def _none_if_nan(value: float) -> float | None:
     return value if value == value else None
-
-
-def _read_only(array: NDArray[_T]) -> NDArray[_T]:
-    array.setflags(write=False)
-    return array
-
-
-def _replaced(array: NDArray[_T], positions: Sequence[int], values: Any) -> NDArray[_T]:
-    new = array.copy()
-    new[positions] = values
-    return _read_only(new)
-
-
-def _extended(array: NDArray[_T], values: Sequence[float]) -> NDArray[_T]:
-    return _read_only(np.concatenate([array, np.array(values, dtype=array.dtype)]))

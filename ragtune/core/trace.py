@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.json_schema import SkipJsonSchema
 
 from ragtune.core.clock import Clock, MonotonicClock
 
@@ -29,27 +30,34 @@ class TraceEvent(BaseModel):
 
 
 class ControllerTrace(BaseModel):
-    """The full execution history of one query."""
+    """The full execution history of one query.
+
+    Attributes:
+        query_id: stable id of the query.
+        events: the decisions, in order.
+        clock: what stamps the events; no part of the record, nor is ``start_ms``, its reading at the start.
+    """
 
     query_id: str = ""
     events: list[TraceEvent] = Field(default_factory=list)
+    clock: SkipJsonSchema[Clock] = Field(default_factory=MonotonicClock, exclude=True, repr=False)
+    start_ms: SkipJsonSchema[float] = Field(default=0.0, exclude=True, repr=False)
 
-    _clock: Clock = PrivateAttr(default_factory=MonotonicClock)
-    _start_ms: float = PrivateAttr(default=0.0)
+    model_config = ConfigDict(arbitrary_types_allowed=True)
 
     def model_post_init(self, context: Any, /) -> None:
-        self.use_clock(self._clock)
+        self.use_clock(self.clock)
 
     def use_clock(self, clock: Clock) -> None:
         """Stamp the following events by ``clock``, counted from now."""
-        self._clock = clock
-        self._start_ms = clock.now_ms()
+        self.clock = clock
+        self.start_ms = clock.now_ms()
 
     def add(self, component: str, action: str, /, **details: Any) -> None:
         """Append an event, stamped now."""
         self.events.append(
             TraceEvent(
-                timestamp=self._clock.now_ms() - self._start_ms,
+                timestamp=self.clock.now_ms() - self.start_ms,
                 component=component,
                 action=action,
                 details=details,

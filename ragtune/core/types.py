@@ -6,7 +6,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.json_schema import SkipJsonSchema
 
 UNLIMITED = sys.maxsize
 """What an unlimited unit shows in :class:`RemainingBudgetView`: an int, so that ``min`` and slices work."""
@@ -103,6 +104,7 @@ class RemainingBudgetView(BaseModel):
         remaining_latency_ms: milliseconds left (infinite where unlimited).
         remaining_usd: dollars left (infinite where unlimited).
         strategies: names of the registered rerankers, the default first.
+        pricer: what :meth:`price` asks.
     """
 
     remaining_tokens: int = UNLIMITED
@@ -113,19 +115,13 @@ class RemainingBudgetView(BaseModel):
     remaining_usd: float = float("inf")
     strategies: tuple[str, ...] = ("default",)
 
-    # None, not the function: Pydantic takes a function given as the default for a descriptor and binds it to the view.
-    _pricer: Pricer | None = PrivateAttr(default=None)
+    pricer: SkipJsonSchema[Pricer] = Field(default=price_by_count, exclude=True, repr=False)
 
     model_config = ConfigDict(frozen=True)
 
-    def with_pricer(self, pricer: Pricer) -> RemainingBudgetView:
-        """This view, pricing batches by ``pricer``."""
-        self._pricer = pricer
-        return self
-
     def price(self, doc_ids: Sequence[str], strategy: str) -> CostObject:
         """What reranking ``doc_ids`` by ``strategy`` is expected to cost."""
-        return (self._pricer or price_by_count)(doc_ids, strategy)
+        return self.pricer(doc_ids, strategy)
 
     def affords(self, cost: CostObject) -> bool:
         """Whether ``cost`` fits into every unit, leaving the assembly buffer untouched."""

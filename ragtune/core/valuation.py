@@ -25,6 +25,8 @@ class Valuation(Mapping[str, float]):
         posterior: final ranking key after all evidence, of reranked documents too; None where first-stage and
             reranker evidence are not fused. Any monotone scale.
         belief: for acquisition functions and stopping rules; None from estimators that only have an opinion.
+        batch_limit: documents after which the estimator wants to be asked again, where its advice holds for no more
+            (an alternating policy's source that runs dry); None for no limit.
         diagnostics: JSON-serialisable facts for the trace.
     """
 
@@ -39,6 +41,7 @@ class Valuation(Mapping[str, float]):
         acquisition: FloatArray | None = None,
         posterior: FloatArray | None = None,
         belief: Belief | None = None,
+        batch_limit: int | None = None,
         diagnostics: dict[str, Any] | None = None,
     ) -> None:
         self.doc_ids = doc_ids
@@ -49,6 +52,7 @@ class Valuation(Mapping[str, float]):
         self.acquisition = acquisition
         self.posterior = posterior
         self.belief = belief
+        self.batch_limit = batch_limit
         self.diagnostics = diagnostics or {}
 
     def __getitem__(self, doc_id: str) -> float:

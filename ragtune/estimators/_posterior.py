@@ -62,13 +62,15 @@ class RelevancePosterior:
         n = rows.shape[0]
         self._lengths = _squared_lengths(rows)
         feedback = self._feedback(evidence.pooled)
-        self.bonus = evidence.pooled
-        self._worst, self._worst_pooled = evidence.worst, float(evidence.worst.mean() * evidence.sources)
+        self.corroboration = evidence.corroboration
+        self._sources = evidence.sources
+        self._worst = evidence.worst
         self._design = self._features(evidence.columns, feedback)
         self._prior_mean = self._means(evidence.pooled, feedback)
         self._factor = np.zeros((32, n))
         self._pivots, self._logits, self._offsets = np.zeros(32), np.zeros(32), np.zeros(32)
         self._order: list[int] = []
+        self._columns: dict[int, FloatArray] = {}
         self.scored = np.zeros(n, dtype=bool)
         self.own_logits = np.zeros(n)
         self.variance = (self._design**2).sum(axis=1) + prior.text_weight * self._lengths
@@ -93,7 +95,7 @@ class RelevancePosterior:
         count, k = rows.shape[0], len(self._order)
         feedback = (rows @ self._centroid - self._feedback_mean) / self._feedback_deviation
         design = self._features(np.tile(self._worst, (count, 1)), feedback)
-        pooled = np.full(count, self._worst_pooled)
+        pooled = np.full(count, self._worst.mean() * self._sources)
         factor = np.zeros((len(self._factor), count))
         if k:
             known = np.array(self._order)
@@ -106,9 +108,10 @@ class RelevancePosterior:
         variance = (design**2).sum(axis=1) + self._prior.text_weight * lengths - (factor**2).sum(axis=0)
         self._factor = np.hstack([self._factor, factor])
         self._rows = vstack([self._rows, rows], format="csr")
+        self._columns = {}
         self._design = np.vstack([self._design, design])
         self._prior_mean = np.append(self._prior_mean, self._means(pooled, feedback))
-        self.bonus = np.append(self.bonus, pooled)
+        self.corroboration = np.append(self.corroboration, pooled * self._sources**2)
         self.variance = np.append(self.variance, variance)
         self._lengths = np.append(self._lengths, lengths)
         self.scored = np.append(self.scored, np.zeros(count, dtype=bool))
@@ -140,6 +143,7 @@ class RelevancePosterior:
         self.scored[position] = True
         self.own_logits[position] = logit
         self._order.append(position)
+        self._columns.pop(position)
 
     def _refit(self) -> None:
         """MAP of the inverse scale s given all scores (a quadratic), and the means that follow from it.
@@ -155,6 +159,12 @@ class RelevancePosterior:
         self.mean = self._prior_mean + (self.inverse_scale * logits - offsets) @ self._factor[:k]
 
     def _covariance(self, position: int) -> FloatArray:
+        """Prior covariance of a document with all; a batch asks for it when choosing and again when scored."""
+        if position not in self._columns:
+            self._columns[position] = self._fresh_covariance(position)
+        return self._columns[position]
+
+    def _fresh_covariance(self, position: int) -> FloatArray:
         start, end = self._rows.indptr[position], self._rows.indptr[position + 1]
         terms = self._rows.indices[start:end]
         self._buffer[terms] = self._rows.data[start:end]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ragtune.core.context import RAGtuneContext
 from ragtune.core.interfaces import BaseEstimator
 from ragtune.core.pool import CandidatePool
-from ragtune.core.scaling import unit_interval
+from ragtune.core.scaling import first_stage_scores
 from ragtune.core.valuation import Valuation
 
 
@@ -17,4 +17,4 @@ class BaselineEstimator(BaseEstimator):
     """
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
-        return pool.valuation(unit_interval(pool.retrieval_scores))
+        return pool.valuation(first_stage_scores(pool))

@@ -13,7 +13,7 @@ from ragtune.core.corpus import Corpus
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseEstimator
 from ragtune.core.pool import CandidatePool
-from ragtune.core.scaling import unit_interval
+from ragtune.core.scaling import first_stage_scores
 from ragtune.core.valuation import Valuation
 
 
@@ -59,7 +59,7 @@ class SimilarityEstimator(BaseEstimator):
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
         evidence: _Evidence = context.remember(self, lambda: _Evidence(self._vectors, self.power))
         weight, weighted = evidence.update(pool)
-        mean = (self.strength * unit_interval(pool.retrieval_scores) + weighted) / (self.strength + weight)
+        mean = (self.strength * first_stage_scores(pool) + weighted) / (self.strength + weight)
         return pool.valuation(mean)
 
 

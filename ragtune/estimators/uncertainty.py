@@ -37,9 +37,9 @@ class UncertaintyEstimator(BaseEstimator):
     the regression.
 
     It gives mean and variance on the rerankers' scale in [0, 1], a belief for acquisition functions, and the posterior
-    key for ``ordering=posterior``: mean + ``residual_weight`` (own score - mean) + ``evidence_bonus`` phi. The first
-    correction trusts a document's own score beyond what its neighbours explain, the second keeps what the first stage
-    knows and the reranker does not, so that more budget does not hurt where the reranker is the weaker judge.
+    key for ``ordering=posterior``: mean + ``residual_weight`` (own score - mean) + ``evidence_bonus`` * corroboration.
+    The first correction trusts a document's own score beyond what its neighbours explain; the second keeps what several
+    first-stage sources agree on and the reranker does not see, so that more budget does not hurt.
 
     Args:
         corpus: what ``vectors`` are made from.
@@ -57,7 +57,7 @@ class UncertaintyEstimator(BaseEstimator):
         corpus: Corpus,
         vectors: Callable[[Corpus], SparseVectors],
         residual_weight: float = 0.3,
-        evidence_bonus: float = 0.15,
+        evidence_bonus: float = 0.05,
         **prior: float,
     ) -> None:
         if not 0 <= residual_weight <= 1:
@@ -98,7 +98,7 @@ class UncertaintyEstimator(BaseEstimator):
 
     def _key(self, posterior: RelevancePosterior) -> FloatArray:
         own = np.where(posterior.scored, posterior.inverse_scale * posterior.own_logits - posterior.mean, 0.0)
-        key: FloatArray = posterior.mean + self.residual_weight * own + self.evidence_bonus * posterior.bonus
+        key: FloatArray = posterior.mean + self.residual_weight * own + self.evidence_bonus * posterior.corroboration
         return key
 
 

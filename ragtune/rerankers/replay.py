@@ -60,6 +60,10 @@ class ReplayReranker(BaseReranker):
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
         return {item.doc_id: self.table.score(context.query_id, item.doc_id) for item in items}
 
+    def can_score(self, doc_id: str, context: RAGtuneContext) -> bool:
+        """Whether the table holds the pair."""
+        return doc_id in self.table.of_query(context.query_id)
+
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
         n = len(items)
         if self.tokens_per_doc is not None:

@@ -16,6 +16,7 @@ from ragtune.embedders.tfidf import TfidfEmbedder
 from ragtune.rerankers.bi_encoder import BiEncoderReranker
 from ragtune.rerankers.cross_encoder import CrossEncoderReranker
 from ragtune.rerankers.noop import NoOpReranker
+from ragtune.rerankers.replay import ReplayReranker
 
 MakeContext = Callable[..., RAGtuneContext]
 Factory = Callable[[pytest.FixtureRequest], BaseReranker]
@@ -24,6 +25,15 @@ QUERY = "what lowers blood pressure"
 
 def _value(request: pytest.FixtureRequest, name: str) -> str:
     return str(request.getfixturevalue(name))
+
+
+def _table(request: pytest.FixtureRequest) -> str:
+    """A score table of the contract's one query id."""
+    file = request.getfixturevalue("tmp_path") / "scores.run"
+    ids = request.getfixturevalue("corpus").doc_ids
+    lines = [f"q1 Q0 {doc_id} {i} {1.0 - i / 100} recorded\n" for i, doc_id in enumerate(ids, start=1)]
+    file.write_text("".join(lines), encoding="utf-8")
+    return str(file)
 
 
 RERANKERS: dict[str, Factory] = {
@@ -37,6 +47,7 @@ RERANKERS: dict[str, Factory] = {
     "bi_encoder": lambda request: BiEncoderReranker(
         SentenceTransformerEmbedder(_value(request, "minilm"), device="cpu"), batch_size=4, cache_dir=None
     ),
+    "replay": lambda request: ReplayReranker(_table(request), scale="identity"),
     "bi_encoder_tfidf": lambda request: BiEncoderReranker(
         TfidfEmbedder(request.getfixturevalue("corpus")), cache_dir=None
     ),

@@ -19,6 +19,7 @@ from ragtune.retrievers.dense import DenseRetriever
 from ragtune.retrievers.hybrid import HybridRetriever
 from ragtune.retrievers.in_memory import InMemoryRetriever
 from ragtune.retrievers.rank_bm25 import RankBM25Retriever
+from ragtune.retrievers.runs import RunsRetriever
 
 MakeContext = Callable[..., RAGtuneContext]
 Factory = Callable[[Corpus, pytest.FixtureRequest], BaseRetriever]
@@ -26,6 +27,15 @@ Factory = Callable[[Corpus, pytest.FixtureRequest], BaseRetriever]
 
 def _minilm(request: pytest.FixtureRequest) -> SentenceTransformerEmbedder:
     return SentenceTransformerEmbedder(request.getfixturevalue("minilm"), device="cpu")
+
+
+def _recorded(corpus: Corpus, request: pytest.FixtureRequest) -> str:
+    """A TREC run for the contract's one query id: every document, ``ship-1`` first."""
+    ids = sorted(corpus.doc_ids, key=lambda doc_id: doc_id != "ship-1")
+    file = request.getfixturevalue("tmp_path") / "recorded.run"
+    lines = [f"q1 Q0 {doc_id} {rank} {1.0 / rank} recorded\n" for rank, doc_id in enumerate(ids, start=1)]
+    file.write_text("".join(lines), encoding="utf-8")
+    return str(file)
 
 
 RETRIEVERS: dict[str, Factory] = {
@@ -42,6 +52,7 @@ RETRIEVERS: dict[str, Factory] = {
         RRFFusion(),
         depth_each=3,
     ),
+    "runs": lambda corpus, request: RunsRetriever(corpus, _recorded(corpus, request)),
     "hybrid_concat": lambda corpus, request: HybridRetriever(
         corpus, {"bm25": BM25Retriever, "rank_bm25": RankBM25Retriever}, ConcatFusion()
     ),

@@ -30,6 +30,15 @@ def test_the_output_carries_query_documents_trace_account_history_and_stop(fakes
     assert output.ranking == tuple(doc.id for doc in output.documents)
 
 
+def test_the_output_can_be_written_as_json(fakes):
+    output = fakes.controller(documents=fakes.docs(7)).run("q")
+    plain = json.loads(output.model_dump_json())
+    assert [doc["id"] for doc in plain["documents"]] == list(output.ranking)
+    assert [step["cost"]["docs"] for step in plain["history"]] == [0, 5, 7]
+    assert [tuple(step["ranking"]) for step in plain["history"]] == [step.ranking for step in output.history]
+    assert len(plain["trace"]["events"]) == len(output.trace.events)
+
+
 def test_without_an_id_a_query_gets_a_stable_one_of_its_own(fakes):
     ids = [fakes.controller().run(query).query_id for query in ("a", "a", "b")]
     assert ids[0] == ids[1] != ids[2]

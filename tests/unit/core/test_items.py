@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ragtune import ScoredDocument
+from ragtune.core import columns
 from ragtune.core.items import TRANSITIONS, ItemState, PoolItem
 
 
@@ -23,6 +24,11 @@ def test_final_score_is_reranker_then_positive_priority_then_best_source(fields,
 
 def test_every_state_has_its_transitions():
     assert set(TRANSITIONS) == set(ItemState)
+
+
+def test_state_codes_are_the_states_in_order():
+    codes = [columns.CANDIDATE, columns.IN_FLIGHT, columns.RERANKED, columns.DROPPED]
+    assert [list(ItemState)[code].name for code in codes] == ["CANDIDATE", "IN_FLIGHT", "RERANKED", "DROPPED"]
 
 
 def test_a_document_becomes_a_candidate_with_all_that_it_carries():

@@ -43,7 +43,7 @@ def test_where_nothing_is_known_a_batch_is_one_call_and_a_unit_a_document():
 
 
 def test_a_view_prices_by_the_pricer_that_it_was_given():
-    view = RemainingBudgetView().with_pricer(lambda ids, strategy: CostObject(tokens=len(ids), docs=7))
+    view = RemainingBudgetView(pricer=lambda ids, strategy: CostObject(tokens=len(ids), docs=7))
     assert view.price(["a", "b"], "x") == CostObject(tokens=2, docs=7)
 
 

@@ -1,0 +1,40 @@
+"""Writes a study's files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from experiments.frontier.figures import draw_front, draw_lines
+from experiments.frontier.markdown import markdown
+from experiments.frontier.report import html
+from experiments.frontier.study import Study
+from experiments.frontier.tables import cells_table, per_query_table, policies_table
+
+
+def write_study(study: Study, folder: Path, *, report: bool) -> None:
+    """Write Parquet, CSV, Markdown, two figures a collection and, if asked for, the interactive report."""
+    folder.mkdir(parents=True, exist_ok=True)
+    cells, policies = cells_table(study), policies_table(study)
+    cells.to_parquet(folder / "frontier.parquet", index=False)
+    cells.to_csv(folder / "frontier.csv", index=False, lineterminator="\n", float_format="%.6g")
+    policies.to_csv(folder / "policies.csv", index=False, lineterminator="\n", float_format="%.6g")
+    per_query_table(study).to_parquet(folder / "per_query.parquet", index=False)
+    for collection in study.collections:
+        stem = file_stem(collection.name)
+        draw_lines(folder / f"{stem}.curves.png", study, collection)
+        draw_front(folder / f"{stem}.front.png", study, collection)
+    _write(folder / "frontier.md", markdown(study, cells, policies))
+    if report:
+        _write(folder / "report.html", html(study, cells, policies))
+
+
+def file_stem(name: str) -> str:
+    """A collection's name as part of a file name."""
+    return re.sub(r"[^\w.-]+", "-", name)
+
+
+def _write(file: Path, text: str) -> None:
+    temporary = file.with_name(f".{file.name}")
+    temporary.write_text(text, encoding="utf-8", newline="\n")
+    temporary.replace(file)

@@ -1,0 +1,50 @@
+"""Checks of the options that belong to no component."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import yaml
+
+from experiments.config import CONF
+from ragtune.core.arguments import check_count, check_number
+from ragtune.core.errors import ConfigError
+
+
+def check_options(config: Mapping[str, Any]) -> None:
+    """Check a resolved configuration.
+
+    Raises:
+        ConfigError: naming the option, its value and what is allowed.
+    """
+    for key in config:
+        if key not in known_options():
+            raise ConfigError(f"unknown option {key!r}: allowed are {', '.join(known_options())}")
+    check_count("seed", config["seed"])
+    for name in ("resume", "dry_run"):
+        if not isinstance(config[name], bool):
+            raise ConfigError(f"{name}={config[name]!r}: allowed are true and false")
+    if config["verbosity"] not in (0, 1, 2):
+        raise ConfigError(f"verbosity={config['verbosity']!r}: allowed are 0, 1 and 2")
+    for name in ("plan", "rerankers", "bootstrap"):
+        if not isinstance(config[name], dict):
+            raise ConfigError(f"{name}={config[name]!r}: allowed are options below it, e.g. {name}.NAME=VALUE")
+    check_count("bootstrap.resamples", config["bootstrap"]["resamples"], 1)
+    level = check_number("bootstrap.level", config["bootstrap"]["level"])
+    if not 0 < level < 1:
+        raise ConfigError(f"bootstrap.level={level!r}: allowed is a number between 0 and 1, e.g. 0.95")
+    measures = config["measures"]
+    if not isinstance(measures, list) or not all(isinstance(name, str) for name in measures):
+        raise ConfigError(f"measures={measures!r}: allowed is a list of names, e.g. measures=[nDCG@10,AP]")
+
+
+@lru_cache(maxsize=1)
+def known_options() -> tuple[str, ...]:
+    """The first part of every option's name: what conf/config.yaml says."""
+    text = (CONF / "config.yaml").read_text(encoding="utf-8")
+    options: dict[str, Any] = yaml.safe_load(text)
+    chosen = [choice for choice in options.pop("defaults") if isinstance(choice, dict)]
+    groups = [name for choice in chosen for name in choice if not name.startswith("override ")]
+    return (*groups, *(name for name in options if name != "hydra"))

@@ -1,0 +1,49 @@
+"""The pool's state as read-only columns: a change makes a new array, so a moment is kept by keeping the arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtune.core.arrays import FloatArray, IntArray
+
+_T = TypeVar("_T", bound=np.generic)
+
+CANDIDATE, IN_FLIGHT, RERANKED, DROPPED = range(4)
+"""State codes: positions in ``ItemState``'s order of definition."""
+
+
+class PoolColumns(NamedTuple):
+    """The pool's numbers at one moment; read-only arrays of shape (n,), NaN where there is none."""
+
+    states: NDArray[np.int8]
+    scores: FloatArray
+    priorities: FloatArray
+    base_scores: FloatArray
+    posteriors: FloatArray
+
+    @property
+    def active(self) -> IntArray:
+        """Positions of the CANDIDATE and RERANKED items, ascending."""
+        return np.flatnonzero((self.states == CANDIDATE) | (self.states == RERANKED))
+
+
+def read_only(array: NDArray[_T]) -> NDArray[_T]:
+    """The same array, closed for writing."""
+    array.setflags(write=False)
+    return array
+
+
+def replaced(array: NDArray[_T], positions: IntArray, values: Any) -> NDArray[_T]:
+    """A copy with other values at ``positions``."""
+    new = array.copy()
+    new[positions] = values
+    return read_only(new)
+
+
+def extended(array: NDArray[_T], values: Sequence[float]) -> NDArray[_T]:
+    """A copy with ``values`` behind."""
+    return read_only(np.concatenate([array, np.array(values, dtype=array.dtype)]))

@@ -1,0 +1,87 @@
+"""What graph-based adaptive reranking policies share: batches by turns from the initial ranking and a frontier."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import numpy as np
+
+from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.core.context import RAGtuneContext
+from ragtune.core.corpus import Corpus
+from ragtune.core.interfaces import BaseEstimator
+from ragtune.core.pool import CandidatePool
+from ragtune.core.scaling import first_stage_scores
+from ragtune.core.valuation import Valuation
+from ragtune.estimators._neighbours import Neighbours, TextVectors, neighbours_by
+
+
+class AlternationState(ABC):
+    """One request: the batches seen so far, and whose turn it is.
+
+    Args:
+        neighbours: who is near whom in the pool.
+    """
+
+    def __init__(self, neighbours: Neighbours) -> None:
+        self.neighbours = neighbours
+        self.batches: list[IntArray] = []
+        self._spent: IntArray = np.empty(0, dtype=np.intp)
+        self._next_turn = 0
+        self._turn = 0
+
+    def observe(self, pool: CandidatePool) -> None:
+        """Note what has left the candidates since the last call: that was a batch, and the turn passes on."""
+        spent = np.flatnonzero(np.isin(np.arange(len(pool)), pool.eligible, invert=True))
+        batch = np.setdiff1d(spent, self._spent)
+        if len(batch):
+            self._spent = spent
+            self.batches.append(batch[~np.isnan(pool.scores[batch])])
+            self._next_turn = self._turn + 1
+
+    def order(self, pool: CandidatePool, context: RAGtuneContext) -> tuple[list[int], int]:
+        """Eligible positions, best first, and how many of them are the source's whose turn it is."""
+        frontier = self.frontier(pool, context)
+        eligible: list[int] = pool.eligible.tolist()
+        initial = [i for i in eligible if not pool.discovered[i]]
+        sources = (initial, frontier)
+        # A source that has run dry is passed over; it is asked anew as long as the batch has not been taken.
+        self._turn = self._next_turn if sources[self._next_turn % 2] else self._next_turn + 1
+        current, other = sources[self._turn % 2], sources[(self._turn + 1) % 2]
+        return list(dict.fromkeys([*current, *other, *eligible])), len(current)
+
+    @abstractmethod
+    def frontier(self, pool: CandidatePool, context: RAGtuneContext) -> list[int]:
+        """Eligible positions that the graph leads to, best first."""
+
+
+class AlternatingEstimator(BaseEstimator):
+    """Base of GAR and Quam.
+
+    Args:
+        corpus: what ``vectors`` and ``graph`` are made from.
+        vectors: makes the text vectors of the corpus; used where there is no graph.
+        k: neighbours of a document.
+        graph: folder of a corpus graph; None takes the k nearest documents of the pool by text.
+    """
+
+    def __init__(
+        self, corpus: Corpus, vectors: Callable[[Corpus], TextVectors], k: int = 16, graph: str | None = None
+    ) -> None:
+        self._neighbours = neighbours_by(corpus, vectors, k, graph)
+        self.k = k
+
+    def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
+        state = context.remember(self, lambda: self._start(self._neighbours()))
+        state.observe(pool)
+        order, current = state.order(pool, context)
+        acquisition: FloatArray = np.zeros(len(pool))
+        acquisition[order] = 1.0 - np.arange(len(order)) / max(1, len(order))
+        return pool.valuation(
+            first_stage_scores(pool), acquisition=acquisition, batch_limit=current if current else None
+        )
+
+    @abstractmethod
+    def _start(self, neighbours: Neighbours) -> AlternationState:
+        """The state of a new request."""

@@ -1,0 +1,84 @@
+"""Query affinity modelling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ragtune.core.arguments import check_count
+from ragtune.core.arrays import FloatArray
+from ragtune.core.context import RAGtuneContext
+from ragtune.core.corpus import Corpus
+from ragtune.core.pool import CandidatePool
+from ragtune.estimators._alternation import AlternatingEstimator, AlternationState
+from ragtune.estimators._neighbours import Neighbours, TextVectors
+
+
+class QuamEstimator(AlternatingEstimator):
+    """Quam (Rathee, MacAvaney and Anand, "Quam: Adaptive Retrieval through Query Affinity Modelling", WSDM 2025).
+
+    As GAR, batches come by turns from the initial ranking and from the frontier; but a frontier document d is valued
+    by its set affinity to the best documents scored so far,
+
+        SetAff(d, S) = sum over d' in S of f(d, d') R(d'),    R(d') = p(d') / sum over S of p,
+
+    so that many good neighbours count for more than one. R is the paper's softmax of the reranker's scores, where
+    these are log probabilities, as monoT5's are.
+
+    Differences: the paper learns the affinity f by fine-tuning a model (LAFF); none can be had here, so f is the
+    graph's edge weight, or the text cosine where there is no graph. SetAff is computed from S as it stands, as the
+    paper's equation says; its code adds up the increments of earlier sets. Equal affinities go by the pool's order.
+
+    The paper's symbols: b is the scheduler's ``batch_size``, c ``budget.max_reranker_docs``, s ``top_s``, G ``graph``,
+    k ``k``.
+
+    Args:
+        corpus: what ``vectors`` and ``graph`` are made from.
+        vectors: makes the text vectors of the corpus; used where there is no graph.
+        k: neighbours of a document.
+        graph: folder of a corpus graph; None takes the k nearest documents of the pool by text.
+        top_s: size of S, >= 1.
+
+    Raises:
+        ConfigError: on an argument out of range, or a graph that cannot be used.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        vectors: Callable[[Corpus], TextVectors],
+        k: int = 16,
+        graph: str | None = None,
+        top_s: int = 30,
+    ) -> None:
+        super().__init__(corpus, vectors, k, graph)
+        self.top_s = check_count("estimator.top_s", top_s, low=1)
+
+    def _start(self, neighbours: Neighbours) -> AlternationState:
+        return _Quam(neighbours, self.top_s)
+
+
+class _Quam(AlternationState):
+    def __init__(self, neighbours: Neighbours, top_s: int) -> None:
+        super().__init__(neighbours)
+        self._top_s = top_s
+
+    def frontier(self, pool: CandidatePool, context: RAGtuneContext) -> list[int]:
+        reranked = pool.reranked
+        best = reranked[np.argsort(-pool.scores[reranked], kind="stable")[: self._top_s]].tolist()
+        affinity: FloatArray = np.zeros(len(pool))
+        reached = np.zeros(len(pool), dtype=bool)
+        for edges, relevance in zip(self.neighbours.of(pool, best), _shares(pool.scores[best]), strict=True):
+            for position, weight in edges:
+                affinity[position] += weight * relevance
+                reached[position] = True
+        open_ones = pool.eligible[reached[pool.eligible]]
+        order: list[int] = open_ones[np.argsort(-affinity[open_ones], kind="stable")].tolist()
+        return order
+
+
+def _shares(scores: FloatArray) -> FloatArray:
+    positive = np.maximum(scores, 0.0)
+    total = float(positive.sum())
+    return positive / total if total > 0 else np.full(len(scores), 1.0 / max(1, len(scores)))

@@ -1,0 +1,95 @@
+"""Neighbours of what the reranker liked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ragtune.core.arguments import check_count
+from ragtune.core.context import GRAPH_SOURCE, RAGtuneContext
+from ragtune.core.corpus import Corpus
+from ragtune.core.graph import CorpusGraph
+from ragtune.core.interfaces import BaseExpander, BaseReranker
+from ragtune.core.ordering import Ordering
+from ragtune.core.pool import CandidatePool
+from ragtune.core.types import ScoredDocument
+
+
+@dataclass
+class _Walk:
+    """One request's way through the graph: documents left behind, found and waiting, found and out of reach."""
+
+    expanded: set[str] = field(default_factory=set)
+    waiting: dict[str, float] = field(default_factory=dict)
+    ineligible: set[str] = field(default_factory=set)
+
+
+class CorpusGraphExpander(BaseExpander):
+    """Adds the corpus graph's neighbours of reranked documents (the clustering hypothesis, Jardine and van Rijsbergen
+    1971; the graph, MacAvaney, Tonellotto and Macdonald, CIKM 2022): documents that no first stage found.
+
+    Only documents that stand in the top of the current final order open their neighbours, so that the pool grows
+    where relevance has been seen. A new document's score is the best of (neighbour's rerank score times edge weight)
+    over the neighbours that led to it, in [0, 1]; better ones are added first, equal ones in the corpus's order.
+    Neighbours that the reranker cannot score (a replayed table without the pair) are no candidates: they are counted
+    in the trace, event ``ineligible``. Each neighbour is examined once a request.
+
+    Args:
+        corpus: what the graph was built from.
+        graph: the graph's folder, made by ``scripts/build_graph.py``.
+        reranker: asked what it can score.
+        k: neighbours of a document, at most as many as the graph holds.
+        top: size of the top of the final order whose reranked documents open their neighbours; None for every
+            reranked document.
+        per_batch: documents added between two batches at most, the others wait; None for all.
+        ordering: whose top, an ``Ordering`` or its name.
+
+    Raises:
+        ConfigError: on an argument out of range, or a graph of another corpus.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        graph: str,
+        reranker: BaseReranker,
+        k: int = 16,
+        top: int | None = 20,
+        per_batch: int | None = None,
+        ordering: Ordering | str = Ordering.POSTERIOR,
+    ) -> None:
+        self._corpus = corpus
+        self._graph = CorpusGraph.open(graph, corpus, k)
+        self._reranker = reranker
+        self.top = None if top is None else check_count("expander.top", top, low=1)
+        self.per_batch = None if per_batch is None else check_count("expander.per_batch", per_batch, low=1)
+        self.ordering = Ordering.parse(ordering)
+
+    def expand(self, pool: CandidatePool, context: RAGtuneContext, limit: int) -> list[ScoredDocument]:
+        walk = context.remember(self, _Walk)
+        out_of_reach = len(walk.ineligible)
+        for doc_id, score in self._sources(pool):
+            if doc_id not in walk.expanded:
+                walk.expanded.add(doc_id)
+                self._visit(doc_id, score, walk, pool, context)
+        if found := len(walk.ineligible) - out_of_reach:
+            context.trace.add("expander", "ineligible", count=found)
+        best = sorted(walk.waiting, key=lambda doc_id: (-walk.waiting[doc_id], self._corpus.position(doc_id)))
+        chosen = best[: limit if self.per_batch is None else min(limit, self.per_batch)]
+        scores = {doc_id: walk.waiting.pop(doc_id) for doc_id in chosen}
+        return [self._corpus.scored(doc_id, score, sources={GRAPH_SOURCE: score}) for doc_id, score in scores.items()]
+
+    def _sources(self, pool: CandidatePool) -> list[tuple[str, float]]:
+        """Reranked documents that may open their neighbours, with their scores."""
+        positions = pool.reranked if self.top is None else self.ordering.keys(pool).argsort()[: self.top]
+        scores = pool.scores[positions]
+        return [(pool.doc_ids[i], s) for i, s in zip(positions, scores.tolist(), strict=True) if s == s]
+
+    def _visit(self, doc_id: str, score: float, walk: _Walk, pool: CandidatePool, context: RAGtuneContext) -> None:
+        for neighbour, weight in self._graph.weighted_neighbours(doc_id):
+            if neighbour in pool or neighbour in walk.ineligible:
+                continue
+            if neighbour not in walk.waiting and not self._reranker.can_score(neighbour, context):
+                walk.ineligible.add(neighbour)
+                continue
+            promise = min(1.0, max(0.0, score * weight))
+            walk.waiting[neighbour] = max(promise, walk.waiting.get(neighbour, 0.0))

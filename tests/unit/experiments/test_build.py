@@ -1,0 +1,82 @@
+"""Components out of configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.build import build_session, component, load_dataset
+from ragtune.core.clock import MonotonicClock, VirtualClock
+from ragtune.core.errors import ConfigError, ModelLoadError, ScoreTableError
+
+Compose = Callable[..., dict[str, Any]]
+
+
+def test_a_partial_component_is_completed_with_the_resources_its_constructor_names() -> None:
+    node = {"_target_": "types.SimpleNamespace", "_partial_": True}
+    assert vars(component({"thing": node}, "thing", {"corpus": 1})) == {}
+    node = {"_target_": "fractions.Fraction", "_partial_": True, "denominator": 4}
+    assert component({"thing": node}, "thing", {"numerator": 3, "denominator": 9, "corpus": 1}) == 0.75
+
+
+def test_a_dataset_is_read_once_per_process(compose_tiny: Compose) -> None:
+    assert load_dataset(compose_tiny()) is load_dataset(compose_tiny("seed=3"))
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("budget.max_reranker_docs=-1", "budget.max_reranker_docs=-1: Input should be greater than or equal to 0"),
+        ("budget.max_tokens=abc", "budget.max_tokens='abc'"),
+        ("budget.max_latency_ms=nan", "budget.max_latency_ms=nan"),
+        ("budget.max_reranker_calls=1.5", "budget.max_reranker_calls=1.5"),
+        ("+budget.max_pages=3", "budget.max_pages=3"),
+        ("+retriever.colour=red", "unexpected keyword argument 'colour'"),
+        ("scheduler.batch_size=0", "batch_size=0"),
+        ("retriever.depth=0", "retriever.depth=0"),
+        ("retriever.depth=deep", "retriever.depth='deep'"),
+        ("plan.num_reformulations=-1", "plan.num_reformulations=-1"),
+        ("+plan.colour=red", "plan.colour='red'"),
+        ("clock=sundial", "clock='sundial': allowed are auto, virtual, monotonic"),
+        ("assembler.ordering=random", "'random': allowed are final_score, reranked_first, posterior"),
+        ("estimator._target_=ragtune.nowhere.Thing", "ragtune.nowhere"),
+    ],
+)
+def test_a_bad_argument_is_refused_with_its_group_and_value(compose_tiny: Compose, override: str, said: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        build_session(compose_tiny(override))
+    assert said in str(refused.value)
+
+
+def test_errors_of_nested_components_keep_their_type_and_words(compose_tiny: Compose) -> None:
+    config = compose_tiny("reranker=bi_encoder", "reranker.embedder.batch_size=0")
+    with pytest.raises(ConfigError, match="batch_size=0: allowed is a whole number >= 1"):
+        build_session(config)
+
+
+def test_typed_input_errors_pass_unchanged(compose_tiny: Compose, tmp_path: Path) -> None:
+    with pytest.raises(ScoreTableError, match="does not exist"):
+        build_session(compose_tiny(f"reranker.scores={tmp_path}/no.run"))
+    with pytest.raises(ModelLoadError, match="Without a network"):
+        build_session(compose_tiny("reranker=cross_encoder", f"reranker.model={tmp_path}/no/model"))
+
+
+def test_time_is_virtual_exactly_where_every_reranker_is_recorded(compose_tiny: Compose) -> None:
+    clock = lambda *overrides: build_session(compose_tiny(*overrides)).controller._make_clock  # noqa: E731
+    assert clock() is VirtualClock
+    assert clock("reranker=noop") is MonotonicClock
+    assert clock("+reranker@rerankers.live=noop") is MonotonicClock
+    assert clock("clock=monotonic") is MonotonicClock
+
+
+def test_further_strategies_are_registered_by_name(compose_tiny: Compose) -> None:
+    session = build_session(compose_tiny("+reranker@rerankers.second=replay"))
+    assert list(session.rerankers) == ["default", "second"]
+
+
+def test_rewrites_are_retrieved_no_deeper_than_the_original_query(compose_tiny: Compose) -> None:
+    plan = build_session(compose_tiny("retriever.depth=3")).controller.rounds._plan
+    assert (plan.original_query_depth, plan.depth_per_reformulation) == (3, 3)

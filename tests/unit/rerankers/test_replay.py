@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from ragtune.core.context import RAGtuneContext
+from ragtune.core.errors import ConfigError, ScoreTableError
+from ragtune.core.items import PoolItem
+from ragtune.rerankers.replay import ReplayReranker
+from ragtune.rerankers.score_table import ScoreTable
+
+MakeContext = Callable[..., RAGtuneContext]
+
+
+def _table(folder: Path, *scores: float) -> Path:
+    file = folder / "scores.run"
+    lines = [f"q1 Q0 d{i} {i} {score} x\n" for i, score in enumerate(scores, start=1)]
+    file.write_text("".join(lines), encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("scale", "raw", "expected"),
+    [
+        ("identity", 0.25, 0.25),
+        ("logit", 0.0, 0.5),
+        ("logit", -40.0, math.exp(-40.0)),
+        ("log_prob", math.log(0.2), 0.2),
+        ("cosine", -0.5, 0.25),
+    ],
+)
+def test_every_scale_is_calibrated_to_the_unit_interval(
+    tmp_path: Path, scale: str, raw: float, expected: float
+) -> None:
+    assert ScoreTable(_table(tmp_path, raw), scale).score("q1", "d1") == pytest.approx(expected)
+
+
+def test_rank_keeps_the_order_only_and_breaks_ties_by_id(tmp_path: Path) -> None:
+    table = ScoreTable(_table(tmp_path, 5.0, 7.0, 5.0), "rank")
+    assert [table.score("q1", f"d{i}") for i in (1, 2, 3)] == [1 / 2, 1.0, 1 / 3]
+
+
+@pytest.mark.parametrize(
+    ("scale", "raw"), [("identity", 1.5), ("identity", -0.1), ("log_prob", 0.1), ("cosine", 1.2), ("logit", 1e9)]
+)
+def test_a_number_that_the_scale_does_not_allow_is_named(tmp_path: Path, scale: str, raw: float) -> None:
+    with pytest.raises(ScoreTableError, match=rf"score {raw} of \('q1', 'd1'\).*scale '{scale}' allows"):
+        ScoreTable(_table(tmp_path, raw), scale)
+
+
+def test_an_unknown_scale_is_refused_with_the_allowed_ones(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="unknown scale 'percent': allowed are identity, logit"):
+        ScoreTable(_table(tmp_path, 0.5), "percent")
+
+
+def test_a_missing_pair_is_an_error_that_names_it(tmp_path: Path, make_context: MakeContext) -> None:
+    reranker = ReplayReranker(str(_table(tmp_path, 0.5)))
+    with pytest.raises(ScoreTableError, match="query 'q1' and document 'd9'"):
+        reranker.rerank([PoolItem(doc_id="d9")], make_context(), "default")
+
+
+def test_nan_is_refused_where_it_enters(tmp_path: Path) -> None:
+    with pytest.raises(ScoreTableError, match="score nan"):
+        ScoreTable(_table(tmp_path, math.nan))
+    parquet = tmp_path / "scores.parquet"
+    pd.DataFrame({"query_id": ["q1"], "doc_id": ["d1"], "score": [math.inf]}).to_parquet(parquet)
+    with pytest.raises(ScoreTableError, match="is not finite"):
+        ScoreTable(parquet)
+
+
+def test_parquet_and_run_hold_the_same_scores(tmp_path: Path) -> None:
+    run = _table(tmp_path, 0.5, 0.75)
+    parquet = tmp_path / "scores.parquet"
+    frame = pd.DataFrame({"query_id": ["q1", "q1"], "doc_id": ["d1", "d2"], "score": [0.5, 0.75]})
+    frame.to_parquet(parquet)
+    assert ScoreTable(run).of_query("q1") == ScoreTable(parquet).of_query("q1")
+    frame.drop(columns="score").to_parquet(parquet)
+    with pytest.raises(ScoreTableError, match="columns query_id, doc_id, score"):
+        ScoreTable(parquet)
+
+
+def test_the_manifest_supplies_scale_and_prices_and_arguments_win(tmp_path: Path, make_context: MakeContext) -> None:
+    file = _table(tmp_path, -1.0, -2.0)
+    manifest = {"scale": "log_prob", "tokens_per_doc": 10, "ms_per_doc": 2, "ms_per_call": 5, "usd_per_doc": 0.01}
+    file.with_name("scores.run.manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    items = [PoolItem(doc_id="d1"), PoolItem(doc_id="d2")]
+    cost = ReplayReranker(str(file)).expected_cost(items, make_context())
+    assert cost.model_dump() == {"tokens": 20, "docs": 2, "calls": 1, "latency_ms": 9.0, "usd": 0.02}
+    cheaper = ReplayReranker(str(file), ms_per_call=0.0, tokens_per_doc=1).expected_cost(items, make_context())
+    assert (cheaper.tokens, cheaper.latency_ms) == (2, 4.0)
+
+
+def test_without_a_manifest_tokens_are_counted_and_time_is_unknown(tmp_path: Path, make_context: MakeContext) -> None:
+    reranker = ReplayReranker(str(_table(tmp_path, 0.5)))
+    cost = reranker.expected_cost([PoolItem(doc_id="d1", token_count=7)], make_context("two words"))
+    assert (cost.tokens, cost.latency_ms, cost.usd) == (9, 0.0, 0.0)
+
+
+def test_replay_pays_nothing(tmp_path: Path, make_context: MakeContext) -> None:
+    context = make_context()
+    ReplayReranker(str(_table(tmp_path, 0.5))).rerank([PoolItem(doc_id="d1")], context, "default")
+    assert context.meter.actual.docs == 0
+
+
+def test_a_changed_table_is_read_again(tmp_path: Path) -> None:
+    import os
+
+    file = _table(tmp_path, 0.5)
+    assert ReplayReranker(str(file)).table.score("q1", "d1") == 0.5
+    _table(tmp_path, 0.75)
+    os.utime(file, ns=(1, 1))
+    assert ReplayReranker(str(file)).table.score("q1", "d1") == 0.75
+
+
+@pytest.mark.parametrize("price", ["tokens_per_doc", "ms_per_doc", "ms_per_call", "usd_per_doc"])
+def test_negative_prices_are_refused(tmp_path: Path, price: str) -> None:
+    with pytest.raises(ConfigError, match=f"{price}=-1"):
+        ReplayReranker(str(_table(tmp_path, 0.5)), **{price: -1})
