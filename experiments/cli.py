@@ -9,12 +9,12 @@ from pathlib import Path
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import HydraException, OverrideParseException
+from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from experiments.config import CONF, register_resolvers, resolve
+from experiments.config import CONF, readable, register_resolvers, resolve
 from experiments.folders import remove_if_empty, remove_new_empty
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -89,7 +89,7 @@ def _complain(error: BaseException, folder: Path | None = None, prefix: str = ""
     elif isinstance(error, InputError):
         message, code = str(error), BAD_INPUT
     elif isinstance(error, HydraException | OmegaConfBaseException):
-        message, code = _compact(error), BAD_INPUT
+        message, code = readable(error), BAD_INPUT
     elif isinstance(error, OSError) and error.filename:
         message, code = f"cannot use {error.filename}: {error.strerror}", BAD_INPUT
     elif isinstance(error, OSError):
@@ -101,18 +101,6 @@ def _complain(error: BaseException, folder: Path | None = None, prefix: str = ""
         message, code = f"{type(error).__name__}: {error}", FAILED
     sys.stderr.write(f"error: {prefix}{message}\n")
     return code
-
-
-def _compact(error: BaseException) -> str:
-    """Hydra's message on one line, without what only its developers need."""
-    if isinstance(error, OverrideParseException):
-        return f"cannot parse {error.override!r}: {error.message.splitlines()[0]}; options are given as NAME=VALUE"
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    if lines[0].startswith("Could not override"):
-        name = lines[0].removeprefix("Could not override").strip(" .")
-        return f"unknown option {name}: python run.py --help lists the options of the components chosen"
-    noise = ("See ", "Set the environment", "Config search path", "provider=")
-    return " ".join(line for line in lines if not line.startswith(noise))
 
 
 def _clean_up() -> None:

@@ -49,7 +49,7 @@ def compose(overrides: Sequence[str]) -> dict[str, Any]:
         try:
             cfg = hydra_compose("config", overrides=list(overrides))
         except (HydraException, OmegaConfBaseException) as error:
-            raise ConfigError(" ".join(str(error).split())) from None
+            raise ConfigError(readable(error)) from None
         return resolve(cfg)
 
 
@@ -83,3 +83,17 @@ def results_key(config: Mapping[str, Any]) -> str:
 def fingerprint(config: Mapping[str, Any]) -> str:
     """SHA-256 of :func:`results_key`."""
     return sha256(results_key(config).encode()).hexdigest()
+
+
+def readable(error: BaseException) -> str:
+    """Hydra's message on one line, without what only its developers need."""
+    from hydra.errors import OverrideParseException
+
+    if isinstance(error, OverrideParseException):
+        return f"cannot parse {error.override!r}: {error.message.splitlines()[0]}; options are given as NAME=VALUE"
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if lines[0].startswith("Could not override"):
+        name = lines[0].removeprefix("Could not override").strip(" .")
+        return f"unknown option {name}: python run.py --help lists the options of the components chosen"
+    noise = ("See ", "Set the environment", "Config search path", "provider=")
+    return " ".join(line for line in lines if not line.startswith(noise))

@@ -58,11 +58,12 @@ def print_forecast(figures: Mapping[str, Any]) -> None:
     """The forecast as a table."""
     from rich import box
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
-    title = f"forecast for {figures['dataset']}: {figures['queries']} queries, nothing spent"
+    title = f"forecast for {escape(figures['dataset'])}: {figures['queries']} queries, nothing spent"
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
-    labels = ("documents", "calls", "tokens", "latency [ms]", "money [USD]")
+    labels = ("documents", "calls", "tokens", "latency (ms)", "money (USD)")
     for column in ("", *labels):
         table.add_column(column, justify="right" if column else "left")
     for row in ("total", "per_query"):

@@ -221,7 +221,7 @@ def _fill(folder: Path, nearness: Nearness, manifest: GraphManifest, progress: P
 
 
 def _require_replaceable(out: Path) -> None:
-    if out.exists() and not (out.is_dir() and (GRAPH_FILES >= {file.name for file in out.iterdir()})):
+    if out.exists() and not (out.is_dir() and ({file.name for file in out.iterdir()} <= GRAPH_FILES)):
         raise ConfigError(f"{str(out)!r} exists and is no corpus graph: name a new folder")
 
 

@@ -85,4 +85,8 @@ class Journal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._file.close()
+        try:
+            self._file.close()
+        finally:
+            if not self.finished:  # nothing to resume: leave nothing
+                self.path.unlink(missing_ok=True)

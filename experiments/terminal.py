@@ -49,10 +49,11 @@ def print_run(summary: Mapping[str, Any], curve: Curve | None, policy: str) -> N
     """The final table of one run: measures with intervals, the cost curve in a few rows, why queries stopped."""
     from rich import box
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     console = Console(highlight=False)
-    title = f"{summary['dataset']} - {summary['queries']} queries - {policy}"
+    title = escape(f"{summary['dataset']} - {summary['queries']} queries - {policy}")
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
     names = list(summary["measures"])
     table.add_column("documents\nper query", justify="right")
@@ -96,7 +97,7 @@ def print_queries(table: Any) -> None:
     """Every query on a line (verbosity 2)."""
     from rich.console import Console
 
-    Console(highlight=False, soft_wrap=True).print(table.to_string(index=False))
+    Console(highlight=False, markup=False, soft_wrap=True).print(table.to_string(index=False))
 
 
 def print_path(folder: Path) -> None:
@@ -110,6 +111,7 @@ def print_sweep(summaries: Sequence[Mapping[str, Any]], csv: Path) -> None:
     import pandas as pd
     from rich import box
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     if not summaries:
@@ -134,5 +136,5 @@ def print_sweep(summaries: Sequence[Mapping[str, Any]], csv: Path) -> None:
         table.add_column(name, justify="right")
     for row in sorted(rows, key=lambda r: -r[names[0]]):
         figures = [f"{row[name]:.4f}" for name in [*names, "aucc"]]
-        table.add_row(row["job"], row["overrides"], *figures, f"{row['docs']:.1f}")
+        table.add_row(row["job"], escape(row["overrides"]), *figures, f"{row['docs']:.1f}")
     Console(highlight=False).print(table)

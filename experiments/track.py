@@ -141,9 +141,10 @@ class MlflowTracking(Tracking):
             os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
             os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
             os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-            logging.getLogger("mlflow").setLevel(logging.WARNING)
-            logging.getLogger("alembic").setLevel(logging.WARNING)
             from mlflow import MlflowClient
+
+            for name in ("mlflow", "alembic"):  # after the import, which sets them up
+                logging.getLogger(name).setLevel(logging.WARNING)
 
             if self._sqlite_file():
                 self._sqlite_file().parent.mkdir(parents=True, exist_ok=True)  # type: ignore[union-attr]

@@ -13,6 +13,7 @@ import pytest
 
 from ragtune import Corpus, CostBudget, Document, RAGtuneController, RetrievalPlan, ScoredDocument
 from ragtune.core.context import RAGtuneContext
+from ragtune.core.graph import MANIFEST, NEIGHBOURS, WEIGHTS, GraphManifest, create_arrays
 from ragtune.core.interfaces import (
     BaseAssembler,
     BaseEstimator,
@@ -330,3 +331,23 @@ def collection(tmp_path: Path) -> Path:
     ]
     (folder / "scores.run").write_text("".join(scores))
     return folder
+
+
+def save_graph(folder: Path, corpus: Corpus, edges: Mapping[str, Mapping[str, float]], k: int) -> str:
+    """A corpus graph of given edges, nearest first; documents that are not named have no neighbours."""
+    folder.mkdir(parents=True, exist_ok=True)
+    arrays = create_arrays(folder, len(corpus), k)
+    arrays[NEIGHBOURS][:], arrays[WEIGHTS][:] = -1, 0.0
+    for doc_id, near in edges.items():
+        position = corpus.position(doc_id)
+        arrays[NEIGHBOURS][position, : len(near)] = [corpus.position(other) for other in near]
+        arrays[WEIGHTS][position, : len(near)] = list(near.values())
+    manifest = GraphManifest(corpus=corpus.digest, documents=len(corpus), k=k, kind="test")
+    (folder / MANIFEST).write_text(manifest.model_dump_json(), encoding="utf-8")
+    return str(folder)
+
+
+@pytest.fixture(scope="session")
+def make_graph() -> Callable[..., str]:
+    """:func:`save_graph`."""
+    return save_graph

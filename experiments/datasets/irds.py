@@ -43,6 +43,10 @@ class IrdsDataset(DatasetLoader):
             qrels: dict[str, dict[str, int]] = {}
             for qrel in self._dataset.qrels_iter():
                 qrels.setdefault(qrel.query_id, {})[qrel.doc_id] = qrel.relevance
+        except DatasetError:
+            raise
+        except (ValueError, IndexError, TypeError) as error:
+            raise DatasetError(f"ir_datasets {self.name!r} holds a malformed line: {error}") from error
         except (OSError, RuntimeError) as error:
             raise DatasetError(
                 f"cannot read ir_datasets {self.name!r}: {error}; without a network, put its files where ir_datasets "

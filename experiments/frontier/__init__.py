@@ -1,1 +1,1 @@
-"""The evidence: policies x budgets x collections in one study, with tests, tables, figures and an interactive report."""
+"""The evidence: policies x budgets x collections, with tests, tables, figures and an interactive report."""

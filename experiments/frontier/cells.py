@@ -6,7 +6,7 @@ import gzip
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from experiments.frontier.study import Cell
 from experiments.measure import Measures
 from experiments.replay import Progress
 from ragtune.core.budget import CostBudget
+from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.output import ControllerOutput
 
 FULL = "full"
@@ -108,7 +109,18 @@ def _executed(jobs: Sequence[Job], processes: int) -> Iterator[None]:
 
 
 def run_job(job: Job) -> None:
-    """Replay one cell and write its file, whole or not at all."""
+    """Replay one cell and write its file, whole or not at all.
+
+    Raises:
+        ConfigError: naming the policy and the collection, on anything unusable.
+    """
+    try:
+        _write_cell(job.file, job.column, _replayed(job))
+    except InputError as error:
+        raise ConfigError(f"policy {job.policy!r} on collection {job.collection!r}: {error}") from error
+
+
+def _replayed(job: Job) -> dict[str, Any]:
     session = session_for(results_key(job.config))
     limits = {key: value for key, value in job.config["budget"].items() if key != "_target_"}
     budget = CostBudget(**{**limits, "max_reranker_docs": job.limit})
@@ -118,7 +130,7 @@ def run_job(job: Job) -> None:
         {q: list(output.ranking) for q, output in outputs.items()}, {q: q for q in judged}
     )
     spent = [outputs[q].history[-1].cost for q in judged]
-    cell = {
+    return {
         "values": values.tolist(),
         "docs": [cost.docs for cost in spent],
         "calls": [cost.calls for cost in spent],
@@ -126,10 +138,13 @@ def run_job(job: Job) -> None:
         "stops": [outputs[q].stop.reason for q in judged],
         "decisions": _decisions(outputs) if job.traced else {},
     }
-    job.file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = job.file.with_name(f".{job.file.name}.{sha256(job.column.encode()).hexdigest()[:8]}")
+
+
+def _write_cell(file: Path, column: str, cell: Mapping[str, Any]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_name(f".{file.name}.{column}")
     temporary.write_bytes(gzip.compress(json.dumps(cell).encode(), compresslevel=5, mtime=0))
-    temporary.replace(job.file)
+    temporary.replace(file)
 
 
 def _decisions(outputs: Mapping[str, ControllerOutput]) -> dict[str, Any]:
@@ -163,7 +178,7 @@ def _data_stamp(config: Mapping[str, Any]) -> list[Any]:
     return [stamp for text in sorted(set(_texts(config))) if "/" in text for stamp in _stamps(text)]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _stamps(text: str) -> tuple[tuple[str, int, int], ...]:
     path = Path(text)
     files = sorted(path.rglob("*")) if path.is_dir() else [path]

@@ -6,19 +6,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from experiments.frontier.study import Collection, Policy, Study
 from experiments.frontier.tables import line_fronts
 
 INK = {"ours": "0.0", "incumbent": "0.0", "peer": "0.45", "ceiling": "0.65"}
 DASHES: dict[str, list[Any]] = {
-    "ours": ["-", (0, (6, 1.5)), (0, (9, 1.5, 2, 1.5)), (0, (4, 1))],
+    "ours": ["-", (0, (6, 1.5)), (0, (9, 1.5, 2, 1.5)), (0, (4, 1)), (0, (1, 1))],
     "incumbent": [(0, (2, 1.5))],
     "peer": ["-", (0, (5, 2)), (0, (5, 1.5, 1, 1.5)), (0, (1, 1)), (0, (8, 2, 1, 2, 1, 2))],
     "ceiling": [(0, (1, 2)), (0, (3, 2))],
 }
 MARKERS = {"ours": "oPX*", "incumbent": "s", "peer": "^vD<>", "ceiling": "+x"}
+
+LONG_LABEL = 32
+"""Characters from which labels go below the axes, not beside them."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Style:
     marker: str
     width: float
     face: str
+    size: float
 
 
 def styles(study: Study) -> dict[str, Style]:
@@ -41,28 +43,39 @@ def styles(study: Study) -> dict[str, Style]:
         seen[policy.kind] += 1
         dashes, markers = DASHES[policy.kind], MARKERS[policy.kind]
         ink = INK[policy.kind]
-        face = ink if policy.kind in ("ours", "ceiling") else "white"
-        width = 1.9 if policy.kind == "ours" and not i else 1.4 if policy.kind in ("ours", "incumbent") else 1.0
-        found[policy.name] = Style(ink, dashes[i % len(dashes)], markers[i % len(markers)], width, face)
+        main = policy.kind == "ours" and not i
+        face = ink if main or policy.kind == "ceiling" else "white"
+        width = 1.9 if main else 1.4 if policy.kind in ("ours", "incumbent") else 1.0
+        size = 9.0 if policy.kind == "ours" and not main else 5.0
+        found[policy.name] = Style(ink, dashes[i % len(dashes)], markers[i % len(markers)], width, face, size)
     return found
 
 
 def draw_lines(file: Path, study: Study, collection: Collection) -> None:
     """The headline against documents charged, with the intervals of the reference and the first of ours."""
-    figure, axes = _blank()
+    figure, axes = _blank(study)
     look = styles(study)
     for policy in _banded(study):
         line = collection.lines[policy.name]
         hatched = {"facecolor": "none", "edgecolor": "0.45", "hatch": "///", "zorder": 2}
         band = {"color": "0.85", "zorder": 1} if policy.kind == "ours" else hatched
         label = f"{study.level:.0%} interval, {policy.label}"
-        axes.fill_between(line.docs, line.low[:, 0], line.high[:, 0], linewidth=0, label=label, **band)
+        step = None if study.is_grid else "post"
+        axes.fill_between(line.docs, line.low[:, 0], line.high[:, 0], step=step, linewidth=0.5, label=label, **band)
+    drawn = "default" if study.is_grid else "steps-post"
     bottom, top = _frame(study, collection)
     for policy in study.policies:
         line = collection.lines[policy.name]
         cut = ", in part above the frame" if line.mean[:, 0].max() > top else ""
-        zorder = 5 if policy.kind == "ours" else 4
-        axes.plot(line.docs, line.mean[:, 0], label=policy.label + cut, zorder=zorder, **_pen(look[policy.name]))
+        zorder = 5 if look[policy.name].width > 1.5 else 4
+        axes.plot(
+            line.docs,
+            line.mean[:, 0],
+            label=policy.label + cut,
+            zorder=zorder,
+            drawstyle=drawn,
+            **_pen(look[policy.name]),
+        )
     label = f"full quality {collection.target[0]:.3f} ({collection.target_docs:.0f} documents)"
     axes.axhline(collection.target[0], color="0.3", linewidth=0.9, linestyle=(0, (1, 1)), zorder=3, label=label)
     axes.set_ylim(bottom, top)
@@ -72,7 +85,7 @@ def draw_lines(file: Path, study: Study, collection: Collection) -> None:
 
 def draw_front(file: Path, study: Study, collection: Collection) -> None:
     """Every policy at every budget, and the front of those that no other beats at its price."""
-    figure, axes = _blank()
+    figure, axes = _blank(study)
     look, fronts = styles(study), line_fronts(study, collection)
     held = sorted(
         (float(docs), float(mean))
@@ -85,12 +98,18 @@ def draw_front(file: Path, study: Study, collection: Collection) -> None:
     axes.step(*zip(*held, strict=True), where="post", color="0.8", linewidth=5, label="front", zorder=1)
     for name, on_front in fronts.items():
         line, style = collection.lines[name], look[name]
-        label = f"{study.by_name[name].label}: {sum(on_front)} of {len(on_front)} on the front"
         axes.scatter(
-            line.docs, line.mean[:, 0], s=[60 if keep else 18 for keep in on_front], marker=style.marker,
-            facecolors=style.face, edgecolors=style.ink, linewidths=1.0, label=label, zorder=3,
-        )  # fmt: skip
-    _finish(figure, axes, study, collection, "Pareto front (large markers)")
+            line.docs,
+            line.mean[:, 0],
+            s=[(10 if keep else 4) * style.size for keep in on_front],
+            marker=style.marker,
+            facecolors=style.face,
+            edgecolors=style.ink,
+            linewidths=1.0,
+            label=f"{study.by_name[name].label} ({sum(on_front)}/{len(on_front)})",
+            zorder=4 if style.width > 1.5 else 3,
+        )
+    _finish(figure, axes, study, collection, "Pareto front (large markers; in brackets, a policy's points on it)")
     figure.savefig(file, dpi=150, metadata={"Software": None})
 
 
@@ -109,15 +128,21 @@ def _banded(study: Study) -> list[Policy]:
     return [study.by_name[study.reference], *(p for p in ours if p.name != study.reference)]
 
 
-def _blank() -> tuple[Any, Any]:
+def _blank(study: Study) -> tuple[Any, Any]:
     from matplotlib import rcParams
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    rows = 1 + len(study.policies) // 2
+    extra = 0.25 * rows if _has_long_labels(study) else 0.0
     rcParams["hatch.linewidth"] = 0.5
-    figure = Figure(figsize=(8.4, 4.6), layout="constrained")
+    figure = Figure(figsize=(8.4, 4.6 + extra), layout="constrained")
     FigureCanvasAgg(figure)
     return figure, figure.add_subplot()
+
+
+def _has_long_labels(study: Study) -> bool:
+    return max(len(policy.label) for policy in study.policies) > LONG_LABEL
 
 
 def _pen(style: Style) -> dict[str, Any]:
@@ -125,7 +150,7 @@ def _pen(style: Style) -> dict[str, Any]:
         "color": style.ink,
         "linestyle": style.dash,
         "marker": style.marker,
-        "markersize": 5,
+        "markersize": style.size,
         "markerfacecolor": style.face,
         "markeredgecolor": style.ink,
         "linewidth": style.width,
@@ -135,25 +160,26 @@ def _pen(style: Style) -> dict[str, Any]:
 def _finish(figure: Any, axes: Any, study: Study, collection: Collection, what: str) -> None:
     from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
 
-    lines = collection.lines.values()
-    positive = [float(x) for line in lines for x in line.docs if x > 0]
-    axes.set_xscale("log" if min(float(line.docs.min()) for line in lines) > 0 else "symlog", base=2)
-    ticks = _ticks(sorted({*map(float, np.concatenate([line.allowed for line in lines]))}), max(positive, default=1.0))
-    axes.xaxis.set_major_locator(FixedLocator(ticks))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:.0f}"))
-    axes.set_xlabel("documents reranked per query, mean (log scale)")
+    if study.is_grid:
+        budgets = [float(column) for column in study.columns]
+        largest = max(float(line.docs.max()) for line in collection.lines.values())
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_locator(FixedLocator(_ticks(budgets, largest)))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:.0f}"))
+    axes.set_xlabel(f"documents reranked per query, mean{' (log scale)' if study.is_grid else ''}")
     axes.set_ylabel(f"mean {study.measures[0]} over {len(collection.queries)} queries")
     axes.set_title(f"{collection.name}: {what}", fontsize=10)
     axes.grid(visible=True, color="0.92", zorder=0)
     axes.set_axisbelow(True)
-    figure.legend(loc="outside right center", frameon=False, fontsize=8)
+    place = {"loc": "outside lower center", "ncols": 2} if _has_long_labels(study) else {"loc": "outside right center"}
+    figure.legend(**place, frameon=False, fontsize=8)
 
 
-def _ticks(allowed: list[float], largest: float) -> list[float]:
-    """Few enough to be read: allowed documents at least a quarter of an octave apart."""
+def _ticks(budgets: list[float], largest: float) -> list[float]:
+    """The budgets that were reached, without those too close to the one before to be read."""
     ticks: list[float] = []
-    for x in allowed:
-        if x <= largest * 1.05 and (not ticks or x >= max(ticks[-1], 0.8) * 1.25):
+    for x in budgets:
+        if x <= largest * 1.05 and (not ticks or x >= 1.25 * ticks[-1]):
             ticks.append(x)
-    return ticks
+    return ticks or budgets[:1]

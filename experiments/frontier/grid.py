@@ -20,6 +20,9 @@ FOLDER = CONF / "frontier"
 COMMON = ("tracking=none", "executor=inline", "budget=unlimited")
 """Overrides of every cell: the study itself is the record, and a policy meets no limit but the budget under test."""
 
+PLACES = ("data", "models", "graphs")
+"""Keys of a file that only its own ``${...}`` refer to: where collections, models and graphs are."""
+
 
 @dataclass(frozen=True)
 class CollectionEntry:
@@ -136,7 +139,7 @@ def load_grid(name: str, options: Sequence[str] = ()) -> Grid:
         raw: Any = OmegaConf.to_container(loaded, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
         raise ConfigError(f"{file.name}: {str(error).splitlines()[0]}") from None
-    raw.pop("data", None)
+    raw = {key: value for key, value in raw.items() if key not in PLACES}
     return grid_of({"name": file.stem, **raw})
 
 

@@ -25,17 +25,19 @@ def markdown(study: Study, cells: Any, policies: Any) -> str:
 
 def _head(study: Study) -> str:
     reference = study.by_name[study.reference].label
-    span = "its budgets" if study.family == "columns" else "the runs compared"
+    span = "its budgets" if study.is_grid else "the runs compared"
+    place = " at the same budget" if study.is_grid else ""
+    notes = "".join(f"- {note}\n" for note in study.notes)
     return f"""# {study.name}
 
 - made by `{study.command}`
 - code: `{study.git_sha}`
 - intervals: {study.level:.0%}, {study.resamples} bootstrap resamples of the queries; seed {study.seed}
-- ▲ / ▼: above / below *{reference}* at the same budget, p < {SIGNIFICANT:.2f} in both the paired t-test and the paired
+- ▲ / ▼: above / below *{reference}*{place}, p < {SIGNIFICANT:.2f} in both the paired t-test and the paired
   randomization test ({study.permutations} random sign vectors), Holm-corrected over {span}; △ / ▽: in one of the two
 - bold: the best of a column, ceilings left aside; *italic*: a ceiling, which knows the scores or the judgments
 - full quality: {study.target_label}
-"""
+{notes}"""
 
 
 def _collection(study: Study, collection: Collection, cells: Any, policies: Any) -> str:
@@ -46,9 +48,12 @@ def _collection(study: Study, collection: Collection, cells: Any, policies: Any)
         f"{len(collection.queries)} queries. Full quality: {headline} {collection.target[0]:.3f} at "
         f"{collection.target_docs:.1f} documents a query.\n",
     ]
-    columns = "documents a query (hard limit)" if study.family == "columns" else "run"
-    for measure in shown:
-        parts += [f"### {measure}, by {columns}\n", _measure(study, cells, measure)]
+    if study.is_grid:
+        for measure in shown:
+            parts += [f"### {measure}, by documents a query (hard limit)\n", _measure(study, cells, measure)]
+    else:
+        parts += ["### Means with intervals\n", _means(study, cells)]
+        parts += [f"### Differences to {study.by_name[study.reference].label}\n", _differences(study, cells)]
     parts += [f"### Areas and documents to quality ({headline})\n", _areas(study, policies)]
     parts += [f"### Queries won / lost / tied against {study.by_name[study.reference].label}\n", _wins(study, cells)]
     parts += ["### Documents charged a query, mean (10% - 90% of the queries)\n", _charged(study, cells)]
@@ -68,6 +73,32 @@ def _measure(study: Study, cells: Any, measure: str) -> str:
         return text + verdict(row, measure)
 
     return _grid(study, study.columns, cell)
+
+
+def _means(study: Study, cells: Any) -> str:
+    def cell(name: str, measure: str) -> str:
+        row = cells.loc[(name, study.columns[0])]
+        return f"{row[measure]:.3f}{verdict(row, measure)} [{row[f'{measure}_low']:.3f}, {row[f'{measure}_high']:.3f}]"
+
+    return _grid(study, study.measures, cell)
+
+
+def _differences(study: Study, cells: Any) -> str:
+    """With their intervals and both corrected p-values, of the t-test and of the randomization test."""
+
+    def cell(name: str, measure: str) -> str:
+        if name == study.reference:
+            return ""
+        row = cells.loc[(name, study.columns[0])]
+        p_t, p_randomization = (row[f"{measure}_{test}_holm"] for test in ("p_t", "p_randomization"))
+        low, high = row[f"{measure}_diff_low"], row[f"{measure}_diff_high"]
+        return f"{row[f'{measure}_diff']:+.3f} [{low:+.3f}, {high:+.3f}], p {_p(p_t)} / {_p(p_randomization)}"
+
+    return _grid(study, study.measures, cell)
+
+
+def _p(value: float) -> str:
+    return "< .001" if value < 0.001 else f"{value:.3f}"
 
 
 def _areas(study: Study, policies: Any) -> str:

@@ -80,6 +80,7 @@ function drawProvenance() {
     ["tests", `against ${reference.label}: paired t-test and paired randomization test (${D.permutations} sign vectors), ` +
       `Holm-corrected over ${D.columns_are_budgets ? "a policy's budgets" : "the runs compared"}`],
     ["full quality", D.target_label],
+    ...D.notes.map((note) => ["run", note]),
   ];
   $("provenance").replaceChildren(...rows.flatMap(([k, v]) => {
     const dd = element("dd");
@@ -88,13 +89,22 @@ function drawProvenance() {
   }));
 }
 
+function stepped(l, j) {
+  const points = { docs: [], low: [], high: [] };
+  l.docs.forEach((x, i) => {
+    if (i && !D.columns_are_budgets) { points.docs.push(x); points.low.push(l.low[j][i - 1]); points.high.push(l.high[j][i - 1]); }
+    points.docs.push(x); points.low.push(l.low[j][i]); points.high.push(l.high[j][i]);
+  });
+  return points;
+}
+
 function drawCurves() {
   const log = $("log").checked, j = state.measure, traces = [];
   const visible = P.filter((p) => p.kind !== "ceiling" || $("ceilings").checked);
   for (const p of [reference, byName[$("banded").value]]) {
-    const l = C().lines[p.name];
+    const l = stepped(C().lines[p.name], j);
     traces.push({
-      x: [...l.docs, ...[...l.docs].reverse()], y: [...l.high[j], ...[...l.low[j]].reverse()], fill: "toself",
+      x: [...l.docs, ...[...l.docs].reverse()], y: [...l.high, ...[...l.low].reverse()], fill: "toself",
       fillcolor: p.ink + "22", line: { width: 0 }, mode: "lines", hoverinfo: "skip", showlegend: false,
     });
   }
@@ -102,7 +112,7 @@ function drawCurves() {
     const l = C().lines[p.name];
     traces.push({
       x: l.docs, y: l.mean[j], name: p.label, mode: "lines+markers",
-      line: { color: p.ink, dash: p.dash, width: p.kind === "ours" && p.turn === 0 ? 3 : 1.7 },
+      line: { shape: D.columns_are_budgets ? "linear" : "hv", color: p.ink, dash: p.dash, width: p.kind === "ours" && p.turn === 0 ? 3 : 1.7 },
       marker: { symbol: p.marker, size: 8, color: p.ink },
       customdata: l.docs.map((_, i) => [l.allowed[i], l.low[j][i], l.high[j][i]]),
       hovertemplate: `<b>${p.label}</b><br>allowed %{customdata[0]}, charged %{x:.1f} documents<br>` +
@@ -118,7 +128,7 @@ function drawCurves() {
     hovermode: "closest",
   }), CONFIG);
   $("curves-note").textContent = `Shaded: ${Math.round(D.level * 100)}% interval of the mean. Click a name to hide it, twice to see it alone. ` +
-    "The vertical axis does not begin at 0.";
+    "The vertical axis does not begin at 0." + (log ? " Nothing at 0 documents can be shown on a log axis." : "");
 }
 
 function drawMeans() {
@@ -142,7 +152,7 @@ function drawMeans() {
     "Hold the pointer over a figure for its interval, difference, p-values, costs and stop reasons.";
   const s = C().summary;
   const docs = (row, k) => (row[`docs_to_${k}`] === null ? "–" : (row[`docs_to_${k}_at_first`] ? "≤ " : "") + row[`docs_to_${k}`].toFixed(1));
-  table($("areas"), [`headline (${D.measures[0]})`, "area under the curve", "area, log axis", "documents to 95%", "documents to 99%", "largest fall with more budget"],
+  table($("areas"), [`headline (${D.measures[0]})`, "area under the curve", "area, log axis", "documents to 95%", "documents to 99%", "largest fall"],
     P.map((p) => ({ kind: p.kind, cells: [p.label, s[p.name].area.toFixed(4), s[p.name].area_log.toFixed(4), docs(s[p.name], 95), docs(s[p.name], 99), s[p.name].largest_fall.toFixed(4)] })));
 }
 
@@ -154,7 +164,7 @@ function drawFront() {
   }
   const front = points.filter((a) => a.front).sort((a, b) => a.x - b.x || a.y - b.y);
   const traces = [{ x: front.map((a) => a.x), y: front.map((a) => a.y), mode: "lines", line: { shape: "hv", color: "#c9d1d9", width: 6 }, name: "front", hoverinfo: "skip" }];
-  for (const p of usable) {
+  for (const p of [...usable].reverse()) {
     const mine = points.filter((a) => a.p === p), held = mine.filter((a) => a.front).length;
     traces.push({
       x: mine.map((a) => a.x), y: mine.map((a) => a.y), mode: "markers", name: `${p.label} (${held} of ${mine.length})`,
@@ -166,6 +176,7 @@ function drawFront() {
   Plotly.react("front", traces, layout({
     xaxis: axisOfDocs($("log").checked, Object.values(C().lines)),
     yaxis: { title: { text: `mean ${D.measures[0]} over ${C().queries.length} queries` }, gridcolor: "#e8ecef", zeroline: false }, hovermode: "closest",
+    legend: { x: 1.01, y: 1, font: { size: 12 }, traceorder: "reversed" },
   }), CONFIG);
 }
 
@@ -191,8 +202,8 @@ function drawQueries() {
       hovertemplate: `%{text}<br>${reference.label} %{x:.3f}, ${p.label} %{y:.3f}<extra></extra>`,
     },
   ], layout({
-    xaxis: { title: { text: `${measure()}, ${reference.label}` }, range: [-0.03, 1.03], gridcolor: "#e8ecef", zeroline: false },
-    yaxis: { title: { text: `${measure()}, ${p.label}` }, range: [-0.03, 1.03], gridcolor: "#e8ecef", zeroline: false, scaleanchor: "x" },
+    xaxis: { title: { text: `${measure()}, ${reference.label}` }, range: [-0.03, 1.03], constrain: "domain", gridcolor: "#e8ecef", zeroline: false },
+    yaxis: { title: { text: `${measure()}, ${p.label}` }, range: [-0.03, 1.03], constrain: "domain", gridcolor: "#e8ecef", zeroline: false, scaleanchor: "x" },
     hovermode: "closest",
   }), CONFIG);
   const order = diff.map((_, i) => i).sort((a, b) => diff[b] - diff[a]);
@@ -252,7 +263,7 @@ const facts = (node) => Object.entries(node ?? {}).map(([k, v]) => `${k.replaceA
 
 function why(row, note) {
   const estimate = field(row, "estimate");
-  const expected = estimate === null ? [] : [`${f3(estimate)}, ${field(row, "standing")} of ${field(row, "open")}`];
+  const expected = estimate === null ? [] : [`${f3(estimate)} (${field(row, "standing")}/${field(row, "open")})`];
   return [...expected, ...(note ? [facts(note)] : [])].join("; ") || "–";
 }
 
@@ -263,7 +274,7 @@ function traceTable(p) {
   box.append(element("h3", `${p.label}: ${measure()} ${f3(value)}`));
   box.append(element("p", `${d.rows.length} documents scored; stopped: ${d.stop.reason}${detail ? ` (${detail})` : ""}`, { class: "note" }));
   const scroll = element("div", null, { class: "scroll" }), node = element("table", null, { "data-policy": p.name });
-  table(node, ["no.", "batch", "document", "first rank", "expected, standing", "score", "grade", "final"], d.rows.map((r, n) => {
+  table(node, ["no.", "batch", "document", "first", "expected", "score", "grade", "final"], d.rows.map((r, n) => {
     const doc = field(r, "doc"), text = C().doc_texts[doc];
     return {
       cells: [n + 1, field(r, "batch"), { text: doc, below: text, title: text, class: "doc" }, field(r, "first_rank") ?? "–",
@@ -284,8 +295,8 @@ function drawTrace() {
     return;
   }
   note.textContent = `Decisions at ${columnName(D.traced_column)}: which document was reranked when, why, and what it scored. ` +
-    "Marker size: the reranker's score; filled (shaded rows): judged relevant. “Expected” is the policy's estimate of the score just before the batch, " +
-    "“standing” its place among the documents still open; “first rank” is the first stage's, “final” the place in the result.";
+    "Marker size: the reranker's score; filled (shaded rows): judged relevant. “Expected” is the policy's estimate of the score just before the batch (its place/of the documents still open); " +
+    "“first” is the first stage's rank, “final” the rank in the result.";
   drawOrder();
   $("traces").replaceChildren(...traced().map(traceTable));
 }
@@ -324,6 +335,7 @@ function start() {
   fill($("policy"), (others.length ? others : P).map((p) => [p.name, p.label]), ours.name);
   fill($("column"), D.columns.map((c) => [c, c]), D.traced_column);
   if (!D.columns_are_budgets) $("column").parentElement.hidden = true;
+  $("log").checked = !D.collections.some((c) => Object.values(c.lines).some((l) => l.docs[0] === 0));
   drawProvenance();
   drawAll();
   listen("collection", (e) => { state.collection = Number(e.target.value); state.query = null; drawAll(); });

@@ -27,7 +27,7 @@ def require_plotly() -> None:
         MissingExtraError: if Plotly is not installed.
     """
     try:
-        import plotly  # noqa: F401
+        import plotly  # type: ignore[import-untyped]  # noqa: F401
     except ImportError:
         raise MissingExtraError("the HTML report (or choose report=false)", "report") from None
 
@@ -56,7 +56,7 @@ def html(study: Study, cells: Any, policies: Any) -> str:
         study: what was measured.
         cells, policies: its tables, see ``tables.py``.
     """
-    from plotly.offline import get_plotlyjs
+    from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
 
     data = json.dumps(_data(study, cells, policies), separators=(",", ":"), allow_nan=False)
     parts = {
@@ -78,7 +78,8 @@ def _data(study: Study, cells: Any, policies: Any) -> dict[str, Any]:
         "measures": list(study.measures),
         "reference": study.reference,
         "columns": list(study.columns),
-        "columns_are_budgets": study.family == "columns",
+        "notes": [note.replace("`", "") for note in study.notes],
+        "columns_are_budgets": study.is_grid,
         "traced_column": study.traced_column,
         "target_label": study.target_label,
         "level": study.level,
@@ -180,7 +181,7 @@ def _summary(row: Any) -> dict[str, Any]:
     return {key: _number(row[key]) for key in keys} | firsts
 
 
-def _number(value: Any, digits: int = 4) -> float | None:
+def _number(value: Any, digits: int = 6) -> float | None:
     """Rounded; NaN and None become None, very small numbers keep three significant digits."""
     if value is None or value != value:
         return None

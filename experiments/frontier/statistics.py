@@ -79,30 +79,42 @@ def pareto_front(costs: ArrayLike, qualities: ArrayLike) -> NDArray[np.bool_]:
     cost, quality = np.asarray(costs, dtype=float), np.asarray(qualities, dtype=float)
     no_worse = (cost[:, None] <= cost) & (quality[:, None] >= quality)
     better = (cost[:, None] < cost) | (quality[:, None] > quality)
-    front: NDArray[np.bool_] = ~(no_worse & better).any(axis=0)
-    return front
+    return np.asarray(~(no_worse & better).any(axis=0))
 
 
-def area(x: FloatArray, y: FloatArray, low: float, high: float) -> float:
-    """Mean height of the piecewise linear curve through (x, y) between ``low`` and ``high``; x ascending."""
-    if high <= low:
-        return float(np.interp(high, x, y))
+def area(x: FloatArray, y: FloatArray, low: float, high: float, *, stepwise: bool = False) -> float:
+    """Mean height of the curve through (x, y) between ``low`` and ``high``; x ascending.
+
+    Args:
+        x, y: shape (s,).
+        low, high: ends; if they are equal, the height there.
+        stepwise: the curve keeps its height until the next point; otherwise points are joined by straight lines.
+    """
     inside = (x > low) & (x < high)
     xs = np.concatenate(([low], x[inside], [high]))
-    return float(np.trapezoid(np.interp(xs, x, y), xs) / (high - low))
+    if stepwise:
+        heights = y[np.maximum(np.searchsorted(x, xs, side="right") - 1, 0)]
+        return float(heights[-1] if high <= low else heights[:-1] @ np.diff(xs) / (high - low))
+    heights = np.interp(xs, x, y)
+    return float(heights[-1] if high <= low else np.trapezoid(heights, xs) / (high - low))
 
 
-def cost_to_reach(costs: FloatArray, quality: FloatArray, goal: float) -> tuple[float | None, bool]:
-    """Cheapest cost at which the curve through (cost, quality) reaches ``goal``, and whether its first point does.
+def cost_to_reach(
+    costs: FloatArray, quality: FloatArray, goal: float, *, stepwise: bool = False
+) -> tuple[float | None, bool]:
+    """Cheapest cost at which the curve reaches ``goal``, and whether its first point does; None if it never does.
 
-    Between two points the curve is a straight line. None if it never gets there.
+    Args:
+        costs, quality: shape (s,), costs ascending.
+        goal: the quality wanted.
+        stepwise: as in :func:`area`.
     """
     reached = np.flatnonzero(quality >= goal - TIE)
     if not len(reached):
         return None, False
     i = int(reached[0])
-    if i == 0:
-        return float(costs[0]), True
+    if i == 0 or stepwise:
+        return float(costs[i]), i == 0
     rise = quality[i] - quality[i - 1]
     share = 1.0 if rise <= 0 else min(1.0, (goal - quality[i - 1]) / rise)
     return float(costs[i - 1] + share * (costs[i] - costs[i - 1])), False

@@ -105,6 +105,7 @@ class Study:
         target_label: what ``Collection.target`` is.
         traced_column: the column whose decisions can be looked at.
         resamples, permutations, level, seed: of the intervals and tests.
+        notes: where the compared runs come from, one line each, Markdown.
     """
 
     name: str
@@ -122,6 +123,7 @@ class Study:
     permutations: int
     level: float
     seed: int
+    notes: Sequence[str] = ()
 
     @cached_property
     def by_name(self) -> Mapping[str, Policy]:
@@ -129,6 +131,6 @@ class Study:
         return {policy.name: policy for policy in self.policies}
 
     @property
-    def others(self) -> list[Policy]:
-        """Every policy but the reference."""
-        return [policy for policy in self.policies if policy.name != self.reference]
+    def is_grid(self) -> bool:
+        """Whether columns are budgets; otherwise runs are compared in the one column there is."""
+        return self.family == "columns"

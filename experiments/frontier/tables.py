@@ -40,9 +40,8 @@ def _collection_rows(study: Study, collection: Collection) -> list[dict[str, Any
     keys = [(policy.name, column) for policy in study.policies for column in study.columns]
     values = np.stack([collection.cells[key].values for key in keys], axis=1)
     reference = np.stack([collection.cells[_reference(study, key)].values for key in keys], axis=1)
-    interval = {"resamples": study.resamples, "level": study.level, "seed": study.seed}
-    low, high = bootstrap_interval(values, **interval)
-    diff_low, diff_high = bootstrap_interval(values - reference, **interval)
+    low, high = interval(study, values)
+    diff_low, diff_high = interval(study, values - reference)
     tests = _tests(study, keys, values - reference)
     rows = []
     for i, (name, column) in enumerate(keys):
@@ -70,6 +69,11 @@ def _collection_rows(study: Study, collection: Collection) -> list[dict[str, Any
     for row, on_front in zip(rows, _front(study, rows), strict=True):
         row["on_front"] = on_front
     return rows
+
+
+def interval(study: Study, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The study's bootstrap interval of means over axis 0."""
+    return bootstrap_interval(values, resamples=study.resamples, level=study.level, seed=study.seed)
 
 
 def _reference(study: Study, key: tuple[str, str]) -> tuple[str, str]:
@@ -105,7 +109,7 @@ def _tests(study: Study, keys: list[tuple[str, str]], differences: FloatArray) -
 
 def _families(study: Study, keys: list[tuple[str, str]]) -> list[list[int]]:
     """Positions of the cells that one Holm correction spans."""
-    part = 0 if study.family == "columns" else 1
+    part = 0 if study.is_grid else 1
     families: dict[str, list[int]] = {}
     for i, key in enumerate(keys):
         if key[0] != study.reference:
@@ -137,6 +141,7 @@ def policies_table(study: Study) -> Any:
     import pandas as pd
 
     rows = []
+    steps = not study.is_grid  # a run's own history: between two batches nothing changes
     for collection in study.collections:
         lines = collection.lines
         low = max(line.allowed[0] for line in lines.values())
@@ -145,10 +150,11 @@ def policies_table(study: Study) -> Any:
             line = lines[policy.name]
             quality = line.mean[:, 0]
             row: dict[str, Any] = {"collection": collection.name, "policy": policy.name, "label": policy.label}
-            row |= {"kind": policy.kind, "area": area(line.allowed, quality, low, high)}
-            row["area_log"] = area(np.log2(line.allowed + 1), quality, np.log2(low + 1), np.log2(high + 1))
+            row |= {"kind": policy.kind, "area": area(line.allowed, quality, low, high, stepwise=steps)}
+            logs = np.log2(line.allowed + 1), quality, np.log2(low + 1), np.log2(high + 1)
+            row["area_log"] = area(*logs, stepwise=steps)
             for percent in (95, 99):
-                docs, at_first = cost_to_reach(line.docs, quality, percent / 100 * collection.target[0])
+                docs, at_first = cost_to_reach(line.docs, quality, percent / 100 * collection.target[0], stepwise=steps)
                 row |= {f"docs_to_{percent}": docs, f"docs_to_{percent}_at_first": at_first}
             row |= {"largest_fall": largest_fall(quality), "best": float(quality.max())}
             rows.append({**row, "target": float(collection.target[0]), "target_docs": collection.target_docs})

@@ -16,15 +16,16 @@ def write_study(study: Study, folder: Path, *, report: bool) -> None:
     """Write Parquet, CSV, Markdown, two figures a collection and, if asked for, the interactive report."""
     folder.mkdir(parents=True, exist_ok=True)
     cells, policies = cells_table(study), policies_table(study)
-    cells.to_parquet(folder / "frontier.parquet", index=False)
-    cells.to_csv(folder / "frontier.csv", index=False, lineterminator="\n", float_format="%.6g")
+    name = "frontier" if study.is_grid else "compare"
+    cells.to_parquet(folder / f"{name}.parquet", index=False)
+    cells.to_csv(folder / f"{name}.csv", index=False, lineterminator="\n", float_format="%.6g")
     policies.to_csv(folder / "policies.csv", index=False, lineterminator="\n", float_format="%.6g")
     per_query_table(study).to_parquet(folder / "per_query.parquet", index=False)
     for collection in study.collections:
         stem = file_stem(collection.name)
         draw_lines(folder / f"{stem}.curves.png", study, collection)
         draw_front(folder / f"{stem}.front.png", study, collection)
-    _write(folder / "frontier.md", markdown(study, cells, policies))
+    _write(folder / f"{name}.md", markdown(study, cells, policies))
     if report:
         _write(folder / "report.html", html(study, cells, policies))
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray, IntArray
-from ragtune.core.belief import Belief
+from ragtune.core.belief import Belief, EmpiricalBelief
 from ragtune.core.columns import CANDIDATE, IN_FLIGHT, RERANKED, PoolColumns, extended, read_only, replaced
 from ragtune.core.context import GRAPH_SOURCE
 from ragtune.core.errors import IllegalTransitionError, InputError, InvalidScoreError, UnknownDocumentError
@@ -161,6 +161,14 @@ class CandidatePool:
     def columns(self) -> PoolColumns:
         """The pool's numbers as of now; later changes do not reach them. O(1)."""
         return PoolColumns(self._states, self._score, self._priority, self._base, self._posterior)
+
+    def strategy_of(self, position: int) -> str | None:
+        """The strategy that reranked the document at ``position``; None if none did."""
+        return self._strategies.get(int(position))
+
+    def belief_or_empirical(self) -> Belief:
+        """The estimator's belief, or the one that its bare opinions and their errors so far amount to."""
+        return self.belief or EmpiricalBelief(self._priority, self._score)
 
     def is_candidate(self, doc_id: str) -> bool:
         """Whether the pool holds the document and it may still be scheduled."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from ragtune.core.arrays import FloatArray
 from ragtune.core.belief import Belief
+from ragtune.estimators._calibration import LogitCalibration
 from ragtune.estimators._first_stage import FirstStageEvidence, standardised
 
 _CLIP = 1e-6
@@ -69,8 +70,11 @@ class RelevancePosterior:
         self._prior_mean = self._means(evidence.pooled, feedback)
         self._factor = np.zeros((32, n))
         self._pivots, self._logits, self._offsets = np.zeros(32), np.zeros(32), np.zeros(32)
+        self._ranked = n
         self._order: list[int] = []
         self._columns: dict[int, FloatArray] = {}
+        self._reference: str | None = None
+        self._calibrations: dict[str | None, LogitCalibration] = {}
         self.scored = np.zeros(n, dtype=bool)
         self.own_logits = np.zeros(n)
         self.variance = (self._design**2).sum(axis=1) + prior.text_weight * self._lengths
@@ -80,16 +84,24 @@ class RelevancePosterior:
     def __len__(self) -> int:
         return len(self.mean)
 
-    def update(self, positions: Iterable[int], scores: Iterable[float]) -> None:
-        """Condition on rerank scores in [0, 1] of documents not scored before."""
-        for position, score in zip(positions, scores, strict=True):
+    def update(self, positions: Iterable[int], scores: Iterable[float], strategies: Iterable[str | None]) -> None:
+        """Condition on rerank scores in [0, 1] of documents not scored before.
+
+        The first strategy ever seen is the reference; scores of the others are calibrated to it.
+        """
+        predicted = self.mean / self.inverse_scale
+        for position, score, strategy in zip(positions, scores, strategies, strict=True):
             clipped = min(max(float(score), _CLIP), 1.0 - _CLIP)
-            self._condition(int(position), float(np.log(clipped / (1.0 - clipped))))
+            logit = float(np.log(clipped / (1.0 - clipped)))
+            self._condition(int(position), self._calibrated(strategy, logit, float(predicted[position])))
         self._refit()
 
     def extend(self, rows: Any) -> None:
-        """Add candidates that no first stage ranked (a corpus graph's): only their text ties them to the rest."""
-        from scipy.linalg import solve_triangular
+        """Add candidates that no first stage ranked (a corpus graph's): only their text ties them to the rest.
+
+        In the prior they are worst for every source; in the final order their evidence is halfway between that and the
+        evidence of the first-stage documents that read like them.
+        """
         from scipy.sparse import vstack
 
         count, k = rows.shape[0], len(self._order)
@@ -97,13 +109,7 @@ class RelevancePosterior:
         design = self._features(np.tile(self._worst, (count, 1)), feedback)
         pooled = np.full(count, self._worst.mean() * self._sources)
         factor = np.zeros((len(self._factor), count))
-        if k:
-            known = np.array(self._order)
-            cross = self._design[known] @ design.T
-            cross += self._prior.text_weight * (self._rows[known] @ rows.T).toarray()
-            lower = np.tril(self._factor[:k, known].T, -1)
-            lower[np.arange(k), np.arange(k)] = self._pivots[:k]
-            factor[:k] = solve_triangular(lower, cross, lower=True)
+        factor[:k] = self._project(design, rows)
         lengths = _squared_lengths(rows)
         variance = (design**2).sum(axis=1) + self._prior.text_weight * lengths - (factor**2).sum(axis=0)
         self._factor = np.hstack([self._factor, factor])
@@ -111,7 +117,7 @@ class RelevancePosterior:
         self._columns = {}
         self._design = np.vstack([self._design, design])
         self._prior_mean = np.append(self._prior_mean, self._means(pooled, feedback))
-        self.corroboration = np.append(self.corroboration, pooled * self._sources**2)
+        self.corroboration = np.append(self.corroboration, 0.5 * (pooled * self._sources**2 + self._borrowed(rows)))
         self.variance = np.append(self.variance, variance)
         self._lengths = np.append(self._lengths, lengths)
         self.scored = np.append(self.scored, np.zeros(count, dtype=bool))
@@ -129,6 +135,33 @@ class RelevancePosterior:
         return self._factor[: len(self._order)]
 
     # -- internals -------------------------------------------------------------------------------------------------
+
+    def _project(self, design: FloatArray, rows: Any) -> FloatArray:
+        """The factor's columns of new documents, shape (k, count): what the scores so far say of them."""
+        from scipy.linalg import solve_triangular
+
+        known, k = np.array(self._order, dtype=np.intp), len(self._order)
+        cross = self._design[known] @ design.T + self._prior.text_weight * (self._rows[known] @ rows.T).toarray()
+        lower = np.tril(self._factor[:k, known].T, -1)
+        lower[np.arange(k), np.arange(k)] = self._pivots[:k]
+        projected: FloatArray = solve_triangular(lower, cross, lower=True) if k else cross
+        return projected
+
+    def _borrowed(self, rows: Any) -> FloatArray:
+        """Corroboration of the first-stage documents, averaged by the fourth power of their cosine with new ones."""
+        first = self._ranked
+        influence = (rows @ self._rows[:first].T).toarray() ** 4
+        borrowed: FloatArray = influence @ self.corroboration[:first] / (influence.sum(axis=1) + 1e-9)
+        return borrowed
+
+    def _calibrated(self, strategy: str | None, logit: float, predicted: float) -> float:
+        if not self._order:
+            self._reference = strategy
+        if strategy == self._reference:
+            return logit
+        calibration = self._calibrations.setdefault(strategy, LogitCalibration())
+        calibration.learn(predicted, logit)
+        return calibration(logit)
 
     def _condition(self, position: int, logit: float) -> None:
         k = len(self._order)
@@ -215,10 +248,6 @@ class PosteriorBelief(Belief):
         self.variance = np.maximum(variance, 0.0)
         self.key = key
         self.noise = noise
-
-    def gain(self, latent: FloatArray) -> FloatArray:
-        relevance: FloatArray = 1.0 / (1.0 + np.exp(-latent / self._posterior.inverse_scale))
-        return relevance
 
     def observing(self, position: int) -> PosteriorBelief:
         row, _ = self._posterior.row(position, self._factor, self._raw_variance)

@@ -32,7 +32,8 @@ class UncertaintyEstimator(BaseEstimator):
 
     The prior mean is linear in the first stage's evidence (ranks and scores of every source, discounted for their
     agreement) and in the likeness to its top documents; the covariance ties documents that read alike. Each rerank
-    score is a noisy observation of relevance on the logit scale; coefficients and scale are refitted with every score.
+    score is a noisy observation of relevance on the logit scale; coefficients and scale are refitted with every score,
+    and where several strategies score, the logits of the others are calibrated to the first one's.
     See :class:`ragtune.estimators._posterior.Prior` for the model, and Rasmussen and Williams (2006, chapter 2) for
     the regression.
 
@@ -77,7 +78,7 @@ class UncertaintyEstimator(BaseEstimator):
             posterior.extend(self._vectors.rows(pool.doc_ids[len(posterior) :]))
         new = pool.reranked[~posterior.scored[pool.reranked]]
         if len(new):
-            posterior.update(new, pool.scores[new])
+            posterior.update(new, pool.scores[new], map(pool.strategy_of, new))
         return self._valuation(pool, posterior)
 
     def _start(self, pool: CandidatePool) -> RelevancePosterior:

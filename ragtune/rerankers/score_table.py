@@ -21,7 +21,8 @@ class ScoreScale(str, Enum):
     - ``identity``: already in [0, 1];
     - ``logit``: sigmoid;
     - ``log_prob``: exponential (monoT5's log P(relevant));
-    - ``rank``: only the order within a query counts; the r-th document (from 1) scores 1 / r (listwise rerankers);
+    - ``rank``: only the order within a query counts; the r-th document (from 1) scores 1 / (1 + r), whose logit is
+      -ln r (listwise rerankers);
     - ``cosine``: (1 + cosine) / 2.
     """
 
@@ -111,7 +112,7 @@ class ScoreTable:
     def _calibrate(self, query_id: str, pairs: Mapping[str, float]) -> dict[str, float]:
         if self.scale is ScoreScale.RANK:
             best_first = sorted(pairs, key=lambda doc_id: (-pairs[doc_id], doc_id))
-            return {doc_id: 1.0 / rank for rank, doc_id in enumerate(best_first, start=1)}
+            return {doc_id: 1.0 / (1.0 + rank) for rank, doc_id in enumerate(best_first, start=1)}
         calibrate, low, high = _CALIBRATIONS[self.scale]
         for doc_id, score in pairs.items():
             if not low <= score <= high:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from experiments.build import session_for
 from experiments.config import compose, fingerprint, results_key
 from experiments.journal import Journal
 from experiments.replay import replay
-from experiments.build import session_for
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ def test_every_scale_is_calibrated_to_the_unit_interval(
 
 def test_rank_keeps_the_order_only_and_breaks_ties_by_id(tmp_path: Path) -> None:
     table = ScoreTable(_table(tmp_path, 5.0, 7.0, 5.0), "rank")
-    assert [table.score("q1", f"d{i}") for i in (1, 2, 3)] == [1 / 2, 1.0, 1 / 3]
+    assert [table.score("q1", f"d{i}") for i in (1, 2, 3)] == [1 / 3, 1 / 2, 1 / 4]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,89 @@
+"""Spends a mixed budget over several rerankers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ragtune.core.batching import choose, propose, require_batch_size
+from ragtune.core.border import require_k, top_k_bar
+from ragtune.core.errors import ConfigError
+from ragtune.core.gaussian import tail
+from ragtune.core.interfaces import BaseAcquisition, BaseScheduler
+from ragtune.core.pool import CandidatePool
+from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
+
+
+class CascadeScheduler(BaseScheduler):
+    """The default strategy explores; documents likely to belong to the top k go to a stronger one (0.54, "Why
+    scheduler chooses strategy per batch"; cascades: Wang, Lin and Metzler, SIGIR 2011).
+
+    A document is reranked once, by one strategy. So each batch is chosen as in the greedy scheduler, and the strategy
+    follows from what is believed of it: if its documents' mean probability to belong to the top k reaches
+    ``escalate_above``, the first of ``limits`` that has documents left and that the budget affords takes it, else the
+    default strategy. Scales are calibrated by the estimator, from documents that are alike.
+
+    Args:
+        limits: documents that each stronger strategy may rerank, strongest first: ``{strategy: documents}``.
+        batch_size: documents a batch.
+        acquisition, diverse: how batches are chosen.
+        k: size of the top that matters.
+        escalate_above: probability in [0, 1].
+        min_docs: documents that the default strategy reranks first, so that there is something to judge by.
+
+    Raises:
+        ConfigError: on an argument out of range, or a strategy that is not registered.
+    """
+
+    def __init__(
+        self,
+        limits: Mapping[str, int],
+        batch_size: int = 2,
+        acquisition: BaseAcquisition | None = None,
+        diverse: bool = True,
+        k: int = 10,
+        escalate_above: float = 0.5,
+        min_docs: int = 4,
+    ) -> None:
+        for strategy, limit in limits.items():
+            if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
+                raise ConfigError(f"scheduler.limits.{strategy}={limit!r}: allowed is an integer >= 0")
+        if not 0 <= escalate_above <= 1:
+            raise ConfigError(f"scheduler.escalate_above={escalate_above!r}: allowed is a number in [0, 1]")
+        if min_docs < 0:
+            raise ConfigError(f"scheduler.min_docs={min_docs!r}: allowed is an integer >= 0")
+        self.limits = dict(limits)
+        self.batch_size = require_batch_size(batch_size)
+        self.acquisition = acquisition
+        self.diverse = diverse
+        self.k = require_k(k)
+        self.escalate_above = escalate_above
+        self.min_docs = min_docs
+
+    def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
+        unknown = [strategy for strategy in self.limits if strategy not in budget.strategies]
+        if unknown:
+            raise ConfigError(
+                f"scheduler.limits names {', '.join(unknown)}: registered strategies are {', '.join(budget.strategies)}"
+            )
+        batch = choose(pool, self.batch_size, self.acquisition, diverse=self.diverse)
+        promise = self._promise(pool, batch)
+        diagnostics = {"top_k_probability": round(promise, 6)}
+        if promise >= self.escalate_above and len(pool.reranked) >= self.min_docs:
+            for strategy, left in self._left(pool).items():
+                proposal = propose(batch[:left], budget, strategy, diagnostics)
+                if isinstance(proposal, BatchProposal):
+                    return proposal
+        return propose(batch, budget, diagnostics=diagnostics)
+
+    def _promise(self, pool: CandidatePool, batch: list[str]) -> float:
+        belief = pool.belief_or_empirical()
+        border = top_k_bar(belief.key[pool.active], self.k).midpoint
+        positions = np.array([pool.index_of(doc_id) for doc_id in batch], dtype=np.intp)
+        deviation = np.sqrt(np.maximum(belief.variance[positions], 1e-12))
+        return float(tail((border - belief.key[positions]) / deviation).mean())
+
+    def _left(self, pool: CandidatePool) -> dict[str, int]:
+        used = [pool.strategy_of(position) for position in pool.reranked]
+        return {strategy: limit - used.count(strategy) for strategy, limit in self.limits.items()}

@@ -1,0 +1,68 @@
+"""Stops when the next score is not worth its price."""
+
+from __future__ import annotations
+
+from ragtune.core.batching import choose, propose, require_batch_size
+from ragtune.core.errors import ConfigError
+from ragtune.core.interfaces import BaseAcquisition, BaseScheduler
+from ragtune.core.pool import CandidatePool
+from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
+
+
+class ValueOfInformationScheduler(BaseScheduler):
+    """Greedy batches until no candidate's expected gain exceeds its price (Howard 1966; Frazier et al. 2009).
+
+    The price of a document is ``price`` in units of the gain, plus, where ``usd_per_point`` says what a whole point of
+    nDCG on one query is worth, what the reranker charges for the document in dollars divided by that: so a budget in
+    money is a statement about what quality is worth.
+
+    Args:
+        gain: the expected gain of one more score, in nDCG@k (acquisition ``expected_gain``).
+        batch_size: documents a batch.
+        acquisition, diverse: how batches are chosen, as in the greedy scheduler.
+        price: expected gain in nDCG@k that a document must bring, >= 0.
+        usd_per_point: dollars that raising one query's nDCG@k from 0 to 1 is worth, > 0; None to ignore money.
+        min_docs: documents reranked before stopping is considered.
+
+    Raises:
+        ConfigError: on an argument out of range.
+    """
+
+    def __init__(
+        self,
+        gain: BaseAcquisition,
+        batch_size: int = 2,
+        acquisition: BaseAcquisition | None = None,
+        diverse: bool = True,
+        price: float = 0.004,
+        usd_per_point: float | None = None,
+        min_docs: int = 0,
+    ) -> None:
+        if not price >= 0:
+            raise ConfigError(f"scheduler.price={price!r}: allowed is a number >= 0, in nDCG a document")
+        if usd_per_point is not None and not usd_per_point > 0:
+            raise ConfigError(f"scheduler.usd_per_point={usd_per_point!r}: allowed is a number > 0, or null")
+        if min_docs < 0:
+            raise ConfigError(f"scheduler.min_docs={min_docs!r}: allowed is an integer >= 0")
+        self.gain = gain
+        self.batch_size = require_batch_size(batch_size)
+        self.acquisition = acquisition
+        self.diverse = diverse
+        self.price = price
+        self.usd_per_point = usd_per_point
+        self.min_docs = min_docs
+
+    def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
+        gains = self.gain.utility(pool.belief_or_empirical(), pool)[pool.eligible]
+        best = int(gains.argmax())
+        expected, price = float(gains[best]), self._price(pool.doc_ids[pool.eligible[best]], budget)
+        details = {"expected_gain": round(expected, 9), "price": round(price, 9)}
+        if expected <= price and len(pool.reranked) >= self.min_docs:
+            return StopRecord(reason="gain_under_price", source="scheduler", details=details)
+        wish = choose(pool, self.batch_size, self.acquisition, diverse=self.diverse)
+        return propose(wish, budget, diagnostics=details)
+
+    def _price(self, doc_id: str, budget: RemainingBudgetView) -> float:
+        if self.usd_per_point is None:
+            return self.price
+        return self.price + budget.price([doc_id], budget.strategies[0]).usd / self.usd_per_point

@@ -1,0 +1,160 @@
+"""Our GAR takes the documents that its authors' implementation takes, in the same batches and order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from pyterrier_adaptive import GAR
+
+from experiments.build import build_session
+from experiments.config import compose
+from experiments.graphs import build_graph
+from ragtune import Corpus, CostBudget, Document, ScoredDocument
+from ragtune.core.graph import CorpusGraph
+from ragtune.core.items import PoolItem
+from ragtune.core.ordering import Ordering
+from ragtune.estimators.gar import GAREstimator
+from ragtune.expanders.corpus_graph import CorpusGraphExpander
+from ragtune.schedulers.greedy import GreedyScheduler
+
+PLENTY = 10**6
+
+
+class Recorder:
+    """The reference's scorer: scores from a table, and every batch that it was asked for."""
+
+    def __init__(self, scores: Mapping[str, float]) -> None:
+        self.scores = scores
+        self.batches: list[list[str]] = []
+
+    def __call__(self, batch: pd.DataFrame) -> pd.DataFrame:
+        self.batches.append(list(batch.docno))
+        return batch.assign(score=[self.scores[doc_id] for doc_id in batch.docno])
+
+
+class Within:
+    """A graph without the edges that leave a pool."""
+
+    def __init__(self, graph: CorpusGraph, pool: Sequence[str]) -> None:
+        self._graph, self._pool = graph, set(pool)
+
+    def neighbours(self, doc_id: str) -> list[str]:
+        return [other for other in self._graph.neighbours(doc_id) if other in self._pool]
+
+
+def reference_batches(
+    pool: Sequence[str], first: Mapping[str, float], graph: Any, scores: Mapping[str, float], b: int, c: int
+) -> list[list[str]]:
+    scorer = Recorder(scores)
+    frame = pd.DataFrame({"qid": "q", "query": "q", "docno": pool, "score": [first[d] for d in pool]})
+    frame["rank"] = range(len(pool))
+    GAR(scorer, graph, num_results=c, batch_size=b).transform(frame)
+    return scorer.batches
+
+
+def our_batches(output: Any) -> list[list[str]]:
+    return [event.details["doc_ids"] for event in output.trace.find("propose")]
+
+
+def nobody(corpus: Corpus) -> Any:
+    raise AssertionError("a graph is given, so nobody needs the texts")
+
+
+@pytest.mark.parametrize("expanding", [False, True], ids=["inside the pool", "expanding"])
+@pytest.mark.parametrize("seed", range(60))
+def test_same_documents_in_the_same_batches_on_random_graphs(
+    fakes: Any, make_graph: Callable[..., str], tmp_path: Path, seed: int, expanding: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 60))
+    corpus = Corpus(Document(id=f"d{i:02d}", text=f"text {i}") for i in rng.permutation(n))
+    k = int(rng.integers(1, min(8, n)))
+    edges = {}
+    for doc_id in corpus.doc_ids:
+        others = [other for other in rng.permutation(corpus.doc_ids).tolist() if other != doc_id]
+        count = int(rng.integers(0, k + 1))
+        edges[doc_id] = dict.fromkeys(others[:count], 0.5)
+    # Few distinct scores, so that every rule for ties is needed.
+    scores = dict(zip(corpus.doc_ids, (rng.integers(0, rng.integers(1, 12), n) / 12).tolist(), strict=True))
+    pool = rng.permutation(corpus.doc_ids)[: int(rng.integers(1, n + 1))].tolist()
+    first = dict(zip(pool, np.sort(rng.integers(0, 20, len(pool)).astype(float))[::-1].tolist(), strict=True))
+    b, c = int(rng.integers(1, 8)), [None, *range(1, n + 3)][int(rng.integers(0, n + 3))]
+
+    folder = make_graph(tmp_path / "graph", corpus, edges, k)
+    reranker = fakes.Reranker()
+    reranker.rerank = lambda items, context, strategy: {item.doc_id: scores[item.doc_id] for item in items}
+    output = fakes.controller(
+        documents=[ScoredDocument(id=d, score=first[d], content="x") for d in pool],
+        estimator=GAREstimator(corpus, nobody, k=k, graph=folder),
+        scheduler=GreedyScheduler(batch_size=b),
+        reranker=reranker,
+        expander=CorpusGraphExpander(corpus, folder, reranker, k=k, top=None) if expanding else None,
+        budget=CostBudget.unlimited().model_copy(update={"max_reranker_docs": c}),
+    ).run("q")
+
+    graph = CorpusGraph.open(folder, corpus)
+    reachable = graph if expanding else Within(graph, pool)
+    assert our_batches(output) == reference_batches(pool, first, reachable, scores, b, PLENTY if c is None else c)
+
+
+@pytest.mark.parametrize("expanding", [False, True], ids=["inside the pool", "expanding"])
+@pytest.mark.parametrize("c", [20, 45])
+def test_same_documents_in_the_same_batches_on_the_demo_collection(tmp_path: Path, expanding: bool, c: int) -> None:
+    overrides = ["dataset=demo", "estimator=gar", "scheduler.batch_size=4", "retriever.depth=30", "budget=unlimited"]
+    corpus = build_session(compose(overrides)).dataset.corpus
+    build_graph(corpus, tmp_path / "graph", lambda done, total: None, k=8)
+    overrides += [f"estimator.graph={tmp_path / 'graph'}", "estimator.k=8", f"budget.max_reranker_docs={c}"]
+    if expanding:
+        overrides += ["expander=corpus_graph", f"expander.graph={tmp_path / 'graph'}", "expander.k=8"]
+        overrides += ["expander.top=null"]
+    session = build_session(compose(overrides))
+    graph = CorpusGraph.open(tmp_path / "graph", corpus)
+    for query_id, text in list(session.dataset.queries.items())[:15]:
+        output = session.controller.run(text, query_id=query_id)
+        pool = output.history[0].doc_ids
+        items = {doc.id: doc for doc in _first_stage(session, text, query_id)}
+        first = {doc_id: items[doc_id].score for doc_id in pool}
+        everything = [PoolItem(doc_id=doc_id) for doc_id in corpus.doc_ids]
+        scores = session.rerankers["default"].rerank(everything, _context(text, query_id), "default")
+        reachable = graph if expanding else Within(graph, pool)
+        assert our_batches(output) == reference_batches(pool, first, reachable, scores, 4, c), query_id
+
+
+def test_the_final_order_is_the_reference_s(fakes: Any, make_graph: Callable[..., str], tmp_path: Path) -> None:
+    corpus = Corpus(Document(id=f"d{i}", text=f"text {i}") for i in range(9))
+    edges = {"d0": {"d7": 0.9, "d8": 0.8}, "d1": {"d3": 0.9}, "d7": {"d8": 0.9, "d5": 0.1}}
+    scores = {"d0": 0.5, "d1": 0.2, "d2": 0.1, "d3": 0.7, "d4": 0.3, "d5": 0.95, "d6": 0.4, "d7": 0.9, "d8": 0.6}
+    pool = [f"d{i}" for i in range(5)]
+    first = {doc_id: 10.0 - i for i, doc_id in enumerate(pool)}
+    folder = make_graph(tmp_path / "graph", corpus, edges, 2)
+    reranker = fakes.Reranker()
+    reranker.rerank = lambda items, context, strategy: {item.doc_id: scores[item.doc_id] for item in items}
+    output = fakes.controller(
+        documents=[ScoredDocument(id=d, score=first[d], content="x") for d in pool],
+        estimator=GAREstimator(corpus, nobody, k=2, graph=folder),
+        scheduler=GreedyScheduler(batch_size=1),
+        reranker=reranker,
+        assembler=fakes.Assembler(Ordering.RERANKED_FIRST),
+        expander=CorpusGraphExpander(corpus, folder, reranker, k=2, top=None),
+        budget=CostBudget.unlimited().model_copy(update={"max_reranker_docs": 4}),
+    ).run("q")
+    frame = pd.DataFrame({"qid": "q", "query": "q", "docno": pool, "score": [first[d] for d in pool], "rank": range(5)})
+    graph = CorpusGraph.open(folder, corpus)
+    theirs = GAR(Recorder(scores), graph, num_results=4, batch_size=1).transform(frame)
+    assert output.ranking[:4] == tuple(theirs.docno[:4])
+
+
+def _context(text: str, query_id: str) -> Any:
+    from ragtune.core.context import RAGtuneContext
+
+    return RAGtuneContext(query=text, query_id=query_id, tracker=CostBudget.unlimited().create_tracker())
+
+
+def _first_stage(session: Any, text: str, query_id: str) -> list[ScoredDocument]:
+    found: list[ScoredDocument] = session.controller.rounds.retriever.retrieve(_context(text, query_id), 30)
+    return found

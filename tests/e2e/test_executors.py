@@ -1,0 +1,89 @@
+"""The same configuration and data give the same bytes, in one process or many, today or tomorrow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+
+Run = Callable[..., SimpleNamespace]
+DEMO = ["estimator=uncertainty", "scheduler=early_stop", "budget=tight", "tracking=none", "verbosity=0"]
+
+
+def content(folder: Path) -> dict[str, object]:
+    """Every file's bytes; summary and configuration without what says where and when."""
+    files: dict[str, object] = {file.name: file.read_bytes() for file in folder.iterdir()}
+    summary = json.loads(files["summary.json"])  # type: ignore[arg-type]
+    files["summary.json"] = {k: v for k, v in summary.items() if k not in ("wall_s", "mlflow_run_id", "overrides")}
+    config = yaml.safe_load(files["config.yaml"])  # type: ignore[arg-type]
+    files["config.yaml"] = {k: v for k, v in config.items() if k not in ("executor", "tracking")}
+    return files
+
+
+@pytest.fixture(scope="module")
+def inline(run: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    folder = tmp_path_factory.mktemp("inline")
+    ended = run(*DEMO, "hydra.run.dir=out", cwd=folder)
+    assert (ended.code, ended.err) == (0, "")
+    return content(folder / "out")
+
+
+EXECUTORS = {
+    "again": [],
+    "joblib": ["executor=joblib", "executor.n_jobs=2"],
+    "ray": ["executor=ray", "executor.num_cpus=2", "executor.shards=2"],
+}
+
+
+@pytest.mark.parametrize("executor", list(EXECUTORS))
+def test_results_are_the_same_bytes_whichever_executor(
+    run: Run, tmp_path: Path, inline: dict[str, object], executor: str
+) -> None:
+    ended = run(*DEMO, *EXECUTORS[executor], "hydra.run.dir=out", cwd=tmp_path)
+    assert ended.code == 0, ended.err
+    got = content(tmp_path / "out")
+    assert sorted(got) == sorted(inline)
+    for name in inline:
+        assert got[name] == inline[name], name
+
+
+def test_another_seed_changes_what_is_random_and_nothing_else(main: Run, tiny: list[str]) -> None:
+    folders = [Path(main(*tiny, f"seed={seed}").lines[-1]) for seed in (0, 1)]
+    zero, one = (content(folder) for folder in folders)
+    assert zero["run.trec"] == one["run.trec"]
+    assert zero["curve.csv"] != one["curve.csv"]  # the bootstrap interval
+
+
+@pytest.mark.parametrize("executor", ["joblib", "ray"])
+def test_bad_input_found_by_a_worker_is_told_as_if_there_were_none(
+    run: Run, tiny: list[str], collection: Path, tmp_path: Path, executor: str
+) -> None:
+    scores = (collection / "scores.run").read_text().splitlines(keepends=True)
+    (collection / "scores.run").write_text("".join(line for line in scores if not line.startswith("q2 Q0 blank-1")))
+    cwd = tmp_path / "cwd"
+    cwd.mkdir()
+    ended = run(*tiny, *EXECUTORS[executor], "tracking=none", "hydra.run.dir=out", cwd=cwd)
+    assert ended.code == 2
+    assert ended.err.startswith("error: score table")
+    assert "holds no score for query 'q2' and document 'blank-1'" in ended.err
+    assert len(ended.err.splitlines()) == 1
+
+
+def test_ray_workers_do_not_take_our_datasets_folder_for_the_package(tmp_path: Path) -> None:
+    import sys
+
+    from experiments.config import PROJECT_ROOT
+    from experiments.executors.ray import _in_worker
+
+    before = list(sys.path)
+    try:
+        sys.path.insert(0, str(PROJECT_ROOT))
+        seen: list[str] = []
+        _in_worker(lambda config, ids: seen.extend(sys.path) or [], "{}", [])
+        assert str(PROJECT_ROOT) not in seen
+    finally:
+        sys.path[:] = before

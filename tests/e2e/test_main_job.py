@@ -1,0 +1,228 @@
+"""python run.py: what a run writes, prints and charges."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+import yaml
+
+from experiments.config import CONF
+
+Main = Callable[..., SimpleNamespace]
+Run = Callable[..., SimpleNamespace]
+
+
+@pytest.fixture(scope="module")
+def demo(run: Run, tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+    """The command of the first page, as a process, tracked in a fresh store."""
+    cwd = tmp_path_factory.mktemp("demo")
+    uri = f"sqlite:///{cwd}/mlflow.db"
+    ended = run("estimator=uncertainty", "budget=tight", "hydra.run.dir=out", cwd=cwd, MLFLOW_TRACKING_URI=uri)
+    assert ended.code == 0, ended.err
+    summary = json.loads((cwd / "out" / "summary.json").read_text())
+    return SimpleNamespace(folder=cwd / "out", uri=uri, summary=summary, **vars(ended))
+
+
+def test_the_last_line_is_the_folder_and_stderr_is_quiet(demo: SimpleNamespace) -> None:
+    assert demo.lines[-1] == str(demo.folder)
+    assert demo.err == ""
+
+
+def test_the_table_shows_every_measure(demo: SimpleNamespace) -> None:
+    for said in ("demo/test - 50 queries", "nDCG@10", "RR@10", "R@100", "charged per query", "budget_exhausted"):
+        assert said in demo.out
+
+
+def test_every_documented_file_is_there_and_nothing_else(demo: SimpleNamespace) -> None:
+    assert sorted(file.name for file in demo.folder.iterdir()) == [
+        "config.yaml",
+        "curve.csv",
+        "curve.png",
+        "per_query.parquet",
+        "run.trec",
+        "summary.json",
+        "traces.jsonl.gz",
+    ]
+
+
+def test_the_summary_holds_what_is_promised(demo: SimpleNamespace) -> None:
+    summary = demo.summary
+    assert summary["dataset"] == "demo/test"
+    assert summary["queries"] == 50
+    assert set(summary["measures"]) == {"nDCG@10", "RR@10", "AP", "R@100"}
+    for account in ("charged", "actual"):
+        assert {"docs", "calls", "tokens", "latency_ms"} <= set(summary["cost"][account])
+    assert summary["cost"]["actual"]["docs"] == 0
+    assert 0 < summary["cost"]["charged"]["docs"] <= 50 * 20
+    assert sum(summary["stop_reasons"].values()) == 50
+    assert 0 < summary["aucc"] < 1
+    assert 0 <= summary["docs_to_95pct"] <= summary["docs_to_99pct"] <= 20
+    assert summary["wall_s"] > 0
+    assert set(summary["conformance"]) >= {"outcome", "spec"}
+    assert summary["tags"]["git_sha"]
+
+
+def test_the_configuration_is_resolved(demo: SimpleNamespace) -> None:
+    text = (demo.folder / "config.yaml").read_text()
+    config = yaml.safe_load(text)
+    assert "${" not in text
+    assert config["budget"]["max_reranker_docs"] == 20
+    assert config["estimator"]["_target_"].endswith("UncertaintyEstimator")
+
+
+def test_the_tables_agree_with_the_summary(demo: SimpleNamespace) -> None:
+    queries = pd.read_parquet(demo.folder / "per_query.parquet")
+    steps = pd.read_csv(demo.folder / "curve.csv")
+    for name, value in demo.summary["measures"].items():
+        assert queries[name].mean() == pytest.approx(value)
+        assert steps[name].iloc[-1] == pytest.approx(value)
+        assert (steps[f"{name}_low"] <= steps[name]).all()
+        assert (steps[name] <= steps[f"{name}_high"]).all()
+    assert steps["documents"].is_monotonic_increasing
+    assert steps["documents"].is_unique
+    assert queries["charged_docs"].sum() == demo.summary["cost"]["charged"]["docs"]
+    assert (queries["charged_docs"] <= 20).all()
+
+
+def test_the_run_file_holds_every_query(demo: SimpleNamespace) -> None:
+    lines = [line.split() for line in (demo.folder / "run.trec").read_text().splitlines()]
+    assert len({line[0] for line in lines}) == 50
+    assert all(len(line) == 6 for line in lines)
+
+
+def test_traces_explain_every_query(demo: SimpleNamespace) -> None:
+    with gzip.open(demo.folder / "traces.jsonl.gz", "rt") as file:
+        traces = [json.loads(line) for line in file]
+    assert len(traces) == 50
+    actions = {event["action"] for event in traces[0]["events"]}
+    assert {"propose", "consume_rerank", "rerank", "stop", "assemble"} <= actions
+
+
+def test_the_picture_is_a_png(demo: SimpleNamespace) -> None:
+    assert (demo.folder / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_run_is_in_mlflow_under_the_id_that_the_summary_names(demo: SimpleNamespace) -> None:
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=demo.uri)
+    run = client.get_run(demo.summary["mlflow_run_id"])
+    assert run.info.status == "FINISHED"
+    assert run.data.metrics["nDCG_10"] == demo.summary["measures"]["nDCG@10"]
+    assert run.data.tags["conformance"] == demo.summary["conformance"]["outcome"]
+    assert run.data.tags["estimator"] == "uncertainty"
+    steps = pd.read_csv(demo.folder / "curve.csv")["documents"].tolist()
+    assert sorted(m.step for m in client.get_metric_history(run.info.run_id, "curve/nDCG_10")) == steps
+
+
+# -- in this process ---------------------------------------------------------------------------------------------------
+
+
+def summary_of(ended: SimpleNamespace) -> dict:
+    assert ended.code == 0, ended.err
+    return json.loads((Path(ended.lines[-1]) / "summary.json").read_text())
+
+
+ESTIMATORS, SCHEDULERS = (sorted(f.stem for f in (CONF / group).glob("*.yaml")) for group in ("estimator", "scheduler"))
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_every_estimator_runs_with_every_scheduler_inside_its_budget(
+    main: Main, tiny: list[str], estimator: str, scheduler: str
+) -> None:
+    limits = ["budget.max_reranker_docs=7", "budget.max_reranker_calls=3", "budget.max_tokens=400"]
+    ended = main(*tiny, f"estimator={estimator}", f"scheduler={scheduler}", *limits, "verbosity=0")
+    summary_of(ended)
+    queries = pd.read_parquet(Path(ended.lines[-1]) / "per_query.parquet")
+    assert (queries["charged_docs"] <= 7).all()
+    assert (queries["charged_calls"] <= 3).all()
+    assert (queries["charged_tokens"] + queries["context_tokens"] <= 400).all()
+
+
+def test_latency_is_never_overspent_in_replay(main: Main, tiny: list[str]) -> None:
+    ended = main(
+        *tiny, "budget=unlimited", "budget.max_latency_ms=50", "reranker.ms_per_doc=7", "scheduler.batch_size=2"
+    )
+    assert summary_of(ended)["stop_reasons"] == {"budget_denied": 4}
+    assert pd.read_parquet(Path(ended.lines[-1]) / "per_query.parquet")["charged_latency_ms"].tolist() == [42.0] * 4
+
+
+def test_a_zero_budget_is_the_first_stage_alone(main: Main, tiny: list[str]) -> None:
+    summary = summary_of(main(*tiny, "budget=zero"))
+    assert summary["cost"]["charged"]["docs"] == 0
+    assert summary["docs_to_95pct"] == 0
+
+
+def test_a_judged_query_that_retrieved_nothing_scores_zero_and_stays_in_the_mean(
+    main: Main, tiny: list[str], collection: Path
+) -> None:
+    run = (collection / "bm25.run").read_text().splitlines(keepends=True)
+    (collection / "bm25.run").write_text("".join(line for line in run if not line.startswith("q4")))
+    ended = main(*tiny, "budget=unlimited", "assembler.ordering=reranked_first")
+    summary = summary_of(ended)
+    assert summary["queries"] == 4
+    assert summary["measures"]["nDCG@10"] == pytest.approx(0.75)
+    assert summary["stop_reasons"]["empty_pool"] == 1
+    assert pd.read_parquet(Path(ended.lines[-1]) / "per_query.parquet")["nDCG@10"].tolist() == [1.0, 1.0, 1.0, 0.0]
+
+
+def test_the_forecast_is_what_the_run_then_charges_and_writes_nothing(main: Main, tiny: list[str]) -> None:
+    forecast = main(*tiny, "dry_run=true", "reranker.ms_per_doc=2")
+    assert forecast.code == 0
+    assert list(forecast.cwd.iterdir()) == []
+    total = next(line.split() for line in forecast.lines if line.strip().startswith("total"))
+    charged = summary_of(main(*tiny, "reranker.ms_per_doc=2"))["cost"]["charged"]
+    assert [float(cell.replace(",", "")) for cell in total[1:]] == list(charged.values())
+
+
+def test_a_failing_component_drops_its_batch_and_the_run_goes_on_and_reports_it(main: Main, tiny: list[str]) -> None:
+    broken = ["reranker._target_=misbehaving.Broken", "+reranker.on=ship-1", "scheduler.batch_size=2"]
+    ended = main(*tiny, *broken, "budget=unlimited")
+    summary = summary_of(ended)
+    assert summary["dropped_docs"] == 8  # a batch of two in each of four queries
+    assert summary["cost"]["charged"]["docs"] == 4 * (12 - 2)
+    assert "dropped by failed batches: 8 documents (see traces)" in ended.out
+    with gzip.open(Path(ended.lines[-1]) / "traces.jsonl.gz", "rt") as file:
+        assert "the model server is on fire" in file.read()
+
+
+def test_odd_things_are_counted_said_and_kept(main: Main, tiny: list[str], collection: Path) -> None:
+    with (collection / "queries.jsonl").open("a") as file:
+        file.write('{"_id": "q9", "text": "nobody judged this"}\n')
+    ended = main(*tiny)
+    summary = summary_of(ended)
+    assert (summary["queries"], summary["queries_replayed"]) == (4, 5)
+    assert "warning: 1 queries without judgments (replayed, not measured)" in ended.out
+    assert "warning: 1 documents without text (kept)" in ended.out
+    queries = pd.read_parquet(Path(ended.lines[-1]) / "per_query.parquet")
+    assert queries.set_index("query_id").loc["q9", ["judged", "nDCG@10"]].isna().tolist() == [False, True]
+
+
+def test_a_corrupt_cache_is_rebuilt_and_said_so(main: Main, tiny: list[str], environment: dict[str, str]) -> None:
+    first = summary_of(main(*tiny[:3], "estimator=baseline"))
+    index = sorted(Path(environment["RAGTUNE_CACHE"]).glob("bm25/*/*"), key=lambda f: f.stat().st_mtime)
+    for file in index:
+        file.write_bytes(b"garbage")
+    from experiments.build import session_for
+
+    session_for.cache_clear()
+    again = main(*tiny[:3], "estimator=baseline")
+    assert "corrupt cache entry" in again.err
+    assert "rebuilding it" in again.err
+    assert summary_of(again)["measures"] == first["measures"]
+
+
+@pytest.mark.parametrize(("verbosity", "lines"), [(0, 1), (2, 20)])
+def test_verbosity_goes_from_the_path_alone_to_every_query(
+    main: Main, tiny: list[str], verbosity: int, lines: int
+) -> None:
+    ended = main(*tiny, f"verbosity={verbosity}")
+    assert (len(ended.lines) == 1) if lines == 1 else (len(ended.lines) > lines)
+    assert ("query_id" in ended.out) is (verbosity == 2)

@@ -1,0 +1,112 @@
+"""Interrupted runs: finished queries are kept, none is lost or done twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+Run = Callable[..., SimpleNamespace]
+SLOW = ["reranker._target_=misbehaving.Slow", "+reranker.seconds=0.15", "budget.max_reranker_docs=4", "tracking=none"]
+RESULTS = ("run.trec", "curve.csv", "per_query.parquet", "traces.jsonl.gz", "curve.png", "config.yaml")
+
+
+def finished(folder: Path) -> list[str]:
+    file = folder / "journal.jsonl"
+    lines = file.read_bytes().split(b"\n")[1:-1] if file.exists() else []
+    return [json.loads(line)["query_id"] for line in lines]
+
+
+@pytest.fixture
+def slow(tiny: list[str], tmp_path: Path) -> SimpleNamespace:
+    """The command of a run of 4 queries, two batches of 0.15 s each, and where it logs what it reranked."""
+    return SimpleNamespace(
+        arguments=[*tiny, *SLOW, "hydra.run.dir=out"], log=tmp_path / "log", cwd=tmp_path, out=tmp_path / "out"
+    )
+
+
+@pytest.fixture
+def interrupted(slow: SimpleNamespace, start: Callable, wait_for: Callable) -> Callable[[int], SimpleNamespace]:
+    """Runs it, sends a signal after the first finished query, and waits for its end."""
+
+    def interrupt(number: int, *more: str) -> SimpleNamespace:
+        process = start(*slow.arguments, *more, cwd=slow.cwd, RERANK_LOG=str(slow.log))
+        wait_for(lambda: finished(slow.out) or process.poll() is not None)
+        os.killpg(process.pid, number)
+        out, err = process.communicate(timeout=60)
+        return SimpleNamespace(code=process.returncode, out=out, err=err, kept=finished(slow.out))
+
+    return interrupt
+
+
+def test_a_run_killed_with_kill_9_continues_where_it_was(
+    slow: SimpleNamespace, interrupted: Callable, main: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed = interrupted(signal.SIGKILL)
+    assert killed.code == -signal.SIGKILL
+    assert 1 <= len(killed.kept) < 4
+    journal = slow.out / "journal.jsonl"
+    journal.write_bytes(journal.read_bytes() + b'{"query_id":"q4","doc_ids":["hea')  # as if cut in mid-write
+    before = Counter(slow.log.read_text().split())
+
+    monkeypatch.setenv("RERANK_LOG", str(slow.log))
+    common = [a for a in slow.arguments if not a.startswith("hydra.run.dir")]
+    resumed = main(*common, f"hydra.run.dir={slow.out}", "resume=true")
+    assert resumed.code == 0, resumed.err
+    assert not journal.exists()
+    again = Counter(slow.log.read_text().split()) - before
+    assert not set(again) & set(killed.kept)
+    assert set(again) | set(killed.kept) == {"q1", "q2", "q3", "q4"}
+
+    whole = main(*common, "hydra.run.dir=whole")
+    for name in RESULTS[:-1]:
+        assert (slow.out / name).read_bytes() == (whole.cwd / "whole" / name).read_bytes(), name
+
+    done = main(*common, f"hydra.run.dir={slow.out}", "resume=true")
+    assert (done.code, done.err, done.lines[-1]) == (0, "nothing to do: this run is complete\n", str(slow.out))
+
+
+@pytest.mark.parametrize("executor", ["inline", "joblib"])
+def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(
+    interrupted: Callable, slow: SimpleNamespace, executor: str
+) -> None:
+    more = ["executor=joblib", "executor.n_jobs=1"] if executor == "joblib" else []
+    ended = interrupted(signal.SIGINT, *more)
+    assert ended.code == 130
+    assert 1 <= len(ended.kept) < 4
+    assert ended.err == (
+        f"error: interrupted; finished queries are kept: repeat the command with hydra.run.dir={slow.out} resume=true\n"
+    )
+
+
+def test_another_configuration_may_not_continue_a_run(main: Run, tiny: list[str], tmp_path: Path) -> None:
+    folder = tmp_path / "done"
+    assert main(*tiny, f"hydra.run.dir={folder}").code == 0
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    refused = main(*tiny, f"hydra.run.dir={folder}", "resume=true", "seed=5")
+    assert refused.code == 2
+    assert "holds the results of another configuration" in refused.err
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+    (folder / "summary.json").unlink()
+    (folder / "journal.jsonl").write_text('{"fingerprint": "of something else"}\n')
+    refused = main(*tiny, f"hydra.run.dir={folder}", "resume=true")
+    assert refused.code == 2
+    assert "was begun with another configuration" in refused.err
+
+
+def test_resuming_where_nothing_was_begun_simply_runs(main: Run, tiny: list[str]) -> None:
+    assert main(*tiny, "hydra.run.dir=new", "resume=true").code == 0
+
+
+def test_without_resume_a_folder_is_used_afresh(main: Run, tiny: list[str]) -> None:
+    first = main(*tiny, "hydra.run.dir=out")
+    again = main(*tiny, "hydra.run.dir=out", "budget.max_reranker_docs=2")
+    assert (first.code, again.code) == (0, 0)
+    summary = json.loads((again.cwd / "out" / "summary.json").read_text())
+    assert summary["cost"]["charged"]["docs"] == 8

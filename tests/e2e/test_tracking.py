@@ -1,0 +1,191 @@
+"""MLflow that is down, goes down, or is used by a sweep: never at the cost of a result."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+Run = Callable[..., SimpleNamespace]
+
+
+def mlflow_run_id(folder: Path) -> str | None:
+    return json.loads((folder / "summary.json").read_text())["mlflow_run_id"]
+
+
+def test_a_server_that_is_down_costs_no_result_and_the_log_is_made_up_later(
+    run: Run, main: Run, tiny: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    ended = main(*tiny, "hydra.run.dir=out", tracked=True)
+    folder = ended.cwd / "out"
+    assert ended.code == 0
+    assert ended.lines[-1] == str(folder)
+    assert ended.err.startswith("warning: tracking failed (")
+    assert f"python scripts/relog.py {folder}" in ended.err
+    assert len(ended.err.splitlines()) == 1
+    assert mlflow_run_id(folder) is None
+
+    uri = f"sqlite:///{tmp_path}/later/mlflow.db"
+    first = run(str(folder), script="scripts/relog.py", cwd=tmp_path, MLFLOW_TRACKING_URI=uri)
+    assert (first.code, first.err) == (0, "")
+    assert first.out == f"{folder}: logged as {mlflow_run_id(folder)}\n"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    from mlflow import MlflowClient
+
+    from experiments.relog import relog
+
+    assert relog(folder) == f"already logged as {mlflow_run_id(folder)}"
+    client = MlflowClient(tracking_uri=uri)
+    experiment = client.get_experiment_by_name("ragtune")
+    [logged] = client.search_runs([experiment.experiment_id])
+    assert logged.info.run_id == mlflow_run_id(folder)
+
+
+def test_relogging_what_is_no_run_is_refused(run: Run, tmp_path: Path) -> None:
+    ended = run(str(tmp_path), script="scripts/relog.py", cwd=tmp_path)
+    assert ended.code == 2
+    assert "holds no complete run" in ended.err
+
+
+def test_resuming_a_complete_run_that_was_not_logged_logs_it(
+    main: Run, tiny: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(main(*tiny, "hydra.run.dir=out").lines[-1])
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    assert main(*tiny, "hydra.run.dir=out", "resume=true", tracked=True).code == 0
+    assert mlflow_run_id(folder) is not None
+
+
+@pytest.fixture
+def server(tmp_path: Path, environment: dict[str, str], wait_for: Callable) -> Iterator[SimpleNamespace]:
+    """A real tracking server."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    folder = tmp_path / "server"
+    folder.mkdir()
+    store = ["--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--artifacts-destination", str(folder / "files")]
+    command = [sys.executable, "-m", "mlflow", "server", "--workers", "1", "--port", str(port), *store]
+    process = subprocess.Popen(
+        command, env=environment, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    url = f"http://127.0.0.1:{port}"
+
+    def answers() -> bool:
+        with suppress(OSError):
+            return urllib.request.urlopen(f"{url}/health", timeout=1).status == 200
+        return False
+
+    def kill() -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    try:
+        wait_for(answers, 90)
+        yield SimpleNamespace(url=url, kill=kill)
+    finally:
+        kill()
+
+
+def test_a_server_that_is_killed_in_mid_run_costs_no_result(
+    server: SimpleNamespace, main: Run, tiny: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", server.url)
+    good = main(*tiny, "hydra.run.dir=good", tracked=True)
+    assert (good.code, good.err) == (0, "")
+    assert mlflow_run_id(good.cwd / "good")
+
+    from mlflow import MlflowClient
+
+    log_batch = MlflowClient.log_batch
+
+    def dying(self: MlflowClient, *args: object, **kwargs: object) -> None:
+        log_batch(self, *args, **kwargs)
+        server.kill()
+
+    monkeypatch.setattr(MlflowClient, "log_batch", dying)
+    ended = main(*tiny, "hydra.run.dir=out", tracked=True)
+    assert ended.code == 0
+    assert "warning: tracking failed" in ended.err
+    assert mlflow_run_id(ended.cwd / "out") is None
+    for name in ("run.trec", "curve.csv", "per_query.parquet"):
+        assert (ended.cwd / "out" / name).read_bytes() == (ended.cwd / "good" / name).read_bytes()
+
+
+@pytest.fixture(scope="module")
+def sweep(run: Run, tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+    """Four jobs over two processes on a fresh store; the two with a negative budget are refused."""
+    cwd = tmp_path_factory.mktemp("sweep")
+    uri = f"sqlite:///{cwd}/mlflow.db"
+    grid = ["estimator=baseline,similarity", "budget.max_reranker_docs=5,-1", "hydra/launcher=joblib"]
+    ended = run("-m", *grid, "hydra.sweep.dir=sweep", cwd=cwd, MLFLOW_TRACKING_URI=uri)
+    return SimpleNamespace(folder=cwd / "sweep", uri=uri, **vars(ended))
+
+
+def test_a_sweep_ends_with_a_table_and_its_folder(sweep: SimpleNamespace) -> None:
+    assert sweep.lines[-1] == str(sweep.folder)
+    assert "2 runs" in sweep.out
+    table = pd.read_csv(sweep.folder / "sweep.csv")
+    assert table["overrides"].tolist() == [
+        f"estimator={e} budget.max_reranker_docs=5" for e in ("baseline", "similarity")
+    ]
+    assert table["mlflow_run_id"].notna().all()
+
+
+def test_a_job_that_fails_leaves_the_others_alone_and_is_named(sweep: SimpleNamespace) -> None:
+    assert sweep.code == 2
+    assert "error: job 1 (estimator=baseline budget.max_reranker_docs=-1): budget.max_reranker_docs=-1" in sweep.err
+    assert sweep.err.splitlines()[-1] == "error: failed jobs: 1, 3"
+    assert "Traceback" not in sweep.err
+
+
+def test_a_sweeps_jobs_are_children_of_one_parent_run(sweep: SimpleNamespace) -> None:
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=sweep.uri)
+    experiment = client.get_experiment_by_name("ragtune")
+    runs = client.search_runs([experiment.experiment_id])
+    [parent] = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
+    children = [run for run in runs if run is not parent]
+    assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parent.info.run_id}
+    assert sorted(run.data.tags["estimator"] for run in children) == ["baseline", "similarity"]
+    assert {run.info.status for run in children} == {"FINISHED"}
+    assert parent.info.status == "FAILED"  # two of its jobs did
+
+
+def test_a_sweep_without_a_tracking_server_has_all_its_files(
+    main: Run, tiny: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    ended = main("-m", *tiny, "seed=1,2", "hydra.sweep.dir=sweep", tracked=True)
+    assert ended.code == 0, ended.err
+    assert sorted(p.parent.name for p in (ended.cwd / "sweep").glob("*/summary.json")) == ["0", "1"]
+    assert "Traceback" not in ended.err
+
+
+def test_a_forecast_of_a_sweep_writes_nothing(main: Run, tiny: list[str]) -> None:
+    ended = main("-m", *tiny, "seed=1,2", "dry_run=true")
+    assert ended.code == 0, ended.err
+    assert ended.out.count("nothing spent") == 2
+    assert list(ended.cwd.iterdir()) == []
+
+
+def test_a_sweep_that_is_refused_leaves_nothing_behind(main: Run, tiny: list[str]) -> None:
+    ended = main("-m", *tiny, "scheduler=greedy,nonsense")
+    assert ended.code == 2
+    assert "Could not find 'scheduler/nonsense'" in ended.err
+    assert list(ended.cwd.iterdir()) == []

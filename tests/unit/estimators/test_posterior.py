@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
+
+from ragtune.core.items import PoolItem
+from ragtune.estimators._calibration import LogitCalibration
+from ragtune.estimators._first_stage import FirstStageEvidence, first_stage_evidence
+from ragtune.estimators._posterior import PosteriorBelief, Prior, RelevancePosterior
+
+
+def _evidence(n: int, sources: int = 1, seed: int = 0) -> FirstStageEvidence:
+    rng = np.random.default_rng(seed)
+    items = [
+        PoolItem(doc_id=f"d{i}", initial_rank=i, sources={f"s{j}": float(rng.normal()) for j in range(sources)})
+        for i in range(n)
+    ]
+    return first_stage_evidence(items)
+
+
+def _rows(n: int, terms: int = 12, seed: int = 1) -> csr_matrix:
+    dense = np.random.default_rng(seed).random((n, terms)) * (np.random.default_rng(seed + 1).random((n, terms)) < 0.4)
+    lengths = np.linalg.norm(dense, axis=1, keepdims=True)
+    return csr_matrix(dense / np.where(lengths > 0, lengths, 1.0))
+
+
+def _direct(
+    posterior: RelevancePosterior, prior: Prior, rows: csr_matrix, scored: list[int], logits: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rasmussen and Williams 2.23 and 2.24 by dense inversion, at the scale that the posterior found."""
+    design, mean = posterior._design, posterior._prior_mean
+    kernel = design @ design.T + prior.text_weight * (rows @ rows.T).toarray()
+    gram = np.linalg.inv(kernel[np.ix_(scored, scored)] + prior.noise * np.eye(len(scored)))
+    cross = kernel[:, scored]
+    expected = mean + cross @ gram @ (posterior.inverse_scale * logits - mean[scored])
+    return expected, np.diag(kernel - cross @ gram @ cross.T)
+
+
+@pytest.mark.parametrize("sources", [1, 3])
+def test_row_by_row_conditioning_equals_dense_gaussian_process_regression(sources: int) -> None:
+    prior, rows = Prior(), _rows(40)
+    posterior = RelevancePosterior(_evidence(40, sources), rows, prior)
+    scored = [3, 17, 0, 39, 8]
+    scores = np.array([0.9, 0.2, 0.6, 0.01, 0.5])
+    posterior.update(scored[:2], scores[:2], ["a", "a"])
+    posterior.update(scored[2:], scores[2:], ["a", "a", "a"])
+    mean, variance = _direct(posterior, prior, rows, scored, np.log(scores / (1 - scores)))
+    np.testing.assert_allclose(posterior.mean, mean, atol=1e-9)
+    np.testing.assert_allclose(posterior.variance, variance, atol=1e-9)
+
+
+def test_the_scale_is_the_maximum_of_its_posterior_density() -> None:
+    prior, rows = Prior(), _rows(20)
+    posterior = RelevancePosterior(_evidence(20), rows, prior)
+    scored, scores = [1, 5, 7], np.array([0.99, 0.4, 0.05])
+    posterior.update(scored, scores, ["a"] * 3)
+    design, mean = posterior._design, posterior._prior_mean
+    kernel = design @ design.T + prior.text_weight * (rows @ rows.T).toarray()
+    gram = np.linalg.inv(kernel[np.ix_(scored, scored)] + prior.noise * np.eye(3))
+    logits = np.log(scores / (1 - scores))
+
+    def log_density(s: float) -> float:
+        residual = s * logits - mean[scored]
+        return float(
+            (3 + prior.scale_strength) * np.log(s)
+            - 0.5 * residual @ gram @ residual
+            - 0.5 * s * s * prior.scale_strength * prior.scale**2
+        )
+
+    best = log_density(posterior.inverse_scale)
+    assert all(log_density(posterior.inverse_scale * f) <= best for f in (0.9, 0.99, 1.01, 1.1))
+
+
+def test_extension_equals_having_had_the_documents_from_the_start() -> None:
+    """New documents have no first-stage evidence, so only the text part of the covariance is compared."""
+    prior = replace(Prior(), intercept_variance=0.0, evidence_variance=0.0, feedback_variance=0.0)
+    rows = _rows(30)
+    whole = RelevancePosterior(_evidence(30), rows, prior)
+    grown = RelevancePosterior(_evidence(20), rows[:20], prior)
+    for posterior in (whole, grown):
+        posterior.update([2, 9], [0.8, 0.3], ["a", "a"])
+    grown.extend(rows[20:])
+    np.testing.assert_allclose(grown.variance, whole.variance, atol=1e-9)
+    grown.update([25], [0.7], ["a"])
+    whole.update([25], [0.7], ["a"])
+    np.testing.assert_allclose(grown.variance, whole.variance, atol=1e-9)
+
+
+def test_observing_shrinks_the_variance_of_the_document_and_its_likes_and_moves_no_mean() -> None:
+    rows = _rows(10)
+    posterior = RelevancePosterior(_evidence(10), rows, Prior())
+    posterior.update([0], [0.9], ["a"])
+    belief = PosteriorBelief(posterior, posterior.mean, 0.2, posterior.factor, posterior.variance)
+    after = belief.observing(4)
+    np.testing.assert_array_equal(after.mean, belief.mean)
+    assert after.variance[4] < belief.variance[4]
+    assert (after.variance <= belief.variance + 1e-12).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.sampled_from([0.0, 1e-9, 0.5, 1.0 - 1e-12, 1.0, 0.3]), min_size=1, max_size=12),
+    st.integers(1, 12),
+    st.booleans(),
+)
+def test_any_scores_and_equal_texts_leave_finite_numbers(scores: list[float], terms: int, same: bool) -> None:
+    n = 12
+    rows = csr_matrix(np.tile(_rows(1, terms).toarray(), (n, 1))) if same else _rows(n, terms)
+    items = [PoolItem(doc_id=f"d{i}", initial_rank=i, sources={"s": 1.0}) for i in range(n)]
+    posterior = RelevancePosterior(first_stage_evidence(items), rows, Prior())
+    posterior.update(range(len(scores)), scores, ["a"] * len(scores))
+    assert np.isfinite(posterior.mean).all()
+    assert np.isfinite(posterior.variance).all()
+    assert posterior.inverse_scale > 0
+
+
+def test_agreeing_sources_count_less_than_independent_ones() -> None:
+    same = [PoolItem(doc_id=f"d{i}", sources={"a": -i, "b": -2.0 * i}) for i in range(9)]
+    mixed = [PoolItem(doc_id=f"d{i}", sources={"a": -i, "b": (i * 7) % 9}) for i in range(9)]
+    assert first_stage_evidence(same).sources == pytest.approx(1.0)
+    assert first_stage_evidence(mixed).sources > 1.5
+
+
+def test_a_document_that_a_source_lacks_ranks_behind_all_that_it_has() -> None:
+    items = [PoolItem(doc_id=f"d{i}", sources={"a": 9.0 - i}) for i in range(4)]
+    items.append(PoolItem(doc_id="new", sources={"b": 1.0}))
+    columns = first_stage_evidence(items).columns
+    assert columns[4, 0] < columns[:4, 0].min()
+
+
+def test_items_without_sources_fall_back_to_the_retrieval_score() -> None:
+    items = [PoolItem(doc_id=f"d{i}", retrieval_score=float(i)) for i in range(3)]
+    assert list(np.argsort(first_stage_evidence(items).pooled)) == [0, 1, 2]
+
+
+def test_calibration_finds_shift_and_stretch_and_never_reverses_an_order() -> None:
+    calibration = LogitCalibration()
+    for x in np.linspace(-3, 3, 200):
+        calibration.learn(float(x), float(2.0 * x + 1.0))
+    assert calibration(1.0) == pytest.approx(0.0, abs=0.1)
+    assert calibration(5.0) == pytest.approx(2.0, abs=0.1)
+    reversed_ = LogitCalibration()
+    for x in np.linspace(-3, 3, 50):
+        reversed_.learn(float(x), float(-x))
+    assert reversed_(1.0) > reversed_(0.0)
+
+
+def test_a_second_strategy_is_calibrated_to_the_first() -> None:
+    rows = _rows(30)
+    posterior = RelevancePosterior(_evidence(30), rows, Prior())
+    posterior.update(range(10), np.linspace(0.1, 0.9, 10), ["ce"] * 10)
+    before = posterior.mean.copy()
+    posterior.update(range(10, 20), np.full(10, 0.999), ["llm"] * 10)
+    other = RelevancePosterior(_evidence(30), rows, Prior())
+    other.update(range(10), np.linspace(0.1, 0.9, 10), ["ce"] * 10)
+    other.update(range(10, 20), np.full(10, 0.999), ["ce"] * 10)
+    assert abs(posterior.mean[20:] - before[20:]).mean() < abs(other.mean[20:] - before[20:]).mean()

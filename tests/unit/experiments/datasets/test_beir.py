@@ -1,0 +1,130 @@
+"""BEIR folders: what is read, what is refused with file and line, what is kept and counted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from experiments.datasets.beir import BeirDataset
+from ragtune.core.errors import DatasetError
+
+
+def load(folder: Path, split: str = "test"):
+    return BeirDataset(str(folder), split).load()
+
+
+def append(folder: Path, file: str, line: str | bytes) -> None:
+    with (folder / file).open("ab") as out:
+        out.write(line.encode() if isinstance(line, str) else line)
+
+
+def test_a_collection_is_read_in_the_order_of_its_files(collection: Path) -> None:
+    dataset = load(collection)
+    assert dataset.name == "tiny/test"
+    assert dataset.corpus.doc_ids[:3] == ["heart-1", "heart-2", "heart-3"]
+    assert dataset.corpus["heart-1"].title == "Heart"
+    assert list(dataset.queries) == dataset.judged == ["q1", "q2", "q3", "q4"]
+    assert dataset.qrels["q1"] == {"heart-1": 1, "heart-2": 3, "heart-3": 2}
+
+
+def test_a_document_without_text_is_kept_and_counted(collection: Path) -> None:
+    append(collection, "corpus.jsonl", '{"_id": "bare"}\n{"_id": "null", "text": null, "title": null}\n')
+    dataset = load(collection)
+    assert dataset.warnings["documents without text (kept)"] == 3  # with blank-1
+    assert dataset.corpus["null"].content == ""
+
+
+def test_a_query_without_judgments_is_replayed_but_not_judged(collection: Path) -> None:
+    append(collection, "queries.jsonl", '{"_id": "q9", "text": "unjudged"}\n')
+    dataset = load(collection)
+    assert "q9" in dataset.queries
+    assert "q9" not in dataset.judged
+    assert dataset.warnings["queries without judgments (replayed, not measured)"] == 1
+
+
+def test_judged_documents_that_the_corpus_lacks_stay_in_the_ideal_ranking(collection: Path) -> None:
+    append(collection, "qrels/test.tsv", "q1\tghost\t3\n")
+    dataset = load(collection)
+    assert dataset.qrels["q1"]["ghost"] == 3
+    assert any("corpus does not hold" in what for what in dataset.warnings)
+
+
+def test_queries_that_only_another_split_judges_are_left_out(collection: Path) -> None:
+    append(collection, "queries.jsonl", '{"_id": "q8", "text": "of the training split"}\n')
+    append(collection, "qrels/train.tsv", "q8\theart-1\t1\n")
+    assert "q8" not in load(collection).queries
+    assert list(load(collection, "train").queries) == ["q8"]
+
+
+def test_blank_lines_and_a_missing_header_are_fine(collection: Path) -> None:
+    (collection / "qrels" / "bare.tsv").write_text("q1\theart-1\t1\n\nq2\tship-1\t1\n")
+    append(collection, "corpus.jsonl", "\n\n")
+    assert load(collection, "bare").qrels == {"q1": {"heart-1": 1}, "q2": {"ship-1": 1}}
+
+
+def test_a_missing_folder_file_or_split_is_named(collection: Path) -> None:
+    with pytest.raises(DatasetError, match="folder '/no/such' does not exist"):
+        BeirDataset("/no/such")
+    with pytest.raises(DatasetError, match="no split 'dev': allowed are test"):
+        BeirDataset(str(collection), "dev")
+    (collection / "queries.jsonl").unlink()
+    with pytest.raises(DatasetError, match=r"has no queries\.jsonl"):
+        BeirDataset(str(collection))
+    (collection / "qrels" / "test.tsv").unlink()
+    (collection / "queries.jsonl").touch()
+    with pytest.raises(DatasetError, match="allowed are none"):
+        BeirDataset(str(collection))
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "said"),
+    [
+        ("corpus.jsonl", '{"_id": "x", "text": ', "corpus.jsonl:13: malformed JSON"),
+        ("corpus.jsonl", '["x", "text"]', "corpus.jsonl:13: expected a JSON object, found list"),
+        ("corpus.jsonl", '{"text": "no id"}', "corpus.jsonl:13: '_id' is None: allowed is a string"),
+        ("corpus.jsonl", '{"_id": 5, "text": "t"}', "corpus.jsonl:13: '_id' is 5"),
+        ("corpus.jsonl", '{"_id": "", "text": "t"}', "corpus.jsonl:13: '_id' is ''"),
+        ("corpus.jsonl", '{"_id": "x", "text": ["t"]}', "corpus.jsonl:13: 'text' is ['t']"),
+        ("corpus.jsonl", '{"_id": "ship-1", "text": "t"}', "corpus.jsonl:13: duplicate document id 'ship-1', first on"),
+        ("queries.jsonl", "{broken", "queries.jsonl:5: malformed JSON"),
+        ("queries.jsonl", '{"_id": "q1", "text": "again"}', "queries.jsonl:5: duplicate query id 'q1'"),
+        ("queries.jsonl", '{"_id": "q7"}', "queries.jsonl:5: 'text' is None"),
+        ("queries.jsonl", '{"_id": "q7", "text": ""}', "queries.jsonl:5: 'text' is ''"),
+        ("qrels/test.tsv", "q1\tship-1", "test.tsv:10: malformed line 'q1\\tship-1'"),
+        ("qrels/test.tsv", "q1\tship-1\thigh", "test.tsv:10: malformed line"),
+        ("qrels/test.tsv", "q1 ship-1 1", "test.tsv:10: malformed line"),
+        ("qrels/test.tsv", "q1\tship-1\t0.5", "test.tsv:10: malformed line"),
+        ("qrels/test.tsv", "q99\tship-1\t1", "1 judged queries have no text, e.g. 'q99'"),
+    ],
+)
+def test_a_bad_line_is_refused_with_file_and_line_number(collection: Path, file: str, line: str, said: str) -> None:
+    append(collection, file, line + "\n")
+    with pytest.raises(DatasetError) as refused:
+        load(collection)
+    assert said in str(refused.value)
+
+
+def test_bytes_that_are_not_text_are_refused_by_file(collection: Path) -> None:
+    append(collection, "corpus.jsonl", b'{"_id": "x", "text": "caf\xe9"}\n')
+    with pytest.raises(DatasetError, match=r"corpus\.jsonl: not UTF-8"):
+        load(collection)
+
+
+def test_an_empty_corpus_is_refused_by_file(collection: Path) -> None:
+    (collection / "corpus.jsonl").write_text("")
+    with pytest.raises(DatasetError, match=r"corpus\.jsonl: the corpus is empty"):
+        load(collection)
+
+
+def test_no_judgments_at_all_are_refused(collection: Path) -> None:
+    (collection / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n")
+    with pytest.raises(DatasetError, match="no judgments"):
+        load(collection)
+
+
+def test_text_of_any_script_survives(collection: Path) -> None:
+    text = 'lines\u2028 "quotes" and 茶 \U0001f37a'
+    append(collection, "corpus.jsonl", json.dumps({"_id": "x", "text": text}, ensure_ascii=False) + "\n")
+    assert load(collection).corpus["x"].text == text

@@ -1,0 +1,66 @@
+"""Shards, and records that are the same whichever executor ran them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from experiments.executors.executor import Executor, shards
+from experiments.executors.inline import InlineExecutor
+from experiments.executors.joblib import JoblibExecutor
+from experiments.executors.ray import RayExecutor
+from ragtune.core.errors import ConfigError, ScoreTableError
+
+IDS = [f"q{i}" for i in range(11)]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 10, 11, 12, 100])
+def test_shards_are_contiguous_nearly_equal_and_none_empty(count: int) -> None:
+    parts = shards(IDS, count)
+    assert [q for part in parts for q in part] == IDS
+    sizes = [len(part) for part in parts]
+    assert len(parts) == min(count, len(IDS))
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_no_queries_make_no_shards() -> None:
+    assert shards([], 4) == []
+
+
+def echo(config_json: str, query_ids: Sequence[str]) -> list[str]:
+    return [f"{config_json}:{query_id}" for query_id in query_ids]
+
+
+def fail(config_json: str, query_ids: Sequence[str]) -> list[str]:
+    raise ScoreTableError(f"no score for {query_ids[0]!r}")
+
+
+@pytest.mark.parametrize("executor", [InlineExecutor(), JoblibExecutor(n_jobs=2)], ids=["inline", "joblib"])
+def test_every_query_is_worked_on_once(executor: Executor) -> None:
+    done = list(executor.run(echo, "c", IDS))  # type: ignore[arg-type]
+    assert sorted(done) == sorted(f"c:{q}" for q in IDS)
+    assert list(executor.run(echo, "c", [])) == []  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("executor", [InlineExecutor(), JoblibExecutor(n_jobs=2)], ids=["inline", "joblib"])
+def test_an_error_of_the_work_keeps_its_type_and_words(executor: Executor) -> None:
+    with pytest.raises(ScoreTableError, match=r"^no score for 'q0'$"):
+        list(executor.run(fail, "c", ["q0"]))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: JoblibExecutor(n_jobs=0), "executor.n_jobs=0: allowed is an integer >= 1, or -1"),
+        (lambda: JoblibExecutor(n_jobs="many"), "executor.n_jobs='many'"),  # type: ignore[arg-type]
+        (lambda: JoblibExecutor(shards_per_job=0), "executor.shards_per_job=0"),
+        (lambda: RayExecutor(shards=0), "executor.shards=0: allowed is an integer >= 1"),
+        (lambda: RayExecutor(num_cpus=-2), "executor.num_cpus=-2"),
+        (lambda: RayExecutor(num_cpus=True), "executor.num_cpus=True"),
+    ],
+)
+def test_a_bad_argument_is_refused(make, said: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        make()
+    assert said in str(refused.value)

@@ -1,0 +1,85 @@
+"""Quality-versus-cost curves: step semantics, area, first reached, bootstrap."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from experiments.curves import Curve, bootstrap_interval, curve
+from experiments.measure import Measures
+from experiments.record import UNITS, QueryRecord
+
+QRELS = {"q1": {"a": 1}, "q2": {"b": 1}}
+RR = Measures(["RR@10", "AP"], QRELS)
+
+
+def record(query_id: str, docs: list[int], rankings: list[list[int]], doc_ids: str = "abc") -> QueryRecord:
+    return QueryRecord(
+        query_id=query_id,
+        doc_ids=list(doc_ids),
+        rankings=rankings,
+        costs=[[n, n / 2, 10.0 * n, 3.0 * n, 0.0] for n in docs],
+        actual=[0.0] * len(UNITS),
+        stop={"reason": "budget_exhausted"},
+        account={},
+        dropped={},
+        context_docs=0,
+        context_tokens=0,
+        trace="{}",
+    )
+
+
+@pytest.fixture
+def drawn() -> Curve:
+    first = record("q1", [0, 2, 4], [[2, 1, 0], [1, 0, 2], [0, 1, 2]])  # RR 1/3, 1/2, 1
+    second = record("q2", [0, 3], [[0, 1, 2], [1, 0, 2]])  # RR 1/2, 1
+    return curve([first, second], RR, resamples=50, level=0.9, seed=1)
+
+
+def test_the_steps_are_every_cost_at_which_some_query_stood(drawn: Curve) -> None:
+    assert drawn.docs.tolist() == [0, 2, 3, 4]
+
+
+def test_at_each_step_a_query_is_in_the_latest_state_that_the_step_pays_for(drawn: Curve) -> None:
+    assert drawn.per_query[:, :, 0] == pytest.approx(np.array([[1 / 3, 1 / 2, 1 / 2, 1], [1 / 2, 1 / 2, 1, 1]]))
+    assert drawn.costs[:, UNITS.index("docs")].tolist() == [0, 1, 2.5, 3.5]
+    assert drawn.costs[:, UNITS.index("tokens")].tolist() == [0, 10, 25, 35]
+
+
+def test_the_area_is_the_mean_height_of_the_step_curve(drawn: Curve) -> None:
+    heights, widths = [5 / 12, 1 / 2, 3 / 4], [2, 1, 1]
+    assert drawn.area() == pytest.approx(np.dot(heights, widths) / 4)
+
+
+def test_a_curve_of_one_step_has_its_height_as_area() -> None:
+    only = curve([record("q1", [0], [[0, 1, 2]])], RR, resamples=5, level=0.9, seed=0)
+    assert only.area() == 1.0
+
+
+def test_documents_to_a_share_is_the_first_step_that_reaches_it(drawn: Curve) -> None:
+    assert drawn.docs_to(0.5, 1.0) == 2
+    assert drawn.docs_to(0.75, 1.0) == 3
+    assert drawn.docs_to(1.0, 1.0) == 4
+    assert drawn.docs_to(1.1, 1.0) is None
+
+
+def test_a_query_that_found_nothing_counts_zero_at_every_step() -> None:
+    found = record("q1", [0, 2], [[0, 1, 2], [0, 1, 2]])
+    nothing = record("q2", [0], [[]], doc_ids="")
+    assert curve([found, nothing], RR, resamples=5, level=0.9, seed=0).mean[:, 0].tolist() == [0.5, 0.5]
+
+
+def test_the_interval_holds_the_mean_and_repeats_with_its_seed(drawn: Curve) -> None:
+    assert (drawn.low <= drawn.mean).all()
+    assert (drawn.mean <= drawn.high).all()
+    values = np.random.default_rng(0).random((40, 3, 2))
+    first, again = (bootstrap_interval(values, resamples=200, level=0.95, seed=7) for _ in range(2))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, bootstrap_interval(values, resamples=200, level=0.95, seed=8))
+
+
+def test_the_interval_has_the_width_that_the_normal_theory_predicts() -> None:
+    values = np.random.default_rng(3).normal(size=(400, 1))
+    low, high = bootstrap_interval(values, resamples=4000, level=0.95, seed=0)
+    predicted = 2 * 1.96 * values.std() / 20
+    assert (high - low)[0] == pytest.approx(predicted, rel=0.08)

@@ -1,0 +1,54 @@
+"""A forecast prices what a run would do, with nothing spent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from experiments.forecast import ForecastReranker, forecast, print_forecast
+from experiments.record import UNITS
+from ragtune.rerankers.replay import ReplayReranker
+
+
+@pytest.mark.parametrize("scheduler", ["greedy", "one_shot"])
+def test_where_scores_decide_nothing_the_forecast_is_what_the_run_charges(
+    replayed: Callable[..., SimpleNamespace], compose_tiny: Callable[..., dict[str, Any]], scheduler: str
+) -> None:
+    overrides = (f"scheduler={scheduler}", "reranker.ms_per_doc=3", "reranker.usd_per_doc=0.001")
+    run = replayed(*overrides)
+    figures = forecast(compose_tiny(*overrides), lambda done, total: None)
+    charged = [sum(record.charged[i] for record in run.records) for i in range(len(UNITS))]
+    assert [figures["total"][unit] for unit in UNITS] == pytest.approx(charged)
+    assert figures["per_query"]["docs"] == charged[0] / 4
+    assert figures["total"]["usd"] > 0
+
+
+def test_no_score_is_ever_asked_for(
+    compose_tiny: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def spend(*args: object) -> None:
+        raise AssertionError("a forecast spent something")
+
+    monkeypatch.setattr(ReplayReranker, "rerank", spend)
+    assert forecast(compose_tiny(), lambda done, total: None)["total"]["docs"] > 0
+
+
+def test_progress_is_reported_query_by_query(compose_tiny: Callable[..., dict[str, Any]]) -> None:
+    seen: list[tuple[int, int]] = []
+    forecast(compose_tiny(), lambda done, total: seen.append((done, total)))
+    assert seen == [(i, 4) for i in range(1, 5)]
+
+
+def test_the_wrapped_reranker_simulates_time() -> None:
+    assert ForecastReranker(None).is_recorded  # type: ignore[arg-type]
+
+
+def test_the_table_names_every_unit(capsys: pytest.CaptureFixture[str]) -> None:
+    costs = {"docs": 1234.0, "calls": 5.0, "tokens": 6.0, "latency_ms": 7.0, "usd": 0.25}
+    print_forecast({"dataset": "d", "queries": 2, "total": costs, "per_query": costs})
+    out = capsys.readouterr().out
+    assert "forecast for d: 2 queries, nothing spent" in out
+    assert all(label in out for label in ("documents", "calls", "tokens", "latency (ms)", "money (USD)", "1,234.0"))

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments import graphs
+from experiments.graphs import build_graph
+from ragtune import Corpus, Document
+from ragtune.core.errors import ConfigError
+from ragtune.core.graph import MANIFEST, NEIGHBOURS, WEIGHTS, CorpusGraph, GraphManifest
+from ragtune.embedders.tfidf import TfidfEmbedder
+
+
+def silent(done: int, total: int) -> None:
+    pass
+
+
+@pytest.mark.parametrize("kind", ["tfidf", "bm25"])
+def test_texts_that_are_alike_are_neighbours(corpus: Corpus, tmp_path: Path, kind: str) -> None:
+    build_graph(corpus, tmp_path / "graph", silent, kind=kind, k=3)
+    graph = CorpusGraph.open(tmp_path / "graph", corpus)
+    assert graph.neighbours("bread-1")[0] == "bread-2"
+    assert set(graph.neighbours("heart-1")[:2]) == {"heart-2", "heart-3"}
+    for doc_id in corpus.doc_ids:
+        assert doc_id not in graph.neighbours(doc_id)
+        weights = [weight for _, weight in graph.weighted_neighbours(doc_id)]
+        assert weights == sorted(weights, reverse=True)
+        assert all(0 < weight <= 1 + 1e-6 for weight in weights)
+
+
+def test_a_text_without_terms_has_no_neighbours(corpus: Corpus, tmp_path: Path) -> None:
+    for kind in ("tfidf", "bm25"):
+        build_graph(corpus, tmp_path / kind, silent, kind=kind, k=3)
+        assert CorpusGraph.open(tmp_path / kind, corpus).neighbours("blank-1") == []
+
+
+@pytest.mark.parametrize("kind", ["tfidf", "bm25"])
+def test_a_collection_without_terms_has_no_edges(tmp_path: Path, kind: str) -> None:
+    empty = Corpus([Document(id="a", text=""), Document(id="b", text="")])
+    cost = build_graph(empty, tmp_path / "graph", silent, kind=kind, k=2)
+    assert cost.neighbours == 0
+
+
+def test_a_dense_graph_knows_meaning(corpus: Corpus, tmp_path: Path, minilm: str) -> None:
+    build_graph(corpus, tmp_path / "graph", silent, kind="dense", k=2, model=minilm)
+    graph = CorpusGraph.open(tmp_path / "graph", corpus)
+    assert graph.neighbours("bread-1")[0] == "bread-2"
+    assert graph.neighbours("ship-1")[0] == "ship-2"
+    assert [path.name for path in tmp_path.iterdir()] == ["graph"]
+
+
+def test_the_graph_does_not_depend_on_the_size_of_the_blocks(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = TfidfEmbedder(corpus).rows(corpus.doc_ids)
+    cosines = (rows @ rows.T).toarray()
+    for block in (1, 8 * len(corpus) * 5, 2**26):
+        monkeypatch.setattr(graphs, "_BLOCK_BYTES", block)
+        build_graph(corpus, tmp_path / str(block), silent, k=4)
+        graph = CorpusGraph.open(tmp_path / str(block), corpus)
+        for i, doc_id in enumerate(corpus.doc_ids):
+            expected = sorted(
+                (j for j in range(len(corpus)) if j != i and cosines[i, j] > 0),
+                key=lambda j: (-np.float32(cosines[i, j]), j),
+            )
+            assert graph.neighbours(doc_id) == [corpus.doc_ids[j] for j in expected[:4]]
+
+
+def test_cost_and_manifest_say_what_was_built(corpus: Corpus, tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    cost = build_graph(corpus, tmp_path / "graph", lambda done, total: seen.append((done, total)), kind="bm25", k=3)
+    manifest = GraphManifest.read(tmp_path / "graph")
+    assert (manifest.corpus, manifest.documents, manifest.k, manifest.kind) == (corpus.digest, 12, 3, "bm25")
+    assert manifest.settings["query_terms"] == 32
+    assert "bm25s" in manifest.library
+    assert cost.built
+    assert (cost.documents, cost.bytes) == (12, sum(f.stat().st_size for f in (tmp_path / "graph").iterdir()))
+    assert cost.neighbours == int((np.load(tmp_path / "graph" / NEIGHBOURS) >= 0).sum())
+    assert seen[-1] == (12, 12)
+
+
+def test_a_good_graph_is_kept(corpus: Corpus, tmp_path: Path) -> None:
+    out = tmp_path / "graph"
+    build_graph(corpus, out, silent, k=4)
+    stamp = (out / MANIFEST).stat().st_mtime_ns
+    assert not build_graph(corpus, out, silent, k=4).built
+    assert not build_graph(corpus, out, silent, k=2).built
+    assert (out / MANIFEST).stat().st_mtime_ns == stamp
+    assert build_graph(corpus, out, silent, k=2, force=True).built
+    assert GraphManifest.read(out).k == 2
+
+
+def test_another_graph_is_not_overwritten_unasked(corpus: Corpus, tmp_path: Path) -> None:
+    out = tmp_path / "graph"
+    build_graph(corpus, out, silent, k=2)
+    other = Corpus([Document(id="a", text="one text"), Document(id="b", text="another text")])
+    for wish in ({"kind": "bm25", "k": 2}, {"k": 3}):
+        with pytest.raises(ConfigError, match="holds another graph"):
+            build_graph(corpus, out, silent, **wish)
+    with pytest.raises(ConfigError, match="holds another graph"):
+        build_graph(other, out, silent, k=2)
+    build_graph(other, out, silent, k=1, force=True)
+    assert CorpusGraph.open(out, other).neighbours("a") == ["b"]
+
+
+@pytest.mark.parametrize("harm", [MANIFEST, NEIGHBOURS, WEIGHTS])
+def test_a_damaged_graph_is_built_again(corpus: Corpus, tmp_path: Path, harm: str) -> None:
+    out = tmp_path / "graph"
+    build_graph(corpus, out, silent, k=2)
+    (out / harm).write_bytes(b"{")
+    assert build_graph(corpus, out, silent, k=2).built
+    assert CorpusGraph.open(out, corpus).neighbours("bread-1")[0] == "bread-2"
+
+
+def test_what_is_no_graph_is_never_replaced(corpus: Corpus, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("precious")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "thesis.tex").write_text("precious")
+    for out in (tmp_path / "file", tmp_path / "folder"):
+        with pytest.raises(ConfigError, match="is no corpus graph"):
+            build_graph(corpus, out, silent, force=True)
+    assert (tmp_path / "folder" / "thesis.tex").read_text() == "precious"
+
+
+def test_an_interrupted_build_leaves_nothing(corpus: Corpus, tmp_path: Path) -> None:
+    def interrupt(done: int, total: int) -> None:
+        if done == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build_graph(corpus, tmp_path / "graph", interrupt, k=2)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("wish", [{"kind": "colbert"}, {"k": 0}, {"query_terms": 0, "kind": "bm25"}])
+def test_bad_arguments_are_refused(corpus: Corpus, tmp_path: Path, wish: dict) -> None:
+    with pytest.raises(ConfigError, match="graph"):
+        build_graph(corpus, tmp_path / "graph", silent, **wish)
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch):
+    """The command line, without a process of its own."""
+    import runpy
+
+    path = Path(__file__).parents[3] / "scripts" / "build_graph.py"
+
+    def run(*arguments: str) -> int:
+        monkeypatch.setattr(sys, "argv", [str(path), *arguments])
+        return runpy.run_path(str(path))["main"]()
+
+    return run
+
+
+def test_the_script_states_the_cost(script, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert script("--out", str(tmp_path / "graph"), "--k", "3", "dataset=demo") == 0
+    said = capsys.readouterr().out
+    assert "341 documents" in said
+    assert "neighbours, built in" in said
+    assert "bytes" in said
+    assert json.loads((tmp_path / "graph" / MANIFEST).read_text())["k"] == 3
+    assert script("--out", str(tmp_path / "graph"), "--k", "3", "dataset=demo") == 0
+    assert "kept what was there" in capsys.readouterr().out
+
+
+def test_the_script_refuses_bad_input_with_exit_code_2(
+    script, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert script("--out", str(tmp_path / "graph"), "--k", "0", "dataset=demo") == 2
+    assert "graph k=0" in capsys.readouterr().err
+    assert script("--out", str(tmp_path / "graph"), "dataset=beir", f"dataset.path={tmp_path / 'nowhere'}") == 2

@@ -1,0 +1,87 @@
+"""Finished queries survive whatever happens to the process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from experiments.journal import Journal
+from experiments.record import QueryRecord
+from ragtune.core.errors import ConfigError
+
+
+@pytest.fixture
+def records(fakes: SimpleNamespace) -> list[QueryRecord]:
+    run = fakes.controller(documents=fakes.docs(7)).run
+    return [QueryRecord.of(run("query", query_id=f"q{i}")) for i in range(3)]
+
+
+@pytest.fixture
+def begun(tmp_path: Path, records: list[QueryRecord]) -> Path:
+    with Journal(tmp_path, "print", resume=False) as journal:
+        for record in records:
+            journal.append(record)
+    return tmp_path / Journal.NAME
+
+
+def test_resuming_finds_every_finished_query(begun: Path, records: list[QueryRecord]) -> None:
+    with Journal(begun.parent, "print", resume=True) as journal:
+        assert list(journal.finished.values()) == records
+
+
+def test_a_record_is_on_disk_as_soon_as_it_is_appended(tmp_path: Path, records: list[QueryRecord]) -> None:
+    with Journal(tmp_path, "print", resume=False) as journal:
+        journal.append(records[0])
+        assert QueryRecord.from_json(journal.path.read_text().splitlines()[1]) == records[0]
+
+
+@pytest.mark.parametrize("garbage", [b'{"query_id": "q2", "doc', b"\x00\x00\xff\n", b'{"query_id": 3}\n', b"[1]\n"])
+def test_a_line_cut_short_or_garbled_is_discarded_and_overwritten(
+    begun: Path, records: list[QueryRecord], garbage: bytes
+) -> None:
+    whole = begun.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    begun.write_bytes(b"".join(lines[:3]) + garbage)
+    with Journal(begun.parent, "print", resume=True) as journal:
+        assert list(journal.finished) == ["q0", "q1"]
+        journal.append(records[2])
+    assert begun.read_bytes() == whole
+
+
+@pytest.mark.parametrize("header", [b"", b'{"finger', b"\x00\n"])
+def test_a_journal_without_a_header_starts_over(tmp_path: Path, header: bytes, records: list[QueryRecord]) -> None:
+    (tmp_path / Journal.NAME).write_bytes(header)
+    with Journal(tmp_path, "print", resume=True) as journal:
+        assert journal.finished == {}
+        journal.append(records[0])
+    with Journal(tmp_path, "print", resume=True) as journal:
+        assert list(journal.finished) == ["q0"]
+
+
+def test_another_configuration_is_refused_and_the_journal_left_alone(begun: Path) -> None:
+    before = begun.read_bytes()
+    with pytest.raises(ConfigError, match=r"begun with another configuration.*hydra\.run\.dir"):
+        Journal(begun.parent, "other", resume=True)
+    assert begun.read_bytes() == before
+
+
+def test_without_resume_the_run_starts_over(begun: Path, records: list[QueryRecord]) -> None:
+    with Journal(begun.parent, "other", resume=False) as journal:
+        assert journal.finished == {}
+        journal.append(records[2])
+    with Journal(begun.parent, "other", resume=True) as journal:
+        assert list(journal.finished) == ["q2"]
+
+
+def test_a_complete_run_leaves_no_journal(begun: Path) -> None:
+    with Journal(begun.parent, "print", resume=True) as journal:
+        journal.remove()
+    assert not begun.exists()
+
+
+def test_a_run_that_failed_before_its_first_query_leaves_no_journal(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError), Journal(tmp_path, "print", resume=False):
+        raise RuntimeError
+    assert list(tmp_path.iterdir()) == []

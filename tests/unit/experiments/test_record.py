@@ -1,0 +1,46 @@
+"""Records are plain data that survive JSON."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+from experiments.record import UNITS, QueryRecord
+
+
+def record_of(fakes: SimpleNamespace, **parts: object) -> tuple[object, QueryRecord]:
+    output = fakes.controller(documents=fakes.docs(12), **parts).run("query", query_id="q7")
+    return output, QueryRecord.of(output)
+
+
+def test_a_record_survives_json(fakes: SimpleNamespace) -> None:
+    _, record = record_of(fakes)
+    line = record.to_json()
+    assert "\n" not in line
+    assert QueryRecord.from_json(line) == record
+
+
+def test_a_record_holds_every_anytime_ranking_and_its_cost(fakes: SimpleNamespace) -> None:
+    output, record = record_of(fakes)
+    assert record.query_id == "q7"
+    assert [[record.doc_ids[i] for i in ranking] for ranking in record.rankings] == [
+        list(step.ranking) for step in output.history
+    ]
+    assert [step[UNITS.index("docs")] for step in record.costs] == [0, 5, 10, 12]
+    assert record.ranking == list(output.ranking)
+    assert record.charged == record.costs[-1]
+    assert json.loads(record.trace)["query_id"] == "q7"
+
+
+def test_dropped_documents_are_recorded_and_leave_the_ranking(fakes: SimpleNamespace) -> None:
+    _, record = record_of(fakes, reranker=fakes.Reranker(script=[RuntimeError("boom")]))
+    assert len(record.dropped) == 5
+    assert set(record.dropped.values()) == {"RuntimeError: boom"}
+    assert not set(record.dropped) & set(record.ranking)
+
+
+def test_a_query_that_found_nothing_has_one_empty_step(fakes: SimpleNamespace) -> None:
+    output = fakes.controller(documents=[]).run("query", query_id="q")
+    record = QueryRecord.of(output)
+    assert record.rankings == [[]]
+    assert record.stop["reason"] == "empty_pool"

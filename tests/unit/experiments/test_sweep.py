@@ -1,0 +1,111 @@
+"""Sweeps: what is in their folder is what they report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from experiments.outputs import write_summary
+from experiments.sweep import (
+    SweepCallback,
+    abandon_unfinished,
+    failed_jobs,
+    forget_failure,
+    note_failure,
+    summaries,
+)
+from experiments.track import PARENT_FILE
+
+
+def config(folder: Path, target: str = "experiments.track.NoTracking", **options: object):
+    hydra = {"sweep": {"dir": str(folder)}}
+    base = {"hydra": hydra, "tracking": {"_target_": target}, "resume": False, "dry_run": False}
+    return OmegaConf.create(base | options)
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Path:
+    """Twelve jobs, of which numbers 3 and 10 failed."""
+    folder = tmp_path / "sweep"
+    for number in range(12):
+        job = folder / str(number)
+        job.mkdir(parents=True)
+        if number in (3, 10):
+            note_failure(job, 2 if number == 3 else 1)
+        else:
+            write_summary(job, summary(number))
+    return folder
+
+
+def summary(number: int) -> dict:
+    return {
+        "overrides": [f"seed={number}"],
+        "measures": {"nDCG@10": number / 20},
+        "aucc": 0.1,
+        "cost_per_query": {"charged": {"docs": 2}},
+        "mlflow_run_id": None,
+    }
+
+
+def test_summaries_come_by_job_number(sweep: Path) -> None:
+    assert [s["job"] for s in summaries(sweep)] == ["0", "1", "2", "4", "5", "6", "7", "8", "9", "11"]
+
+
+def test_failures_are_told_by_job_until_they_are_tried_again(sweep: Path) -> None:
+    assert failed_jobs(sweep) == {"3": 2, "10": 1}
+    forget_failure(sweep / "3")
+    assert failed_jobs(sweep) == {"10": 1}
+
+
+def test_a_sweep_ends_with_a_table_its_folder_and_the_worst_exit_code(
+    sweep: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    callback = SweepCallback()
+    callback.on_multirun_start(config(sweep))
+    with pytest.raises(SystemExit) as end:
+        callback.on_multirun_end(config(sweep))
+    assert end.value.code == 2
+    out, err = capfd.readouterr()
+    assert "10 runs" in out
+    assert out.splitlines()[-1] == str(sweep)
+    assert err == "error: failed jobs: 3, 10\n"
+    assert len((sweep / "sweep.csv").read_text().splitlines()) == 11
+
+
+def test_an_interrupted_sweep_keeps_its_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "sweep"
+    folder.mkdir()
+    (folder / PARENT_FILE).write_text('{"run_id": "abc"}')
+    SweepCallback().on_multirun_start(config(folder, resume=True))
+    assert json.loads((folder / PARENT_FILE).read_text())["run_id"] == "abc"
+    abandon_unfinished()
+    SweepCallback().on_multirun_start(config(folder))
+    assert json.loads((folder / PARENT_FILE).read_text())["run_id"] is None
+    abandon_unfinished()
+
+
+def test_tracking_that_fails_costs_no_sweep(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    SweepCallback().on_multirun_start(config(tmp_path / "sweep", target="nowhere.Tracking"))
+    assert "warning: tracking is not available, results go to files only" in capfd.readouterr().err
+    abandon_unfinished()
+
+
+def test_an_abandoned_sweep_without_a_job_leaves_an_empty_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "sweep"
+    SweepCallback().on_multirun_start(config(folder))
+    (folder / "multirun.yaml").touch()
+    abandon_unfinished()
+    assert list(folder.iterdir()) == []
+
+
+def test_a_forecast_of_a_sweep_writes_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "sweep"
+    callback = SweepCallback()
+    callback.on_multirun_start(config(folder, dry_run=True))
+    callback.on_multirun_end(config(folder, dry_run=True))
+    abandon_unfinished()
+    assert not folder.exists()
+    assert capfd.readouterr().out == ""

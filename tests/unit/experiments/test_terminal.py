@@ -1,0 +1,109 @@
+"""Tables and progress."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments import terminal
+from experiments.curves import Curve
+from experiments.terminal import print_path, print_queries, print_run, print_sweep, progress_bar
+
+
+def summary(**fields: object) -> dict:
+    costs = {"docs": 12.5, "calls": 3.0, "tokens": 456.0, "latency_ms": 78.0, "usd": 0.0123}
+    return {
+        "dataset": "tiny/test",
+        "queries": 4,
+        "measures": {"nDCG@10": 0.8125, "AP": 0.5},
+        "interval": {"nDCG@10": [0.7, 0.9], "AP": [0.4, 0.6]},
+        "cost_per_query": {"charged": costs, "actual": dict.fromkeys(costs, 0.0)},
+        "stop_reasons": {"budget_exhausted": 3, "top_k_settled": 1},
+        "docs_to_95pct": 8,
+        "dropped_docs": 0,
+        "warnings": {},
+        **fields,
+    }
+
+
+def curve(steps: int) -> Curve:
+    values = np.linspace(0.25, 0.8125, steps)[None, :, None].repeat(2, axis=2)
+    return Curve(["nDCG@10", "AP"], np.arange(steps), np.zeros((steps, 5)), values, values[0], values[0])
+
+
+def test_the_final_table_shows_measures_intervals_costs_and_reasons(capsys: pytest.CaptureFixture[str]) -> None:
+    print_run(summary(), curve(3), "baseline + greedy")
+    out = capsys.readouterr().out
+    for said in ("tiny/test - 4 queries - baseline + greedy", "0.8125", "0.700-0.900", "12.5 documents", "456 tokens"):
+        assert said in out
+    assert "budget_exhausted 3, top_k_settled 1" in out
+    assert "dropped" not in out
+    assert "warning" not in out
+
+
+def test_what_was_lost_or_odd_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    print_run(summary(dropped_docs=7, warnings={"documents without text (kept)": 2}), None, "p")
+    out = capsys.readouterr().out
+    assert "dropped by failed batches: 7 documents" in out
+    assert "warning: 2 documents without text (kept)" in out
+
+
+def test_a_long_curve_is_shown_in_few_rows_ends_included(capsys: pytest.CaptureFixture[str]) -> None:
+    print_run(summary(), curve(101), "p")
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    shown = [int(row[0]) for row in rows if len(row) == 3 and row[0].isdigit()]
+    assert len(shown) == 8
+    assert (shown[0], shown[-1]) == (0, 100)
+
+
+def test_a_sweeps_table_is_sorted_by_the_headline_and_its_csv_by_job(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [
+        summary(job=str(i), overrides=[f"seed={i}"], aucc=0.5, mlflow_run_id=None, measures={"nDCG@10": value})
+        for i, value in enumerate([0.3, 0.9, 0.6])
+    ]
+    print_sweep(runs, tmp_path / "sweep.csv")
+    out = capsys.readouterr().out
+    assert out.index("seed=1") < out.index("seed=2") < out.index("seed=0")
+    assert pd.read_csv(tmp_path / "sweep.csv")["nDCG@10"].tolist() == [0.3, 0.9, 0.6]
+
+
+def test_brackets_in_overrides_are_printed_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    overrides = ["paths=[a.run]", "[/bold]"]
+    print_sweep([summary(job="0", overrides=overrides, aucc=0.5, mlflow_run_id=None)], tmp_path / "sweep.csv")
+    assert "[a.run]" in "".join(capsys.readouterr().out.split())
+
+
+def test_a_sweep_without_a_finished_job_prints_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    print_sweep([], tmp_path / "sweep.csv")
+    assert capsys.readouterr().out == ""
+    assert not (tmp_path / "sweep.csv").exists()
+
+
+def test_every_query_is_on_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    print_queries(pd.DataFrame({"query_id": ["q1", "q2"], "nDCG@10": [0.5, 1.0]}))
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["query_id", "q1", "q2"]
+
+
+def test_the_path_is_a_line_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    print_path(tmp_path)
+    assert capsys.readouterr().out == f"{tmp_path}\n"
+
+
+@pytest.mark.parametrize(
+    ("patience", "enabled", "shown"), [(-1.0, True, True), (60.0, True, False), (-1.0, False, False)]
+)
+def test_progress_shows_only_where_wanted_and_only_on_what_takes_long(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], patience: float, enabled: bool, shown: bool
+) -> None:
+    monkeypatch.setattr(terminal, "PATIENCE_S", patience)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with progress_bar("replaying", enabled=enabled) as update:
+        update(1, 3)
+    out, err = capsys.readouterr()
+    assert ("replaying" in err) is shown
+    assert out == ""

@@ -1,0 +1,144 @@
+"""Tracking: nothing of a run's files is lost on the way to MLflow."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+
+from experiments.outputs import read_summary
+from experiments.relog import relog
+from experiments.track import ARTIFACTS, PARENT_FILE, MlflowTracking, NoTracking, metric_name, parent_of
+from ragtune.core.errors import ConfigError, DatasetError
+
+SUMMARY: dict[str, Any] = {
+    "dataset": "tiny/test",
+    "queries": 4,
+    "documents": 12,
+    "corpus_digest": "d" * 64,
+    "policy": "baseline + greedy",
+    "measures": {"nDCG@10": 0.5, "P(rel=2)@5": 0.25},
+    "cost_per_query": {"charged": {"docs": 3, "latency_ms": 1.5}, "actual": {"docs": 0, "latency_ms": 0.0}},
+    "aucc": 0.4,
+    "docs_to_95pct": 2,
+    "docs_to_99pct": None,
+    "wall_s": 0.1,
+    "conformance": {"outcome": "passed", "spec": "0.55.0"},
+    "tags": {"git_sha": "abc", "dataset": "tiny/test", "estimator": "baseline"},
+    "mlflow_run_id": None,
+}
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    """The files of a run whose configuration has 250 options and whose curve has 1,500 steps."""
+    folder = tmp_path / "sweep" / "0"
+    folder.mkdir(parents=True)
+    for name in ARTIFACTS:
+        (folder / name).write_text("x")
+    options = {"deep": {f"option {i}": i for i in range(245)}, "long": "v" * 9000, "odd@name": 1}
+    tracking = {"_target_": "experiments.track.MlflowTracking", "uri": store(tmp_path), "experiment": "tests"}
+    (folder / "config.yaml").write_text(yaml.safe_dump({**options, "tracking": tracking}))
+    (folder / "summary.json").write_text(json.dumps(SUMMARY))
+    curve = {"documents": range(1500), "nDCG@10": [i / 1500 for i in range(1500)], "P(rel=2)@5": [0.1] * 1500}
+    pd.DataFrame(curve).to_csv(folder / "curve.csv", index=False)
+    return folder
+
+
+def store(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/db/mlflow.db"
+
+
+@pytest.fixture
+def logged(run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    tracking = MlflowTracking(store(tmp_path), "tests")
+    parent = tracking.start_sweep("sweep")
+    run_id = tracking.log(run_dir, parent)
+    client = tracking._connect()
+    return SimpleNamespace(tracking=tracking, client=client, parent=parent, run=client.get_run(run_id), folder=run_dir)
+
+
+def test_mlflow_gets_everything_that_the_files_hold(logged: SimpleNamespace) -> None:
+    data = logged.run.data
+    assert logged.run.info.status == "FINISHED"
+    # Parameters: MLflow takes 100 a call, the run has 250.
+    assert [data.params[f"deep.option {i}"] for i in range(245)] == [str(i) for i in range(245)]
+    assert len(data.params["long"]) == 6000
+    assert data.params["odd_name"] == "1"
+    assert {"git_sha": "abc", "conformance": "passed", "mlflow.parentRunId": logged.parent}.items() <= data.tags.items()
+    assert data.metrics["nDCG_10"] == 0.5
+    assert data.metrics["P_rel_2__5"] == 0.25
+    assert data.metrics["charged_docs"] == 3
+    assert "docs_to_99pct" not in data.metrics
+    # The curve: MLflow takes 1,000 metrics a call; the step is documents reranked.
+    history = logged.client.get_metric_history(logged.run.info.run_id, "curve/nDCG_10")
+    assert sorted((m.step, m.value) for m in history) == [(i, pytest.approx(i / 1500)) for i in range(1500)]
+    assert {file.path for file in logged.client.list_artifacts(logged.run.info.run_id)} == set(ARTIFACTS)
+    [dataset] = logged.run.inputs.dataset_inputs
+    assert (dataset.dataset.name, dataset.dataset.digest) == ("tiny/test", "d" * 32)
+
+
+def test_a_log_that_fails_midway_is_marked_as_failed(logged: SimpleNamespace) -> None:
+    (logged.folder / "run.trec").unlink()
+    with pytest.raises(FileNotFoundError):
+        logged.tracking.log(logged.folder)
+    runs = logged.client.search_runs([logged.run.info.experiment_id], order_by=["attributes.start_time DESC"])
+    assert [run.info.status for run in runs].count("FAILED") == 1
+
+
+def test_finishing_a_sweep_closes_its_parent(logged: SimpleNamespace) -> None:
+    logged.tracking.finish(logged.parent, "KILLED")
+    assert logged.client.get_run(logged.parent).info.status == "KILLED"
+
+
+def test_relogging_logs_once_and_notes_the_run(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    said = relog(run_dir)
+    run_id = read_summary(run_dir)["mlflow_run_id"]  # type: ignore[index]
+    assert said == f"logged as {run_id}"
+    assert relog(run_dir) == f"already logged as {run_id}"
+    assert relog(run_dir, force=True) != said
+
+
+def test_relogging_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="holds no complete run"):
+        relog(tmp_path)
+
+
+def test_the_environment_wins_over_the_configured_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://elsewhere")
+    assert MlflowTracking("sqlite:///here.db", "e").uri == "http://elsewhere"
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    assert MlflowTracking("sqlite:///here.db", "e").uri == "sqlite:///here.db"
+
+
+def test_an_empty_experiment_name_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"tracking\.experiment=''"):
+        MlflowTracking("sqlite:///x.db", "")
+
+
+def test_a_job_finds_its_parent_in_the_sweeps_folder(tmp_path: Path) -> None:
+    assert parent_of(tmp_path / "0") is None
+    (tmp_path / PARENT_FILE).write_text('{"run_id": "abc"}')
+    assert parent_of(tmp_path / "0") == "abc"
+
+
+def test_no_tracking_logs_nothing(tmp_path: Path) -> None:
+    tracking = NoTracking()
+    tracking.prepare()
+    tracking.finish("run")
+    assert tracking.start_sweep("s") is None
+    assert tracking.log(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("measure", "name"), [("nDCG@10", "nDCG_10"), ("AP", "AP"), ("ERR(rel=1)@20", "ERR_rel_1__20"), ("P@5", "P_5")]
+)
+def test_metric_names_hold_only_what_mlflow_allows(measure: str, name: str) -> None:
+    assert metric_name(measure) == name
