@@ -126,6 +126,10 @@ def _load_dataset(dataset_json: str) -> Dataset:
 def _rerankers(config: Mapping[str, Any], dataset: Dataset) -> dict[str, BaseReranker]:
     resources = {"corpus": dataset.corpus}
     named = {"default": config["reranker"], **config["rerankers"]}
+    for name, node in named.items():
+        if "scores" in node and node["scores"] is None:
+            option = "reranker.scores" if name == "default" else f"rerankers.{name}.scores"
+            raise ConfigError(f"{option} is missing: give a score table (a TREC run or Parquet), or choose a reranker")
     return {name: component({"reranker": node}, "reranker", resources) for name, node in named.items()}
 
 

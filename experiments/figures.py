@@ -12,9 +12,9 @@ def draw_curve(file: Path, curve: Curve, *, title: str) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+    figure = Figure(figsize=(6.4, 4.0))
     FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
+    axes = figure.add_axes((0.11, 0.13, 0.86, 0.78))
     mean = curve.mean[:, 0]
     axes.fill_between(curve.docs, curve.low[:, 0], curve.high[:, 0], step="post", color="0.85", label="95% interval")
     axes.step(curve.docs, mean, where="post", color="black", marker="o", markersize=3.5, label="mean")

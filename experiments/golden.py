@@ -7,7 +7,6 @@ The fixtures live in ``tests/conformance/v<spec>/``: a BEIR folder with a first-
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -30,7 +29,12 @@ Decisions = dict[str, dict[str, Any]]
 
 def decide(fixtures: Path = FIXTURES) -> Decisions:
     """What the code decides now, for every estimator and scheduler that has a conf file."""
-    return {f"{e} x {s}": _decide_pair(e, s, fixtures) for e, s in _pairs()}
+    estimators, schedulers = _parts("estimator", fixtures), _parts("scheduler", fixtures)
+    return {
+        f"{e} x {s}": _decide_pair({**estimators[e], "scheduler": schedulers[s]["scheduler"]})
+        for e in estimators
+        for s in schedulers
+    }
 
 
 def differences(fixtures: Path = FIXTURES) -> list[str]:
@@ -77,13 +81,13 @@ def _load(folder: Path) -> dict[str, Any]:
     return outcome
 
 
-def _pairs() -> Iterator[tuple[str, str]]:
-    estimators, schedulers = (sorted(p.stem for p in (CONF / g).glob("*.yaml")) for g in ("estimator", "scheduler"))
-    return ((e, s) for e in estimators for s in schedulers)
+def _parts(group: str, fixtures: Path) -> dict[str, dict[str, Any]]:
+    """A whole configuration for each component of a group, the others at their defaults."""
+    return {name: _config(group, name, fixtures) for name in sorted(p.stem for p in (CONF / group).glob("*.yaml"))}
 
 
-def _decide_pair(estimator: str, scheduler: str, fixtures: Path) -> dict[str, Any]:
-    session = build_session(_config(estimator, scheduler, fixtures))
+def _decide_pair(config: dict[str, Any]) -> dict[str, Any]:
+    session = build_session(config)
     outputs = {q: session.controller.run(text, query_id=q) for q, text in session.dataset.queries.items()}
     return {query_id: _digest(output) for query_id, output in outputs.items()}
 
@@ -98,15 +102,14 @@ def _digest(output: ControllerOutput) -> dict[str, Any]:
     }
 
 
-def _config(estimator: str, scheduler: str, fixtures: Path) -> dict[str, Any]:
+def _config(group: str, name: str, fixtures: Path) -> dict[str, Any]:
     return compose(
         [
             "dataset=beir",
             f"dataset.path={fixtures}",
             "retriever=runs",
             f"retriever.paths={fixtures / 'bm25.run'}",
-            f"estimator={estimator}",
-            f"scheduler={scheduler}",
+            f"{group}={name}",
             f"reranker.scores={fixtures / 'scores.run'}",
             "reranker.scale=identity",
             "budget=unlimited",

@@ -29,13 +29,13 @@ class Journal:
     def __init__(self, folder: Path, fingerprint: str, *, resume: bool) -> None:
         self.path = folder / self.NAME
         self.finished: dict[str, QueryRecord] = {}
-        header = json.dumps({"fingerprint": fingerprint})
         kept = self._read(fingerprint) if resume and self.path.exists() else 0
-        self._file = self.path.open("r+b" if kept else "wb")
+        # Unbuffered, so that a line which does not fit on the disk can be taken back whole.
+        self._file = self.path.open("r+b" if kept else "wb", buffering=0)
         self._file.seek(kept)
         self._file.truncate()
         if not kept:
-            self._write(header)
+            self._begin(json.dumps({"fingerprint": fingerprint}))
 
     def _read(self, fingerprint: str) -> int:
         """Load the whole lines; the length in bytes that they take."""
@@ -67,12 +67,29 @@ class Journal:
 
     def append(self, record: QueryRecord) -> None:
         """Keep a finished query."""
-        self.finished[record.query_id] = record
         self._write(record.to_json())
+        self.finished[record.query_id] = record
+
+    def _begin(self, header: str) -> None:
+        try:
+            self._write(header)
+        except OSError:
+            self._close()
+            raise
 
     def _write(self, line: str) -> None:
-        self._file.write(line.encode() + b"\n")
-        self._file.flush()
+        end, rest = self._file.tell(), line.encode() + b"\n"
+        try:
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError:
+            self._file.truncate(self._file.seek(end))
+            raise
+
+    def _close(self) -> None:
+        self._file.close()
+        if not self.finished:  # nothing to resume: leave nothing
+            self.path.unlink(missing_ok=True)
 
     def remove(self) -> None:
         """The run is complete and its files are written: the journal has served."""
@@ -85,8 +102,4 @@ class Journal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        try:
-            self._file.close()
-        finally:
-            if not self.finished:  # nothing to resume: leave nothing
-                self.path.unlink(missing_ok=True)
+        self._close()

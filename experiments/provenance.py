@@ -46,5 +46,5 @@ def git_sha() -> str:
 
 
 def _git(*arguments: str) -> str:
-    command = ["git", "-C", str(PROJECT_ROOT), *arguments]
+    command = ["git", "--no-optional-locks", "-C", str(PROJECT_ROOT), *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()

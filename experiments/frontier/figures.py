@@ -16,7 +16,7 @@ DASHES: dict[str, list[Any]] = {
     "peer": ["-", (0, (5, 2)), (0, (5, 1.5, 1, 1.5)), (0, (1, 1)), (0, (8, 2, 1, 2, 1, 2))],
     "ceiling": [(0, (1, 2)), (0, (3, 2))],
 }
-MARKERS = {"ours": "oPX*", "incumbent": "s", "peer": "^vD<>", "ceiling": "+x"}
+MARKERS = {"ours": "oPX*", "incumbent": "s", "peer": "^vD<>ph", "ceiling": "+x1"}
 
 LONG_LABEL = 32
 """Characters from which labels go below the axes, not beside them."""

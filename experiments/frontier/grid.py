@@ -13,6 +13,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from experiments.config import CONF, compose, register_resolvers
 from experiments.frontier.study import KINDS, Policy
+from experiments.options import check_options
 from ragtune.core.errors import ConfigError
 
 FOLDER = CONF / "frontier"
@@ -166,11 +167,13 @@ def composed(collection: CollectionEntry, policy: PolicyEntry, seed: int) -> dic
     overrides = [*COMMON, f"seed={seed}", *collection.overrides, *policy.overrides]
     where = f"policy {policy.name!r} on collection {collection.name!r}"
     try:
-        return compose([Template(text).substitute(collection.variables) for text in overrides])
+        config = compose([Template(text).substitute(collection.variables) for text in overrides])
+        check_options(config)
     except KeyError as error:
         raise ConfigError(f"{where}: the collection gives no variable {error.args[0]!r}") from None
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from None
+    return config
 
 
 def _made(kind: type[Any], where: str, values: Any) -> Any:

@@ -100,7 +100,7 @@ _PLOTLY_DASH = {
 _PLOTLY_MARKER = {
     "o": "circle", "P": "cross", "X": "x", "*": "star", "s": "square-open", "^": "triangle-up-open",
     "v": "triangle-down-open", "D": "diamond-open", "<": "triangle-left-open", ">": "triangle-right-open",
-    "+": "cross-thin-open", "x": "x-thin-open",
+    "p": "pentagon-open", "h": "hexagon-open", "+": "cross-thin-open", "x": "x-thin-open", "1": "y-down-open",
 }  # fmt: skip
 
 

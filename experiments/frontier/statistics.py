@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -40,7 +41,8 @@ def paired_tests(differences: FloatArray, *, permutations: int, seed: int) -> Pa
     same = (np.abs(differences) <= TIE).all(axis=0)
     p_t = np.ones(t)
     if q > 1 and not same.all():
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # nearly equal differences: p is nearly 0, as it should be
             p_t[~same] = np.nan_to_num(ttest_1samp(differences[:, ~same], 0.0).pvalue, nan=1.0)
     return PairedTests(p_t, np.where(same, 1.0, _randomization(differences, permutations, seed)))
 

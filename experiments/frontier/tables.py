@@ -155,7 +155,7 @@ def policies_table(study: Study) -> Any:
             row["area_log"] = area(*logs, stepwise=steps)
             for percent in (95, 99):
                 docs, at_first = cost_to_reach(line.docs, quality, percent / 100 * collection.target[0], stepwise=steps)
-                row |= {f"docs_to_{percent}": docs, f"docs_to_{percent}_at_first": at_first}
+                row |= {f"docs_to_{percent}": np.nan if docs is None else docs, f"docs_to_{percent}_at_first": at_first}
             row |= {"largest_fall": largest_fall(quality), "best": float(quality.max())}
             rows.append({**row, "target": float(collection.target[0]), "target_docs": collection.target_docs})
     return pd.DataFrame(rows)

@@ -37,7 +37,7 @@ class ExpectedGainAcquisition(BaseAcquisition):
         bar = top_k_bar(belief.key[active], self.k)
         inside = belief.key >= bar.inside
         gap = np.where(inside, belief.key - bar.outside, bar.inside - belief.key)
-        deviation = belief.variance / np.sqrt(belief.variance + belief.noise)
+        deviation = belief.variance / np.sqrt(np.maximum(belief.variance + belief.noise, 1e-12))
         utility: FloatArray = expected_excess(gap, deviation) * self._ndcg_per_latent(belief.key[active])
         return utility
 

@@ -9,6 +9,7 @@ from ragtune.core.interfaces import BaseAssembler
 from ragtune.core.items import PoolItem
 from ragtune.core.ordering import Ordering
 from ragtune.core.types import ScoredDocument
+from ragtune.core.unchecked import unchecked
 
 
 class GreedyAssembler(BaseAssembler):
@@ -36,14 +37,15 @@ class GreedyAssembler(BaseAssembler):
 
 
 def _to_document(item: PoolItem) -> ScoredDocument:
-    return ScoredDocument(
-        id=item.doc_id,
-        content=item.content,
-        metadata=item.metadata,
-        score=item.final_score(),
-        original_score=item.retrieval_score,
-        reranker_score=item.reranker_score,
-        fusion_score=item.fusion_score,
-        token_count=item.token_count,
-        sources=item.sources,
-    )
+    values = {
+        "id": item.doc_id,
+        "content": item.content,
+        "metadata": item.metadata,
+        "score": item.final_score(),
+        "original_score": item.retrieval_score,
+        "reranker_score": item.reranker_score,
+        "fusion_score": item.fusion_score,
+        "token_count": item.token_count,
+        "sources": item.sources,
+    }
+    return unchecked(ScoredDocument, values)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from ragtune.core.errors import DatasetError
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
+from ragtune.core.unchecked import unchecked
 
 
 class Document(BaseModel):
@@ -89,17 +89,21 @@ class Corpus:
         self[doc_id]
         return self._index[doc_id]
 
-    def scored(self, doc_id: str, score: float, **fields: Any) -> ScoredDocument:
-        """The document as a retrieval result."""
+    def scored(self, doc_id: str, score: float, sources: dict[str, float] | None = None) -> ScoredDocument:
+        """The document as a retrieval result; ``score`` is a finite number."""
         document = self[doc_id]
+        content = document.content
         if doc_id not in self._tokens:
-            self._tokens[doc_id] = self._count(document.content)
-        return ScoredDocument(
-            id=doc_id,
-            content=document.content,
-            metadata={"title": document.title} if document.title else {},
-            score=score,
-            original_score=score,
-            token_count=self._tokens[doc_id],
-            **fields,
-        )
+            self._tokens[doc_id] = self._count(content)
+        values = {
+            "id": doc_id,
+            "content": content,
+            "metadata": {"title": document.title} if document.title else {},
+            "score": score,
+            "original_score": score,
+            "reranker_score": None,
+            "fusion_score": None,
+            "token_count": self._tokens[doc_id],
+            "sources": {} if sources is None else sources,
+        }
+        return unchecked(ScoredDocument, values)

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from ragtune.core.types import ScoredDocument
+from ragtune.core.unchecked import unchecked
 
 
 class ItemState(Enum):
@@ -61,7 +62,8 @@ class PoolItem(BaseModel):
     @classmethod
     def from_document(cls, doc: ScoredDocument, initial_rank: int, sources: dict[str, float]) -> PoolItem:
         """A retrieved document as a new candidate; the document has been validated, so this is not again."""
-        return _unchecked(
+        return unchecked(
+            cls,
             {
                 "doc_id": doc.id,
                 "content": doc.content,
@@ -76,7 +78,7 @@ class PoolItem(BaseModel):
                 "reranker_score": None,
                 "reranker_strategy": None,
                 "posterior": None,
-            }
+            },
         )
 
     def at(
@@ -95,7 +97,7 @@ class PoolItem(BaseModel):
             "reranker_strategy": strategy,
             "posterior": posterior,
         }
-        return _unchecked(values)
+        return unchecked(PoolItem, values)
 
     def tie_key(self) -> tuple[int, str]:
         """What breaks ties, ascending (0.54 invariant 6)."""
@@ -114,16 +116,3 @@ class PoolItem(BaseModel):
         if self.priority_value > 0:
             return self.priority_value
         return max(self.sources.values()) if self.sources else 0.0
-
-
-_FIELDS = set(PoolItem.model_fields)
-_set = object.__setattr__
-
-
-def _unchecked(values: dict[str, Any]) -> PoolItem:
-    item = PoolItem.__new__(PoolItem)
-    _set(item, "__dict__", values)
-    _set(item, "__pydantic_fields_set__", _FIELDS)
-    _set(item, "__pydantic_extra__", None)
-    _set(item, "__pydantic_private__", None)
-    return item

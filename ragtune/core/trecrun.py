@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +19,11 @@ class RunEntry(NamedTuple):
     score: float
 
 
-def read_trec_run(path: str | Path) -> dict[str, list[RunEntry]]:
+Run = Mapping[str, Sequence[RunEntry]]
+"""Entries by query, best first."""
+
+
+def read_trec_run(path: str | Path) -> Run:
     """The entries of each query, best first: by score, then by the file's rank, then by document id.
 
     Raises:
@@ -27,6 +33,12 @@ def read_trec_run(path: str | Path) -> dict[str, list[RunEntry]]:
     path = Path(path)
     if not path.is_file():
         raise DatasetError(f"run file {str(path)!r} does not exist")
+    return _read_version(path, path.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=16)
+def _read_version(path: Path, stamp: int) -> Run:
+    """The run, read once per process and version of the file: a sweep asks for it again and again."""
     queries: dict[str, dict[str, RunEntry]] = {}
     with path.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, start=1):

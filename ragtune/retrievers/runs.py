@@ -9,7 +9,7 @@ from ragtune.core.context import ORIGINAL, RAGtuneContext
 from ragtune.core.corpus import Corpus
 from ragtune.core.errors import ConfigError, DatasetError
 from ragtune.core.interfaces import BaseFusion, BaseRetriever
-from ragtune.core.trecrun import RunEntry, read_trec_run
+from ragtune.core.trecrun import Run, read_trec_run
 from ragtune.core.types import ScoredDocument
 
 
@@ -59,7 +59,7 @@ class RunsRetriever(BaseRetriever):
         entries = self._runs[name].get(query_id, [])[:top_k]
         return [self._corpus.scored(e.doc_id, e.score, sources={name: e.score}) for e in entries]
 
-    def _read(self, file: Path) -> dict[str, list[RunEntry]]:
+    def _read(self, file: Path) -> Run:
         run = read_trec_run(file)
         unknown = sorted({e.doc_id for entries in run.values() for e in entries if e.doc_id not in self._corpus})
         if unknown:

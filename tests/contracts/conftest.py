@@ -40,7 +40,7 @@ def private_cache(durable_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 NAMES = {group: sorted(path.stem for path in (CONF / group).glob("*.yaml")) for group in ("estimator", "scheduler")}
 
-WORDS = "heart blood salt ship rope anchor bread honey tea star pressure loaf".split()
+WORDS = ["heart", "blood", "salt", "ship", "rope", "anchor", "bread", "honey", "tea", "star", "pressure", "loaf"]
 TEXTS = [f"{WORDS[i % 12]} {WORDS[(i * 5 + 1) % 12]} {WORDS[(i * 7 + 3) % 12]} {WORDS[i % 4]}" for i in range(14)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -85,3 +86,20 @@ def test_a_run_that_failed_before_its_first_query_leaves_no_journal(tmp_path: Pa
     with pytest.raises(RuntimeError), Journal(tmp_path, "print", resume=False):
         raise RuntimeError
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_line_that_does_not_fit_on_the_disk_is_taken_back_whole(tmp_path: Path, records: list[QueryRecord]) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with Journal(tmp_path, "print", resume=False) as journal:
+        journal.append(records[0])
+        size = journal.path.stat().st_size
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 50, hard))
+        try:
+            with pytest.raises(OSError, match="File too large"):
+                journal.append(records[1])
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert journal.path.stat().st_size == size
+        journal.append(records[1])
+    with Journal(tmp_path, "print", resume=True) as journal:
+        assert list(journal.finished) == ["q0", "q1"]

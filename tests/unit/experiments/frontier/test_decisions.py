@@ -27,7 +27,9 @@ def test_rows_follow_the_batches_with_what_was_known_before_each(fakes: SimpleNa
 
 def test_a_failed_batch_has_no_rows_and_shifts_nothing(fakes: SimpleNamespace) -> None:
     reranker = fakes.Reranker(script=[RuntimeError("on fire")])
-    output = fakes.controller(documents=fakes.docs(5), scheduler=fakes.Scheduler(batch_size=2), reranker=reranker).run("q")
+    output = fakes.controller(documents=fakes.docs(5), scheduler=fakes.Scheduler(batch_size=2), reranker=reranker).run(
+        "q"
+    )
     found = decisions_of(output)
     assert field(found, "batch") == [2, 2, 3]
     assert field(found, "open") == [3, 3, 1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -113,7 +115,7 @@ def test_every_point_off_the_front_is_dominated_by_one_on_it(given_points: list[
     for c, q in zip(cost[~front], quality[~front], strict=True):
         assert any(c2 <= c and q2 >= q and (c2 < c or q2 > q) for c2, q2 in held)
     ordered = sorted(set(held))
-    assert all(a[1] < b[1] for a, b in zip(ordered, ordered[1:], strict=False))
+    assert all(a[1] < b[1] for a, b in pairwise(ordered))
 
 
 def test_the_area_is_the_mean_height() -> None:

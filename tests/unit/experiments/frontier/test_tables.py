@@ -116,7 +116,7 @@ def test_the_report_is_one_file_that_no_text_can_break_out_of(study: Callable[..
     data = page.split('<script type="application/json" id="data">')[1].split("</script>")[0]
     assert json.loads(data)["collections"][0]["query_texts"]["q0"].startswith("</script>")
     assert "<script src" not in page
-    assert "<link rel=\"stylesheet\"" not in page
+    assert '<link rel="stylesheet"' not in page
 
 
 def test_styles_tell_many_policies_apart(study: Callable[..., Study]) -> None:

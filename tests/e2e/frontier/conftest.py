@@ -1,0 +1,45 @@
+"""A small frontier of the shipped collection, by the real command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import pytest
+
+SMALL = (
+    "--policies=uncertainty",
+    "budgets=[5,10]",
+    "traces.budget=10",
+    "resamples=100",
+    "permutations=499",
+    "jobs=1",
+)
+"""Two policies, two budgets."""
+
+
+@pytest.fixture(scope="session")
+def small() -> tuple[str, ...]:
+    """Arguments of the small frontier."""
+    return SMALL
+
+
+@pytest.fixture(scope="session")
+def frontier(run: Callable[..., SimpleNamespace], tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+    """The finished small frontier: folder, and what the command said."""
+    cwd = tmp_path_factory.mktemp("frontier")
+    ended = run(*SMALL, script="scripts/frontier.py", cwd=cwd)
+    assert ended.code == 0, ended.err
+    return SimpleNamespace(folder=cwd / "results" / "frontier" / "demo", **vars(ended))
+
+
+@pytest.fixture(scope="session")
+def two_runs(run: Callable[..., SimpleNamespace], tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+    """Two finished runs of the shipped collection; the second is tracked in a store of its own."""
+    cwd = tmp_path_factory.mktemp("runs")
+    uri = f"sqlite:///{cwd}/mlflow.db"
+    fixed = ("estimator=baseline", "scheduler=one_shot", "assembler.ordering=reranked_first", "tracking=none")
+    for folder, overrides in (("fixed", fixed), ("ours", ("estimator=uncertainty",))):
+        ended = run(*overrides, "budget=tight", f"hydra.run.dir={folder}", cwd=cwd, MLFLOW_TRACKING_URI=uri)
+        assert ended.code == 0, ended.err
+    return SimpleNamespace(cwd=cwd, uri=uri, fixed=cwd / "fixed", ours=cwd / "ours")

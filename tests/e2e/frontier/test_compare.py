@@ -1,0 +1,115 @@
+"""python scripts/compare.py: tracked runs side by side, and what cannot be compared."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+Run = Callable[..., SimpleNamespace]
+
+
+def compare(run: Run, cwd: Path, *arguments: object, **environment: str) -> SimpleNamespace:
+    return run(*map(str, arguments), "--out", "out", script="scripts/compare.py", cwd=cwd, **environment)
+
+
+@pytest.fixture
+def altered(two_runs: SimpleNamespace, tmp_path: Path) -> Callable[..., Path]:
+    """A copy of the second run whose summary says something else."""
+
+    def make(**summary: object) -> Path:
+        folder = tmp_path / "altered"
+        shutil.copytree(two_runs.ours, folder)
+        file = folder / "summary.json"
+        file.write_text(json.dumps(json.loads(file.read_text()) | summary))
+        return folder
+
+    return make
+
+
+def test_two_folders_give_tables_figures_and_report(two_runs: SimpleNamespace, run: Run, tmp_path: Path) -> None:
+    ended = compare(run, tmp_path, two_runs.fixed, two_runs.ours, "--texts")
+    assert ended.code == 0, ended.err
+    names = {file.name for file in (tmp_path / "out").iterdir()}
+    assert {"compare.md", "compare.csv", "compare.parquet", "per_query.parquet", "policies.csv"} <= names
+    assert {"demo-test.curves.png", "demo-test.front.png", "report.html"} <= names
+    table = pd.read_csv(tmp_path / "out" / "compare.csv").set_index("policy")
+    for name, folder in (("fixed", two_runs.fixed), ("ours", two_runs.ours)):
+        summary = json.loads((folder / "summary.json").read_text())
+        assert table.loc[name, "nDCG@10"] == pytest.approx(summary["measures"]["nDCG@10"], abs=1e-5)
+        assert table.loc[name, "docs_mean"] == pytest.approx(summary["cost_per_query"]["charged"]["docs"])
+    assert table.loc["fixed", "kind"] == "incumbent"
+    assert pd.isna(table.loc["fixed", "nDCG@10_p_t"])
+    assert 0 <= table.loc["ours", "nDCG@10_p_t_holm"] <= 1
+
+
+def test_a_tracked_run_is_found_by_its_id(two_runs: SimpleNamespace, run: Run, tmp_path: Path) -> None:
+    run_id = json.loads((two_runs.ours / "summary.json").read_text())["mlflow_run_id"]
+    ended = compare(run, tmp_path, two_runs.fixed, run_id, "--no-report", MLFLOW_TRACKING_URI=two_runs.uri)
+    assert ended.code == 0, ended.err
+    by_folder = run(
+        str(two_runs.fixed),
+        str(two_runs.ours),
+        "--no-report",
+        "--out",
+        "other",
+        script="scripts/compare.py",
+        cwd=tmp_path,
+    )
+    assert by_folder.code == 0, by_folder.err
+    tables = [pd.read_csv(tmp_path / out / "compare.csv").drop(columns="policy") for out in ("out", "other")]
+    pd.testing.assert_frame_equal(*tables)
+
+
+def test_an_unknown_id_is_refused_with_the_address(two_runs: SimpleNamespace, run: Run, tmp_path: Path) -> None:
+    ended = compare(run, tmp_path, two_runs.fixed, "0" * 32, MLFLOW_TRACKING_URI=two_runs.uri)
+    assert ended.code == 2
+    assert two_runs.uri in ended.err
+
+
+def test_where_nothing_is_tracked_no_store_is_made(two_runs: SimpleNamespace, run: Run, tmp_path: Path) -> None:
+    ended = compare(run, tmp_path, two_runs.fixed, "0" * 32)
+    assert ended.code == 2
+    assert "neither a run folder nor a run tracked" in ended.err
+    assert not list(tmp_path.rglob("*.db"))
+
+
+@pytest.mark.parametrize(
+    ("summary", "said"),
+    [
+        ({"dataset": "other/test"}, "dataset of fixed is 'demo/test', of altered 'other/test'"),
+        ({"corpus_digest": "f" * 64}, "corpus_digest of fixed"),
+        ({"measures": {"P@3": 0.1}}, "share no measure"),
+    ],
+)
+def test_runs_that_measure_different_things_are_refused(
+    two_runs: SimpleNamespace,
+    altered: Callable[..., Path],
+    run: Run,
+    tmp_path: Path,
+    summary: dict[str, object],
+    said: str,
+) -> None:
+    ended = compare(run, tmp_path, two_runs.fixed, altered(**summary))
+    assert ended.code == 2
+    assert said in ended.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_one_run_the_same_run_twice_and_an_unfinished_run_are_refused(
+    two_runs: SimpleNamespace, run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    for arguments, said in (
+        ((two_runs.fixed,), "at least two runs"),
+        ((two_runs.fixed, two_runs.fixed), "given twice"),
+        ((two_runs.fixed, "empty"), "holds no complete run"),
+    ):
+        ended = compare(run, tmp_path, *arguments)
+        assert ended.code == 2
+        assert said in ended.err

@@ -1,0 +1,144 @@
+"""python scripts/frontier.py: what it writes, that it goes on after a kill, and that it does so to the byte."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+FILES = [
+    "cells",
+    "demo.curves.png",
+    "demo.front.png",
+    "frontier.csv",
+    "frontier.md",
+    "frontier.parquet",
+    "per_query.parquet",
+    "policies.csv",
+    "report.html",
+]
+
+Run = Callable[..., SimpleNamespace]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
+
+
+def test_every_file_is_there_and_the_tables_are_printed(frontier: SimpleNamespace) -> None:
+    assert sorted(file.name for file in frontier.folder.iterdir()) == FILES
+    assert (frontier.folder / "frontier.md").read_text() in frontier.out
+    assert Path(frontier.lines[-1]) == Path("results/frontier/demo")
+    assert frontier.err == ""
+
+
+def test_the_head_says_how_to_make_it_again(frontier: SimpleNamespace) -> None:
+    head = (frontier.folder / "frontier.md").read_text().split("##")[0]
+    assert head.startswith("# demo\n")
+    assert "python scripts/frontier.py --policies=uncertainty 'budgets=[5,10]'" in head
+    assert "- code: `" in head
+
+
+def test_a_row_a_cell_with_costs_within_the_budget(frontier: SimpleNamespace) -> None:
+    table = pd.read_csv(frontier.folder / "frontier.csv")
+    assert list(zip(table["policy"], table["budget"], strict=True)) == [
+        ("fixed", 5),
+        ("fixed", 10),
+        ("uncertainty", 5),
+        ("uncertainty", 10),
+    ]
+    assert (table["docs_p90"] <= table["budget"]).all()
+    assert (table["queries"] == 50).all()
+    for measure in ("nDCG@10", "RR@10", "AP", "R@100"):
+        assert (table[f"{measure}_low"] <= table[measure]).all()
+        assert (table[measure] <= table[f"{measure}_high"]).all()
+    calls = table.set_index(["policy", "budget"])["calls_mean"]
+    assert calls["fixed", 10] == 1
+
+
+def test_per_query_values_make_up_the_means(frontier: SimpleNamespace) -> None:
+    cells = pd.read_parquet(frontier.folder / "frontier.parquet").set_index(["policy", "budget"])
+    queries = pd.read_parquet(frontier.folder / "per_query.parquet")
+    assert len(queries) == 4 * 50
+    means = queries.groupby(["policy", "budget"])["nDCG@10"].mean()
+    for key, mean in means.items():
+        assert cells.loc[key, "nDCG@10"] == pytest.approx(mean)
+
+
+def test_the_same_command_elsewhere_writes_the_same_bytes(
+    frontier: SimpleNamespace, run: Run, small: tuple[str, ...], tmp_path: Path
+) -> None:
+    ended = run(*small, script="scripts/frontier.py", cwd=tmp_path)
+    assert ended.code == 0, ended.err
+    assert contents(tmp_path / "results" / "frontier" / "demo") == contents(frontier.folder)
+
+
+def test_processes_change_nothing(frontier: SimpleNamespace, run: Run, small: tuple[str, ...], tmp_path: Path) -> None:
+    ended = run(*small, "jobs=2", "report=false", "--out", "out", script="scripts/frontier.py", cwd=tmp_path)
+    assert ended.code == 0, ended.err
+    for name in ("frontier.csv", "frontier.parquet", "per_query.parquet", "policies.csv"):
+        assert (tmp_path / "out" / name).read_bytes() == (frontier.folder / name).read_bytes()
+
+
+def test_a_killed_frontier_goes_on_and_keeps_finished_cells(
+    frontier: SimpleNamespace,
+    start: Callable[..., subprocess.Popen[str]],
+    run: Run,
+    wait_for: Callable[..., None],
+    small: tuple[str, ...],
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "results" / "frontier" / "demo"
+    process = start(*small, script="scripts/frontier.py", cwd=tmp_path)
+    wait_for(lambda: list((folder / "cells").glob("*.json.gz")))
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert not (folder / "frontier.md").exists()
+    kept = {file: file.stat().st_mtime_ns for file in (folder / "cells").glob("*.json.gz")}
+    assert run(*small, script="scripts/frontier.py", cwd=tmp_path).code == 0
+    assert kept.items() <= {file: file.stat().st_mtime_ns for file in (folder / "cells").glob("*.json.gz")}.items()
+    for leftover in (folder / "cells").glob(".*"):
+        leftover.unlink()
+    assert contents(folder) == contents(frontier.folder)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--config", "nope"), "no frontier configuration 'nope': allowed are demo"),
+        (("--policies", "nobody"), "policies: unknown 'nobody': allowed are fixed"),
+        (("--collections", "nowhere"), "collections: unknown 'nowhere': allowed are demo"),
+        (("budgets=[10,5]",), "budgets=[10, 5]"),
+        (("measures=[nDCK@10]", "jobs=1"), "nDCK@10"),
+        (("--config", "shared", "--data", "/does/not/exist", "jobs=1"), "'/does/not/exist/dl19' does not exist"),
+    ],
+)
+def test_bad_input_ends_with_code_2_and_one_line(
+    run: Run, tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    ended = run(*arguments, script="scripts/frontier.py", cwd=tmp_path)
+    assert ended.code == 2
+    assert said in ended.err
+    assert ended.err.startswith("error: ")
+    assert ended.err.count("\n") == 1
+    assert not list(tmp_path.rglob("*.md"))
+
+
+def test_an_unknown_component_names_policy_and_collection(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(
+        "collections: [{name: demo}]\n"
+        "policies:\n"
+        "  - {name: fixed, label: fixed, kind: incumbent}\n"
+        "  - {name: mine, label: mine, kind: ours, overrides: [estimator=clairvoyant]}\n"
+        "budgets: [5]\nmeasures: [nDCG@10]\ntraces: {budget: 5}\n"
+    )
+    ended = run("--config", "mine.yaml", script="scripts/frontier.py", cwd=tmp_path)
+    assert ended.code == 2
+    assert "policy 'mine' on collection 'demo'" in ended.err
+    assert "clairvoyant" in ended.err

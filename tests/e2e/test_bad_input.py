@@ -1,0 +1,213 @@
+"""Bad input: one clear message that names the value and what is allowed, exit code 2, nothing left behind."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+Main = Callable[..., SimpleNamespace]
+
+
+def refused(ended: SimpleNamespace, *said: str) -> None:
+    """The run ended with code 2 and one line that says all of ``said``, and left no file or folder."""
+    assert ended.code == 2
+    assert ended.out == ""
+    assert ended.err.startswith("error: ")
+    assert len(ended.err.splitlines()) == 1, ended.err
+    for words in said:
+        assert words in ended.err
+    assert list(ended.cwd.rglob("*")) == []
+
+
+OPTIONS = {
+    "an option that does not exist": (["foo=1"], ["unknown option 'foo'", "--help"]),
+    "an option that a component does not have": (["budget.max_pages=3"], ["unknown option 'budget.max_pages'"]),
+    "an option forced in": (["+foo=1"], ["unknown option 'foo': allowed are dataset, retriever"]),
+    "an argument forced in": (["+estimator.foo=1"], ["estimator", "'foo'"]),
+    "an unknown component": (["estimator=best"], ["'estimator/best'", "baseline", "uncertainty"]),
+    "a malformed override": (["estimator=["], ["cannot parse 'estimator=['"]),
+    "an override without a value": (["estimator"], ["'estimator'"]),
+    "a missing value": (["dataset=beir"], ["dataset.path is missing"]),
+    "a negative budget": (
+        ["budget.max_reranker_docs=-1"],
+        ["budget.max_reranker_docs=-1", "greater than or equal to 0"],
+    ),
+    "a budget that is no number": (["budget.max_reranker_docs=abc"], ["budget.max_reranker_docs='abc'", "integer"]),
+    "a NaN budget": (["budget.max_latency_ms=nan"], ["budget.max_latency_ms=nan", "finite"]),
+    "a NaN count": (["budget.max_tokens=nan"], ["budget.max_tokens=nan"]),
+    "a bad ordering": (["assembler.ordering=best"], ["'best'", "final_score, reranked_first, posterior"]),
+    "a batch of nothing": (["scheduler.batch_size=0"], ["batch_size=0", ">= 1"]),
+    "a top of nothing": (["scheduler=early_stop", "scheduler.k=0"], ["k=0", ">= 1"]),
+    "a depth of nothing": (["retriever.depth=0"], ["retriever.depth=0", "greater than or equal to 1"]),
+    "an unknown measure": (["measures=[nDCG@10,Niceness]"], ["Niceness", "ir-measures"]),
+    "no measure": (["measures=[]"], ["measures is empty"]),
+    "a negative seed": (["seed=-1"], ["seed=-1", ">= 0"]),
+    "a flag that is neither": (["resume=maybe"], ["resume='maybe'", "true and false"]),
+    "an unknown verbosity": (["verbosity=9"], ["verbosity=9", "0, 1 and 2"]),
+    "an unknown clock": (["clock=sun"], ["clock='sun'", "auto, virtual, monotonic"]),
+    "no processes": (["executor=joblib", "executor.n_jobs=0"], ["executor.n_jobs=0"]),
+    "no shards": (["executor=ray", "executor.shards=0"], ["executor.shards=0"]),
+    "an unknown dataset id": (["dataset=irds", "dataset.id=no/such"], ["'no/such'", "ir_datasets list"]),
+    "a dataset folder that is not there": (["dataset=beir", "dataset.path=/no/such"], ["'/no/such' does not exist"]),
+    "a split that is not there": (["dataset.split=dev"], ["'dev'", "allowed are test"]),
+    "a run that is not there": (["retriever=runs", "retriever.paths=/no.run"], ["'/no.run' does not exist"]),
+    "a score table that is not there": (["reranker.scores=/no.parquet"], ["'/no.parquet' does not exist"]),
+    "no score table": (["reranker.scores=null"], ["reranker.scores is missing", "TREC run or Parquet"]),
+    "an unknown scale": (["reranker.scale=loud"], ["'loud'", "identity, logit, log_prob, rank"]),
+    "a negative price": (["reranker.ms_per_doc=-1"], ["ms_per_doc=-1", ">= 0"]),
+    "a tracking experiment without a name": (["tracking.experiment="], ["tracking.experiment=''"]),
+    "an unknown rewriter": (["reformulator=gpt"], ["'reformulator/gpt'", "identity", "rm3"]),
+    "a model that is not there": (
+        ["reranker=cross_encoder", "reranker.model=nobody/no-model"],
+        ["'nobody/no-model'", "Without a network", "HF_HUB_OFFLINE"],
+    ),
+    "a model folder that is not there": (
+        ["reranker=bi_encoder", "reranker.embedder.model=/no/model"],
+        ["'/no/model'", "no such folder"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", list(OPTIONS))
+def test_a_bad_option_is_refused(main: Main, case: str) -> None:
+    overrides, said = OPTIONS[case]
+    refused(main(*overrides, tracked="tracking.experiment=" in overrides), *said)
+
+
+def edit(change: Callable[[list[str]], list[str]], file: Path) -> None:
+    file.write_text("".join(change(file.read_text().splitlines(keepends=True))))
+
+
+FILES: dict[str, tuple[str, Callable[[list[str]], list[str]], list[str]]] = {
+    "malformed JSON": ("corpus.jsonl", lambda old: [*old, "{broken\n"], ["corpus.jsonl:13: malformed JSON"]),
+    "a malformed query": ("queries.jsonl", lambda old: [*old, '{"_id": 1}\n'], ["queries.jsonl:5: '_id' is 1"]),
+    "a malformed judgment": ("qrels/test.tsv", lambda old: [*old, "q1 ship-1\n"], ["test.tsv:10: malformed line"]),
+    "a duplicate id": (
+        "corpus.jsonl",
+        lambda old: [*old, old[0]],
+        ["corpus.jsonl:13: duplicate document id"],
+    ),
+    "an empty corpus": ("corpus.jsonl", lambda old: [], ["corpus.jsonl: the corpus is empty"]),
+    "no judgments": ("qrels/test.tsv", lambda old: old[:1], ["no judgments"]),
+    "judged queries without text": ("queries.jsonl", lambda old: old[1:], ["1 judged queries have no text, e.g. 'q1'"]),
+    "a run that names unknown documents": (
+        "bm25.run",
+        lambda old: [*old, "q1 Q0 ghost 13 0.1 first\n"],
+        ["names 1 documents that the corpus does not hold, e.g. 'ghost'"],
+    ),
+    "a malformed run": ("bm25.run", lambda old: [*old, "q1 ghost 1\n"], ["bm25.run:49: malformed line"]),
+    "an empty run": ("bm25.run", lambda old: [], ["bm25.run: no entries"]),
+    "a score table that lacks a pair": (
+        "scores.run",
+        lambda old: [line for line in old if not line.startswith("q1 Q0 blank-1 ")],
+        ["scores.run", "query 'q1' and document 'blank-1'"],
+    ),
+    "a NaN score": (
+        "scores.run",
+        lambda old: [*old, "q1 Q0 extra 13 nan x\n"],
+        ["scores.run:49: score nan"],
+    ),
+    "scores of another scale": (
+        "scores.run",
+        lambda old: [*old, "q1 Q0 extra 13 7.5 x\n"],
+        ["7.5", "'identity'"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", list(FILES))
+def test_a_bad_file_is_refused_by_name_and_line(main: Main, tiny: list[str], collection: Path, case: str) -> None:
+    file, change, said = FILES[case]
+    edit(change, collection / file)
+    refused(main(*tiny), *said)
+
+
+@pytest.mark.parametrize("file", ["corpus.jsonl", "queries.jsonl", "qrels/test.tsv"])
+def test_a_missing_file_is_named(main: Main, tiny: list[str], collection: Path, file: str) -> None:
+    (collection / file).unlink()
+    refused(main(*tiny), "no split 'test'" if "qrels" in file else f"has no {file}")
+
+
+def test_a_damaged_parquet_table_is_refused(main: Main, tiny: list[str], tmp_path: Path) -> None:
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 not really")
+    refused(main(*tiny, f"reranker.scores={tmp_path}/bad.parquet"), "bad.parquet", "Parquet")
+
+
+# -- output folders ----------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_below_a_file_cannot_be_written(main: Main, tiny: list[str], tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    refused(main(*tiny, f"hydra.run.dir={tmp_path}/file/out"), f"{tmp_path}/file/out", "Not a directory")
+
+
+def test_a_read_only_file_system_cannot_be_written(main: Main, tiny: list[str]) -> None:
+    refused(main(*tiny, "hydra.run.dir=/proc/out"), "cannot use /proc/out")
+
+
+def test_a_folder_of_the_users_own_is_not_taken_away(main: Main, tiny: list[str], tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    refused(main(*tiny, "seed=-1", f"hydra.run.dir={mine}"), "seed=-1")
+    assert mine.is_dir()
+
+
+@pytest.mark.parametrize("limit", [2_000, 20_000])
+def test_a_full_disk_leaves_nothing_half_written(
+    tiny: list[str], tmp_path: Path, environment: dict[str, str], limit: int
+) -> None:
+    """A limit on the size of files stands in for the disk: 2 kB stop the journal, 20 kB the picture."""
+    cwd = tmp_path / "cwd"
+    cwd.mkdir()
+    run = Path(__file__).parents[2] / "run.py"
+    ended = subprocess.run(
+        [sys.executable, str(run), *tiny, "tracking=none", "hydra.run.dir=out"],
+        cwd=cwd,
+        env={**environment, "RAGTUNE_CACHE": str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    assert ended.returncode == 2, ended.stderr
+    assert ended.stderr.splitlines()[-1].startswith("error: cannot use ")
+    assert "File too large" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    left = [file.name for file in cwd.rglob("*") if file.is_file()]
+    assert set(left) <= {"journal.jsonl"}  # whole lines only: what is finished can be resumed
+    for file in cwd.rglob("journal.jsonl"):
+        assert file.read_bytes().endswith(b"\n")
+
+
+def test_a_process_ends_as_quietly_as_that(run: Callable[..., SimpleNamespace], tmp_path: Path) -> None:
+    """Once more as a process: code, one line, nothing left."""
+    ended = run("budget.max_reranker_docs=-1", cwd=tmp_path)
+    refused(SimpleNamespace(**vars(ended), cwd=tmp_path), "budget.max_reranker_docs=-1")
+
+
+def test_an_unknown_flag_is_refused(main: Main, capfd: pytest.CaptureFixture[str]) -> None:
+    ended = main("--fast")
+    assert ended.code == 2
+    assert "--fast" in ended.err
+
+
+def test_anything_else_is_exit_code_1_with_a_traceback(
+    main: Main, tiny: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from experiments import app
+
+    def defect(*args: object) -> None:
+        raise ZeroDivisionError("a defect")
+
+    monkeypatch.setattr(app, "summarize", defect)
+    ended = main(*tiny)
+    assert ended.code == 1
+    assert "Traceback" in ended.err
+    assert ended.err.splitlines()[-1] == "error: ZeroDivisionError: a defect"
+    assert list(ended.cwd.glob("results/runs/*/journal.jsonl"))  # the journal: nothing that was paid for is lost

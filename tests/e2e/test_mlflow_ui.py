@@ -1,0 +1,122 @@
+"""The MLflow UI in a real browser: the cost curves of several runs, overlaid."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine: apt-get install chromium"),
+]
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture
+def runs(run: Callable[..., SimpleNamespace], tmp_path: Path) -> SimpleNamespace:
+    """Three policies on the demo collection: children of one sweep in a store of their own."""
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    policies = "estimator=baseline,similarity,score_oracle"
+    ended = run("-m", policies, "hydra.sweep.dir=sweep", "verbosity=0", cwd=tmp_path, MLFLOW_TRACKING_URI=uri)
+    assert ended.code == 0, ended.err
+    files = [tmp_path / "sweep" / job / "summary.json" for job in "012"]
+    return SimpleNamespace(uri=uri, summaries=[json.loads(file.read_text()) for file in files])
+
+
+@pytest.fixture
+def ui(runs: SimpleNamespace, environment: dict[str, str], wait_for: Callable, tmp_path: Path) -> Iterator[str]:
+    """The address of ``mlflow ui`` over that store."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "mlflow", "ui", "--workers", "1", "--port", str(port)]
+    process = subprocess.Popen(
+        [*command, "--backend-store-uri", runs.uri],
+        cwd=tmp_path,
+        env={**environment, "MLFLOW_DISABLE_TELEMETRY": "true"},
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    url = f"http://127.0.0.1:{port}"
+
+    def answers() -> bool:
+        with suppress(OSError):
+            return urllib.request.urlopen(f"{url}/health", timeout=1).status == 200
+        return False
+
+    try:
+        wait_for(answers, 90)
+        yield url
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@pytest.fixture
+def page() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        page = browser.new_page(viewport={"width": 1900, "height": 900})
+        page.set_default_timeout(60_000)
+        yield page
+        browser.close()
+
+
+def test_the_cost_curves_of_all_runs_overlay_in_one_chart(
+    runs: SimpleNamespace, ui: str, page: Any, tmp_path: Path
+) -> None:
+    from mlflow import MlflowClient
+
+    experiment = MlflowClient(tracking_uri=runs.uri).get_experiment_by_name("ragtune").experiment_id
+    ids = [summary["mlflow_run_id"] for summary in runs.summaries]
+    query = {
+        "runs": json.dumps(ids),
+        "metric": json.dumps("curve/nDCG_10"),
+        "experiments": json.dumps([experiment]),
+        "plot_metric_keys": json.dumps(["curve/nDCG_10"]),
+        "x_axis": "step",
+        "line_smoothness": "0",
+    }
+    page.goto(f"{ui}/#/metric?{urllib.parse.urlencode(query)}")
+    page.wait_for_selector(".js-plotly-plot .scatterlayer .trace")
+    page.wait_for_function("document.querySelectorAll('.js-plotly-plot .scatterlayer .trace').length >= 3")
+    drawn = page.evaluate(
+        "document.querySelector('.js-plotly-plot').data"
+        ".map(trace => ({name: trace.name, x: Array.from(trace.x), y: Array.from(trace.y)}))"
+    )
+    page.screenshot(path=str(tmp_path / "mlflow.png"))
+    curves = {trace["name"]: trace for trace in drawn if len(trace["x"]) > 1}
+    for summary in runs.summaries:
+        [trace] = [t for name, t in curves.items() if summary["policy"] in name]
+        assert trace["x"][0] == 0
+        assert trace["x"][-1] == 20
+        assert trace["y"][-1] == pytest.approx(summary["measures"]["nDCG@10"], abs=1e-6)

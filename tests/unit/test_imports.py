@@ -1,0 +1,67 @@
+"""What importing costs, and what must never be importable by accident."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def modules_after(statement: str) -> set[str]:
+    """Top-level modules that a fresh interpreter holds after a statement."""
+    code = f"{statement}\nimport json, sys\nprint(json.dumps(sorted({{m.split('.')[0] for m in sys.modules}})))"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT / "tests", capture_output=True, text=True, check=True, timeout=60)
+    return set(json.loads(done.stdout))
+
+
+def test_the_library_pulls_in_nothing_optional_and_nothing_of_the_harness() -> None:
+    unwanted = {"torch", "sentence_transformers", "transformers", "psycopg", "fastapi", "streamlit", "mcp", "openai"}
+    unwanted |= {"hydra", "omegaconf", "mlflow", "experiments", "ray"}
+    unwanted |= {"scipy", "sklearn", "pandas", "pyarrow", "bm25s", "matplotlib", "ir_measures", "ir_datasets"}
+    assert not unwanted & modules_after("import ragtune")
+
+
+def test_the_command_line_loads_no_library_before_it_knows_what_to_run() -> None:
+    unwanted = {"numpy", "pydantic", "ragtune", "mlflow", "pandas", "scipy", "torch", "matplotlib"}
+    assert not unwanted & modules_after("import experiments.cli")
+
+
+@pytest.fixture(scope="module")
+def helped() -> subprocess.CompletedProcess[str]:
+    """``python run.py --help`` from the checkout's root, which Python then puts on its path."""
+    command = [sys.executable, "run.py", "--help"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+
+
+def test_help_lists_the_groups_and_their_components(helped: subprocess.CompletedProcess[str]) -> None:
+    assert helped.returncode == 0, helped.stderr
+    assert helped.stderr == ""
+    for line in ("estimator: baseline", "scheduler: ", "executor: inline, joblib, ray", "max_reranker_docs"):
+        assert line in helped.stdout
+
+
+@pytest.mark.parametrize("variables", [{}, {"PYTHONPATH": str(ROOT)}])
+def test_our_datasets_folder_never_stands_for_the_package_of_that_name(variables: dict[str, str]) -> None:
+    """With the root on the path, datasets/ would be a namespace package and break whoever probes for the real one."""
+    code = (
+        "import importlib.util, os, runpy, sys\n"
+        "sys.path.insert(0, os.getcwd())\n"
+        "runpy.run_path('run.py', run_name='imported')\n"
+        "spec = importlib.util.find_spec('datasets')\n"
+        "print([] if spec is None else list(spec.submodule_search_locations or []))"
+    )
+    command = [sys.executable, "-c", code]
+    environment = {**os.environ, **variables}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    assert str(ROOT / "datasets") not in done.stdout
+
+
+def test_the_datasets_folder_holds_no_python() -> None:
+    assert list((ROOT / "datasets").rglob("*.py")) == []
