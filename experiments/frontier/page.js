@@ -128,7 +128,7 @@ function drawCurves() {
     hovermode: "closest",
   }), CONFIG);
   $("curves-note").textContent = `Shaded: ${Math.round(D.level * 100)}% interval of the mean. Click a name to hide it, twice to see it alone. ` +
-    "The vertical axis does not begin at 0." + (log ? " Nothing at 0 documents can be shown on a log axis." : "");
+    "The vertical axis does not begin at 0." + (log && Object.values(C().lines).some((l) => l.docs[0] === 0) ? " A log axis has no place for 0 documents." : "");
 }
 
 function drawMeans() {

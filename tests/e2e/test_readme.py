@@ -1,0 +1,41 @@
+"""The README says what is true: its code runs, its options exist, its files are there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+GROUPS = ("estimator", "scheduler", "expander", "budget", "executor", "retriever", "dataset")
+
+
+def test_the_library_example_runs_as_printed_and_is_about_fifteen_lines(tmp_path: Path) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    assert len([line for line in code.splitlines() if line.strip()]) <= 18
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("['")
+    assert done.stdout.split()[-1] == "2"
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_option_that_is_named_exists(group: str) -> None:
+    named = {name for names in re.findall(rf"\b{group}=([\w|,]+)", README) for name in re.split(r"[|,]", names)}
+    offered = {file.stem for file in (ROOT / "conf" / group).glob("*.yaml")}
+    assert named - {"glob", "mine"} <= offered
+
+
+def test_every_file_that_is_linked_exists() -> None:
+    links = re.findall(r"\]\(([^)#:]+)\)", README)
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_every_make_target_that_is_named_exists() -> None:
+    targets = set(re.findall(r"make (\w+)", README))
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert [target for target in targets if not re.search(rf"^{target}:", makefile, flags=re.MULTILINE)] == []
