@@ -18,11 +18,12 @@ PATIENCE_S = 2.0
 
 @contextmanager
 def progress_bar(label: str, *, enabled: bool) -> Iterator[Progress]:
-    """A bar on stderr that appears once the work has taken :data:`PATIENCE_S`."""
-    if not enabled:
+    """A bar on a terminal's stderr that appears once the work has taken :data:`PATIENCE_S`."""
+    from rich.console import Console
+
+    if not enabled or not Console(file=sys.stderr).is_terminal:
         yield lambda done, total: None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

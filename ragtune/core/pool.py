@@ -18,6 +18,7 @@ from ragtune.core.valuation import Valuation
 
 _STATES = tuple(ItemState)
 _CODE = {state: code for code, state in enumerate(_STATES)}
+_VALUED = 1e-12
 _ORIGINS = {
     target: frozenset(_CODE[state] for state, targets in TRANSITIONS.items() if target in targets) for target in _STATES
 }
@@ -278,7 +279,8 @@ class CandidatePool:
             None if values is None else self._column(values, "estimate")
             for values in (valuation.posterior, valuation.variance, valuation.acquisition)
         )
-        self._priority = priority
+        # 0.54 reads a priority of 0 as "not valued" and falls back to raw source scores; an estimate of 0 is a value.
+        self._priority = read_only(np.where(priority == 0.0, _VALUED, priority))
         self._posterior = read_only(np.full(len(self), np.nan)) if posterior is None else posterior
         self._snapshots = {}
         self.variance, self.acquisition, self.belief = variance, acquisition, valuation.belief

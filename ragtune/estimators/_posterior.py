@@ -39,7 +39,7 @@ class Prior:
     text_weight: float = 0.8
     noise: float = 0.2
     scale: float = 2.0
-    scale_strength: float = 2.0
+    scale_strength: float = 0.2
     feedback_docs: int = 3
 
 
@@ -207,12 +207,13 @@ class RelevancePosterior:
         return column
 
     def _feedback(self, pooled: FloatArray) -> FloatArray:
-        """Standardised cosine with the rank-weighted centroid of the first-stage top documents, themselves excluded."""
+        """Standardised cosine with the rank-weighted mean of the first-stage top documents, each without itself."""
         top = np.argsort(-pooled, kind="stable")[: self._prior.feedback_docs]
         weights = 1.0 / np.log2(2.0 + np.arange(len(top)))
+        weights /= weights.sum()
         self._centroid = np.asarray(self._rows[top].T @ weights).ravel()
         likeness = self._rows @ self._centroid
-        likeness[top] -= weights * self._lengths[top]
+        likeness[top] = (likeness[top] - weights * self._lengths[top]) / np.maximum(1.0 - weights, _CLIP)
         self._feedback_mean = float(likeness.mean())
         self._feedback_deviation = max(float(likeness.std()), 1e-9)
         return standardised(likeness)

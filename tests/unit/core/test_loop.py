@@ -137,7 +137,7 @@ def test_diagnostics_may_have_any_name(fakes):
         scheduler=fakes.Scheduler(choose=lambda pool, budget: None if len(pool.reranked) else proposal)
     ).run("q")
     details = output.trace.find("propose")[0].details
-    assert details == {"doc_ids": ["doc_000"], "strategy": "default", "diagnostics": proposal.diagnostics}
+    assert details["diagnostics"] == proposal.diagnostics
 
 
 def test_the_schedulers_own_figures_are_not_what_is_charged(fakes):

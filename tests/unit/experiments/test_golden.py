@@ -11,6 +11,9 @@ from experiments import golden
 from experiments.golden import DECISIONS, FIXTURES, SPEC
 
 
+CONFIG = golden._config
+
+
 @pytest.fixture(autouse=True)
 def forget() -> None:
     golden.check_golden.cache_clear()
@@ -18,7 +21,10 @@ def forget() -> None:
 
 @pytest.fixture
 def one_pair(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(golden, "_pairs", lambda: iter([("baseline", "one_shot")]))
+    names = {"estimator": "baseline", "scheduler": "one_shot"}
+    monkeypatch.setattr(
+        golden, "_parts", lambda group, fixtures: {n: CONFIG(group, n, fixtures) for n in [names[group]]}
+    )
 
 
 def test_without_its_fixtures_the_check_is_skipped_and_says_why(
