@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from experiments import golden
 from experiments.golden import DECISIONS, FIXTURES, SPEC
-
-
-CONFIG = golden._config
 
 
 @pytest.fixture(autouse=True)
@@ -22,9 +21,11 @@ def forget() -> None:
 @pytest.fixture
 def one_pair(monkeypatch: pytest.MonkeyPatch) -> None:
     names = {"estimator": "baseline", "scheduler": "one_shot"}
-    monkeypatch.setattr(
-        golden, "_parts", lambda group, fixtures: {n: CONFIG(group, n, fixtures) for n in [names[group]]}
-    )
+
+    def parts(group: str, fixtures: Path) -> dict[str, Any]:
+        return {names[group]: golden._config(group, names[group], fixtures)}
+
+    monkeypatch.setattr(golden, "_parts", parts)
 
 
 def test_without_its_fixtures_the_check_is_skipped_and_says_why(
@@ -40,9 +41,7 @@ def test_a_changed_decision_is_told_with_pair_query_and_values(tmp_path: Path, o
     now = golden.decide(fixtures)
     query_id, decision = next(iter(now["baseline x one_shot"].items()))
     (fixtures / DECISIONS).write_text(
-        golden.json.dumps(
-            {"baseline x one_shot": now["baseline x one_shot"] | {query_id: decision | {"stop": "tired"}}}
-        )
+        json.dumps({"baseline x one_shot": now["baseline x one_shot"] | {query_id: decision | {"stop": "tired"}}})
     )
     assert golden.differences(fixtures) == [
         f"baseline x one_shot, query {query_id}: stop is {decision['stop']}, pinned is tired"

@@ -1,0 +1,25 @@
+"""python scripts/readme_figure.py [--data ../shared/data]: draws results/readme-curve.png and prints its figures."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from experiments.config import PROJECT_ROOT
+from experiments.showcase import showcase
+
+
+def main() -> int:
+    """Draw."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=PROJECT_ROOT.parent / "shared" / "data")
+    arguments = parser.parse_args()
+    figures = showcase(arguments.data, PROJECT_ROOT / "results" / "readme-curve.png")
+    sys.stdout.write(json.dumps(figures) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
