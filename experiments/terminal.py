@@ -117,25 +117,28 @@ def print_sweep(summaries: Sequence[Mapping[str, Any]], csv: Path) -> None:
 
     if not summaries:
         return
+    choices = _varying_choices(summaries)
+    figures = [{**s["measures"], "AUCC": s["aucc"], "docs": s["cost_per_query"]["charged"]["docs"]} for s in summaries]
     rows = [
-        {
-            "job": s["job"],
-            "overrides": " ".join(s["overrides"]),
-            **s["measures"],
-            "aucc": s["aucc"],
-            "docs": s["cost_per_query"]["charged"]["docs"],
-            "mlflow_run_id": s["mlflow_run_id"],
-        }
-        for s in summaries
+        {"job": s["job"], **choice, **figure, "mlflow_run_id": s["mlflow_run_id"]}
+        for s, choice, figure in zip(summaries, choices, figures, strict=True)
     ]
     pd.DataFrame(rows).to_csv(csv, index=False, lineterminator="\n")
-    names = list(summaries[0]["measures"])
-    table = Table(title=f"{len(rows)} runs", box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
-    table.add_column("job", justify="right")
-    table.add_column("overrides", overflow="fold")
-    for name in [*names, "AUCC", "documents\nper query"]:
-        table.add_column(name, justify="right")
-    for row in sorted(rows, key=lambda r: -r[names[0]]):
-        figures = [f"{row[name]:.4f}" for name in [*names, "aucc"]]
-        table.add_row(row["job"], escape(row["overrides"]), *figures, f"{row['docs']:.1f}")
+    table = Table(title=f"{len(rows)} runs", box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    for key in ("job", *choices[0]):
+        table.add_column(escape(key.rpartition(".")[2]), justify="right" if key == "job" else "left", no_wrap=True)
+    for name in figures[0]:
+        table.add_column(name, justify="right", min_width=len(name))
+    headline = next(iter(summaries[0]["measures"]))
+    for row in sorted(rows, key=lambda r: -r[headline]):
+        chosen = [escape(str(row[key])) for key in ("job", *choices[0])]
+        table.add_row(*chosen, *(f"{row[name]:.1f}" if name == "docs" else f"{row[name]:.3f}" for name in figures[0]))
     Console(highlight=False).print(table)
+
+
+def _varying_choices(summaries: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Each job's overrides, by key, as far as they differ between jobs (all of a single job's)."""
+    given = [dict(override.partition("=")[::2] for override in s["overrides"]) for s in summaries]
+    keys = list(dict.fromkeys(key for choice in given for key in choice))
+    varying = [key for key in keys if len({choice.get(key) for choice in given}) > 1 or len(given) == 1]
+    return [{key: choice.get(key, "") for key in varying} for choice in given]

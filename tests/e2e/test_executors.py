@@ -68,9 +68,10 @@ def test_bad_input_found_by_a_worker_is_told_as_if_there_were_none(
     cwd.mkdir()
     ended = run(*tiny, *EXECUTORS[executor], "tracking=none", "hydra.run.dir=out", cwd=cwd)
     assert ended.code == 2
-    assert ended.err.startswith("error: score table")
-    assert "holds no score for query 'q2' and document 'blank-1'" in ended.err
-    assert len(ended.err.splitlines()) == 1
+    said = ended.err.splitlines()[-1]  # a busy machine's Ray may say something of its own before
+    assert said.startswith("error: score table")
+    assert "holds no score for query 'q2' and document 'blank-1'" in said
+    assert "Traceback" not in ended.err
 
 
 def test_ray_workers_do_not_take_our_datasets_folder_for_the_package(tmp_path: Path) -> None:

@@ -139,9 +139,7 @@ def test_a_sweep_ends_with_a_table_and_its_folder(sweep: SimpleNamespace) -> Non
     assert sweep.lines[-1] == str(sweep.folder)
     assert "2 runs" in sweep.out
     table = pd.read_csv(sweep.folder / "sweep.csv")
-    assert table["overrides"].tolist() == [
-        f"estimator={e} budget.max_reranker_docs=5" for e in ("baseline", "similarity")
-    ]
+    assert table["estimator"].tolist() == ["baseline", "similarity"]
     assert table["mlflow_run_id"].notna().all()
 
 
