@@ -149,7 +149,12 @@ def run(
     budget: int,
 ) -> tuple[list[list[str]], list[str]]:
     """0.54 section 3. Returns the batches in order, and the final order of all active documents."""
-    pool = CandidatePool(
+    return drain(make_pool(documents), rerank, batch_size, budget)
+
+
+def make_pool(documents: Sequence[ScoredDocument]) -> CandidatePool:
+    """``retriever.retrieve_pool``."""
+    return CandidatePool(
         [
             PoolItem(
                 doc_id=doc.id,
@@ -161,6 +166,12 @@ def run(
             for rank, doc in enumerate(documents)
         ]
     )
+
+
+def drain(
+    pool: CandidatePool, rerank: Callable[[list[PoolItem]], dict[str, float]], batch_size: int, budget: int
+) -> tuple[list[list[str]], list[str]]:
+    """The loop, and the final order."""
     tracker = CostTracker(max_tokens=budget, max_rerank_docs=budget, max_rerank_calls=budget)
     batches = []
     while not tracker.is_exhausted():

@@ -120,7 +120,7 @@ class RerankLoop:
             "propose",
             doc_ids=list(proposal.doc_ids),
             strategy=proposal.strategy,
-            estimates=[float(pool.priorities[pool.index_of(doc_id)]) for doc_id in proposal.doc_ids],
+            estimates=pool.priorities[[pool.index_of(doc_id) for doc_id in proposal.doc_ids]].tolist(),
             diagnostics=proposal.diagnostics,
         )
         return proposal
