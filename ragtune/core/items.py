@@ -89,14 +89,12 @@ class PoolItem(BaseModel):
         A pool hands out thousands of snapshots a request, of values that it has checked itself, so they are made
         without Pydantic's validation: a fifth of ``model_copy``'s time.
         """
-        values = {
-            **self.__dict__,
-            "state": state,
-            "priority_value": priority,
-            "reranker_score": score,
-            "reranker_strategy": strategy,
-            "posterior": posterior,
-        }
+        values = self.__dict__.copy()
+        values["state"] = state
+        values["priority_value"] = priority
+        values["reranker_score"] = score
+        values["reranker_strategy"] = strategy
+        values["posterior"] = posterior
         return unchecked(PoolItem, values)
 
     def tie_key(self) -> tuple[int, str]:

@@ -43,6 +43,7 @@ class CandidatePool:
         self._strategies: dict[int, str] = {}
         self._states = np.empty(0, dtype=np.int8)
         self._base = self._retrieval = self._priority = self._score = self._posterior = np.empty(0)
+        self._unknown = np.empty(0)
         self._eligible: IntArray | None = None
         self._snapshots: dict[int, PoolItem] = {}
         self.variance: FloatArray | None = None
@@ -267,7 +268,7 @@ class CandidatePool:
         values = np.array(list(priorities.values()), dtype=float)
         self._require_finite(values, positions, "priority")
         self._priority = replaced(self._priority, positions, values)
-        self._posterior = read_only(np.full(len(self), np.nan))
+        self._posterior = self._without_posterior()
         self.variance = self.acquisition = self.belief = self.batch_limit = None
         self._snapshots = {}
 
@@ -281,10 +282,15 @@ class CandidatePool:
         )
         # 0.54 reads a priority of 0 as "not valued" and falls back to raw source scores; an estimate of 0 is a value.
         self._priority = read_only(np.where(priority == 0.0, _VALUED, priority))
-        self._posterior = read_only(np.full(len(self), np.nan)) if posterior is None else posterior
+        self._posterior = self._without_posterior() if posterior is None else posterior
         self._snapshots = {}
         self.variance, self.acquisition, self.belief = variance, acquisition, valuation.belief
         self.batch_limit = valuation.batch_limit
+
+    def _without_posterior(self) -> FloatArray:
+        if len(self._unknown) != len(self):
+            self._unknown = read_only(np.full(len(self), np.nan))
+        return self._unknown
 
     def _column(self, values: FloatArray, what: str) -> FloatArray:
         column = np.array(values, dtype=float)
@@ -313,14 +319,18 @@ class CandidatePool:
 
     def _snapshots_of(self, positions: IntArray) -> list[PoolItem]:
         """Snapshots are kept until the next change: pricing a batch and running it see the same items."""
-        known = self._snapshots
+        known, items, strategies, wanted = self._snapshots, self._items, self._strategies, positions.tolist()
         now = (column[positions].tolist() for column in (self._states, self._priority, self._score, self._posterior))
-        for i, state, priority, score, posterior in zip(positions.tolist(), *now, strict=True):
+        for i, state, priority, score, posterior in zip(wanted, *now, strict=True):
             if i not in known:
-                known[i] = self._items[i].at(
-                    _STATES[state], priority, _none_if_nan(score), self._strategies.get(i), _none_if_nan(posterior)
+                known[i] = items[i].at(
+                    _STATES[state],
+                    priority,
+                    score if score == score else None,  # NaN alone differs from itself
+                    strategies.get(i),
+                    posterior if posterior == posterior else None,
                 )
-        return [known[i] for i in positions.tolist()]
+        return [known[i] for i in wanted]
 
     def _changed(self) -> None:
         self._eligible = None
@@ -336,7 +346,3 @@ def _require_finite_items(items: Sequence[PoolItem]) -> None:
 
 def _nan_if_none(value: float | None) -> float:
     return np.nan if value is None else value
-
-
-def _none_if_nan(value: float) -> float | None:
-    return value if value == value else None
