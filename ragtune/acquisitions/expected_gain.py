@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ragtune.core.arguments import check_count
 from ragtune.core.arrays import FloatArray
 from ragtune.core.belief import Belief
-from ragtune.core.border import require_k, top_k_bar
+from ragtune.core.border import top_k_bar
 from ragtune.core.gaussian import expected_excess
 from ragtune.core.interfaces import BaseAcquisition
 from ragtune.core.pool import CandidatePool
@@ -28,7 +29,7 @@ class ExpectedGainAcquisition(BaseAcquisition):
     """
 
     def __init__(self, k: int = 10) -> None:
-        self.k = require_k(k)
+        self.k = check_count("acquisition.k", k, low=1)
 
     def utility(self, belief: Belief, pool: CandidatePool) -> FloatArray:
         active = pool.active

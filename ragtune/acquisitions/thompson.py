@@ -6,9 +6,9 @@ import zlib
 
 import numpy as np
 
+from ragtune.core.arguments import check_count
 from ragtune.core.arrays import FloatArray
 from ragtune.core.belief import Belief
-from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseAcquisition
 from ragtune.core.pool import CandidatePool
 
@@ -27,9 +27,7 @@ class ThompsonAcquisition(BaseAcquisition):
     """
 
     def __init__(self, seed: int = 0) -> None:
-        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            raise ConfigError(f"acquisition.seed={seed!r}: allowed is an integer >= 0")
-        self.seed = seed
+        self.seed = check_count("acquisition.seed", seed)
 
     def utility(self, belief: Belief, pool: CandidatePool) -> FloatArray:
         identity = zlib.crc32("\x00".join(pool.doc_ids).encode())

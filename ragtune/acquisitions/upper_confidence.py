@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ragtune.core.arguments import check_number
 from ragtune.core.arrays import FloatArray
 from ragtune.core.belief import Belief
-from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseAcquisition
 from ragtune.core.pool import CandidatePool
 
@@ -22,9 +22,7 @@ class UpperConfidenceAcquisition(BaseAcquisition):
     """
 
     def __init__(self, kappa: float = 1.0) -> None:
-        if not kappa >= 0:
-            raise ConfigError(f"acquisition.kappa={kappa!r}: allowed is a number >= 0")
-        self.kappa = kappa
+        self.kappa = check_number("acquisition.kappa", kappa, low=0.0)
 
     def utility(self, belief: Belief, pool: CandidatePool) -> FloatArray:
         utility: FloatArray = belief.mean + self.kappa * np.sqrt(belief.variance)

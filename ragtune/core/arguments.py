@@ -19,6 +19,18 @@ def check_number(name: str, value: object, low: float = -math.inf, high: float =
     raise ConfigError(f"{name}={value!r}: allowed is a number{_range(low, high)}")
 
 
+def check_positive(name: str, value: object) -> float:
+    """``value`` as a finite float above 0.
+
+    Raises:
+        ConfigError: naming the argument and the value.
+    """
+    number = check_number(name, value)
+    if number > 0:
+        return number
+    raise ConfigError(f"{name}={value!r}: allowed is a number > 0")
+
+
 def check_count(name: str, value: object, low: int = 0) -> int:
     """``value`` as an int of at least ``low``.
 

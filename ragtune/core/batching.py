@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseAcquisition
 from ragtune.core.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
@@ -81,14 +80,3 @@ def choose(pool: CandidatePool, count: int, acquisition: BaseAcquisition | None,
         if len(chosen) < count:
             belief = belief.observing(pick)
     return chosen
-
-
-def require_batch_size(batch_size: int) -> int:
-    """``batch_size`` if it is a positive integer.
-
-    Raises:
-        ConfigError: naming the value.
-    """
-    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-        raise ConfigError(f"scheduler.batch_size={batch_size!r}: allowed is an integer >= 1")
-    return batch_size

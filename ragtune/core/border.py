@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ragtune.core.arrays import FloatArray
-from ragtune.core.errors import ConfigError
 
 
 class Bar(NamedTuple):
@@ -29,14 +28,3 @@ def top_k_bar(keys: FloatArray, k: int) -> Bar:
         return Bar(middle, middle)
     parted = np.partition(keys, (len(keys) - k - 1, len(keys) - k))
     return Bar(float(parted[len(keys) - k]), float(parted[len(keys) - k - 1]))
-
-
-def require_k(k: int) -> int:
-    """``k`` if it is a positive integer.
-
-    Raises:
-        ConfigError: naming the value.
-    """
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-        raise ConfigError(f"k={k!r}: allowed is an integer >= 1")
-    return k

@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ragtune.core.arguments import check_number, check_positive
 from ragtune.core.arrays import FloatArray
 from ragtune.core.context import RAGtuneContext
 from ragtune.core.corpus import Corpus
-from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseEstimator
 from ragtune.core.pool import CandidatePool
 from ragtune.core.scaling import first_stage_scores
@@ -48,13 +48,9 @@ class SimilarityEstimator(BaseEstimator):
     def __init__(
         self, corpus: Corpus, vectors: Callable[[Corpus], TextVectors], power: float = 2.0, strength: float = 0.5
     ) -> None:
-        if not power >= 1:
-            raise ConfigError(f"similarity power={power!r}: allowed is a number >= 1")
-        if not strength > 0:
-            raise ConfigError(f"similarity strength={strength!r}: allowed is a number > 0")
         self._vectors = vectors(corpus)
-        self.power = power
-        self.strength = strength
+        self.power = check_number("estimator.power", power, low=1.0)
+        self.strength = check_positive("estimator.strength", strength)
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
         evidence: _Evidence = context.remember(self, lambda: _Evidence(self._vectors, self.power))

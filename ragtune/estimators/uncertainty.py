@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ragtune.core.arguments import check_number, check_positive
 from ragtune.core.arrays import FloatArray
 from ragtune.core.context import RAGtuneContext
 from ragtune.core.corpus import Corpus
-from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseEstimator
 from ragtune.core.pool import CandidatePool
 from ragtune.core.valuation import Valuation
@@ -61,14 +61,10 @@ class UncertaintyEstimator(BaseEstimator):
         evidence_bonus: float = 0.05,
         **prior: float,
     ) -> None:
-        if not 0 <= residual_weight <= 1:
-            raise ConfigError(f"estimator.residual_weight={residual_weight!r}: allowed is a number in [0, 1]")
-        if not evidence_bonus >= 0:
-            raise ConfigError(f"estimator.evidence_bonus={evidence_bonus!r}: allowed is a number >= 0")
         self._vectors = vectors(corpus)
         self._prior = _checked(Prior(**prior))  # type: ignore[arg-type]
-        self.residual_weight = residual_weight
-        self.evidence_bonus = evidence_bonus
+        self.residual_weight = check_number("estimator.residual_weight", residual_weight, low=0.0, high=1.0)
+        self.evidence_bonus = check_number("estimator.evidence_bonus", evidence_bonus, low=0.0)
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
         if not len(pool):
@@ -114,8 +110,8 @@ def _checked(prior: Prior) -> Prior:
     positive = ("noise", "scale", "scale_strength")
     anything = ("intercept", "evidence_slope", "feedback_slope")
     for name, value in asdict(prior).items():
-        low_enough = value > 0 if name in positive else name in anything or value >= 0
-        if not (np.isfinite(value) and low_enough):
-            allowed = "> 0" if name in positive else ">= 0"
-            raise ConfigError(f"estimator.{name}={value!r}: allowed is a finite number {allowed}")
+        if name in positive:
+            check_positive(f"estimator.{name}", value)
+        else:
+            check_number(f"estimator.{name}", value, low=-np.inf if name in anything else 0.0)
     return prior

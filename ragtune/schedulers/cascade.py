@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ragtune.core.batching import choose, propose, require_batch_size
-from ragtune.core.border import require_k, top_k_bar
+from ragtune.core.arguments import check_count, check_number
+from ragtune.core.batching import choose, propose
+from ragtune.core.border import top_k_bar
 from ragtune.core.errors import ConfigError
 from ragtune.core.gaussian import tail
 from ragtune.core.interfaces import BaseAcquisition, BaseScheduler
@@ -46,20 +47,13 @@ class CascadeScheduler(BaseScheduler):
         escalate_above: float = 0.5,
         min_docs: int = 4,
     ) -> None:
-        for strategy, limit in limits.items():
-            if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
-                raise ConfigError(f"scheduler.limits.{strategy}={limit!r}: allowed is an integer >= 0")
-        if not 0 <= escalate_above <= 1:
-            raise ConfigError(f"scheduler.escalate_above={escalate_above!r}: allowed is a number in [0, 1]")
-        if min_docs < 0:
-            raise ConfigError(f"scheduler.min_docs={min_docs!r}: allowed is an integer >= 0")
-        self.limits = dict(limits)
-        self.batch_size = require_batch_size(batch_size)
+        self.limits = {name: check_count(f"scheduler.limits.{name}", limit) for name, limit in limits.items()}
+        self.batch_size = check_count("scheduler.batch_size", batch_size, low=1)
         self.acquisition = acquisition
         self.diverse = diverse
-        self.k = require_k(k)
-        self.escalate_above = escalate_above
-        self.min_docs = min_docs
+        self.k = check_count("scheduler.k", k, low=1)
+        self.escalate_above = check_number("scheduler.escalate_above", escalate_above, low=0.0, high=1.0)
+        self.min_docs = check_count("scheduler.min_docs", min_docs)
 
     def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
         unknown = [strategy for strategy in self.limits if strategy not in budget.strategies]

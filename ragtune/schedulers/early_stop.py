@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ragtune.core.batching import choose, propose, require_batch_size
-from ragtune.core.border import require_k, top_k_bar
-from ragtune.core.errors import ConfigError
+from ragtune.core.arguments import check_count, check_positive
+from ragtune.core.batching import choose, propose
+from ragtune.core.border import top_k_bar
 from ragtune.core.gaussian import tail
 from ragtune.core.interfaces import BaseAcquisition, BaseScheduler
 from ragtune.core.pool import CandidatePool
@@ -40,16 +40,12 @@ class EarlyStopScheduler(BaseScheduler):
         threshold: float = 4.0,
         min_docs: int = 10,
     ) -> None:
-        self.batch_size = require_batch_size(batch_size)
+        self.batch_size = check_count("scheduler.batch_size", batch_size, low=1)
         self.acquisition = acquisition
         self.diverse = diverse
-        self.k = require_k(k)
-        if not threshold > 0:
-            raise ConfigError(f"scheduler.threshold={threshold!r}: allowed is a number > 0")
-        if min_docs < 0:
-            raise ConfigError(f"scheduler.min_docs={min_docs!r}: allowed is an integer >= 0")
-        self.threshold = threshold
-        self.min_docs = min_docs
+        self.k = check_count("scheduler.k", k, low=1)
+        self.threshold = check_positive("scheduler.threshold", threshold)
+        self.min_docs = check_count("scheduler.min_docs", min_docs)
 
     def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
         expected = self._expected_changes(pool)

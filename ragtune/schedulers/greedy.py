@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ragtune.core.batching import choose, propose, require_batch_size
+from ragtune.core.arguments import check_count
+from ragtune.core.batching import choose, propose
 from ragtune.core.interfaces import BaseAcquisition, BaseScheduler
 from ragtune.core.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
@@ -22,7 +23,7 @@ class GreedyScheduler(BaseScheduler):
     """
 
     def __init__(self, batch_size: int = 2, acquisition: BaseAcquisition | None = None, diverse: bool = True) -> None:
-        self.batch_size = require_batch_size(batch_size)
+        self.batch_size = check_count("scheduler.batch_size", batch_size, low=1)
         self.acquisition = acquisition
         self.diverse = diverse
 

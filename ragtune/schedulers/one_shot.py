@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ragtune.core.arguments import check_count
 from ragtune.core.batching import propose
-from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseScheduler
 from ragtune.core.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
@@ -20,9 +20,7 @@ class OneShotScheduler(BaseScheduler):
     """
 
     def __init__(self, top_n: int | None = None) -> None:
-        if top_n is not None and (isinstance(top_n, bool) or not isinstance(top_n, int) or top_n < 1):
-            raise ConfigError(f"scheduler.top_n={top_n!r}: allowed is an integer >= 1, or null for all that fit")
-        self.top_n = top_n
+        self.top_n = None if top_n is None else check_count("scheduler.top_n", top_n, low=1)
 
     def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
         fired = len(pool.eligible) < len(pool)

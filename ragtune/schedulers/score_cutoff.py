@@ -6,7 +6,7 @@ import numpy as np
 
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.arrays import FloatArray
-from ragtune.core.batching import choose, propose, require_batch_size
+from ragtune.core.batching import choose, propose
 from ragtune.core.interfaces import BaseScheduler
 from ragtune.core.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
@@ -53,7 +53,7 @@ class ScoreCutoffScheduler(BaseScheduler):
         self.threshold = check_number("scheduler.threshold", threshold, 0.0, 1.0)
         self.min_docs = check_count("scheduler.min_docs", min_docs)
         self.max_docs = None if max_docs is None else check_count("scheduler.max_docs", max_docs, low=self.min_docs)
-        self.batch_size = require_batch_size(batch_size)
+        self.batch_size = check_count("scheduler.batch_size", batch_size, low=1)
 
     def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
         probabilities = self._probabilities(pool)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ragtune.core.batching import choose, propose, require_batch_size
-from ragtune.core.errors import ConfigError
+from ragtune.core.arguments import check_count, check_number, check_positive
+from ragtune.core.batching import choose, propose
 from ragtune.core.interfaces import BaseAcquisition, BaseScheduler
 from ragtune.core.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
@@ -38,19 +38,15 @@ class ValueOfInformationScheduler(BaseScheduler):
         usd_per_point: float | None = None,
         min_docs: int = 0,
     ) -> None:
-        if not price >= 0:
-            raise ConfigError(f"scheduler.price={price!r}: allowed is a number >= 0, in nDCG a document")
-        if usd_per_point is not None and not usd_per_point > 0:
-            raise ConfigError(f"scheduler.usd_per_point={usd_per_point!r}: allowed is a number > 0, or null")
-        if min_docs < 0:
-            raise ConfigError(f"scheduler.min_docs={min_docs!r}: allowed is an integer >= 0")
+        if usd_per_point is not None:
+            check_positive("scheduler.usd_per_point", usd_per_point)
         self.gain = gain
-        self.batch_size = require_batch_size(batch_size)
+        self.batch_size = check_count("scheduler.batch_size", batch_size, low=1)
         self.acquisition = acquisition
         self.diverse = diverse
-        self.price = price
+        self.price = check_number("scheduler.price", price, low=0.0)
         self.usd_per_point = usd_per_point
-        self.min_docs = min_docs
+        self.min_docs = check_count("scheduler.min_docs", min_docs)
 
     def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
         gains = self.gain.utility(pool.belief_or_empirical(), pool)[pool.eligible]
