@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from experiments.datasets.dataset import Dataset, DatasetLoader, assemble
+from ragtune.core.arguments import check_count
 from ragtune.core.corpus import Corpus, Document
 from ragtune.core.errors import DatasetError
 
@@ -21,15 +23,17 @@ class BeirDataset(DatasetLoader):
         path: the folder.
         split: name of the judgments file, e.g. ``test``.
         name: identifier; by default the folder's name.
+        every: keep every n-th query only, for costly live runs; >= 1.
 
     Raises:
         DatasetError: if the folder, a file or the split is missing (naming the splits there are).
     """
 
-    def __init__(self, path: str, split: str = "test", name: str | None = None) -> None:
+    def __init__(self, path: str, split: str = "test", name: str | None = None, every: int = 1) -> None:
         self.path = Path(path)
         self.split = split
-        self.name = f"{name or self.path.resolve().name}/{split}"
+        self.every = check_count("dataset.every", every, low=1)
+        self.name = f"{name or self.path.resolve().name}/{split}" + (f"/every-{every}" if every != 1 else "")
         if not self.path.is_dir():
             raise DatasetError(f"dataset folder {str(path)!r} does not exist")
         for file in ("corpus.jsonl", "queries.jsonl"):
@@ -51,7 +55,10 @@ class BeirDataset(DatasetLoader):
             for query_id, text in self._queries().items()
             if query_id in qrels or query_id not in judged_elsewhere
         }
-        return assemble(self.name, corpus, queries, qrels)
+        kept = dict(islice(queries.items(), 0, None, self.every))
+        return assemble(
+            self.name, corpus, kept, {q: grades for q, grades in qrels.items() if q in kept or self.every == 1}
+        )
 
     def _documents(self) -> Iterator[Document]:
         file = self.path / "corpus.jsonl"
