@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,7 @@ class BeirDataset(DatasetLoader):
         self.path = Path(path)
         self.split = split
         self.every = check_count("dataset.every", every, low=1)
-        self.name = f"{name or self.path.resolve().name}/{split}" + (f"/every-{every}" if every != 1 else "")
+        self.name = f"{name or self.path.resolve().name}/{split}"
         if not self.path.is_dir():
             raise DatasetError(f"dataset folder {str(path)!r} does not exist")
         for file in ("corpus.jsonl", "queries.jsonl"):
@@ -55,10 +54,7 @@ class BeirDataset(DatasetLoader):
             for query_id, text in self._queries().items()
             if query_id in qrels or query_id not in judged_elsewhere
         }
-        kept = dict(islice(queries.items(), 0, None, self.every))
-        return assemble(
-            self.name, corpus, kept, {q: grades for q, grades in qrels.items() if q in kept or self.every == 1}
-        )
+        return assemble(self.name, corpus, queries, qrels).every(self.every)
 
     def _documents(self) -> Iterator[Document]:
         file = self.path / "corpus.jsonl"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 
 from ragtune.core.corpus import Corpus
 from ragtune.core.errors import DatasetError
@@ -35,6 +36,14 @@ class Dataset:
     def judged(self) -> list[str]:
         """Ids of the queries that count in the measures, in replay order."""
         return [query_id for query_id in self.queries if query_id in self.qrels]
+
+    def every(self, n: int) -> Dataset:
+        """The dataset with every n-th query only, from the first on; the name says so."""
+        if n == 1:
+            return self
+        queries = dict(islice(self.queries.items(), 0, None, n))
+        qrels = {query_id: grades for query_id, grades in self.qrels.items() if query_id in queries}
+        return replace(self, name=f"{self.name}/every-{n}", queries=queries, qrels=qrels)
 
 
 class DatasetLoader(ABC):

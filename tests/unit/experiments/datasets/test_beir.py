@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from experiments.datasets.beir import BeirDataset
-from ragtune.core.errors import DatasetError
+from ragtune.core.errors import ConfigError, DatasetError
 
 
 def load(folder: Path, split: str = "test"):
@@ -128,3 +128,13 @@ def test_text_of_any_script_survives(collection: Path) -> None:
     text = 'lines\u2028 "quotes" and 茶 \U0001f37a'
     append(collection, "corpus.jsonl", json.dumps({"_id": "x", "text": text}, ensure_ascii=False) + "\n")
     assert load(collection).corpus["x"].text == text
+
+
+def test_every_nth_query_is_kept_with_its_judgments_only(collection: Path) -> None:
+    whole = BeirDataset(str(collection)).load()
+    sample = BeirDataset(str(collection), every=2).load()
+    assert list(sample.queries) == list(whole.queries)[::2]
+    assert set(sample.qrels) == set(sample.queries) & set(whole.qrels)
+    assert sample.name == f"{whole.name}/every-2"
+    with pytest.raises(ConfigError, match=r"dataset\.every=0"):
+        BeirDataset(str(collection), every=0)
