@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ragtune.core.arguments import check_count, check_positive
+from ragtune.core.arguments import check_count, check_number
 from ragtune.core.batching import choose, propose
 from ragtune.core.border import top_k_bar
 from ragtune.core.gaussian import tail
@@ -14,17 +14,18 @@ from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
 
 
 class EarlyStopScheduler(BaseScheduler):
-    """Greedy batches until the expected number of changes of the top k falls under a threshold.
+    """Greedy batches until no candidate is likely to change the top k any more.
 
-    Each candidate not yet scored would change the top k with the probability that its relevance lies on the other side
-    of the border between ranks k and k + 1 than its place in the current order: P(Z > |key - border| / deviation). The
-    belief is the estimator's; for an estimator without one, :class:`ragtune.core.belief.EmpiricalBelief`.
+    A candidate not yet scored would change the top k with the probability that its relevance lies on the other side of
+    the border between ranks k and k + 1 than its place in the current order: P(Z > |key - border| / deviation), at most
+    one half. The belief is the estimator's; for an estimator without one,
+    :class:`ragtune.core.belief.EmpiricalBelief`.
 
     Args:
         batch_size: documents a batch.
         acquisition, diverse: how batches are chosen, as in the greedy scheduler.
         k: size of the top that matters.
-        threshold: expected changes below which reranking stops; > 0.
+        threshold: chance in [0, 0.5] that is still worth a document; reranking stops once all are below.
         min_docs: documents reranked before stopping is considered.
 
     Raises:
@@ -37,30 +38,31 @@ class EarlyStopScheduler(BaseScheduler):
         acquisition: BaseAcquisition | None = None,
         diverse: bool = True,
         k: int = 10,
-        threshold: float = 4.0,
+        threshold: float = 0.35,
         min_docs: int = 10,
     ) -> None:
         self.batch_size = check_count("scheduler.batch_size", batch_size, low=1)
         self.acquisition = acquisition
         self.diverse = diverse
         self.k = check_count("scheduler.k", k, low=1)
-        self.threshold = check_positive("scheduler.threshold", threshold)
+        self.threshold = check_number("scheduler.threshold", threshold, low=0.0, high=0.5)
         self.min_docs = check_count("scheduler.min_docs", min_docs)
 
     def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
-        expected = self._expected_changes(pool)
-        if expected < self.threshold and len(pool.reranked) >= self.min_docs:
+        chance = self._chance_of_change(pool)
+        if chance < self.threshold and len(pool.reranked) >= self.min_docs:
             return StopRecord(
                 reason="top_k_settled",
                 source="scheduler",
-                details={"expected_changes": round(expected, 6), "threshold": self.threshold, "k": self.k},
+                details={"chance_of_change": round(chance, 6), "threshold": self.threshold, "k": self.k},
             )
         wish = choose(pool, self.batch_size, self.acquisition, diverse=self.diverse)
-        return propose(wish, budget, diagnostics={"expected_changes": round(expected, 6)})
+        return propose(wish, budget, diagnostics={"chance_of_change": round(chance, 6)})
 
-    def _expected_changes(self, pool: CandidatePool) -> float:
+    def _chance_of_change(self, pool: CandidatePool) -> float:
+        """The likeliest change that scoring one more candidate would bring."""
         belief = pool.belief_or_empirical()
         border = top_k_bar(belief.key[pool.active], self.k).midpoint
         eligible = pool.eligible
         deviation = np.sqrt(np.maximum(belief.variance[eligible], 1e-12))
-        return float(tail(np.abs(belief.key[eligible] - border) / deviation).sum())
+        return float(tail(np.abs(belief.key[eligible] - border) / deviation).max())

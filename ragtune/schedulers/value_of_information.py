@@ -34,7 +34,7 @@ class ValueOfInformationScheduler(BaseScheduler):
         batch_size: int = 2,
         acquisition: BaseAcquisition | None = None,
         diverse: bool = True,
-        price: float = 0.004,
+        price: float = 0.005,
         usd_per_point: float | None = None,
         min_docs: int = 0,
     ) -> None:

@@ -33,16 +33,16 @@ OPEN = _pool([0.5] * 24, {0: 0.9, 1: 0.1, 2: 0.8, 3: 0.05})
 
 
 def test_early_stop_says_why_it_stops_and_goes_on_while_the_top_is_open() -> None:
-    scheduler = EarlyStopScheduler(k=4, threshold=0.5, min_docs=4)
+    scheduler = EarlyStopScheduler(k=4, threshold=0.2, min_docs=4)
     stop = scheduler.select_batch(SETTLED, RemainingBudgetView())
     assert isinstance(stop, StopRecord)
     assert stop.reason == "top_k_settled"
-    assert stop.details["expected_changes"] < 0.5
+    assert stop.details["chance_of_change"] < 0.2
     assert isinstance(scheduler.select_batch(OPEN, RemainingBudgetView()), BatchProposal)
 
 
 def test_early_stop_waits_for_min_docs() -> None:
-    scheduler = EarlyStopScheduler(k=4, threshold=100.0, min_docs=5)
+    scheduler = EarlyStopScheduler(k=4, threshold=0.5, min_docs=5)
     assert isinstance(scheduler.select_batch(SETTLED, RemainingBudgetView()), BatchProposal)
 
 
@@ -143,7 +143,7 @@ def test_a_batch_shrinks_to_what_the_budget_affords_in_any_unit() -> None:
         (lambda: GreedyScheduler(batch_size=0), "batch_size=0"),
         (lambda: OneShotScheduler(top_n=-1), "top_n=-1"),
         (lambda: EarlyStopScheduler(k=0), "k=0"),
-        (lambda: EarlyStopScheduler(threshold=0), "threshold=0"),
+        (lambda: EarlyStopScheduler(threshold=0.6), "threshold=0.6"),
         (lambda: EarlyStopScheduler(min_docs=-1), "min_docs=-1"),
         (lambda: ValueOfInformationScheduler(ExpectedGainAcquisition(), price=-1), "price=-1"),
         (lambda: ValueOfInformationScheduler(ExpectedGainAcquisition(), usd_per_point=0), "usd_per_point=0"),
