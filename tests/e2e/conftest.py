@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -66,6 +67,11 @@ def finish(process: subprocess.Popen[str], timeout: float = 120) -> SimpleNamesp
     return SimpleNamespace(code=process.returncode, out=out, err=err, lines=out.splitlines())
 
 
+def _listen_to_interrupts() -> None:
+    """A shell's background jobs ignore SIGINT and hand that on; a person's Ctrl-C is not ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture(scope="session")
 def start(environment: dict[str, str]) -> Callable[..., subprocess.Popen[str]]:
     """Starts ``python SCRIPT ARGUMENTS`` in a process group of its own."""
@@ -73,7 +79,8 @@ def start(environment: dict[str, str]) -> Callable[..., subprocess.Popen[str]]:
     def run(*arguments: str, cwd: Path, script: str = "run.py", **env: str) -> subprocess.Popen[str]:
         command = [sys.executable, str(ROOT / script), *arguments]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        return subprocess.Popen(command, cwd=cwd, env={**environment, **env}, start_new_session=True, **pipes)
+        own = {"start_new_session": True, "preexec_fn": _listen_to_interrupts}
+        return subprocess.Popen(command, cwd=cwd, env={**environment, **env}, **own, **pipes)
 
     return run
 
