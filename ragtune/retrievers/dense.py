@@ -5,17 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ragtune.core.context import RAGtuneContext
 from ragtune.core.corpus import Corpus
-from ragtune.core.diskcache import AUTO, DiskCache
+from ragtune.core.diskcache import AUTO
+from ragtune.core.docvectors import DocumentVectors
 from ragtune.core.interfaces import BaseEmbedder, BaseRetriever
 from ragtune.core.topk import best_positions, id_ranks
 from ragtune.core.types import ScoredDocument
 
 _DECIMALS = 6
-_FILE = "embeddings.npy"
 
 
 class DenseRetriever(BaseRetriever):
@@ -35,35 +34,15 @@ class DenseRetriever(BaseRetriever):
     def __init__(self, corpus: Corpus, embedder: BaseEmbedder, cache_dir: str | Path | None = AUTO) -> None:
         self._corpus = corpus
         self._embedder = embedder
-        self._cache = DiskCache("dense", cache_dir)
+        self._documents = DocumentVectors(corpus, embedder, cache_dir)
         self._tie_ranks = id_ranks(corpus.doc_ids)
-        self._vectors: NDArray[np.float32] | None = None
 
     def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
         query = self._embedder.embed([context.query])[0]
         if not query.any():
             return []
-        scores = np.round(np.clip(self._documents() @ query, -1.0, 1.0).astype(np.float64), _DECIMALS)
+        scores = np.round(np.clip(self._documents.matrix @ query, -1.0, 1.0).astype(np.float64), _DECIMALS)
         doc_ids = self._corpus.doc_ids
         return [
             self._corpus.scored(doc_ids[i], float(scores[i])) for i in best_positions(scores, self._tie_ranks, top_k)
         ]
-
-    def _documents(self) -> NDArray[np.float32]:
-        if self._vectors is None:
-            key = f"{self._corpus.digest} {self._embedder.name}"
-            self._vectors = self._cache.fetch(key, self._build, _save, self._load)
-        return self._vectors
-
-    def _build(self) -> NDArray[np.float32]:
-        return self._embedder.embed(self._corpus.contents)
-
-    def _load(self, folder: Path) -> NDArray[np.float32]:
-        vectors: NDArray[np.float32] = np.load(folder / _FILE, mmap_mode="r")
-        if len(vectors) != len(self._corpus):
-            raise ValueError(f"{len(vectors)} vectors for {len(self._corpus)} documents")
-        return vectors
-
-
-def _save(vectors: NDArray[np.float32], folder: Path) -> None:
-    np.save(folder / _FILE, vectors)

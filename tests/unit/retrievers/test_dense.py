@@ -65,7 +65,7 @@ def test_documents_are_embedded_once_and_only_when_needed(
     again = DenseRetriever(corpus, embedder)
     assert again.retrieve(make_context("tea"), 3) == before
     assert embedder.texts == len(corpus) + 2
-    assert isinstance(again._documents(), np.memmap)
+    assert isinstance(again._documents.matrix, np.memmap)
 
 
 def test_another_embedder_gets_vectors_of_its_own(

@@ -1,0 +1,42 @@
+"""Embeddings as the text vectors of policies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ragtune.core.corpus import Corpus
+from ragtune.core.diskcache import AUTO
+from ragtune.core.docvectors import DocumentVectors
+from ragtune.core.interfaces import BaseEmbedder
+
+
+class DenseVectors:
+    """Rows of an embedder's document vectors, for estimators whose covariance is text similarity.
+
+    The alternative to :class:`ragtune.embedders.tfidf.TfidfEmbedder`: ``estimator.vectors._target_``. A Gram matrix of
+    any vectors is positive semi-definite, so negative cosines do no harm.
+
+    Args:
+        corpus: whose documents.
+        embedder: makes the vectors.
+        cache_dir: ``auto`` for the platform's cache folder, a folder, or None for no cache.
+    """
+
+    def __init__(self, corpus: Corpus, embedder: BaseEmbedder, cache_dir: str | Path | None = AUTO) -> None:
+        self._corpus = corpus
+        self._vectors = DocumentVectors(corpus, embedder, cache_dir)
+
+    def rows(self, doc_ids: Sequence[str]) -> Any:
+        """``scipy.sparse.csr_matrix`` of shape (len(doc_ids), d), float64, rows L2-normalised.
+
+        Raises:
+            DatasetError: if the corpus does not hold a document.
+        """
+        from scipy.sparse import csr_matrix
+
+        positions = [self._corpus.position(doc_id) for doc_id in doc_ids]
+        return csr_matrix(np.asarray(self._vectors.matrix[positions], dtype=np.float64))
