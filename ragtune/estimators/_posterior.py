@@ -16,6 +16,9 @@ from ragtune.estimators._first_stage import FirstStageEvidence, standardised
 _CLIP = 1e-6
 """Scores are kept this far from 0 and 1, so that their logits are finite."""
 
+_FEEDBACK_LIMIT = 3.0
+"""Standard deviations: a document from outside the pool can be a wild outlier by a small pool's spread."""
+
 
 @dataclass(frozen=True)
 class Prior:
@@ -105,7 +108,7 @@ class RelevancePosterior:
         from scipy.sparse import vstack
 
         count, k = rows.shape[0], len(self._order)
-        feedback = (rows @ self._centroid - self._feedback_mean) / self._feedback_deviation
+        feedback = self._feedback_of_new(rows)
         design = self._features(np.tile(self._worst, (count, 1)), feedback)
         pooled = np.full(count, self._worst.mean() * self._sources)
         factor = np.zeros((len(self._factor), count))
@@ -214,9 +217,15 @@ class RelevancePosterior:
         self._centroid = np.asarray(self._rows[top].T @ weights).ravel()
         likeness = self._rows @ self._centroid
         likeness[top] = (likeness[top] - weights * self._lengths[top]) / np.maximum(1.0 - weights, _CLIP)
-        self._feedback_mean = float(likeness.mean())
-        self._feedback_deviation = max(float(likeness.std()), 1e-9)
+        self._feedback_mean, self._feedback_deviation = float(likeness.mean()), float(likeness.std())
         return standardised(likeness)
+
+    def _feedback_of_new(self, rows: Any) -> FloatArray:
+        """The same for documents that joined later; 0 where the ranked ones have no spread to measure by."""
+        if self._feedback_deviation < _CLIP:
+            return np.zeros(rows.shape[0])
+        likeness: FloatArray = (rows @ self._centroid - self._feedback_mean) / self._feedback_deviation
+        return np.clip(likeness, -_FEEDBACK_LIMIT, _FEEDBACK_LIMIT)
 
     def _features(self, columns: FloatArray, feedback: FloatArray) -> FloatArray:
         """Design matrix with the prior deviations folded in, so that its Gram matrix is the linear part of K."""

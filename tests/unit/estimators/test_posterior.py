@@ -160,3 +160,15 @@ def test_a_second_strategy_is_calibrated_to_the_first() -> None:
     other.update(range(10), np.linspace(0.1, 0.9, 10), ["ce"] * 10)
     other.update(range(10, 20), np.full(10, 0.999), ["ce"] * 10)
     assert abs(posterior.mean[20:] - before[20:]).mean() < abs(other.mean[20:] - before[20:]).mean()
+
+
+@pytest.mark.parametrize("ranked", [1, 2])
+def test_a_pool_too_small_to_have_a_spread_extends_to_finite_numbers(ranked: int) -> None:
+    """Found live on nfcorpus: one ranked document has no spread of likeness, and its graph neighbours overflowed."""
+    rows = _rows(12)
+    posterior = RelevancePosterior(_evidence(ranked), rows[:ranked], Prior())
+    posterior.update([0], [0.9], ["a"])
+    posterior.extend(rows[ranked:])
+    posterior.update(range(ranked, 8), [0.5] * (8 - ranked), ["a"] * (8 - ranked))
+    assert np.abs(posterior.mean).max() < 100
+    assert posterior.variance.max() < 100
