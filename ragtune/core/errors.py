@@ -68,3 +68,27 @@ class InvalidScoreError(RagtuneError, ValueError):
 
 class RetrievalError(RagtuneError):
     """The original retrieval failed, so there is nothing to rank."""
+
+
+class StoreError(RagtuneError):
+    """The database of a canonical store failed or cannot be reached; nothing of the failed call was written."""
+
+
+class UnknownCollectionError(InputError):
+    """A store was asked for a collection that it does not hold; the message names it and those that exist."""
+
+
+class CollectionMismatchError(InputError):
+    """An embedder's model or dims are not those that a collection was made with; the message names both."""
+
+
+class LLMError(RagtuneError):
+    """A language model's service failed, refused, or answered what cannot be used; nothing partial is returned."""
+
+
+class CacheMissError(LLMError):
+    """A replayed language model call that was never recorded; the message names the call."""
+
+
+class StageError(InputError):
+    """A stage of the prompt pipeline cannot run; the SuperPrompt is as it was, and the message says what to do."""

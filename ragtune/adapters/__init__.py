@@ -1,0 +1,1 @@
+"""Thin service adapters over the library."""

@@ -1,0 +1,1 @@
+"""ragd: the canonical blocks of retrieval-augmented generation."""

@@ -1,0 +1,73 @@
+"""What can be chosen in the canonical blocks: how to chunk, how to retrieve, how to compress."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from ragtune.canonical.types import Filters
+
+
+class ChunkPolicy(BaseModel):
+    """How a text is split (ragd section 1.1.2). Token counts are those of :func:`ragtune.core.tokens.count_tokens`.
+
+    Attributes:
+        method: ``tokens`` (windows), ``sentences``, ``paragraphs`` or ``markdown`` (a section a heading).
+        max_tokens: no chunk is longer; a longer sentence, paragraph or section is cut by windows.
+        overlap_tokens: tokens that a window shares with the one before it; below ``max_tokens``.
+    """
+
+    method: Literal["tokens", "sentences", "paragraphs", "markdown"] = "tokens"
+    max_tokens: int = Field(default=256, ge=1)
+    overlap_tokens: int = Field(default=0, ge=0)
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="after")
+    def _overlap_is_smaller(self) -> ChunkPolicy:
+        if self.overlap_tokens >= self.max_tokens:
+            raise ValueError(f"overlap_tokens={self.overlap_tokens}: allowed is less than max_tokens={self.max_tokens}")
+        return self
+
+
+class RetrievalPlan(BaseModel):
+    """How candidates are generated, filtered and fused (ragd sections 1.2 and 4).
+
+    Attributes:
+        mode: ``vector``, ``lexical`` or ``hybrid`` (both, fused by RRF).
+        k: results, ``<= candidate_pool``.
+        candidate_pool: candidates of each list before fusion.
+        rrf_k: damping of reciprocal rank fusion.
+        filters: which chunks may be candidates.
+    """
+
+    mode: Literal["vector", "lexical", "hybrid"] = "vector"
+    k: int = Field(default=12, ge=1)
+    candidate_pool: int = Field(default=50, ge=1)
+    rrf_k: float = Field(default=60.0, ge=0.0, allow_inf_nan=False)
+    filters: Filters = Filters()
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="after")
+    def _pool_holds_k(self) -> RetrievalPlan:
+        if self.k > self.candidate_pool:
+            raise ValueError(f"k={self.k}: allowed is at most candidate_pool={self.candidate_pool}")
+        return self
+
+
+class CompressPolicy(BaseModel):
+    """How candidates are cut down to what matters for the query (ragd section 1.2.6).
+
+    Attributes:
+        method: ``windows`` (the best sentence with its neighbours) or ``spans`` (every sentence that matches).
+        window: sentences on each side of a matching one.
+        max_tokens: tokens of all excerpts together.
+    """
+
+    method: Literal["windows", "spans"] = "windows"
+    window: int = Field(default=1, ge=0)
+    max_tokens: int = Field(default=1024, ge=1)
+
+    model_config = ConfigDict(frozen=True, extra="forbid")

@@ -1,0 +1,1 @@
+"""Where chunks live: PostgreSQL with pgvector, and the exact in-memory reference."""

@@ -1,0 +1,117 @@
+"""What every store can do (ragd sections 1.1.4, 3 and 4)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Self
+
+from ragtune.canonical.types import (
+    Candidate,
+    Chunk,
+    Collection,
+    Embedding,
+    Filters,
+    StoreCounts,
+    UpsertCounts,
+)
+from ragtune.core.interfaces import BaseEmbedder
+
+
+class BaseStore(ABC):
+    """One collection of a database, with the embedder that its vectors come from. Safe to use from several threads.
+
+    Every read orders by score descending, then ``doc_id`` (by code point), then ``chunk_index`` (ragd section 2.3).
+    """
+
+    collection: Collection
+    embedder: BaseEmbedder
+
+    @abstractmethod
+    def upsert(self, chunks: Sequence[Chunk], embeddings: Embedding) -> UpsertCounts:
+        """Make the documents in ``chunks`` consist of exactly these chunks, in one transaction.
+
+        All chunks of a document come in one call: chunks of it that are not given are deleted.
+
+        Args:
+            chunks: of whole documents, in any order; (doc_id, chunk_index) unique.
+            embeddings: shape (len(chunks), embed_dims), finite.
+
+        Raises:
+            InputError: on vectors of another length, non-finite values, or repeated keys; nothing is written.
+            StoreError: if the database fails; nothing of this call is written.
+        """
+
+    @abstractmethod
+    def load(self, stream: Iterable[tuple[Sequence[Chunk], Embedding]]) -> UpsertCounts:
+        """Bulk ingestion of batches of whole documents in bounded memory; the same outcome as upserting each batch.
+
+        Batches that were committed before a failure stay; none is half there.
+        """
+
+    @abstractmethod
+    def delete(self, doc_ids: Sequence[str]) -> int:
+        """Delete documents with their chunks; the number of documents that were there."""
+
+    @abstractmethod
+    def vector_candidates(self, embedding: Embedding, k: int, filters: Filters) -> list[Candidate]:
+        """The ``k`` chunks nearest by cosine, score = cosine similarity, in [-1, 1]; source ``vector``."""
+
+    @abstractmethod
+    def lexical_candidates(self, query: str, k: int, filters: Filters) -> list[Candidate]:
+        """The ``k`` best chunks that hold at least one term of the query; source ``lexical``."""
+
+    @abstractmethod
+    def chunks(self, doc_id: str) -> list[Chunk]:
+        """A document's chunks in order; empty if the collection does not hold it."""
+
+    @abstractmethod
+    def doc_ids(self) -> list[str]:
+        """Ids of all documents, by code point."""
+
+    @abstractmethod
+    def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
+        """Content digest by document, of those that are there: what tells an unchanged document from a changed one."""
+
+    @abstractmethod
+    def counts(self) -> StoreCounts:
+        """Documents and chunks."""
+
+
+class BaseDatabase(ABC):
+    """Holds collections; a context manager that closes its connections."""
+
+    @abstractmethod
+    def open(self, name: str, embedder: BaseEmbedder, *, create: bool = False) -> BaseStore:
+        """The store of a collection, made if it is missing and ``create`` is true.
+
+        Raises:
+            UnknownCollectionError: if there is none of that name.
+            CollectionMismatchError: if its embed_model or embed_dims are not the embedder's; names both.
+        """
+
+    @abstractmethod
+    def collections(self) -> list[Collection]:
+        """All collections by name."""
+
+    @abstractmethod
+    def drop(self, name: str) -> bool:
+        """Delete a collection with all it holds; whether it was there."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Do nothing if the database answers.
+
+        Raises:
+            StoreError: saying why it does not.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release connections; harmless to call again."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()

@@ -1,0 +1,162 @@
+"""The canonical values (ragd section 2.1): what goes into a store and what comes out of it."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+Embedding: TypeAlias = NDArray[np.float32]
+"""One vector, shape (embed_dims,), L2-normalised; several are a matrix, shape (n, embed_dims)."""
+
+
+class Segment(BaseModel):
+    """A piece of a document with what is known about it (a page, a speaker's turn, a section).
+
+    Attributes:
+        text: its text, normalized or not.
+        metadata: goes to every chunk that begins in the segment.
+    """
+
+    text: str
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class SourceDocument(BaseModel):
+    """A raw document as it is handed in for ingestion.
+
+    Attributes:
+        doc_id: stable id, unique in its collection, not empty.
+        content: plain text, or segments in order.
+        tags: labels for ``tags_any`` and ``tags_all``; every chunk carries them.
+        metadata: a JSON object; every chunk carries it, segments' own keys win.
+    """
+
+    doc_id: str = Field(min_length=1)
+    content: str | tuple[Segment, ...]
+    tags: tuple[str, ...] = ()
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Chunk(BaseModel):
+    """The unit of retrieval.
+
+    Attributes:
+        doc_id: the document that it is a part of.
+        chunk_index: its place in the document, from 0.
+        content: exactly ``normalized_text[start:end]``.
+        tags: sorted, without repetitions.
+        metadata: a JSON object.
+        start: first character in the normalized text.
+        end: one past the last character.
+    """
+
+    doc_id: str
+    chunk_index: int = Field(ge=0)
+    content: str
+    tags: tuple[str, ...] = ()
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    start: int = Field(default=0, ge=0)
+    end: int = Field(default=0, ge=0)
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Candidate(BaseModel):
+    """A retrieved chunk.
+
+    Attributes:
+        doc_id, chunk_index, content, tags, metadata: as in :class:`Chunk`.
+        score: of the last block that ranked it (cosine, lexical rank, fusion, calibrated reranker score); finite.
+        sources: score by name of every list that held it (``vector``, ``lexical``), kept through fusion and reranking.
+    """
+
+    doc_id: str
+    chunk_index: int
+    content: str
+    score: float = Field(allow_inf_nan=False)
+    tags: tuple[str, ...] = ()
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    sources: dict[str, float] = Field(default_factory=dict)
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """(doc_id, chunk_index): identity within a collection, and the order of ties."""
+        return self.doc_id, self.chunk_index
+
+
+class Filters(BaseModel):
+    """Which chunks may be candidates (ragd section 4.4); all conditions must hold, an empty one always does.
+
+    Attributes:
+        tags_any: at least one of these tags.
+        tags_all: all of these tags.
+        metadata: equality of top-level keys; values are any JSON.
+    """
+
+    tags_any: tuple[str, ...] = ()
+    tags_all: tuple[str, ...] = ()
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is filtered."""
+        return not (self.tags_any or self.tags_all or self.metadata)
+
+
+class Collection(BaseModel):
+    """A named set of documents with one embedding model (ragd section 3).
+
+    Attributes:
+        name: letters, digits, ``_``, ``-`` and ``.``, at most 63, beginning with a letter or digit.
+        embed_model: the embedder's ``name``; fixed for good.
+        embed_dims: length of every vector; fixed for good.
+    """
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")
+    embed_model: str = Field(min_length=1)
+    embed_dims: int = Field(ge=1, le=16000)
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class StoreCounts(BaseModel):
+    """What a collection holds."""
+
+    documents: int
+    chunks: int
+
+    model_config = ConfigDict(frozen=True)
+
+
+class UpsertCounts(BaseModel):
+    """What an upsert did, in chunks, and the number of documents that it was about.
+
+    Attributes:
+        documents: documents in the call.
+        inserted: chunks that were not there.
+        updated: chunks whose content, vector, tags, metadata or span changed.
+        unchanged: chunks that were there exactly so.
+        deleted: chunks of these documents that are no longer part of them.
+    """
+
+    documents: int = 0
+    inserted: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    deleted: int = 0
+
+    model_config = ConfigDict(frozen=True)
+
+    def __add__(self, other: UpsertCounts) -> UpsertCounts:
+        return UpsertCounts(**{name: getattr(self, name) + getattr(other, name) for name in type(self).model_fields})
