@@ -11,6 +11,7 @@ from ragtune.core.clock import Clock, MonotonicClock
 from ragtune.core.errors import InputError
 from ragtune.core.trace import ControllerTrace
 from ragtune.core.types import UNLIMITED, CostObject, Pricer, RemainingBudgetView, price_by_count
+from ragtune.core.unchecked import unchecked
 
 _DIGITS = 9
 """Money and time are kept to this many decimals, so that three charges of $0.10 fit into $0.30."""
@@ -125,7 +126,7 @@ class CostTracker:
             self.trace.add("budget", "deny_rerank", **denial)
             return False
         self._book(cost, sign=1)
-        self.trace.add("budget", "consume_rerank", count=cost.docs, cost=cost.model_dump())
+        self.trace.add("budget", "consume_rerank", count=cost.docs, cost=cost.by_unit())
         return True
 
     def try_consume_rerank(self, n_docs: int) -> bool:
@@ -138,7 +139,7 @@ class CostTracker:
             return
         self._book(charged, sign=-1)
         self._book(actual, sign=1)
-        before, after = charged.model_dump(), actual.model_dump()
+        before, after = charged.by_unit(), actual.by_unit()
         overrun = any(after[unit] > before[unit] for unit in before)
         action = "overrun_rerank" if overrun else "settle_rerank"
         self.trace.add("budget", action, charged=before, actual=after)
@@ -146,10 +147,10 @@ class CostTracker:
     def refund(self, cost: CostObject) -> None:
         """Give back a failed batch's charge (0.54: nothing consumed), unless the budget charges failures."""
         if self.budget.charge_failures:
-            self.trace.add("budget", "charge_failure", cost=cost.model_dump())
+            self.trace.add("budget", "charge_failure", cost=cost.by_unit())
             return
         self._book(cost, sign=-1)
-        self.trace.add("budget", "refund_rerank", wasted=cost.model_dump())
+        self.trace.add("budget", "refund_rerank", wasted=cost.by_unit())
 
     # -- everything else -------------------------------------------------------------------------------------------
 
@@ -180,16 +181,17 @@ class CostTracker:
     ) -> RemainingBudgetView:
         """What is left in every unit, as schedulers see it."""
         budget = self.budget
-        return RemainingBudgetView(
-            remaining_tokens=_left(budget.max_tokens, self._tokens),
-            remaining_rerank_docs=_left(budget.max_reranker_docs, self._rerank_docs),
-            remaining_rerank_calls=_left(budget.max_reranker_calls, self._rerank_calls),
-            assembly_token_buffer=budget.assembly_token_buffer,
-            remaining_latency_ms=_amount_left(budget.max_latency_ms, self.elapsed_ms),
-            remaining_usd=_amount_left(budget.max_cost_usd, self._usd),
-            strategies=strategies,
-            pricer=pricer,
-        )
+        left = {
+            "remaining_tokens": _left(budget.max_tokens, self._tokens),
+            "remaining_rerank_docs": _left(budget.max_reranker_docs, self._rerank_docs),
+            "remaining_rerank_calls": _left(budget.max_reranker_calls, self._rerank_calls),
+            "assembly_token_buffer": budget.assembly_token_buffer,
+            "remaining_latency_ms": _amount_left(budget.max_latency_ms, self.elapsed_ms),
+            "remaining_usd": _amount_left(budget.max_cost_usd, self._usd),
+            "strategies": strategies,
+            "pricer": pricer,
+        }
+        return unchecked(RemainingBudgetView, left)
 
     def remaining_expansion(self) -> int:
         """Documents that may still be added to the pool."""
@@ -217,13 +219,14 @@ class CostTracker:
 
     def spent(self) -> CostObject:
         """What reranking and LLM calls were charged so far; ``latency_ms`` is the time elapsed."""
-        return CostObject(
-            tokens=self._tokens,
-            docs=self._rerank_docs,
-            calls=self._rerank_calls,
-            latency_ms=self.elapsed_ms,
-            usd=self._usd,
-        )
+        spent = {
+            "tokens": self._tokens,
+            "docs": self._rerank_docs,
+            "calls": self._rerank_calls,
+            "latency_ms": self.elapsed_ms,
+            "usd": self._usd,
+        }
+        return unchecked(CostObject, spent)
 
     def snapshot(self) -> dict[str, Any]:
         """The account as plain data (0.1's ``tokens``, ``latency``, ``rerank_docs``, and every further unit)."""

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ragtune.core.budget import CostTracker
 from ragtune.core.trace import ControllerTrace
-from ragtune.core.types import CostObject
+from ragtune.core.types import FREE, CostObject
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ class CostMeter:
 
     def __init__(self) -> None:
         self.charged: CostObject | None = None
-        self.actual = CostObject()
+        self.actual = FREE
 
     def pay(self, cost: CostObject) -> None:
         """Report real expense."""

@@ -13,7 +13,7 @@ from ragtune.core.ordering import Ordering
 from ragtune.core.output import HistoryStep
 from ragtune.core.pool import CandidatePool
 from ragtune.core.rounds import require_finite
-from ragtune.core.types import BatchProposal, CostObject, Pricer, ScoredDocument, StopRecord
+from ragtune.core.types import FREE, BatchProposal, CostObject, Pricer, ScoredDocument, StopRecord
 from ragtune.core.valuation import Valuation
 
 
@@ -23,7 +23,7 @@ class LoopOutcome:
 
     history: list[HistoryStep] = field(default_factory=list)
     stop: StopRecord = field(default_factory=lambda: StopRecord(reason="not_started", source="controller"))
-    actual_cost: CostObject = field(default_factory=CostObject)
+    actual_cost: CostObject = FREE
     dropped: dict[str, str] = field(default_factory=dict)
 
 
@@ -120,7 +120,7 @@ class RerankLoop:
             "propose",
             doc_ids=list(proposal.doc_ids),
             strategy=proposal.strategy,
-            estimates=pool.priorities[[pool.index_of(doc_id) for doc_id in proposal.doc_ids]].tolist(),
+            estimates=pool.priorities[pool.positions(proposal.doc_ids)].tolist(),
             diagnostics=proposal.diagnostics,
         )
         return proposal
@@ -134,7 +134,7 @@ class RerankLoop:
             return "an empty batch: propose at least one document, or stop"
         if len(set(proposal.doc_ids)) != len(proposal.doc_ids):
             return "a document is proposed twice"
-        strangers = [doc_id for doc_id in proposal.doc_ids if not pool.is_candidate(doc_id)]
+        strangers = pool.not_candidates(proposal.doc_ids)
         return f"not CANDIDATE: {strangers}" if strangers else None
 
     def _execute(

@@ -188,13 +188,31 @@ class CandidatePool:
         except KeyError:
             raise UnknownDocumentError([doc_id]) from None
 
+    def positions(self, doc_ids: Iterable[str]) -> IntArray:
+        """Positions of documents, in the given order.
+
+        Raises:
+            UnknownDocumentError: if the pool lacks one.
+        """
+        index, doc_ids = self._index, list(doc_ids)
+        try:
+            return np.array([index[doc_id] for doc_id in doc_ids], dtype=np.intp)
+        except KeyError:
+            raise UnknownDocumentError(doc_id for doc_id in doc_ids if doc_id not in index) from None
+
+    def not_candidates(self, doc_ids: Sequence[str]) -> list[str]:
+        """Those of ``doc_ids`` that may not be scheduled: unknown to the pool, or in another state."""
+        found = [self._index.get(doc_id, -1) for doc_id in doc_ids]
+        codes = self._states[found].tolist()
+        return [doc_id for doc_id, i, code in zip(doc_ids, found, codes, strict=True) if i < 0 or code != CANDIDATE]
+
     def valuation(self, mean: FloatArray, **columns: Any) -> Valuation:
         """An estimator's answer about this pool; see :class:`Valuation` for the columns."""
         return Valuation(self._ids, self._index, self.eligible, mean, **columns)
 
     def get_items(self, doc_ids: Iterable[str]) -> list[PoolItem]:
         """Snapshots of the named items, in the given order."""
-        return self._snapshots_of(np.array([self.index_of(doc_id) for doc_id in doc_ids], dtype=np.intp))
+        return self._snapshots_of(self.positions(doc_ids))
 
     def get_active_items(self) -> list[PoolItem]:
         """Snapshots of the CANDIDATE and RERANKED items (0.54 invariant 5), in tie-breaking order."""
@@ -312,10 +330,10 @@ class CandidatePool:
         return int(positions[[code in codes for code in found].index(False)])
 
     def _positions(self, doc_ids: Iterable[str]) -> IntArray:
-        positions = [self.index_of(doc_id) for doc_id in doc_ids]
-        if len(set(positions)) != len(positions):
+        positions = self.positions(doc_ids)
+        if len(set(positions.tolist())) != len(positions):
             raise IllegalTransitionError("a document is named twice in one operation: name each once")
-        return np.array(positions, dtype=np.intp)
+        return positions
 
     def _snapshots_of(self, positions: IntArray) -> list[PoolItem]:
         """Snapshots are kept until the next change: pricing a batch and running it see the same items."""

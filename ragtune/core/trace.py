@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
 from ragtune.core.clock import Clock, MonotonicClock
+from ragtune.core.unchecked import unchecked
 
 
 class TraceEvent(BaseModel):
@@ -55,14 +56,9 @@ class ControllerTrace(BaseModel):
 
     def add(self, component: str, action: str, /, **details: Any) -> None:
         """Append an event, stamped now."""
-        self.events.append(
-            TraceEvent(
-                timestamp=self.clock.now_ms() - self.start_ms,
-                component=component,
-                action=action,
-                details=details,
-            )
-        )
+        timestamp = self.clock.now_ms() - self.start_ms
+        values = {"timestamp": timestamp, "component": component, "action": action, "details": details}
+        self.events.append(unchecked(TraceEvent, values))
 
     def find(self, action: str, component: str | None = None) -> list[TraceEvent]:
         """The events of one action, in order, optionally of one component only."""

@@ -75,6 +75,8 @@ class CostObject(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     def __add__(self, other: CostObject) -> CostObject:
+        if other is FREE:
+            return self
         return CostObject(
             tokens=self.tokens + other.tokens,
             docs=self.docs + other.docs,
@@ -82,6 +84,14 @@ class CostObject(BaseModel):
             latency_ms=self.latency_ms + other.latency_ms,
             usd=self.usd + other.usd,
         )
+
+    def by_unit(self) -> dict[str, int | float]:
+        """The amounts by unit, as plain data."""
+        return dict(self.__dict__)
+
+
+FREE = CostObject()
+"""Nothing in any unit."""
 
 
 Pricer = Callable[[Sequence[str], str], CostObject]

@@ -8,7 +8,11 @@ from pydantic import BaseModel
 
 Model = TypeVar("Model", bound=BaseModel)
 
-_set = object.__setattr__
+_set_values = object.__setattr__
+_set_fields, _set_extra, _set_private = (
+    BaseModel.__dict__[slot].__set__
+    for slot in ("__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
+)
 _FIELDS: dict[type[BaseModel], set[str]] = {}
 
 
@@ -22,8 +26,8 @@ def unchecked(model: type[Model], values: dict[str, Any]) -> Model:
     fields = _FIELDS.get(model)
     if fields is None:
         fields = _FIELDS[model] = set(model.model_fields)
-    _set(made, "__dict__", values)
-    _set(made, "__pydantic_fields_set__", fields)
-    _set(made, "__pydantic_extra__", None)
-    _set(made, "__pydantic_private__", None)
+    _set_values(made, "__dict__", values)
+    _set_fields(made, fields)
+    _set_extra(made, None)
+    _set_private(made, None)
     return made
