@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from experiments.build import component, session_for
+from experiments.build import component, load_measures, session_for
 from experiments.config import fingerprint, results_key
 from experiments.curves import Curve, curve
 from experiments.journal import Journal
@@ -61,7 +61,7 @@ def _finished(config: Mapping[str, Any], folder: Path) -> dict[str, Any] | None:
 def _produce(config: Mapping[str, Any], folder: Path, overrides: list[str], *, progress: bool) -> Results:
     started = time.perf_counter()
     session = session_for(results_key(config))
-    measures = Measures(config["measures"], session.dataset.qrels)
+    measures = load_measures(config)
     folder.mkdir(parents=True, exist_ok=True)
     with Journal(folder, fingerprint(config), resume=config["resume"]) as journal:
         with progress_bar(f"replaying {session.dataset.name}", enabled=progress) as update:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -120,11 +121,7 @@ def _config(group: str, name: str, fixtures: Path) -> dict[str, Any]:
 
 def _code_digest() -> str:
     """SHA-256 of everything that the outcome depends on: code, configuration, fixtures, numerical libraries."""
-    import numpy
-    import scipy
-    import sklearn
-
-    sha = sha256(f"{numpy.__version__} {scipy.__version__} {sklearn.__version__}".encode())
+    sha = sha256(" ".join(version(name) for name in ("numpy", "scipy", "scikit-learn")).encode())
     folders = (PROJECT_ROOT / "ragtune", PROJECT_ROOT / "experiments", CONF, FIXTURES)
     for file in sorted(f for folder in folders for f in folder.rglob("*") if f.suffix in _SOURCES):
         sha.update(file.relative_to(PROJECT_ROOT).as_posix().encode() + b"\0" + file.read_bytes())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ class Measures:
             raise ConfigError(f"measures={list(names)}: one is named twice")
         self.names = list(names)
         self._qrels = qrels
+        self._prepared: tuple[frozenset[str], Any] | None = None
         try:
             self._measures = [ir_measures.parse_measure(name) for name in names]
         except (ValueError, NameError, SyntaxError) as error:
@@ -49,16 +51,25 @@ class Measures:
             rankings: by topic; several topics may be states of one query.
             topic_query: the judged query of each topic. A topic without a ranking scores the measure's default, 0.
         """
-        import ir_measures
-
         row = {topic: i for i, topic in enumerate(topic_query)}
         column = _Columns([str(measure) for measure in self._measures])
         values = np.zeros((len(row), len(self._measures)))
-        qrels = {topic: dict(self._qrels[query]) for topic, query in topic_query.items()}
-        run = {topic: strictly_decreasing(rankings[topic]) for topic in topic_query if rankings.get(topic)}
-        for metric in _iter_calc(ir_measures, self._measures, qrels, run):
-            values[row[metric.query_id], column[metric.measure]] = metric.value
+        evaluator = self._evaluator(frozenset(topic_query.values()))
+        for states in _one_state_a_query(topic_query):
+            run = {query: strictly_decreasing(rankings[t]) for query, t in states.items() if rankings.get(t)}
+            for metric in evaluator.iter_calc(run) if run else ():
+                if metric.query_id in run:
+                    values[row[states[metric.query_id]], column[metric.measure]] = metric.value
         return values
+
+    def _evaluator(self, queries: frozenset[str]) -> Any:
+        """Kept between calls: digesting the judgments takes longer than measuring a run by them."""
+        import ir_measures
+
+        if self._prepared is None or self._prepared[0] != queries:
+            qrels = {query: dict(judged) for query, judged in self._qrels.items() if query in queries}
+            self._prepared = queries, ir_measures.evaluator(self._measures, qrels)
+        return self._prepared[1]
 
 
 class _Columns:
@@ -75,8 +86,16 @@ class _Columns:
         return self._by_object[key]
 
 
-def _iter_calc(ir_measures: Any, measures: Any, qrels: Any, run: Any) -> Iterable[Any]:
-    return ir_measures.iter_calc(measures, qrels, run) if run else ()
+def _one_state_a_query(topic_query: Mapping[str, str]) -> list[dict[str, str]]:
+    """The topics in groups of ``{query: topic}``: a tool measures a query once a run."""
+    groups: list[dict[str, str]] = []
+    seen: Counter[str] = Counter()
+    for topic, query in topic_query.items():
+        if seen[query] == len(groups):
+            groups.append({})
+        groups[seen[query]][query] = topic
+        seen[query] += 1
+    return groups
 
 
 def strictly_decreasing(ranking: Sequence[str]) -> dict[str, float]:

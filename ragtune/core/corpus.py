@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -49,7 +50,7 @@ class Corpus:
         if not self._documents:
             raise DatasetError("the corpus is empty: at least one document is needed")
         self._count = count
-        self._tokens: dict[str, int] = {}
+        self._known: dict[str, dict[str, Any]] = {}
 
     def __len__(self) -> int:
         return len(self._documents)
@@ -91,19 +92,25 @@ class Corpus:
 
     def scored(self, doc_id: str, score: float, sources: dict[str, float] | None = None) -> ScoredDocument:
         """The document as a retrieval result; ``score`` is a finite number."""
-        document = self[doc_id]
-        content = document.content
-        if doc_id not in self._tokens:
-            self._tokens[doc_id] = self._count(content)
-        values = {
-            "id": doc_id,
-            "content": content,
+        known = self._known.get(doc_id)
+        if known is None:
+            known = self._known[doc_id] = self._facts(self[doc_id])
+        values = known.copy()
+        values["metadata"] = known["metadata"].copy()
+        values["score"] = values["original_score"] = score
+        values["sources"] = {} if sources is None else sources
+        return unchecked(ScoredDocument, values)
+
+    def _facts(self, document: Document) -> dict[str, Any]:
+        """What a document's results have in common, in the order of :class:`ScoredDocument`'s fields."""
+        return {
+            "id": document.id,
+            "content": document.content,
             "metadata": {"title": document.title} if document.title else {},
-            "score": score,
-            "original_score": score,
+            "score": 0.0,
+            "original_score": 0.0,
             "reranker_score": None,
             "fusion_score": None,
-            "token_count": self._tokens[doc_id],
-            "sources": {} if sources is None else sources,
+            "token_count": self._count(document.content),
+            "sources": {},
         }
-        return unchecked(ScoredDocument, values)
