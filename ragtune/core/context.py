@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -17,6 +18,20 @@ T = TypeVar("T")
 
 ORIGINAL = "original"
 """Name of the retrieval round of the user's own query."""
+
+_REWRITE = re.compile(r"rewrite_\d+")
+
+
+def rewrite_round(i: int) -> str:
+    """Name of the retrieval round of the ``i``-th rewrite, from 0."""
+    return f"rewrite_{i}"
+
+
+def first_stage_of(source: str) -> str:
+    """The first stage behind a source's name: rewrites of a query are further questions to the same one."""
+    rewrite, _, inner = source.partition("/")
+    return (inner or ORIGINAL) if _REWRITE.fullmatch(rewrite) else source
+
 
 GRAPH_SOURCE = "graph"
 """Source name of documents that an expander found."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ragtune.core.context import ORIGINAL, RAGtuneContext
+from ragtune.core.context import ORIGINAL, RAGtuneContext, rewrite_round
 from ragtune.core.errors import InputError, InvalidScoreError, RetrievalError
 from ragtune.core.interfaces import BaseReformulator, BaseRetriever
 from ragtune.core.items import PoolItem
@@ -65,7 +65,7 @@ class RetrievalRounds:
         for i, rewrite in enumerate(self._rewrites(context, found)):
             if not context.tracker.try_consume_retrieval_round():
                 break
-            rounds.extend(self._supplement(context, rewrite, f"rewrite_{i}"))
+            rounds.extend(self._supplement(context, rewrite, rewrite_round(i)))
         return rounds
 
     def _supplement(self, context: RAGtuneContext, rewrite: str, name: str) -> list[ReformulationResult]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ragtune.core.arrays import FloatArray
+from ragtune.core.context import first_stage_of
 from ragtune.core.items import PoolItem
 
 _NEUTRAL_RANK = 20
@@ -49,11 +50,15 @@ def first_stage_evidence(items: Sequence[PoolItem]) -> FirstStageEvidence:
     """Evidence from the items' ``sources``.
 
     A source ranks its documents by score, ties by the pool's order; a document that it lacks ranks at twice its worst
-    rank and scores its lowest score.
+    rank and scores its lowest score. What one first stage found for the query and for its rewrites is averaged: the
+    same retriever asked again is no independent witness.
     """
-    names = list(dict.fromkeys(name for item in items for name in item.sources))
-    if names:
-        columns = np.column_stack([_column([item.sources.get(name, np.nan) for item in items]) for name in names])
+    views: dict[str, list[FloatArray]] = {}
+    for name in dict.fromkeys(name for item in items for name in item.sources):
+        view = _column([item.sources.get(name, np.nan) for item in items])
+        views.setdefault(first_stage_of(name), []).append(view)
+    if views:
+        columns = np.column_stack([np.mean(of_one_stage, axis=0) for of_one_stage in views.values()])
     else:
         columns = _column([item.retrieval_score for item in items])[:, None]
     sources = _effective_sources(columns)

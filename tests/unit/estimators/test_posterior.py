@@ -126,6 +126,17 @@ def test_agreeing_sources_count_less_than_independent_ones() -> None:
     assert first_stage_evidence(mixed).sources > 1.5
 
 
+@pytest.mark.parametrize(("view", "original"), [("rewrite_0", "original"), ("rewrite_1/bm25", "bm25")])
+def test_a_rewrite_asked_of_the_same_retriever_is_no_independent_witness(view: str, original: str) -> None:
+    rng = np.random.default_rng(3)
+    scores = rng.normal(size=(30, 2))
+    items = [
+        PoolItem(doc_id=f"d{i}", initial_rank=i, sources={original: a, view: b}) for i, (a, b) in enumerate(scores)
+    ]
+    assert first_stage_evidence(items).sources == 1.0
+    assert first_stage_evidence(items).columns.shape == (30, 1)
+
+
 def test_a_document_that_a_source_lacks_ranks_behind_all_that_it_has() -> None:
     items = [PoolItem(doc_id=f"d{i}", sources={"a": 9.0 - i}) for i in range(4)]
     items.append(PoolItem(doc_id="new", sources={"b": 1.0}))
