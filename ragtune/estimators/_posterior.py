@@ -40,7 +40,7 @@ class Prior:
     evidence_variance: float = 0.03
     feedback_variance: float = 0.03
     text_weight: float = 0.8
-    noise: float = 0.2
+    noise: float = 0.4
     scale: float = 2.0
     scale_strength: float = 0.2
     feedback_docs: int = 3
