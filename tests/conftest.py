@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -215,6 +215,23 @@ def private_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     cache = tmp_path / "cache"
     monkeypatch.setenv("RAGTUNE_CACHE", str(cache))
     return cache
+
+
+@pytest.fixture(scope="session")
+def running_llm_server() -> Iterator[Any]:
+    from llm_server import LLMServer
+
+    server = LLMServer()
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def llm_server(running_llm_server: Any) -> Any:
+    """An OpenAI-compatible server (tests/support/llm_server.py) with its default rules, no faults and no history."""
+    running_llm_server.reset()
+    return running_llm_server
 
 
 @pytest.fixture

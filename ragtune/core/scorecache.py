@@ -2,128 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import logging
-import os
-import sqlite3
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
-from ragtune.core.errors import ConfigError
-
-T = TypeVar("T")
-
-_BUSY_SECONDS = 60.0
-_CHUNK = 500  # SQLite's bound variables per statement are limited; 999 in old builds
-_log = logging.getLogger(__name__)
+from ragtune.core.sqlitecache import SqliteCache
 
 
-class ScoreCache:
-    """Scores by content key in one SQLite file in WAL mode; safe for several processes and after kill -9.
-
-    A damaged file is moved aside (``*.corrupt``), never deleted, since its scores were paid for; a new one is started
-    and a logged warning says so.
+class ScoreCache(SqliteCache[float]):
+    """Scores by content key, see :class:`ragtune.core.sqlitecache.SqliteCache`.
 
     Args:
         folder: where ``scores.sqlite`` lives; made on first use.
     """
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / "scores.sqlite"
-        self._connection: sqlite3.Connection | None = None
-        self._owner = 0
-        self._inode = 0
-
-    @staticmethod
-    def key(*parts: str) -> bytes:
-        """32 bytes that identify what a score depends on, e.g. (model identity, max length, query, text)."""
-        sha = hashlib.sha256()
-        for part in parts:
-            data = part.encode()
-            sha.update(len(data).to_bytes(8, "big") + data)
-        return sha.digest()
-
-    def get(self, keys: Sequence[bytes]) -> dict[bytes, float]:
-        """The known scores of ``keys``.
-
-        Raises:
-            ConfigError: if the folder cannot be used.
-        """
-        found: dict[bytes, float] = {}
-        for start in range(0, len(keys), _CHUNK):
-            found |= self._run(partial(_select, keys=keys[start : start + _CHUNK]))
-        return found
-
-    def put(self, scores: Mapping[bytes, float]) -> None:
-        """Keep scores for good. One that cannot be written (full disk) is warned about, never lost to the caller."""
-        try:
-            self._run(partial(_insert, rows=list(scores.items())))
-        except (sqlite3.OperationalError, ConfigError) as error:
-            _log.warning(
-                "cannot keep %d scores in %s (%s): they would be paid for again", len(scores), self.path, error
-            )
-
-    def close(self) -> None:
-        """Close the connection; it reopens on use."""
-        if self._connection is not None and self._owner == os.getpid():
-            self._connection.close()
-        self._connection = None
-
-    def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_connection": None}
-
-    def _run(self, action: Callable[[sqlite3.Connection], T]) -> T:
-        try:
-            return action(self._open())
-        except sqlite3.OperationalError:
-            raise
-        except sqlite3.DatabaseError as error:
-            self._set_aside(error)
-            return action(self._open())
-
-    def _open(self) -> sqlite3.Connection:
-        # A connection must not cross a fork, hence the owner.
-        if self._connection is not None and self._owner == os.getpid():
-            return self._connection
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            db = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-            self._inode = self.path.stat().st_ino
-            db.execute("PRAGMA journal_mode=WAL")
-            db.execute("PRAGMA synchronous=NORMAL")
-            db.execute("CREATE TABLE IF NOT EXISTS scores (key BLOB PRIMARY KEY, score REAL NOT NULL) WITHOUT ROWID")
-        except (OSError, sqlite3.OperationalError) as error:
-            raise ConfigError(
-                f"the score cache {self.path} cannot be used ({error}): "
-                "give a writable folder as cache_dir or in RAGTUNE_CACHE, or cache_dir=null for none"
-            ) from error
-        self._connection, self._owner = db, os.getpid()
-        return db
-
-    def _set_aside(self, error: sqlite3.DatabaseError) -> None:
-        self.close()
-        if not self.path.exists() or self.path.stat().st_ino != self._inode:
-            return  # another process has replaced the damaged file already
-        _log.warning("corrupt score cache %s (%s): moved aside to *.corrupt, a new one is started", self.path, error)
-        for suffix in ("", "-wal", "-shm"):
-            part = self.path.with_name(self.path.name + suffix)
-            if part.exists():
-                part.replace(part.with_name(part.name + ".corrupt"))
-
-
-def _select(db: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, float]:
-    marks = ",".join("?" * len(keys))
-    return dict(db.execute(f"SELECT key, score FROM scores WHERE key IN ({marks})", list(keys)))
-
-
-def _insert(db: sqlite3.Connection, rows: Sequence[tuple[bytes, float]]) -> None:
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        db.executemany("INSERT OR REPLACE INTO scores VALUES (?, ?)", rows)
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
+        columns = "key BLOB PRIMARY KEY, score REAL NOT NULL"
+        super().__init__(folder / "scores.sqlite", "score", columns, "WITHOUT ROWID")

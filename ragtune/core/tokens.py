@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 _PIECE = re.compile(r"\w{1,6}|[^\w\s]")
 
@@ -15,3 +16,11 @@ def count_tokens(text: str) -> int:
     subword tokenizer. For exact figures give the corpus a counter of the model's own tokenizer.
     """
     return sum(1 for _ in _PIECE.finditer(text))
+
+
+def token_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Start and end of every token that :func:`count_tokens` counts; what lies between two of them is white space.
+
+    A text cut where tokens start has as many tokens as its pieces together.
+    """
+    return (piece.span() for piece in _PIECE.finditer(text))

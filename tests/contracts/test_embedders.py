@@ -9,10 +9,23 @@ import pytest
 
 from ragtune.core.corpus import Corpus
 from ragtune.core.interfaces import BaseEmbedder
+from ragtune.embedders.hashing import HashingEmbedder
+from ragtune.embedders.openai_compatible import OpenAICompatibleEmbedder
 from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtune.embedders.tfidf import TfidfEmbedder
+from ragtune.llm.client import LLMClient
 
 EMBEDDERS: dict[str, Callable[[pytest.FixtureRequest], BaseEmbedder]] = {
+    "openai_compatible": lambda request: OpenAICompatibleEmbedder(
+        LLMClient(
+            model="tiny",
+            base_url=request.getfixturevalue("llm_server").url,
+            mode="live",
+            embedding_batch=4,
+        )
+    ),
+    "hashing": lambda request: HashingEmbedder(),
+    "hashing_small": lambda request: HashingEmbedder(dims=64),
     "sentence_transformer": lambda request: SentenceTransformerEmbedder(
         request.getfixturevalue("minilm"), batch_size=4, device="cpu"
     ),

@@ -1,0 +1,65 @@
+"""Embeddings from a server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtune.core.arguments import check_count
+from ragtune.core.errors import ConfigError
+from ragtune.core.interfaces import BaseEmbedder
+from ragtune.llm.client import LLMClient
+
+
+class OpenAICompatibleEmbedder(BaseEmbedder):
+    """Vectors of the ``/embeddings`` call of an OpenAI-compatible server, L2-normalised here.
+
+    Blank texts are not sent, since servers refuse them: their rows are zero.
+
+    Args:
+        llm: asks the server; its model is the embedding model.
+        dims: length of the model's vectors, >= 1; None asks for one vector where it must be known without any.
+
+    Raises:
+        ConfigError: on an argument out of range.
+    """
+
+    def __init__(self, llm: LLMClient, dims: int | None = None) -> None:
+        self._llm = llm
+        self._dims = None if dims is None else check_count("embedder dims", dims, low=1)
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Shape (len(texts), d), rows L2-normalised, zero for blank texts.
+
+        Raises:
+            ServiceError: if the server gives no usable reply.
+            ConfigError: if its vectors are not of length ``dims``.
+            CacheMissError: in replay, if a text was never recorded.
+        """
+        told = [position for position, text in enumerate(texts) if text.strip()]
+        vectors = self._fetch([texts[position] for position in told]) if told else None
+        rows = np.zeros((len(texts), self._width()), dtype=np.float32)
+        if vectors is not None:
+            rows[told] = vectors
+        return rows
+
+    @property
+    def name(self) -> str:
+        return f"{self._llm.model}@{self._llm.host}"
+
+    def _width(self) -> int:
+        if self._dims is None:
+            self._fetch(["dimension"])
+        assert self._dims is not None
+        return self._dims
+
+    def _fetch(self, texts: list[str]) -> NDArray[np.float32]:
+        vectors = self._llm.embed(texts).vectors
+        if self._dims is None:
+            self._dims = vectors.shape[1]
+        if vectors.shape[1] != self._dims:
+            raise ConfigError(f"embedder dims={self._dims!r}: {self.name} gives vectors of length {vectors.shape[1]}")
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return np.asarray(vectors / np.where(norms > 0, norms, 1.0), dtype=np.float32)

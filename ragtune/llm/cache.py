@@ -1,0 +1,152 @@
+"""The durable record of a language model's answers, keyed on all that they depend on."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ragtune.core.sqlitecache import SqliteCache
+from ragtune.llm.errors import CircuitOpenError, ServiceError, ServiceKind
+
+
+class RecordedAnswer(BaseModel):
+    """An answer as it was got, usable or not: a bad one was paid for as well, and replays as what it was."""
+
+    text: str
+    refusal: str
+    model: str
+    finish_reason: str
+    prompt_tokens: int
+    completion_tokens: int
+    latency_ms: float
+    attempts: int
+    wasted_ms: float
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class RecordedFailure(BaseModel):
+    """A call that got no answer: replay fails as the recording did, while recording again tries again."""
+
+    kind: ServiceKind
+    message: str
+    attempts: int
+    wasted_ms: float
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def of(cls, error: ServiceError) -> RecordedFailure:
+        """The failure that ``error`` tells of."""
+        return cls(kind=error.kind, message=str(error), attempts=error.attempts, wasted_ms=error.wasted_ms)
+
+    def error(self) -> ServiceError:
+        """The error that it was, now free."""
+        make = CircuitOpenError if self.kind == "circuit_open" else ServiceError
+        return make(self.message, self.kind, self.attempts, self.wasted_ms, cached=True)
+
+
+class RecordedVector(BaseModel):
+    """One text's embedding (float32, little endian, base64) and its share of its batch's bill."""
+
+    vector: str
+    prompt_tokens: int
+    latency_ms: float
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def of(cls, vector: NDArray[np.float32], prompt_tokens: int, latency_ms: float) -> RecordedVector:
+        """The record of a vector, shape (d,)."""
+        data = base64.b64encode(vector.astype("<f4").tobytes()).decode()
+        return cls(vector=data, prompt_tokens=prompt_tokens, latency_ms=latency_ms)
+
+    def array(self) -> NDArray[np.float32]:
+        """Shape (d,)."""
+        return np.frombuffer(base64.b64decode(self.vector), dtype="<f4").astype(np.float32)
+
+
+R = TypeVar("R", RecordedAnswer, RecordedFailure, RecordedVector)
+
+
+class AnswerCache:
+    """Recorded calls in one SQLite file (WAL), for several threads and processes at once.
+
+    It holds answers, token counts and times under hashes: no prompt, no address and no secret.
+
+    Args:
+        folder: where ``answers.sqlite`` lives.
+        is_read_only: whether nothing may be written, not even an empty file.
+    """
+
+    def __init__(self, folder: Path, is_read_only: bool = False) -> None:
+        self._store: SqliteCache[str] = SqliteCache(
+            folder / "answers.sqlite", "answer", "key BLOB PRIMARY KEY, value TEXT NOT NULL"
+        )
+        self._is_read_only = is_read_only
+        self._lock = threading.Lock()
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._store.path
+
+    @staticmethod
+    def key(call: str, parameters: Mapping[str, Any]) -> bytes:
+        """32 bytes that identify a call: its kind, model, messages and every parameter that it is sent with."""
+        return SqliteCache.key(call, json.dumps(parameters, sort_keys=True, ensure_ascii=False))
+
+    def answer(self, key: bytes) -> RecordedAnswer | RecordedFailure | None:
+        """What was recorded of a chat."""
+        value = self._get([key]).get(key)
+        if value is None:
+            return None
+        return _read(RecordedAnswer, value) or _read(RecordedFailure, value)
+
+    def vectors(self, keys: Sequence[bytes]) -> dict[bytes, RecordedVector]:
+        """The known embeddings."""
+        known = {key: _read(RecordedVector, value) for key, value in self._get(list(dict.fromkeys(keys))).items()}
+        return {key: vector for key, vector in known.items() if vector is not None}
+
+    def put(self, records: Mapping[bytes, RecordedAnswer | RecordedVector]) -> None:
+        """Keep them for good; a record that cannot be written is warned about, its answer is not lost."""
+        with self._lock:
+            self._store.put({key: record.model_dump_json() for key, record in records.items()})
+
+    def put_failure(self, key: bytes, failure: RecordedFailure) -> None:
+        """Keep a failure, unless the call was answered at another time."""
+        if not isinstance(self.answer(key), RecordedAnswer):
+            with self._lock:
+                self._store.put({key: failure.model_dump_json()})
+
+    def close(self) -> None:
+        """Close the connection; it reopens on use."""
+        with self._lock:
+            self._store.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock())
+
+    def _get(self, keys: Sequence[bytes]) -> dict[bytes, str]:
+        if self._is_read_only and not self.path.exists():
+            return {}
+        with self._lock:
+            return self._store.get(keys)
+
+
+def _read(kind: type[R], value: str) -> R | None:
+    try:
+        return kind.model_validate_json(value)
+    except ValidationError:
+        return None

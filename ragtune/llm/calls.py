@@ -1,0 +1,223 @@
+"""Calls and their outcomes: sent, recorded, or replayed."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from ragtune.core.clock import Clock
+from ragtune.core.errors import CacheMissError
+from ragtune.core.tokens import count_tokens
+from ragtune.core.types import CostObject
+from ragtune.llm.cache import AnswerCache, RecordedAnswer, RecordedFailure
+from ragtune.llm.credentials import redact
+from ragtune.llm.errors import ServiceError
+from ragtune.llm.transport import Reply, Settings, Transport
+from ragtune.llm.types import ChatResult, Message, Price
+from ragtune.llm.wire import Completion, read_completion
+
+_START_CHARS = 60
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What every request of a client carries; see :class:`ragtune.llm.client.LLMClient`."""
+
+    model: str
+    temperature: float | None
+    seed: int | None
+    max_tokens_field: str
+    json_mode: str
+    extra: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ChatCall:
+    """One conversation to be answered.
+
+    Attributes:
+        messages: the conversation.
+        max_tokens: of the answer.
+        schema: the model that the answer must be an instance of; None for free text.
+    """
+
+    messages: tuple[Message, ...]
+    max_tokens: int
+    schema: type[BaseModel] | None = None
+
+    def body(self, parameters: Parameters) -> dict[str, Any]:
+        """The request in JSON."""
+        body: dict[str, Any] = {
+            "model": parameters.model,
+            "messages": [{"role": message.role, "content": message.content} for message in self.messages],
+            parameters.max_tokens_field: self.max_tokens,
+            "temperature": parameters.temperature,
+            "seed": parameters.seed,
+            "response_format": self._response_format(parameters.json_mode),
+        }
+        return {name: value for name, value in body.items() if value is not None} | dict(parameters.extra)
+
+    def identity(self, parameters: Parameters) -> dict[str, Any]:
+        """All that the answer depends on: the request, and the schema even where the server is not told of it."""
+        schema = self.schema and {"name": self.schema.__name__, "schema": self.schema.model_json_schema()}
+        return {**self.body(parameters), "schema": schema}
+
+    def _response_format(self, json_mode: str) -> dict[str, Any] | None:
+        if self.schema is None or json_mode == "none":
+            return None
+        if json_mode == "json_object":
+            return {"type": "json_object"}
+        schema = {"name": self.schema.__name__, "schema": self.schema.model_json_schema()}
+        return {"type": "json_schema", "json_schema": schema}
+
+
+class Caller:
+    """Answers calls as the mode says: from the service, from the record, or from one after the other.
+
+    Args:
+        settings, clock, sleep: of the transport.
+        parameters: of every request.
+        price: of the model.
+        mode: ``live``, ``record`` or ``replay``.
+        cache: the record; None where ``live``.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        parameters: Parameters,
+        price: Price,
+        mode: str,
+        cache: AnswerCache | None,
+        clock: Clock,
+        sleep: Callable[[float], None],
+    ) -> None:
+        self.parameters = parameters
+        self.price = price
+        self.mode = mode
+        self.cache = cache
+        self._settings = settings
+        self._clock = clock
+        self._sleep = sleep
+        self._lock = threading.Lock()
+        self._transport: Transport | None = None
+        self._flights: dict[bytes, tuple[threading.Lock, list[None]]] = {}
+
+    def ask(self, call: ChatCall) -> tuple[ChatResult, str]:
+        """The answer, usable or not, and what the model said by way of refusal (empty if it did not refuse).
+
+        Raises:
+            ServiceError: if there is no answer.
+            CacheMissError: in replay, if the call was never recorded.
+        """
+        key = AnswerCache.key("chat", call.identity(self.parameters))
+        if self.cache is None:
+            return self._result(self._send(call, key), cached=False)
+        with self._alone(key):
+            known = self.cache.answer(key)
+            if isinstance(known, RecordedAnswer):
+                return self._result(known, cached=True)
+            if self.mode == "replay":
+                raise known.error() if known else self.miss(key, call.messages[-1].content)
+            try:
+                answer = self._send(call, key)
+            except ServiceError as error:
+                self.cache.put_failure(key, RecordedFailure.of(error))
+                raise
+            self.cache.put({key: answer})
+            return self._result(answer, cached=False)
+
+    def miss(self, key: bytes, text: str) -> CacheMissError:
+        """The error of a call that replay does not know."""
+        start = json.dumps(text[:_START_CHARS] + ("..." if len(text) > _START_CHARS else ""), ensure_ascii=False)
+        where = self.cache.path if self.cache else "the record"
+        return CacheMissError(
+            f"{where} holds no answer of {self.parameters.model!r} with key {key.hex()[:16]} to {start}: "
+            "run it once with mode=record"
+        )
+
+    def post(self, call: str, body: Mapping[str, Any], salt: bytes, parse: Callable[[Any], Any]) -> Reply[Any]:
+        """See :meth:`Transport.post`; the transport is made on first use, hence never in replay."""
+        with self._lock:
+            if self._transport is None:
+                self._transport = Transport(self._settings, self._clock, self._sleep)
+        return self._transport.post(call, body, salt, parse)
+
+    def close(self) -> None:
+        """Close all connections; they reopen on use."""
+        if self._transport is not None:
+            self._transport.close()
+        if self.cache is not None:
+            self.cache.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"} | {
+            "_transport": None,
+            "_flights": {},
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock())
+
+    @contextmanager
+    def _alone(self, key: bytes) -> Iterator[None]:
+        """No two threads ask the same thing at once: the second reads what the first has paid for."""
+        with self._lock:
+            lock, waiting = self._flights.setdefault(key, (threading.Lock(), []))
+            waiting.append(None)
+        try:
+            with lock:
+                yield
+        finally:
+            with self._lock:
+                waiting.pop()
+                if not waiting:
+                    del self._flights[key]
+
+    def _send(self, call: ChatCall, key: bytes) -> RecordedAnswer:
+        reply = self.post("chat", call.body(self.parameters), key, read_completion)
+        completion: Completion = reply.body
+        usage = completion.usage
+        prompt, written = usage.prompt_tokens, usage.completion_tokens
+        if prompt is None:
+            prompt = sum(count_tokens(message.content) for message in call.messages)
+        return RecordedAnswer(
+            text=self._readable(completion.text),
+            refusal=self._readable(completion.refusal),
+            model=completion.model or self.parameters.model,
+            finish_reason=completion.finish_reason,
+            prompt_tokens=prompt,
+            completion_tokens=count_tokens(completion.text) if written is None else written,
+            latency_ms=reply.latency_ms,
+            attempts=reply.attempts,
+            wasted_ms=reply.wasted_ms,
+        )
+
+    def _readable(self, text: str) -> str:
+        return redact(text, self._settings.base_url, self._settings.api_key_env)
+
+    def _result(self, answer: RecordedAnswer, cached: bool) -> tuple[ChatResult, str]:
+        usd = self.price.usd(answer.prompt_tokens, answer.completion_tokens)
+        tokens = answer.prompt_tokens + answer.completion_tokens
+        elapsed = answer.latency_ms + answer.wasted_ms
+        paid = CostObject() if cached else CostObject(tokens=tokens, calls=1, latency_ms=elapsed, usd=usd)
+        result = ChatResult(
+            text=answer.text,
+            model=answer.model,
+            prompt_tokens=answer.prompt_tokens,
+            completion_tokens=answer.completion_tokens,
+            usd=usd,
+            latency_ms=answer.latency_ms,
+            cached=cached,
+            finish_reason=answer.finish_reason,
+            attempts=answer.attempts,
+            wasted_ms=answer.wasted_ms,
+            paid=paid,
+        )
+        return result, answer.refusal

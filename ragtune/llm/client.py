@@ -1,0 +1,286 @@
+"""One client for every OpenAI-compatible server: priced, recorded, replayable."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ragtune.core.arguments import check_choice, check_count, check_number, check_positive
+from ragtune.core.clock import Clock, MonotonicClock
+from ragtune.core.diskcache import AUTO, resolve_cache_dir
+from ragtune.core.errors import ConfigError, LLMError
+from ragtune.core.tokens import count_tokens
+from ragtune.core.types import CostObject
+from ragtune.llm.cache import AnswerCache
+from ragtune.llm.calls import Caller, ChatCall, Parameters
+from ragtune.llm.credentials import check_base_url, check_variable, host_of
+from ragtune.llm.embeddings import embed_texts
+from ragtune.llm.errors import AnswerError, ServiceError
+from ragtune.llm.transport import Settings
+from ragtune.llm.types import ChatResult, EmbeddingResult, JsonResult, Message, Price, T
+from ragtune.llm.usable import require_usable, structured
+
+I = TypeVar("I")  # noqa: E741
+R = TypeVar("R")
+
+MODES = ("live", "record", "replay")
+JSON_MODES = ("none", "json_object", "json_schema")
+TOKEN_LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
+
+_Billed = ChatResult | EmbeddingResult | AnswerError | ServiceError
+
+
+class LLMClient:
+    """Chat and embeddings of one model on an OpenAI-compatible server (OpenAI, vLLM, llama.cpp, Ollama, ...).
+
+    Requests are retried on 429, 5xx, timeouts and lost connections, after exponential backoff or the server's
+    ``Retry-After`` (up to 60 s); after ``breaker_failures`` failures in a row nothing is sent for a while. Answers are
+    recorded under a hash of model, messages and parameters (not of the server: give two servers that call different
+    models alike two cache folders). Answers that cannot be used are recorded too, since they were paid for, and calls
+    that failed for good, so that a replay fails where the recording did; a call made several times in a recording
+    replays as its last outcome. Instances are safe for threads and travel to other processes without connections.
+
+    The API key is read from the environment when the first request is sent, and is kept, logged, quoted and recorded
+    nowhere. A user and a password for the server may stand in ``OPENAI_BASE_URL``.
+
+    Args:
+        model: as the server names it.
+        base_url: ``http(s)://host[:port][/path]``; None takes ``OPENAI_BASE_URL``, else OpenAI's.
+        api_key_env: name of the environment variable that holds the key. Where it is unset a placeholder is sent,
+            which local servers ignore; OpenAI's own service is refused.
+        mode: ``live`` sends everything; ``record`` sends what is not recorded yet and records it; ``replay`` sends
+            nothing, and what is not recorded is an error.
+        cache_dir: of the record; ``auto`` for the platform's cache folder, or a folder; None only where ``live``.
+        temperature: >= 0; None leaves it to the server (some models refuse any).
+        seed: of the server's sampling; None sends none.
+        max_tokens: of an answer, >= 1; one that is longer is cut off, which is an error.
+        max_tokens_field: what the server calls it: ``max_tokens``, or ``max_completion_tokens``.
+        timeout_s: seconds a request may take, > 0.
+        max_retries: further attempts, >= 0.
+        backoff_initial_s: seconds before the second attempt, >= 0; it doubles with every further one.
+        backoff_cap_s: the most that it grows to, >= 0.
+        concurrency: requests under way at once, >= 1.
+        breaker_failures: failures in a row that open the circuit, >= 1.
+        breaker_cooldown_s: seconds until a request may probe the service again, >= 0.
+        prices: dollars per 1,000 tokens by model, ``{model: {prompt: p, completion: c}}``. None or empty: calls are
+            free. A table that lacks ``model`` is refused, since a budget in dollars would never bind.
+        json_mode: what asks the server for JSON: ``none`` (the prompt alone), ``json_object``, or ``json_schema``.
+        repair: whether an answer that is not the JSON asked for is sent back once, with what is wrong with it.
+        ms_per_call: expected milliseconds a call, >= 0; 0 means unknown.
+        embedding_batch: texts a request, >= 1.
+        extra: further fields of every request's body, for servers with options of their own. No secrets: it is
+            configuration.
+        clock: what durations and the breaker are timed by; None takes the machine's.
+        sleep: waits that many seconds.
+
+    Raises:
+        ConfigError: on an argument out of range.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        base_url: str | None = None,
+        api_key_env: str = "OPENAI_API_KEY",
+        mode: str = "record",
+        cache_dir: str | Path | None = AUTO,
+        temperature: float | None = 0.0,
+        seed: int | None = 0,
+        max_tokens: int = 512,
+        max_tokens_field: str = "max_tokens",
+        timeout_s: float = 30.0,
+        max_retries: int = 4,
+        backoff_initial_s: float = 0.5,
+        backoff_cap_s: float = 8.0,
+        concurrency: int = 4,
+        breaker_failures: int = 5,
+        breaker_cooldown_s: float = 30.0,
+        prices: Mapping[str, Price | Mapping[str, float]] | None = None,
+        json_mode: str = "none",
+        repair: bool = True,
+        ms_per_call: float = 0.0,
+        embedding_batch: int = 64,
+        extra: Mapping[str, Any] | None = None,
+        clock: Clock | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        if not isinstance(model, str) or not model.strip():
+            raise ConfigError(f"llm model={model!r}: allowed is the name of a model")
+        self.model = model
+        self.base_url = check_base_url(base_url)
+        self.mode = check_choice("llm mode", mode, MODES)
+        self.max_tokens = check_count("llm max_tokens", max_tokens, low=1)
+        self.concurrency = check_count("llm concurrency", concurrency, low=1)
+        self.repair = repair
+        self.ms_per_call = check_number("llm ms_per_call", ms_per_call, low=0.0)
+        self.embedding_batch = check_count("llm embedding_batch", embedding_batch, low=1)
+        self.price = _price(model, prices)
+        settings = Settings(
+            base_url=self.base_url,
+            api_key_env=check_variable(api_key_env),
+            timeout_s=check_positive("llm timeout_s", timeout_s),
+            max_retries=check_count("llm max_retries", max_retries),
+            backoff_initial_s=check_number("llm backoff_initial_s", backoff_initial_s, low=0.0),
+            backoff_cap_s=check_number("llm backoff_cap_s", backoff_cap_s, low=0.0),
+            concurrency=self.concurrency,
+            breaker_failures=check_count("llm breaker_failures", breaker_failures, low=1),
+            breaker_cooldown_s=check_number("llm breaker_cooldown_s", breaker_cooldown_s, low=0.0),
+        )
+        parameters = Parameters(
+            model=model,
+            temperature=None if temperature is None else check_number("llm temperature", temperature, low=0.0),
+            seed=None if seed is None else check_count("llm seed", seed),
+            max_tokens_field=check_choice("llm max_tokens_field", max_tokens_field, TOKEN_LIMIT_FIELDS),
+            json_mode=check_choice("llm json_mode", json_mode, JSON_MODES),
+            extra=dict(extra or {}),
+        )
+        self._caller = Caller(
+            settings, parameters, self.price, self.mode, _cache(self.mode, cache_dir), clock or MonotonicClock(), sleep
+        )
+
+    def __repr__(self) -> str:
+        return f"LLMClient(model={self.model!r}, host={self.host!r}, mode={self.mode!r})"
+
+    @property
+    def host(self) -> str:
+        """``host[:port]/path`` of the service, without user or password."""
+        return host_of(self.base_url)
+
+    # -- calls -----------------------------------------------------------------------------------------------------
+
+    def chat(self, messages: Sequence[Message], *, max_tokens: int | None = None) -> ChatResult:
+        """The model's answer.
+
+        Args:
+            messages: the conversation, one at least.
+            max_tokens: of this answer; None takes the client's.
+
+        Raises:
+            AnswerError: if the answer is cut off, a refusal, or empty; it carries the bill.
+            ServiceError: if there is no answer.
+            CacheMissError: in replay, if the call was never recorded.
+        """
+        return require_usable(*self._caller.ask(self._call(messages, max_tokens)))
+
+    def chat_json(
+        self, messages: Sequence[Message], schema: type[T], *, max_tokens: int | None = None
+    ) -> JsonResult[T]:
+        """The model's answer as a ``schema``, out of whatever prose and code fences stand around it.
+
+        Args:
+            messages: the conversation; its prompt must say what JSON is wanted.
+            schema: a Pydantic model; ``RootModel[list[...]]`` for a list.
+            max_tokens: of each answer; None takes the client's.
+
+        Raises:
+            AnswerError: if the answer, and its repair where one is asked for, is not usable; it carries the bill of
+                both.
+            ServiceError: if there is no answer.
+            CacheMissError: in replay, if the call was never recorded.
+        """
+        call = self._call(messages, max_tokens, schema)
+        return structured(call, schema, self._caller.ask, self.repair)
+
+    def chat_many(
+        self, conversations: Sequence[Sequence[Message]], *, max_tokens: int | None = None
+    ) -> list[ChatResult | LLMError]:
+        """:meth:`chat` of each, ``concurrency`` at once; in order, a failed one as the error that it raised."""
+        return self._map(lambda messages: self.chat(messages, max_tokens=max_tokens), conversations)
+
+    def chat_json_many(
+        self, conversations: Sequence[Sequence[Message]], schema: type[T], *, max_tokens: int | None = None
+    ) -> list[JsonResult[T] | LLMError]:
+        """:meth:`chat_json` of each, ``concurrency`` at once; in order, a failed one as the error that it raised."""
+        return self._map(lambda messages: self.chat_json(messages, schema, max_tokens=max_tokens), conversations)
+
+    def embed(self, texts: Sequence[str]) -> EmbeddingResult:
+        """The texts' vectors, in requests of ``embedding_batch``, each text recorded by itself.
+
+        Raises:
+            ServiceError: if a request got no usable reply; the batches before it are recorded.
+            CacheMissError: in replay, if a text was never recorded.
+        """
+        return embed_texts(self._caller, list(texts), self.embedding_batch, self._map)
+
+    # -- costs -----------------------------------------------------------------------------------------------------
+
+    def expected_cost(
+        self, messages: Sequence[Message], *, max_tokens: int | None = None, json: bool = False
+    ) -> CostObject:
+        """What to charge before a call: the prompt's tokens (counted by rule) and an answer of full length.
+
+        Args:
+            messages: of the call.
+            max_tokens: as in the call.
+            json: whether the call is :meth:`chat_json`, whose repair is then reserved as well.
+        """
+        answer = self.max_tokens if max_tokens is None else check_count("llm max_tokens", max_tokens, low=1)
+        prompt = sum(count_tokens(message.content) for message in messages)
+        calls = 1
+        if json and self.repair:
+            # The repair repeats the conversation and the bad answer.
+            prompt, answer, calls = 2 * prompt + answer, 2 * answer, 2
+        usd = self.price.usd(prompt, answer)
+        return CostObject(tokens=prompt + answer, calls=calls, latency_ms=calls * self.ms_per_call, usd=usd)
+
+    @staticmethod
+    def cost(outcome: ChatResult | EmbeddingResult | LLMError) -> CostObject:
+        """What to charge after a call, recorded or not: tokens and money of every answer, failed calls' time.
+
+        An error that carries no bill (a cache miss) costs nothing.
+        """
+        return outcome.cost if isinstance(outcome, _Billed) else CostObject()
+
+    @staticmethod
+    def paid(outcome: ChatResult | EmbeddingResult | LLMError) -> CostObject:
+        """What the call really cost now: nothing where it was recorded, retries' time included where it was not."""
+        return outcome.paid if isinstance(outcome, _Billed) else CostObject()
+
+    def close(self) -> None:
+        """Close all connections; they reopen on use."""
+        self._caller.close()
+
+    # -- internals -------------------------------------------------------------------------------------------------
+
+    def _call(self, messages: Sequence[Message], max_tokens: int | None, schema: type[T] | None = None) -> ChatCall:
+        if not messages:
+            raise ConfigError("llm messages=[]: allowed is one message or more")
+        limit = self.max_tokens if max_tokens is None else check_count("llm max_tokens", max_tokens, low=1)
+        return ChatCall(tuple(messages), limit, schema)
+
+    def _map(self, call: Callable[[I], R], inputs: Sequence[I]) -> list[R | LLMError]:
+        def attempt(given: I) -> R | LLMError:
+            try:
+                return call(given)
+            except LLMError as error:
+                return error
+
+        if len(inputs) < 2 or self.concurrency == 1:
+            return [attempt(given) for given in inputs]
+        with ThreadPoolExecutor(min(self.concurrency, len(inputs))) as threads:
+            return list(threads.map(attempt, inputs))
+
+
+def _price(model: str, prices: Mapping[str, Price | Mapping[str, float]] | None) -> Price:
+    if not prices:
+        return Price()
+    table = {name: Price.of(name, value) for name, value in prices.items()}
+    if model not in table:
+        raise ConfigError(
+            f"llm model={model!r} has no price: add prices[{model!r}]={{prompt: 0, completion: 0}} in dollars per 1k "
+            f"tokens, or give prices=null for a free server; priced are {', '.join(sorted(table))}"
+        )
+    return table[model]
+
+
+def _cache(mode: str, cache_dir: str | Path | None) -> AnswerCache | None:
+    if mode == "live":
+        return None
+    folder = resolve_cache_dir(cache_dir)
+    if folder is None:
+        raise ConfigError(f"llm cache_dir=None with mode={mode!r}: allowed is a folder, or mode=live")
+    return AnswerCache(folder / "llm", is_read_only=mode == "replay")

@@ -1,0 +1,119 @@
+"""Where the service is and what opens it; secrets come from the environment only and are shown to nobody."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+from dataclasses import dataclass, field
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from ragtune.core.errors import ConfigError
+
+BASE_URL_VARIABLE = "OPENAI_BASE_URL"
+DEFAULT_BASE_URL = "https://api.openai.com/v1"
+
+_PLACEHOLDER = "no-key"
+_FROM_VARIABLE = f"{BASE_URL_VARIABLE} must be http(s)://[user:password@]host[:port][/path]"
+_HIDDEN = "[secret]"
+_SHORTEST_SECRET = 4  # shorter ones would hide half of the language
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """What a connection needs, read from the environment at the moment it is needed and kept by nobody else.
+
+    Attributes:
+        base_url: without user or password.
+        key: the API key, or a placeholder for servers that want none.
+        headers: further headers: basic authentication where ``OPENAI_BASE_URL`` holds a user and a password.
+    """
+
+    base_url: str
+    key: str = field(repr=False)
+    headers: dict[str, str] = field(repr=False)
+
+
+def check_base_url(base_url: str | None) -> str | None:
+    """A URL without secrets, no slash at its end; None stays None.
+
+    Raises:
+        ConfigError: unless it is ``http(s)://host[:port][/path]``. The value is not quoted, it may hold a password.
+    """
+    if base_url is None:
+        return None
+    allowed = f"allowed is http(s)://host[:port][/path]; secrets come from the environment only ({BASE_URL_VARIABLE})"
+    plain, user, _ = _split(base_url, allowed)
+    if user:
+        raise ConfigError(f"llm base_url holds a user: {allowed}")
+    return plain
+
+
+def check_variable(api_key_env: str) -> str:
+    """The name of an environment variable.
+
+    Raises:
+        ConfigError: unless it looks like one; the value is not quoted, it may be a key given by mistake.
+    """
+    if isinstance(api_key_env, str) and _VARIABLE.fullmatch(api_key_env):
+        return api_key_env
+    raise ConfigError("llm api_key_env: allowed is the NAME of an environment variable in capitals, never the key")
+
+
+def host_of(base_url: str | None) -> str:
+    """``host[:port]/path`` of the service: identifies it, opens nothing."""
+    plain, _, _ = _split(_effective(base_url), _FROM_VARIABLE)
+    return plain.split("://", 1)[1]
+
+
+def read_credentials(base_url: str | None, api_key_env: str) -> Credentials:
+    """What to connect with.
+
+    Raises:
+        ConfigError: if OpenAI's own service is meant and the variable is unset, or a value cannot be sent.
+    """
+    plain, user, password = _split(_effective(base_url), _FROM_VARIABLE)
+    key = os.environ.get(api_key_env, "")
+    if not key and plain == DEFAULT_BASE_URL:
+        raise ConfigError(
+            f"the environment variable {api_key_env} is not set: it must hold the API key, "
+            "or base_url must name a server that wants none"
+        )
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise ConfigError(f"the environment variable {api_key_env} holds blanks or characters that no key has")
+    headers = {"Authorization": f"Basic {_basic(user, password)}"} if user else {}
+    return Credentials(plain, key or _PLACEHOLDER, headers)
+
+
+def redact(text: str, base_url: str | None, api_key_env: str) -> str:
+    """``text`` without any secret of this connection: servers and libraries quote what they were sent."""
+    _, user, password = _split(_effective(base_url), _FROM_VARIABLE)
+    secrets = [os.environ.get(api_key_env, ""), password, _basic(user, password) if user else ""]
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        if len(secret) >= _SHORTEST_SECRET:
+            text = text.replace(secret, _HIDDEN)
+    return text
+
+
+def _effective(base_url: str | None) -> str:
+    return base_url or os.environ.get(BASE_URL_VARIABLE) or DEFAULT_BASE_URL
+
+
+def _basic(user: str, password: str) -> str:
+    return base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+def _split(url: str, allowed: str) -> tuple[str, str, str]:
+    """(URL without credentials, user, password)."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except (ValueError, AttributeError, TypeError):
+        host, port = None, None
+    if not host or parts.scheme not in ("http", "https") or parts.query or parts.fragment:
+        raise ConfigError(f"llm base_url: {allowed}")
+    named = f"[{host}]" if ":" in host else host
+    place = named if port is None else f"{named}:{port}"
+    plain = urlunsplit((parts.scheme, place, parts.path.rstrip("/"), "", ""))
+    return plain, unquote(parts.username or ""), unquote(parts.password or "")

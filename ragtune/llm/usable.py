@@ -1,0 +1,102 @@
+"""Which answers can be used, and the one repair of JSON that cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+
+from ragtune.llm.calls import ChatCall
+from ragtune.llm.errors import AnswerError, AnswerKind, ServiceError
+from ragtune.llm.jsontext import UnusableJSON, parse_json
+from ragtune.llm.types import ChatResult, JsonResult, Message, T
+
+Ask = Callable[[ChatCall], tuple[ChatResult, str]]
+
+_SHOWN_CHARS = 120
+
+
+def require_usable(result: ChatResult, refusal: str) -> ChatResult:
+    """``result``, if it is a whole answer.
+
+    Raises:
+        AnswerError: if it is a refusal, cut off, or empty.
+    """
+    if refusal or result.finish_reason == "content_filter":
+        raise AnswerError(f"{result.model} refused: {_start(refusal or 'content filter')}", "refusal", result)
+    if result.finish_reason == "length":
+        raise AnswerError(
+            f"{result.model} was cut off after {result.completion_tokens} tokens: raise max_tokens", "truncated", result
+        )
+    if not result.text.strip():
+        raise AnswerError(f"{result.model} gave an empty answer", "empty", result)
+    return result
+
+
+def structured(call: ChatCall, schema: type[T], ask: Ask, repair: bool) -> JsonResult[T]:
+    """The answer as a ``schema``, repaired at most once.
+
+    Raises:
+        AnswerError: see :meth:`ragtune.llm.client.LLMClient.chat_json`.
+    """
+    first = require_usable(*ask(call))
+    try:
+        return _parsed(first, first.text, schema)
+    except UnusableJSON as flaw:
+        problem, kind = flaw.problem, flaw.kind
+    if not repair:
+        raise _unusable(first, kind, problem)
+    second = _repair(call, ask, first, kind, problem)
+    try:
+        return _parsed(second, second.text, schema)
+    except UnusableJSON as flaw:
+        problem, kind = flaw.problem, flaw.kind
+    raise _unusable(second, kind, problem)
+
+
+def _repair(call: ChatCall, ask: Ask, first: ChatResult, kind: AnswerKind, problem: str) -> ChatResult:
+    """The second answer, with the bill of both.
+
+    Raises:
+        AnswerError: as :func:`require_usable`; where the service fails it is the first answer's error.
+    """
+    wish = f"That cannot be used: {problem}. Answer again, with the corrected JSON only and no other word."
+    again = (*call.messages, Message("assistant", first.text), Message("user", wish))
+    failed: ServiceError | None = None
+    try:
+        second, refusal = ask(replace(call, messages=again))
+    except ServiceError as error:
+        failed = error
+    if failed is not None:
+        bill = replace(first, attempts=first.attempts + failed.attempts, wasted_ms=first.wasted_ms + failed.wasted_ms)
+        bill = replace(bill, paid=first.paid + failed.paid)
+        raise _unusable(bill, kind, f"{problem}; and the repair failed: {failed}")
+    return require_usable(_together(first, second), refusal)
+
+
+def _together(first: ChatResult, second: ChatResult) -> ChatResult:
+    return replace(
+        second,
+        prompt_tokens=first.prompt_tokens + second.prompt_tokens,
+        completion_tokens=first.completion_tokens + second.completion_tokens,
+        usd=first.usd + second.usd,
+        latency_ms=first.latency_ms + second.latency_ms,
+        cached=first.cached and second.cached,
+        attempts=first.attempts + second.attempts,
+        wasted_ms=first.wasted_ms + second.wasted_ms,
+        calls=first.calls + second.calls,
+        paid=first.paid + second.paid,
+    )
+
+
+def _parsed(result: ChatResult, text: str, schema: type[T]) -> JsonResult[T]:
+    given = {entry.name: getattr(result, entry.name) for entry in fields(ChatResult)}
+    return JsonResult(**given, parsed=parse_json(text, schema))
+
+
+def _unusable(result: ChatResult, kind: AnswerKind, problem: str) -> AnswerError:
+    return AnswerError(f"{result.model} answered {_start(result.text)}: {problem}", kind, result)
+
+
+def _start(text: str) -> str:
+    plain = " ".join(text.split())
+    return repr(plain[:_SHOWN_CHARS] + ("..." if len(plain) > _SHOWN_CHARS else ""))

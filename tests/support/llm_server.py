@@ -1,0 +1,428 @@
+"""An OpenAI-compatible server on this machine that answers from rules and fails on demand: real HTTP, no model.
+
+Use the fixture ``llm_server``::
+
+    def test_something(llm_server):
+        llm_server.rules.insert(0, Rule(lambda chat: "grade" in chat.prompt, lambda chat: '{"grade": 3}'))
+        llm_server.faults += [Fault("rate_limit", retry_after="0"), None, Fault("cut_off")]
+        client = LLMClient(model="test", base_url=llm_server.url, mode="live")
+
+What is answered is decided by the first rule whose predicate holds; ``DEFAULT_RULES`` know the prompts of
+``conf/prompts.yaml``. Faults are taken from ``faults`` in the order of requests (None is no fault), and when it is
+used up from ``random_faults``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+
+from ragtune.core.tokens import count_tokens
+
+FAULTS = (
+    "rate_limit", "server_error", "slow", "drop", "garbage", "unauthorized",
+    "cut_off", "malformed_json", "wrong_enum", "wrong_count", "refusal", "empty",
+)  # fmt: skip
+"""The first six fail the request; the others answer, with a bill, what cannot be used."""
+
+DIMS = 16
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing to go wrong.
+
+    Attributes:
+        kind: one of ``FAULTS``.
+        retry_after: value of the header of ``rate_limit``; None sends none.
+        delay_s: how long ``slow`` takes before it answers.
+        status: of ``server_error``.
+    """
+
+    kind: str
+    retry_after: str | None = "0"
+    delay_s: float = 1.0
+    status: int = 500
+
+    def __post_init__(self) -> None:
+        assert self.kind in FAULTS, self.kind
+
+
+@dataclass(frozen=True)
+class Chat:
+    """A chat request as rules see it."""
+
+    body: Mapping[str, Any]
+
+    @property
+    def messages(self) -> list[Mapping[str, str]]:
+        return list(self.body["messages"])
+
+    @property
+    def prompt(self) -> str:
+        """The last user message."""
+        return next((m["content"] for m in reversed(self.messages) if m["role"] == "user"), "")
+
+    @property
+    def text(self) -> str:
+        """All messages."""
+        return "\n".join(message["content"] for message in self.messages)
+
+    @property
+    def first_prompt(self) -> str:
+        """The first user message: in a repair, the question that was asked."""
+        return next((m["content"] for m in self.messages if m["role"] == "user"), "")
+
+    @cached_property
+    def fenced(self) -> dict[str, str]:
+        """Texts behind fences (``ragtune.llm.prompts.fence``) by label."""
+        found = re.findall(r"\[\[begin ([a-z0-9_ ]+) ([0-9a-f]{12})\]\]\n(.*?)\n\[\[end \1 \2\]\]", self.text, re.S)
+        return {label: content for label, _, content in found}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """``answer(chat)`` is what the model says where ``applies(chat)``."""
+
+    applies: Callable[[Chat], bool]
+    answer: Callable[[Chat], str]
+
+
+@dataclass
+class Recorded:
+    """One request that reached the server, and what became of it."""
+
+    path: str
+    headers: dict[str, str]
+    body: dict[str, Any]
+    fault: str | None = None
+    status: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    answer: str = ""
+
+    @property
+    def is_billed(self) -> bool:
+        return self.prompt_tokens > 0
+
+
+@dataclass
+class RandomFaults:
+    """Faults with a probability, drawn from the request itself and how often it came: no matter in which order."""
+
+    rate: float
+    seed: int
+    kinds: Sequence[str]
+
+    def draw(self, body: Mapping[str, Any], times: int) -> Fault | None:
+        digest = hashlib.sha256(f"{self.seed} {times} {json.dumps(body, sort_keys=True)}".encode()).digest()
+        if int.from_bytes(digest[:8], "big") / 2**64 >= self.rate:
+            return None
+        return Fault(self.kinds[digest[8] % len(self.kinds)], delay_s=0.0)
+
+
+@dataclass
+class LLMServer:
+    """The server; its state is what a test sets and reads.
+
+    Attributes:
+        rules: asked in order.
+        faults: of the next requests, in order; None lets one pass.
+        random_faults: of the requests after those.
+        requests: all that arrived.
+        usage: whether replies tell their tokens.
+        embed: makes vectors.
+        most_at_once: the most requests that were under way at one time.
+    """
+
+    rules: list[Rule] = field(default_factory=list)
+    faults: list[Fault | None] = field(default_factory=list)
+    random_faults: RandomFaults | None = None
+    requests: list[Recorded] = field(default_factory=list)
+    usage: bool = True
+    embed: Callable[[str], list[float]] = field(default=lambda text: word_vector(text))
+    most_at_once: int = 0
+    port: int = 0
+
+    def __post_init__(self) -> None:
+        self._lock = threading.Lock()
+        self._seen: Counter[str] = Counter()
+        self._now = 0
+        self._server: uvicorn.Server | None = None
+        self._thread: threading.Thread | None = None
+        self.reset()
+
+    # -- what tests use --------------------------------------------------------------------------------------------
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    @property
+    def billed(self) -> list[Recorded]:
+        """Requests that a provider would send a bill for."""
+        return [request for request in self.requests if request.is_billed]
+
+    @property
+    def billed_tokens(self) -> int:
+        return sum(request.prompt_tokens + request.completion_tokens for request in self.requests)
+
+    def fail_randomly(self, rate: float, seed: int = 0, kinds: Sequence[str] = FAULTS) -> None:
+        """Fail that share of requests from now on; ``slow`` takes no time."""
+        self.random_faults = RandomFaults(rate, seed, list(kinds))
+
+    def answer(self, text: str | Callable[[Chat], str], when: Callable[[Chat], bool] = lambda chat: True) -> None:
+        """Put a rule before all others."""
+        self.rules.insert(0, Rule(when, text if callable(text) else lambda chat: text))
+
+    def reset(self) -> None:
+        self.rules[:] = DEFAULT_RULES
+        self.faults.clear()
+        self.requests.clear()
+        self._seen.clear()
+        self.random_faults, self.usage, self.embed, self.most_at_once = None, True, word_vector, 0
+
+    # -- running ---------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        listener = socket.socket()
+        listener.bind(("127.0.0.1", 0))
+        self.port = listener.getsockname()[1]
+        config = uvicorn.Config(self.app(), log_level="critical", access_log=False, lifespan="off")
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run, args=([listener],), daemon=True)
+        self._thread.start()
+        while not self._server.started:
+            time.sleep(0.005)
+
+    def stop(self) -> None:
+        assert self._server is not None
+        assert self._thread is not None
+        self._server.should_exit = self._server.force_exit = True
+        self._thread.join(timeout=10)
+
+    def app(self) -> FastAPI:
+        app = FastAPI()
+
+        @app.post("/v1/chat/completions")
+        async def chat(request: Request) -> Response:
+            return await self._serve(request, self._chat)
+
+        @app.post("/v1/embeddings")
+        async def embeddings(request: Request) -> Response:
+            return await self._serve(request, self._embeddings)
+
+        return app
+
+    async def _serve(self, request: Request, reply: Callable[[Recorded, Fault | None], Response]) -> Response:
+        body = await request.json()
+        with self._lock:
+            self._now += 1
+            self.most_at_once = max(self.most_at_once, self._now)
+            record = Recorded(request.url.path, dict(request.headers), body)
+            self.requests.append(record)
+            fault = self._fault(body)
+            record.fault = fault.kind if fault else None
+        try:
+            if fault is not None and fault.kind == "slow":
+                await asyncio.sleep(fault.delay_s)
+            failed = _failure(fault, record) if fault else None
+            response = reply(record, fault) if failed is None else failed
+            record.status = response.status_code
+            return response
+        finally:
+            with self._lock:
+                self._now -= 1
+
+    def _fault(self, body: Mapping[str, Any]) -> Fault | None:
+        if self.faults:
+            return self.faults.pop(0)
+        if self.random_faults is None:
+            return None
+        key = json.dumps(body, sort_keys=True)
+        self._seen[key] += 1
+        return self.random_faults.draw(body, self._seen[key])
+
+    def _chat(self, record: Recorded, fault: Fault | None) -> Response:
+        chat = Chat(record.body)
+        text = next(rule.answer(chat) for rule in self.rules if rule.applies(chat))
+        message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
+        finish = "stop"
+        if fault is not None:
+            message, finish = spoil(fault.kind, text)
+        record.answer = message["content"] or message["refusal"] or ""
+        record.prompt_tokens = sum(count_tokens(m["content"]) + 3 for m in chat.messages)
+        record.completion_tokens = count_tokens(record.answer)
+        reply = {
+            "id": "chatcmpl-test",
+            "object": "chat.completion",
+            "created": 0,
+            "model": record.body["model"],
+            "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+        }
+        return JSONResponse(reply | self._bill(record))
+
+    def _embeddings(self, record: Recorded, fault: Fault | None) -> Response:
+        texts = record.body["input"]
+        record.prompt_tokens = sum(count_tokens(text) for text in texts)
+        data = [{"object": "embedding", "index": i, "embedding": self.embed(text)} for i, text in enumerate(texts)]
+        if fault is not None and fault.kind == "wrong_count":
+            data.pop()
+        # In reverse, since the API promises no order: the index counts.
+        reply = {"object": "list", "model": record.body["model"], "data": data[::-1]}
+        return JSONResponse(reply | self._bill(record))
+
+    def _bill(self, record: Recorded) -> dict[str, Any]:
+        if not self.usage:
+            return {}
+        prompt, completion = record.prompt_tokens, record.completion_tokens
+        total = prompt + completion
+        return {"usage": {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": total}}
+
+
+def _failure(fault: Fault, record: Recorded) -> Response | None:
+    """The reply to a request that fails; None for faults that answer."""
+    if fault.kind == "rate_limit":
+        headers = {} if fault.retry_after is None else {"Retry-After": fault.retry_after}
+        return JSONResponse({"error": {"message": "too many requests", "code": "rate_limit"}}, 429, headers)
+    if fault.kind == "server_error":
+        return JSONResponse({"error": {"message": "something broke"}}, fault.status)
+    if fault.kind == "unauthorized":
+        told = record.headers.get("authorization", "")
+        return JSONResponse({"error": {"message": f"Incorrect API key provided: {told}"}}, 401)
+    if fault.kind == "garbage":
+        return PlainTextResponse("<html>bad gateway</html>")
+    if fault.kind == "drop":
+        return StreamingResponse(_break_off(), headers={"Content-Length": "1000"}, media_type="application/json")
+    return None
+
+
+async def _break_off() -> AsyncIterator[bytes]:
+    yield b'{"choices": '
+    raise ConnectionResetError("dropped on purpose")
+
+
+def spoil(kind: str, text: str) -> tuple[dict[str, Any], str]:
+    """(message, finish reason) of an answer gone wrong."""
+    message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
+    if kind == "cut_off":
+        return message | {"content": text[: len(text) // 2]}, "length"
+    if kind == "refusal":
+        return message | {"content": None, "refusal": "I cannot help with that."}, "stop"
+    if kind == "empty":
+        return message | {"content": ""}, "stop"
+    if kind == "malformed_json":
+        return message | {"content": '{"a": [1, 2'}, "stop"
+    if kind in ("wrong_enum", "wrong_count"):
+        return message | {"content": _json_gone_wrong(kind, text)}, "stop"
+    return message, "stop"
+
+
+def _json_gone_wrong(kind: str, text: str) -> str:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    change = _other_values if kind == "wrong_enum" else _other_counts
+    return json.dumps(change(value))
+
+
+def _other_values(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _other_values(entry) for name, entry in value.items()}
+    if isinstance(value, list):
+        return [_other_values(entry) for entry in value]
+    return "no_such_value" if isinstance(value, str) else 999
+
+
+def _other_counts(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _other_counts(entry) for name, entry in value.items()}
+    if not isinstance(value, list):
+        return value
+    return value[:-1] if len(value) == 2 else [*value[:-1], *value[:-1]]  # some missing, some repeated
+
+
+# -- default rules: what a sensible model would say to the prompts of conf/prompts.yaml --------------------------------
+
+
+def words(text: str) -> list[str]:
+    return re.findall(r"\w\w+", text.lower())
+
+
+def overlap(query: str, document: str) -> float:
+    """Share of the query's words that the document holds."""
+    wanted, held = set(words(query)), set(words(document))
+    return len(wanted & held) / len(wanted) if wanted else 0.0
+
+
+def word_vector(text: str) -> list[float]:
+    """A bag of words hashed into ``DIMS`` places: like texts are near each other."""
+    vector = [0.0] * DIMS
+    for word in words(text) or [text]:
+        vector[hashlib.sha256(word.encode()).digest()[0] % DIMS] += 1.0
+    return vector
+
+
+def _query(chat: Chat) -> str:
+    if "query" in chat.fenced:
+        return chat.fenced["query"]
+    original = re.search(r"Original Query: (.*?)\nGenerate", chat.first_prompt, re.S)
+    return original[1] if original else chat.first_prompt.split("\n", 1)[0]
+
+
+def _documents(chat: Chat) -> list[str]:
+    return [text for label, text in chat.fenced.items() if label.startswith("document")]
+
+
+def _asked(chat: Chat) -> int:
+    number = re.search(r"(?:Generate|Write) (\d+) different", chat.first_prompt)
+    return int(number[1]) if number else 1
+
+
+def rewrites(chat: Chat) -> str:
+    query = " ".join(_query(chat).split())
+    forms = ["about {}", "{} explained", "facts on {}", "what is known of {}", "{} overview"]
+    return json.dumps([forms[i % len(forms)].format(query) + " again" * (i // len(forms)) for i in range(_asked(chat))])
+
+
+def passages(chat: Chat) -> str:
+    query = " ".join(_query(chat).split())
+    return json.dumps([f"Passage {i + 1}. {query}: this is well known." for i in range(_asked(chat))])
+
+
+def grade(chat: Chat) -> str:
+    return json.dumps({"grade": round(3 * overlap(_query(chat), next(iter(_documents(chat)), "")))})
+
+
+def ranking(chat: Chat) -> str:
+    scores = [overlap(_query(chat), text) for text in _documents(chat)]
+    return json.dumps({"ranking": [i + 1 for i in sorted(range(len(scores)), key=lambda i: (-scores[i], i))]})
+
+
+def best(chat: Chat) -> str:
+    return json.dumps({"best": json.loads(ranking(chat))["ranking"][0]})
+
+
+DEFAULT_RULES = (
+    Rule(lambda chat: "different search queries" in chat.first_prompt, rewrites),
+    Rule(lambda chat: "different passages" in chat.first_prompt, passages),
+    Rule(lambda chat: '{"grade": ' in chat.first_prompt, grade),
+    Rule(lambda chat: '{"ranking": ' in chat.first_prompt, ranking),
+    Rule(lambda chat: '{"best": ' in chat.first_prompt, best),
+    Rule(lambda chat: True, lambda chat: f"You said: {chat.prompt}"),
+)

@@ -1,0 +1,170 @@
+# ruff: noqa: RUF001
+from __future__ import annotations
+
+import subprocess
+import sys
+import unicodedata
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtune.canonical.normalization import check_metadata, check_string, normalize
+from ragtune.canonical.types import Segment
+from ragtune.core.errors import InputError
+
+HOSTILE = st.text(
+    st.one_of(
+        st.characters(codec=None),
+        st.sampled_from("\r\n\t\x00\x0b\x0c\x85\u2028\u2029\ud800\udfff\u200f\u202e\ufeffe\u0301\u1100\u1161"),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("given_text", "text"),
+    [
+        ("a\r\nb\rc\x85d\u2028e\u2029f\x0bg\x0ch", "a\nb\nc\nd\ne\nf\ng\nh"),
+        ("a\n\r\n\rb", "a\n\n\nb"),
+        ("tab\tstays, \x00bell\x07 \x7fand\x9f escape\x1b go", "tab\tstays, bell and escape go"),
+        ("cafe\u0301", "café"),
+        ("\u1112\u1161\u11ab", "한"),
+        ("e\x00\u0301", "é"),
+        ("lone \ud800surrogates\udfff", "lone surrogates"),
+        ("\u202bשלום\u202c \u200fعربي\u200f", "\u202bשלום\u202c \u200fعربي\u200f"),
+        ("👨\u200d👩\u200d👧", "👨\u200d👩\u200d👧"),
+        ("ﬁ Ⅳ", "ﬁ Ⅳ"),
+        ("İi", "İi"),
+        ("", ""),
+    ],
+)
+def test_the_rules(given_text: str, text: str) -> None:
+    assert normalize(given_text).text == text
+
+
+@given(HOSTILE)
+def test_normalizing_again_changes_nothing_and_only_what_can_be_stored_is_left(text: str) -> None:
+    once = normalize(text)
+    assert normalize(once.text) == once
+    assert unicodedata.is_normalized("NFC", once.text)
+    assert not [c for c in once.text if unicodedata.category(c) in {"Cc", "Cs"} and c not in "\n\t"]
+    assert "\u2028" not in once.text
+    once.text.encode("utf-8")
+
+
+@given(st.lists(st.text(max_size=20), max_size=5))
+def test_segments_lie_at_their_spans_and_are_joined_by_an_empty_line(texts: list[str]) -> None:
+    result = normalize([Segment(text=text, metadata={"page": page}) for page, text in enumerate(texts)])
+    pieces = [result.text[span.start : span.end] for span in result.segments]
+    assert pieces == [normalize(text).text for text in texts]
+    assert result.text == "\n\n".join(pieces)
+    assert [span.metadata for span in result.segments] == [{"page": page} for page in range(len(texts))]
+    assert normalize(result.text).text == result.text
+
+
+def test_plain_text_is_one_segment() -> None:
+    (span,) = normalize("text").segments
+    assert (span.start, span.end, span.metadata) == (0, 4, {})
+
+
+def test_bytes_are_utf8_with_or_without_a_byte_order_mark() -> None:
+    assert normalize("\ufeffcafé\x00".encode()).text == "café"
+    assert normalize("שלום".encode()).text == "שלום"
+
+
+@pytest.mark.parametrize(
+    ("content", "offset"), [(b"abc\xff\xfe", 3), (b"\xef\xbb\xbfab\xe9", 5), (b"\x89PNG\r\n\x1a\n\x00", 0)]
+)
+def test_bytes_that_are_not_utf8_are_refused_by_offset(content: bytes, offset: int) -> None:
+    with pytest.raises(InputError, match=f"not UTF-8: byte 0x[0-9A-F]{{2}} at offset {offset} "):
+        normalize(content)
+
+
+@pytest.mark.parametrize("content", [None, 3, ["text"], {"text": "x"}])
+def test_other_types_are_refused_by_name(content: Any) -> None:
+    with pytest.raises(InputError, match=r"content of type \w+: allowed are str, bytes and a sequence of Segment"):
+        normalize(content)
+
+
+def test_a_segments_metadata_must_be_json() -> None:
+    with pytest.raises(InputError, match=r"metadata of segment 1\['x'\]=nan"):
+        normalize([Segment(text="a"), Segment(text="b", metadata={"x": float("nan")})])
+
+
+def nested(depth: int) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for _ in range(depth):
+        value = {"x": [value]}
+    return value
+
+
+def circular() -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    value["self"] = value
+    return value
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters(codec="utf-8", min_codepoint=1)), inner),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(st.text(st.characters(codec="utf-8", min_codepoint=1)), JSON))
+def test_json_objects_are_metadata(metadata: dict[str, Any]) -> None:
+    assert check_metadata(metadata) is metadata
+
+
+@pytest.mark.parametrize(
+    ("metadata", "message"),
+    [
+        (None, "metadata=None: allowed is a JSON object"),
+        ([1], r"metadata=\[1\]: allowed is a JSON object"),
+        ("{}", "allowed is a JSON object"),
+        ({1: 2}, "key of metadata=1: allowed is a string"),
+        ({"a": {"b": [0, float("inf")]}}, r"metadata\['a'\]\['b'\]\[1\]=inf"),
+        ({"a": (1, 2)}, r"metadata\['a'\]=\(1, 2\): allowed are JSON values"),
+        ({"a": b"x"}, r"metadata\['a'\]=b'x'"),
+        ({"a": {"x"}}, r"metadata\['a'\]=\{'x'\}"),
+        ({"a": "x\x00"}, r"metadata\['a'\]='x\\x00'.*U\+0000 stands at 1"),
+        ({"\x00": 1}, "key of metadata=.*NUL"),
+        ({"a": "\ud800"}, r"U\+D800"),
+        ({"a": 10**1000}, "integers of at most 1000 digits"),
+        ({"a": (10**9999,)}, "a value of type tuple"),
+        (nested(100), "at most 64 levels"),
+        (circular(), "at most 64 levels"),
+    ],
+)
+def test_what_is_no_json_object_is_refused_by_place_and_value(metadata: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        check_metadata(metadata)
+
+
+@pytest.mark.parametrize("value", ["a\x00b", "\udfff", 3, None, b"x"])
+def test_a_string_that_cannot_be_stored_is_refused(value: Any) -> None:
+    with pytest.raises(InputError, match="doc_id="):
+        check_string(value, "doc_id")
+
+
+def test_importing_the_blocks_needs_no_database_and_no_service() -> None:
+    code = (
+        "import sys, ragtune.canonical as c\n"
+        "c.chunk('some text'), c.normalize('x')\n"
+        "unwanted = {'psycopg', 'psycopg_pool', 'pgvector', 'fastapi', 'mcp', 'openai', 'torch', 'scipy'}\n"
+        "sys.exit(' '.join(unwanted & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_unknown_name_of_the_package_is_an_attribute_error() -> None:
+    import ragtune.canonical
+
+    with pytest.raises(AttributeError, match="'nonsense'"):
+        ragtune.canonical.nonsense  # noqa: B018

@@ -1,0 +1,285 @@
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from enum import Enum
+from typing import Annotated, Any
+
+import pytest
+from llm_server import Fault
+from pydantic import BaseModel, Field, RootModel
+
+from ragtune.core.clock import MonotonicClock
+from ragtune.core.errors import ConfigError, InputError, LLMError
+from ragtune.core.types import CostObject
+from ragtune.llm.client import LLMClient
+from ragtune.llm.errors import AnswerError, ServiceError
+from ragtune.llm.types import ChatResult, JsonResult, Message
+
+HELLO = [Message("system", "Be kind."), Message("user", "hello")]
+PRICES = {"test": {"prompt": 1.0, "completion": 10.0}}
+
+Make = Callable[..., LLMClient]
+
+
+class Colour(str, Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Choice(BaseModel):
+    colour: Colour
+
+
+class Pair(BaseModel):
+    names: Annotated[list[str], Field(min_length=2, max_length=2)]
+
+
+class Names(RootModel[list[str]]):
+    pass
+
+
+def test_an_answer_comes_with_its_bill(llm_server: Any, make_client: Make) -> None:
+    result = make_client(prices=PRICES).chat(HELLO)
+    [request] = llm_server.requests
+    assert result.text == "You said: hello"
+    assert (result.prompt_tokens, result.completion_tokens) == (request.prompt_tokens, request.completion_tokens)
+    assert result.usd == pytest.approx(result.prompt_tokens / 1000 + result.completion_tokens / 100)
+    assert (result.model, result.finish_reason, result.attempts, result.cached) == ("test", "stop", 1, False)
+    assert LLMClient.cost(result) == LLMClient.paid(result)
+    assert LLMClient.cost(result).tokens == llm_server.billed_tokens
+
+
+def test_asks_for_the_same_every_time(llm_server: Any, make_client: Make) -> None:
+    make_client().chat(HELLO)
+    assert llm_server.requests[0].body == {
+        "model": "test",
+        "messages": [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "hello"}],
+        "temperature": 0.0,
+        "seed": 0,
+        "max_tokens": 512,
+    }
+
+
+def test_sends_only_what_the_server_understands(llm_server: Any, make_client: Make) -> None:
+    options = {"max_tokens_field": "max_completion_tokens", "extra": {"think": False}}
+    make_client(temperature=None, seed=None, **options).chat(HELLO, max_tokens=7)
+    body = llm_server.requests[0].body
+    assert set(body) == {"model", "messages", "max_completion_tokens", "think"}
+    assert body["max_completion_tokens"] == 7
+
+
+def test_a_server_that_counts_nothing_is_counted_for(llm_server: Any, make_client: Make) -> None:
+    llm_server.usage = False
+    result = make_client().chat(HELLO)
+    assert (result.prompt_tokens, result.completion_tokens) == (4, 4)
+
+
+@pytest.mark.parametrize(("fault", "kind"), [("cut_off", "truncated"), ("refusal", "refusal"), ("empty", "empty")])
+def test_an_answer_that_is_none_is_an_error_with_its_bill(
+    llm_server: Any, make_client: Make, fault: str, kind: str
+) -> None:
+    llm_server.faults.append(Fault(fault))
+    with pytest.raises(AnswerError) as caught:
+        make_client(prices=PRICES).chat(HELLO)
+    assert caught.value.kind == kind
+    assert LLMClient.cost(caught.value).tokens == llm_server.billed_tokens
+    assert LLMClient.cost(caught.value) == LLMClient.paid(caught.value)
+
+
+def test_errors_travel_between_processes(llm_server: Any, make_client: Make) -> None:
+    llm_server.faults += [Fault("refusal"), Fault("unauthorized")]
+    for kind in ("refusal", "rejected"):
+        with pytest.raises((AnswerError, ServiceError)) as caught:
+            make_client().chat(HELLO)
+        copy = pickle.loads(pickle.dumps(caught.value))
+        assert (str(copy), copy.kind, copy.cost) == (str(caught.value), kind, caught.value.cost)
+
+
+# -- JSON --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"colour": "red"}',
+        'Sure! Here it is:\n```json\n{"colour": "red"}\n```\nHappy to help.',
+        'I choose {"colour": "red"}, since [1] says so.',
+        '<think>{"colour": "blue"} or not?</think>{"colour": "red"}',
+        '{"note": "not this"} {"colour": "red"}',
+    ],
+)
+def test_json_is_found_in_whatever_stands_around_it(llm_server: Any, make_client: Make, text: str) -> None:
+    llm_server.answer(text)
+    assert make_client(repair=False).chat_json(HELLO, Choice).parsed == Choice(colour=Colour.RED)
+
+
+@pytest.mark.parametrize(
+    ("fault", "schema", "kind"),
+    [
+        ("malformed_json", Choice, "malformed_json"),
+        ("wrong_enum", Choice, "wrong_enum"),
+        ("wrong_count", Pair, "wrong_count"),
+        (None, Names, "wrong_shape"),
+    ],
+)
+def test_json_that_is_not_what_was_asked_for_says_how(
+    llm_server: Any, make_client: Make, fault: str | None, schema: type[BaseModel], kind: str
+) -> None:
+    llm_server.answer('{"names": ["a", "b"]}' if schema is Pair else '{"colour": "red"}')
+    llm_server.faults.append(Fault(fault) if fault else None)
+    with pytest.raises(AnswerError) as caught:
+        make_client(repair=False).chat_json(HELLO, schema)
+    assert caught.value.kind == kind
+    assert len(llm_server.requests) == 1
+
+
+def test_one_repair_is_asked_for_and_charged(llm_server: Any, make_client: Make) -> None:
+    llm_server.answer('{"colour": "red"}')
+    llm_server.faults.append(Fault("wrong_enum"))
+    result = make_client(prices=PRICES).chat_json(HELLO, Choice)
+    assert result.parsed.colour is Colour.RED
+    assert (result.calls, result.attempts) == (2, 2)
+    assert result.cost.tokens == result.paid.tokens == llm_server.billed_tokens
+    *_, bad, wish = llm_server.requests[1].body["messages"]
+    assert bad["content"] == '{"colour": "no_such_value"}'
+    assert "'red' or 'blue'" in wish["content"]
+
+
+def test_never_more_than_one_repair(llm_server: Any, make_client: Make) -> None:
+    llm_server.faults += [Fault("malformed_json")] * 3
+    with pytest.raises(AnswerError) as caught:
+        make_client().chat_json(HELLO, Choice)
+    assert len(llm_server.requests) == 2
+    assert caught.value.cost.tokens == llm_server.billed_tokens
+    assert caught.value.cost.calls == 2
+
+
+def test_a_repair_that_the_service_fails_still_bills_the_first_answer(llm_server: Any, make_client: Make) -> None:
+    llm_server.faults += [Fault("malformed_json"), Fault("unauthorized")]
+    with pytest.raises(AnswerError, match="the repair failed") as caught:
+        make_client().chat_json(HELLO, Choice)
+    assert caught.value.kind == "malformed_json"
+    assert caught.value.cost.tokens == llm_server.billed_tokens
+
+
+@pytest.mark.parametrize(("mode", "kind"), [("json_object", "json_object"), ("json_schema", "json_schema")])
+def test_the_server_is_told_of_json_only_where_it_knows_it(
+    llm_server: Any, make_client: Make, mode: str, kind: str
+) -> None:
+    llm_server.answer('{"colour": "red"}')
+    make_client().chat_json(HELLO, Choice)
+    make_client(json_mode=mode).chat_json(HELLO, Choice)
+    assert "response_format" not in llm_server.requests[0].body
+    assert llm_server.requests[1].body["response_format"]["type"] == kind
+
+
+# -- many at once ------------------------------------------------------------------------------------------------------
+
+
+def test_many_are_answered_in_order_and_a_failed_one_fails_alone(llm_server: Any, make_client: Make) -> None:
+    refused = llm_server_refusing(llm_server, "number 3")
+    got = make_client(concurrency=3).chat_many([[Message("user", f"number {i}")] for i in range(8)])
+    assert [str(one) if isinstance(one, LLMError) else one.text for one in got] == [
+        refused if i == 3 else f"You said: number {i}" for i in range(8)
+    ]
+
+
+def llm_server_refusing(llm_server: Any, prompt: str) -> str:
+    llm_server.answer("", when=lambda chat: chat.prompt == prompt)
+    return "test gave an empty answer"
+
+
+def test_never_more_requests_at_once_than_allowed(llm_server: Any, make_client: Make) -> None:
+    llm_server.faults += [Fault("slow", delay_s=0.02)] * 12
+    client = make_client(concurrency=2, clock=MonotonicClock())
+    with ThreadPoolExecutor(3) as callers:
+        list(callers.map(lambda i: client.chat_many([[Message("user", f"{i} {j}")] for j in range(4)]), range(3)))
+    assert len(llm_server.requests) == 12
+    assert llm_server.most_at_once <= 2
+
+
+def test_many_typed_answers(llm_server: Any, make_client: Make) -> None:
+    llm_server.answer(lambda chat: f'["{chat.prompt}"]')
+    got = make_client().chat_json_many([[Message("user", name)] for name in "ab"], Names)
+    assert [one.parsed.root for one in got if isinstance(one, JsonResult)] == [["a"], ["b"]]
+
+
+# -- prices ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_reserve_covers_the_bill_and_a_repair_where_one_may_come(llm_server: Any, make_client: Make) -> None:
+    client = make_client(prices=PRICES, ms_per_call=5.0, max_tokens=100)
+    plain, json = client.expected_cost(HELLO), client.expected_cost(HELLO, json=True)
+    assert plain == CostObject(tokens=104, calls=1, latency_ms=5.0, usd=(4 + 100 * 10) / 1000)
+    assert json.calls == 2
+    assert json.tokens == (4 + 100) + (4 + 100 + 100)
+    assert make_client(repair=False).expected_cost(HELLO, json=True).calls == 1
+    assert client.expected_cost(HELLO, max_tokens=1).tokens == 5
+
+
+def test_a_model_without_a_price_is_refused_where_others_have_one() -> None:
+    with pytest.raises(ConfigError, match=r"llm model='other' has no price: .* priced are test"):
+        LLMClient(model="other", prices=PRICES)
+
+
+def test_an_error_without_a_bill_costs_nothing() -> None:
+    assert LLMClient.cost(LLMError("?")) == LLMClient.paid(LLMError("?")) == CostObject()
+
+
+# -- the rest ----------------------------------------------------------------------------------------------------------
+
+
+def test_travels_to_another_process_without_connections(llm_server: Any, make_client: Make) -> None:
+    client = make_client()
+    before: ChatResult = client.chat(HELLO)
+    copy = pickle.loads(pickle.dumps(client))
+    assert copy.chat(HELLO).text == before.text
+
+
+def test_hostile_text_arrives_whole(llm_server: Any, make_client: Make) -> None:
+    text = '\x00\x1b[31m{"a": {b}} \u202e \U0001f600 \r\n' + "x" * 100_000
+    make_client().chat([Message("user", text + "\ud800")])
+    assert llm_server.requests[0].body["messages"][0]["content"] == text + "?"
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        ("model", " "),
+        ("mode", "dead"),
+        ("temperature", -1),
+        ("seed", 0.5),
+        ("max_tokens", 0),
+        ("max_tokens_field", "length"),
+        ("timeout_s", 0),
+        ("max_retries", -1),
+        ("backoff_initial_s", -1),
+        ("backoff_cap_s", float("nan")),
+        ("concurrency", 0),
+        ("breaker_failures", 0),
+        ("breaker_cooldown_s", -1),
+        ("json_mode", "maybe"),
+        ("ms_per_call", -1),
+        ("embedding_batch", 0),
+    ],
+)
+def test_bad_settings_are_refused_by_quoting_them(argument: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=f"llm {argument}={value!r}: allowed"):
+        LLMClient(**({"model": "test", "mode": "live"} | {argument: value}))
+
+
+@pytest.mark.parametrize("price", [{"prompt": -1}, {"input": 1}, 3])
+def test_bad_prices_are_refused(price: Any) -> None:
+    with pytest.raises(ConfigError, match="allowed"):
+        LLMClient(model="test", prices={"test": price})
+
+
+def test_bad_calls_are_refused(make_client: Make) -> None:
+    with pytest.raises(InputError, match="messages"):
+        make_client().chat([])
+    with pytest.raises(InputError, match="max_tokens=0"):
+        make_client().chat(HELLO, max_tokens=0)
+    with pytest.raises(InputError, match="role='robot'"):
+        Message("robot", "hello")

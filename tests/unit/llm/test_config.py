@@ -1,0 +1,56 @@
+"""The conf files build what they say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from experiments.build import component
+from experiments.config import compose
+from ragtune.embedders.openai_compatible import OpenAICompatibleEmbedder
+from ragtune.llm.client import LLMClient
+from ragtune.llm.types import Message
+
+CONF = Path(__file__).parents[3] / "conf"
+LOCAL = ["+llm@rerankers.part=local"]
+HELLO = [Message("user", "hello")]
+
+
+def built(*options: str) -> Any:
+    """The component that the options place where a component's own part would be."""
+    return component({"part": compose(list(options))["rerankers"]["part"]}, "part")
+
+
+@pytest.mark.parametrize("options", [["+llm@rerankers.part=openai"], [*LOCAL, "rerankers.part.model=llama3"]])
+def test_a_client_is_built_from_its_group(options: list[str]) -> None:
+    assert isinstance(built(*options), LLMClient)
+
+
+def test_a_client_is_placed_into_a_component(llm_server: Any) -> None:
+    embedder = built(
+        "+embedder@rerankers.part=openai_compatible",
+        "+llm@rerankers.part.llm=local",
+        "rerankers.part.llm.model=tiny",
+        f"rerankers.part.llm.base_url={llm_server.url}",
+    )
+    assert isinstance(embedder, OpenAICompatibleEmbedder)
+    assert embedder.embed(["text"]).shape == (1, 16)
+    assert embedder.name == f"tiny@127.0.0.1:{llm_server.port}/v1"
+
+
+def test_replay_is_an_option(llm_server: Any) -> None:
+    tiny = [*LOCAL, "rerankers.part.model=tiny"]
+    recorded = built(*tiny, f"rerankers.part.base_url={llm_server.url}").chat(HELLO)
+    assert built(*tiny, "rerankers.part.mode=replay").chat(HELLO).text == recorded.text
+    assert len(llm_server.requests) == 1
+
+
+@pytest.mark.parametrize("file", ["llm/openai.yaml", "llm/local.yaml", "embedder/openai_compatible.yaml"])
+def test_no_file_holds_anything_like_a_key(file: str) -> None:
+    node = yaml.safe_load((CONF / file).read_text(encoding="utf-8"))
+    client = node.get("llm", node)
+    assert client.get("api_key_env", "OPENAI_API_KEY") in ("OPENAI_API_KEY", "LLM_API_KEY")
+    assert not {"api_key", "key", "token", "password"} & set(client)

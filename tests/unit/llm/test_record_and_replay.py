@@ -1,0 +1,258 @@
+from __future__ import annotations
+
+import dataclasses
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from llm_server import FAULTS, Fault
+from pydantic import RootModel
+
+from ragtune.core.errors import CacheMissError, ConfigError, LLMError
+from ragtune.core.types import CostObject
+from ragtune.llm.client import LLMClient
+from ragtune.llm.errors import AnswerError, ServiceError
+from ragtune.llm.types import ChatResult, Message
+
+HELLO = [Message("user", "hello")]
+
+Make = Callable[..., LLMClient]
+
+
+class Names(RootModel[list[str]]):
+    pass
+
+
+def lasting(outcome: Any) -> Any:
+    """What must not depend on where an answer came from."""
+    if isinstance(outcome, LLMError):
+        return type(outcome), str(outcome), LLMClient.cost(outcome)
+    return dataclasses.replace(outcome, cached=False, paid=CostObject())
+
+
+def test_live_keeps_nothing(llm_server: Any, make_client: Make, private_cache: Path) -> None:
+    client = make_client(mode="live")
+    assert not client.chat(HELLO).cached
+    assert not client.chat(HELLO).cached
+    assert len(llm_server.requests) == 2
+    assert not private_cache.exists()
+
+
+def test_recording_pays_once_for_ever(llm_server: Any, make_client: Make) -> None:
+    first = make_client(mode="record").chat(HELLO)
+    again = make_client(mode="record").chat(HELLO)
+    assert len(llm_server.requests) == 1
+    assert (first.cached, again.cached) == (False, True)
+    assert lasting(first) == lasting(again)
+    assert LLMClient.cost(again) == LLMClient.cost(first)
+    assert LLMClient.paid(again) == CostObject()
+
+
+def test_threads_that_ask_the_same_pay_once(llm_server: Any, make_client: Make) -> None:
+    llm_server.faults.append(Fault("slow", delay_s=0.1))
+    client = make_client(mode="record")
+    with ThreadPoolExecutor(8) as threads:
+        results = list(threads.map(lambda _: client.chat(HELLO), range(8)))
+    assert len(llm_server.requests) == 1
+    assert sorted(result.cached for result in results) == [False] + [True] * 7
+
+
+def test_replay_sends_nothing_and_gives_the_same(llm_server: Any, make_client: Make) -> None:
+    recorded = make_client(mode="record").chat(HELLO)
+    llm_server.requests.clear()
+    replayed = make_client(mode="replay", base_url=None).chat(HELLO)
+    assert replayed.cached
+    assert lasting(replayed) == lasting(recorded)
+    assert llm_server.requests == []
+
+
+def test_replay_needs_neither_key_nor_library(llm_server: Any, make_client: Make, private_cache: Path) -> None:
+    make_client(mode="record").chat(HELLO)
+    code = (
+        "import sys; sys.modules['openai'] = None\n"
+        "from ragtune.llm.client import LLMClient; from ragtune.llm.types import Message\n"
+        "print(LLMClient(model='test', mode='replay').chat([Message('user', 'hello')]).text)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "You said: hello\n", done.stderr
+
+
+def test_a_missing_answer_is_an_error_that_names_it(llm_server: Any, make_client: Make, private_cache: Path) -> None:
+    with pytest.raises(CacheMissError, match=r"'test' with key [0-9a-f]{16} to \"what\\nis 茶\?\": run it once"):
+        make_client(mode="replay").chat([Message("system", "x"), Message("user", "what\nis 茶?")])
+    assert llm_server.requests == []
+    assert not private_cache.exists()
+
+
+@pytest.mark.parametrize(
+    "change", [{"model": "other"}, {"temperature": 0.5}, {"seed": 1}, {"max_tokens": 9}, {"extra": {"top_k": 1}}]
+)
+def test_every_parameter_is_part_of_the_key(llm_server: Any, make_client: Make, change: dict[str, Any]) -> None:
+    make_client(mode="record").chat(HELLO)
+    with pytest.raises(CacheMissError):
+        make_client(mode="replay", **change).chat(HELLO)
+
+
+def test_messages_their_roles_and_the_schema_are_part_of_the_key(llm_server: Any, make_client: Make) -> None:
+    make_client(mode="record").chat(HELLO)
+    replay = make_client(mode="replay")
+    for other in ([Message("user", "hello!")], [Message("system", "hello")], [*HELLO, *HELLO]):
+        with pytest.raises(CacheMissError):
+            replay.chat(other)
+    with pytest.raises(CacheMissError):
+        replay.chat_json(HELLO, Names)
+
+
+@pytest.mark.parametrize("fault", ["refusal", "cut_off", "empty"])
+def test_a_useless_answer_was_paid_for_and_replays_as_such(llm_server: Any, make_client: Make, fault: str) -> None:
+    llm_server.faults.append(Fault(fault))
+    outcomes = []
+    for mode in ("record", "record", "replay"):
+        with pytest.raises(AnswerError) as caught:
+            make_client(mode=mode).chat(HELLO)
+        outcomes.append(caught.value)
+    assert len(llm_server.requests) == 1
+    assert lasting(outcomes[0]) == lasting(outcomes[1]) == lasting(outcomes[2])
+    assert outcomes[2].paid == CostObject()
+
+
+def test_a_failed_call_replays_as_such_and_is_tried_again_when_recording(llm_server: Any, make_client: Make) -> None:
+    llm_server.faults.append(Fault("unauthorized"))
+    with pytest.raises(ServiceError) as live:
+        make_client(mode="record").chat(HELLO)
+    with pytest.raises(ServiceError) as replayed:
+        make_client(mode="replay").chat(HELLO)
+    assert lasting(live.value) == lasting(replayed.value)
+    assert make_client(mode="record").chat(HELLO).text == "You said: hello"
+    assert make_client(mode="replay").chat(HELLO).text == "You said: hello"
+
+
+def test_a_repair_is_recorded_and_replayed_like_any_call(llm_server: Any, make_client: Make) -> None:
+    llm_server.answer('["a"]')
+    llm_server.faults.append(Fault("malformed_json"))
+    recorded = make_client(mode="record").chat_json(HELLO, Names)
+    replayed = make_client(mode="replay").chat_json(HELLO, Names)
+    assert lasting(recorded) == lasting(replayed)
+    assert (replayed.calls, replayed.paid) == (2, CostObject())
+    assert len(llm_server.requests) == 2
+
+
+def test_a_session_with_a_third_of_its_calls_failing_replays_to_the_letter(llm_server: Any, make_client: Make) -> None:
+    llm_server.fail_randomly(0.3, seed=7, kinds=[kind for kind in FAULTS if kind != "slow"])
+    llm_server.answer(lambda chat: f'["{chat.first_prompt}"]')
+    conversations = [[Message("user", f"question {i}")] for i in range(200)]
+    recording = make_client(mode="record", breaker_failures=1000)
+    recorded = recording.chat_json_many(conversations, Names)
+    assert len(recorded) == 200
+    assert 0 < sum(isinstance(outcome, LLMError) for outcome in recorded) < 100
+    charged = sum(LLMClient.cost(outcome).tokens for outcome in recorded)
+    assert charged == sum(LLMClient.paid(outcome).tokens for outcome in recorded) == llm_server.billed_tokens
+    bodies = [str(request.body) for request in llm_server.billed]
+    assert len(bodies) == len(set(bodies)), "something was paid for twice"
+    sent = len(llm_server.requests)
+    replayed = make_client(mode="replay").chat_json_many(conversations, Names)
+    assert [lasting(outcome) for outcome in replayed] == [lasting(outcome) for outcome in recorded]
+    assert len(llm_server.requests) == sent
+
+
+def test_answers_survive_a_kill(llm_server: Any, make_client: Make, private_cache: Path) -> None:
+    code = (
+        "import os, signal, sys; from ragtune.llm.client import LLMClient; from ragtune.llm.types import Message\n"
+        "LLMClient(model='test', base_url=sys.argv[1], mode='record').chat([Message('user', 'hello')])\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, llm_server.url], timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    assert make_client(mode="replay").chat(HELLO).text == "You said: hello"
+
+
+def test_a_recording_client_travels_to_another_process(llm_server: Any, make_client: Make) -> None:
+    client = make_client(mode="record")
+    before: ChatResult = client.chat(HELLO)
+    copy = pickle.loads(pickle.dumps(client))
+    assert lasting(copy.chat(HELLO)) == lasting(before)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
+def test_a_forked_child_opens_connections_of_its_own(llm_server: Any, make_client: Make) -> None:
+    client = make_client(mode="record")
+    client.chat(HELLO)
+    child = os.fork()
+    if child == 0:
+        ok = client.chat([Message("user", "child")]).text == "You said: child"
+        os._exit(0 if ok else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert client.chat([Message("user", "child")]).cached
+
+
+def test_a_record_needs_a_folder() -> None:
+    for mode in ("record", "replay"):
+        with pytest.raises(ConfigError, match=f"cache_dir=None with mode='{mode}'"):
+            LLMClient(model="test", mode=mode, cache_dir=None)
+
+
+# -- embeddings --------------------------------------------------------------------------------------------------------
+
+
+def test_embeddings_come_in_the_order_of_the_texts_whatever_the_server_does(llm_server: Any, make_client: Make) -> None:
+    texts = [f"text number {i}" for i in range(7)]
+    result = make_client(embedding_batch=3, prices={"test": {"prompt": 1.0}}).embed(texts)
+    np.testing.assert_array_equal(result.vectors, [llm_server.embed(text) for text in texts])
+    assert (result.calls, result.attempts, len(llm_server.requests)) == (3, 3, 3)
+    assert result.prompt_tokens == result.paid.tokens == llm_server.billed_tokens
+    assert result.usd == result.paid.usd == llm_server.billed_tokens / 1000
+
+
+def test_every_text_is_embedded_once_and_recorded_by_itself(llm_server: Any, make_client: Make) -> None:
+    client = make_client(mode="record")
+    client.embed(["a", "b", "a"])
+    more = client.embed(["c", "b"])
+    assert [sorted(request.body["input"]) for request in llm_server.requests] == [["a", "b"], ["c"]]
+    assert not more.cached
+    assert more.prompt_tokens == 2
+    assert more.paid.tokens == 1
+    replayed = make_client(mode="replay").embed(["c", "a", "b"])
+    np.testing.assert_array_equal(replayed.vectors, [llm_server.embed(text) for text in "cab"])
+    assert replayed.cached
+    assert replayed.cost.tokens == llm_server.billed_tokens
+    assert replayed.paid == CostObject()
+    with pytest.raises(CacheMissError, match='"d"'):
+        make_client(mode="replay").embed(["a", "d"])
+
+
+def test_no_texts_cost_nothing(llm_server: Any, make_client: Make) -> None:
+    result = make_client().embed([])
+    assert result.vectors.shape == (0, 0)
+    assert result.cost == result.paid == CostObject()
+    assert llm_server.requests == []
+
+
+def test_an_interrupted_job_keeps_the_batches_that_it_paid_for(llm_server: Any, make_client: Make) -> None:
+    client = make_client(mode="record", embedding_batch=1, concurrency=1)
+    llm_server.faults += [None, Fault("unauthorized")]
+    with pytest.raises(ServiceError):
+        client.embed(["a", "b", "c"])
+    llm_server.requests.clear()
+    client.embed(["a", "b", "c"])
+    assert [request.body["input"] for request in llm_server.requests] == [["b"]]
+
+
+@pytest.mark.parametrize("vectors", ["count", "nan", "lengths"])
+def test_unusable_vectors_are_refused(llm_server: Any, make_client: Make, vectors: str) -> None:
+    if vectors == "count":
+        llm_server.faults += [Fault("wrong_count")] * 5
+    elif vectors == "nan":
+        llm_server.embed = lambda text: [1e39]
+    else:
+        llm_server.embed = lambda text: [1.0] * len(text)
+    with pytest.raises(ServiceError, match="unusable reply") as caught:
+        make_client().embed(["a", "bb"])
+    assert caught.value.kind == "malformed_response"

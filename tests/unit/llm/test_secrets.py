@@ -1,0 +1,182 @@
+"""A key that is planted in the environment may leave in the Authorization header, and nowhere else."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import pickle
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llm_server import Fault
+
+from ragtune.core.errors import ConfigError
+from ragtune.llm.client import LLMClient
+from ragtune.llm.errors import AnswerError, ServiceError
+from ragtune.llm.types import Message
+
+KEY = "sk-canary-0123456789"
+PASSWORD = "p4ss-canary"
+BASIC = base64.b64encode(f"canary-user:{PASSWORD}".encode()).decode()
+HELLO = [Message("user", "hello")]
+
+Make = Callable[..., LLMClient]
+
+
+@pytest.fixture
+def key(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    return KEY
+
+
+@pytest.fixture
+def behind_a_password(llm_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_BASE_URL", llm_server.url.replace("://", f"://canary-user:{PASSWORD}@"))
+
+
+def shown(error: BaseException) -> str:
+    """All that printing, formatting or pickling an error and whatever it drags along could show."""
+    chain, link = [], error
+    while link is not None:
+        chain.append(f"{link!r} {link.args!r} {vars(link)!r}")
+        link = link.__cause__ or link.__context__  # type: ignore[assignment]
+    return "\n".join([*chain, *traceback.format_exception(error), repr(pickle.dumps(error))])
+
+
+def reach(thing: Any, depth: int = 5) -> str:
+    """What is in an object's attributes, and in theirs; the open connection alone must know its own key."""
+    inner = vars(thing) if hasattr(thing, "__dict__") and depth else {}
+    return "\n".join([repr(thing), *(reach(inner[name], depth - 1) for name in inner if name != "_connection")])
+
+
+def test_the_key_goes_into_the_header_and_nowhere_else(llm_server: Any, make_client: Make, key: str) -> None:
+    make_client().chat(HELLO)
+    [request] = llm_server.requests
+    assert request.headers.pop("authorization") == f"Bearer {KEY}"
+    assert KEY not in f"{request.headers} {request.body} {request.path}"
+
+
+def test_a_password_in_the_environments_url_goes_into_the_header_and_nowhere_else(
+    llm_server: Any, make_client: Make, behind_a_password: None
+) -> None:
+    make_client(base_url=None).chat(HELLO)
+    [request] = llm_server.requests
+    assert request.headers.pop("authorization") == f"Basic {BASIC}"
+    for secret in (KEY, PASSWORD, BASIC, "canary-user"):
+        assert secret not in f"{request.headers} {request.body} {request.path}"
+
+
+def test_no_secret_in_logs_even_at_debug(
+    llm_server: Any, make_client: Make, behind_a_password: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    llm_server.faults += [Fault("server_error"), Fault("drop"), None, Fault("unauthorized")]
+    client = make_client(base_url=None)
+    with caplog.at_level(logging.DEBUG):
+        client.chat(HELLO)
+        with pytest.raises(ServiceError):
+            client.chat(HELLO)
+    assert caplog.records
+    for secret in (KEY, PASSWORD, BASIC):
+        assert secret not in caplog.text
+
+
+def test_no_secret_in_errors_that_quote_it(llm_server: Any, make_client: Make, key: str) -> None:
+    llm_server.faults.append(Fault("unauthorized"))
+    with pytest.raises(ServiceError, match=r"Incorrect API key provided: Bearer \[secret\]") as caught:
+        make_client().chat(HELLO)
+    assert KEY not in shown(caught.value)
+
+
+def test_no_secret_in_errors_behind_a_password(llm_server: Any, make_client: Make, behind_a_password: None) -> None:
+    llm_server.faults += [Fault("unauthorized"), Fault("drop"), Fault("refusal")]
+    client = make_client(base_url=None, max_retries=0)
+    for _ in range(3):
+        with pytest.raises((ServiceError, AnswerError)) as caught:
+            client.chat(HELLO)
+        for secret in (KEY, PASSWORD, BASIC):
+            assert secret not in shown(caught.value)
+
+
+def test_no_secret_in_errors_of_an_unreachable_host(make_client: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", f"http://canary-user:{PASSWORD}@127.0.0.1:9/v1")
+    with pytest.raises(ServiceError, match=r"127\.0\.0\.1:9/v1") as caught:
+        make_client(base_url=None, max_retries=0).chat(HELLO)
+    assert PASSWORD not in shown(caught.value)
+
+
+def test_no_secret_in_the_client_or_its_pickle(llm_server: Any, make_client: Make, behind_a_password: None) -> None:
+    client = make_client(base_url=None)
+    client.chat(HELLO)
+    assert client.host == llm_server.url.removeprefix("http://")
+    data = pickle.dumps(client)
+    for secret in (KEY, PASSWORD, BASIC):
+        assert secret not in reach(client)
+        assert secret.encode() not in data
+
+
+def test_no_secret_in_the_record_even_if_a_server_repeats_it(
+    llm_server: Any, make_client: Make, key: str, private_cache: Path
+) -> None:
+    llm_server.answer(lambda chat: f"your key is {KEY}", when=lambda chat: chat.prompt == "tell")
+    llm_server.faults += [None, Fault("unauthorized")]
+    client = make_client(mode="record")
+    assert client.chat([Message("user", "tell")]).text == "your key is [secret]"
+    with pytest.raises(ServiceError):
+        client.chat(HELLO)
+    client.embed(["text"])
+    client.close()
+    files = [path for path in private_cache.rglob("*") if path.is_file()]
+    assert files
+    for path in files:
+        assert KEY.encode() not in path.read_bytes()
+
+
+@pytest.mark.parametrize("url", [f"http://user:{PASSWORD}@host/v1", f"http://host/v1?key={PASSWORD}", PASSWORD])
+def test_a_secret_in_the_configuration_is_refused_without_quoting_it(url: str) -> None:
+    with pytest.raises(ConfigError, match=r"base_url.*allowed is http") as caught:
+        LLMClient(model="test", base_url=url)
+    assert PASSWORD not in shown(caught.value)
+
+
+@pytest.mark.parametrize("url", [f"http://host/v1?key={PASSWORD}", PASSWORD, f"ftp://u:{PASSWORD}@host"])
+def test_a_bad_url_in_the_environment_is_refused_without_quoting_it(
+    make_client: Make, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", url)
+    with pytest.raises(ConfigError, match="OPENAI_BASE_URL must be") as caught:
+        make_client(base_url=None).chat(HELLO)
+    assert PASSWORD not in shown(caught.value)
+
+
+def test_a_key_in_place_of_its_variable_is_refused_without_quoting_it() -> None:
+    with pytest.raises(ConfigError, match="NAME of an environment variable") as caught:
+        LLMClient(model="test", api_key_env=KEY)
+    assert KEY not in shown(caught.value)
+
+
+@pytest.mark.parametrize("bad", [KEY + "\n", KEY + "é", f"{KEY} {KEY}"])
+def test_a_key_that_no_header_can_carry_is_refused_without_quoting_it(
+    make_client: Make, monkeypatch: pytest.MonkeyPatch, bad: str
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", bad)
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY holds blanks or characters") as caught:
+        make_client().chat(HELLO)
+    assert KEY not in shown(caught.value)
+
+
+def test_another_variable_may_hold_the_key(
+    llm_server: Any, make_client: Make, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", "another-key")
+    make_client(api_key_env="MY_KEY").chat(HELLO)
+    assert llm_server.requests[0].headers["authorization"] == "Bearer another-key"
+
+
+def test_a_local_server_needs_no_key_and_openai_does(llm_server: Any, make_client: Make) -> None:
+    assert make_client().chat(HELLO).text == "You said: hello"
+    with pytest.raises(ConfigError, match="variable OPENAI_API_KEY is not set"):
+        make_client(base_url=None).chat(HELLO)
