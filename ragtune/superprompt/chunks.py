@@ -1,0 +1,48 @@
+"""The pipeline's chunk: a canonical chunk that knows where it comes from."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from ragtune.canonical.types import Chunk
+
+Source = Literal["conversation", "memory"]
+
+SOURCES: tuple[Source, ...] = get_args(Source)
+"""The sources in the order that breaks ties: what was just said comes before what was stored."""
+
+
+class ContextChunk(Chunk):
+    """One retrieved piece of text (section 3, rules 1 and 4), frozen.
+
+    Attributes:
+        source: ``conversation`` for turns of this session, ``memory`` for long-term documents.
+        doc_id, chunk_index, content, tags, metadata, start, end: as in :class:`ragtune.canonical.types.Chunk`.
+    """
+
+    source: Source
+
+    @property
+    def id(self) -> str:
+        """``doc_id#chunk_index``; unambiguous, since what follows the last ``#`` is always the index."""
+        return f"{self.doc_id}#{self.chunk_index}"
+
+    @property
+    def snippet(self) -> str:
+        """The text that is scored, judged and quoted."""
+        return self.content
+
+    @property
+    def tie_key(self) -> tuple[int, str, int]:
+        """What breaks ties between equal scores, ascending: source, then document, then place in it."""
+        return SOURCES.index(self.source), self.doc_id, self.chunk_index
+
+    @classmethod
+    def of(cls, chunk: Chunk, source: Source) -> ContextChunk:
+        """A canonical chunk with its source; metadata is copied, so that no two chunks share it."""
+        return cls(**chunk.model_copy(deep=True).__dict__, source=source)
+
+
+def document_of(chunk_id: str) -> str:
+    """The ``doc_id`` of a chunk id."""
+    return chunk_id.rpartition("#")[0]

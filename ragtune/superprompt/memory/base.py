@@ -1,0 +1,39 @@
+"""What Retrieval searches."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtune.superprompt.chunks import ContextChunk
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Chunks with their likeness to each piece.
+
+    Attributes:
+        chunks: in any order; ids may repeat across sources.
+        cosines: shape (len(chunks), pieces), in [-1, 1].
+    """
+
+    chunks: Sequence[ContextChunk]
+    cosines: NDArray[np.float64]
+
+
+class BaseMemory(ABC):
+    """Long-term memory, searched together with the conversation as one index (section 5.3)."""
+
+    @abstractmethod
+    def search(self, pieces: Sequence[str], conversation: Sequence[ContextChunk], limit: int) -> Matches:
+        """Cosines of chunks of the memory and of all turns with every piece.
+
+        Args:
+            pieces: at least one.
+            conversation: the session's turns as chunks.
+            limit: chunks of the memory that each piece must be able to contribute at least, where there are so many.
+        """

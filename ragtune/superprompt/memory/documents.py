@@ -1,0 +1,126 @@
+"""Long-term memory held in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtune.canonical import chunk, normalize
+from ragtune.core.corpus import Corpus
+from ragtune.core.errors import DatasetError
+from ragtune.core.interfaces import BaseEmbedder
+from ragtune.llm.types import well_formed
+from ragtune.superprompt.chunks import ContextChunk
+from ragtune.superprompt.cleaning import clean
+from ragtune.superprompt.limits import Chunking
+from ragtune.superprompt.memory.base import BaseMemory, Matches
+from ragtune.superprompt.memory.terms import TermIndex, tfidf_cosines
+
+MARKDOWN = (".md", ".markdown")
+TEXT = (".txt", ".text")
+
+
+class DocumentMemory(BaseMemory):
+    """Chunks of documents, searched exhaustively.
+
+    Args:
+        chunks: ids unique; may be none.
+        embedder: makes the vectors; None for TF-IDF over memory and conversation together, which needs no model.
+
+    Raises:
+        DatasetError: if a chunk id comes twice.
+    """
+
+    def __init__(self, chunks: Iterable[ContextChunk] = (), embedder: BaseEmbedder | None = None) -> None:
+        self.chunks = tuple(chunks)
+        self.embedder = embedder
+        seen: set[str] = set()
+        for item in self.chunks:
+            if item.id in seen:
+                raise DatasetError(f"memory holds chunk {item.id!r} twice: ids must be unique")
+            seen.add(item.id)
+
+    @classmethod
+    def from_texts(
+        cls, texts: Mapping[str, str], chunking: Chunking, embedder: BaseEmbedder | None = None
+    ) -> DocumentMemory:
+        """Documents by name; ``.md`` and ``.markdown`` are chunked as Markdown, everything else as text."""
+        chunks = []
+        for name, text in texts.items():
+            policy = chunking.markdown if name.lower().endswith(MARKDOWN) else chunking.text
+            pieces = chunk(normalize(clean(text)), policy, doc_id=well_formed(name))
+            chunks += [ContextChunk.of(piece, "memory") for piece in pieces]
+        return cls(chunks, embedder)
+
+    @classmethod
+    def from_folder(
+        cls, folder: str | Path, chunking: Chunking, embedder: BaseEmbedder | None = None
+    ) -> DocumentMemory:
+        """All Markdown and text files below a folder, hidden ones left out; names are paths below it.
+
+        Raises:
+            DatasetError: if there is no such folder, no such file in it, or a file cannot be read.
+        """
+        root = Path(folder).expanduser()
+        if not root.is_dir():
+            raise DatasetError(f"corpus folder {str(folder)!r}: there is no such folder")
+        files = {path.relative_to(root).as_posix(): path for path in root.rglob("*") if _is_document(path, root)}
+        if not files:
+            allowed = ", ".join((*MARKDOWN, *TEXT))
+            raise DatasetError(f"corpus folder {str(folder)!r} holds no document: allowed are files named {allowed}")
+        return cls.from_texts({name: _read(files[name]) for name in sorted(files)}, chunking, embedder)
+
+    @classmethod
+    def from_corpus(cls, corpus: Corpus, embedder: BaseEmbedder | None = None) -> DocumentMemory:
+        """A test collection with one chunk a document, so that views can be measured against its qrels."""
+        chunks = [
+            ContextChunk(doc_id=doc.id, chunk_index=0, content=doc.content, end=len(doc.content), source="memory")
+            for doc in corpus
+        ]
+        return cls(chunks, embedder)
+
+    def search(self, pieces: Sequence[str], conversation: Sequence[ContextChunk], limit: int) -> Matches:
+        """Every chunk and every turn, whatever ``limit`` is."""
+        chunks = [*conversation, *self.chunks]
+        turns = [item.snippet for item in conversation]
+        if self.embedder is None:
+            return Matches(chunks, tfidf_cosines(pieces, [TermIndex(turns), self._terms]))
+        return Matches(chunks, embedded_cosines(self.embedder, pieces, turns, self._vectors))
+
+    @cached_property
+    def _terms(self) -> TermIndex:
+        return TermIndex([item.snippet for item in self.chunks])
+
+    @cached_property
+    def _vectors(self) -> NDArray[np.float32]:
+        assert self.embedder is not None
+        return self.embedder.embed([item.snippet for item in self.chunks])
+
+
+def embedded_cosines(
+    embedder: BaseEmbedder, pieces: Sequence[str], texts: Sequence[str], matrix: NDArray[np.float32] | None = None
+) -> NDArray[np.float64]:
+    """Cosines of texts, then of the rows of ``matrix``, with pieces; shape (texts + rows, pieces)."""
+    queries = embedder.embed(pieces)
+    parts = [embedder.embed(texts)] if texts else []
+    if matrix is not None and len(matrix):
+        parts.append(matrix)
+    if not parts:
+        return np.zeros((0, len(pieces)))
+    return np.vstack([np.asarray(part @ queries.T, dtype=np.float64) for part in parts]).clip(-1.0, 1.0)
+
+
+def _is_document(path: Path, root: Path) -> bool:
+    hidden = any(part.startswith(".") for part in path.relative_to(root).parts)
+    return not hidden and path.suffix.lower() in (*MARKDOWN, *TEXT) and path.is_file()
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig", errors="replace")
+    except OSError as error:
+        raise DatasetError(f"document {str(path)!r} cannot be read ({error})") from error

@@ -1,0 +1,107 @@
+"""How a SuperPrompt becomes text: the page's snapshot, the reranker's query, the blocks of the final prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ragtune.superprompt.cleaning import clean, one_line
+from ragtune.superprompt.fences import escape_borders, fenced
+from ragtune.superprompt.schema import PromptSchema
+from ragtune.superprompt.super_prompt import SuperPrompt, Turn
+
+QUERY_KEYS = ("task", "purpose", "context", "format")
+"""What the reranker's query is made of (section 5.4)."""
+
+PROMPT_KEYS = ("task", "purpose", "context", "text", "audience", "format", "constraints")
+"""What Prompt_MD is made of (section 5.8), with the user's text and constraints, which must not get lost."""
+
+RULE_KEYS = ("deterministic_rules", "deterministic_codes")
+MANNER_KEYS = ("tone", "depth", "confidence")
+NOTHING_FOUND = "(no context was selected)"
+
+
+def compose_prompt_ready(sp: SuperPrompt, schema: PromptSchema) -> str:
+    """The page's snapshot of ``body`` in the schema's order, what is unknown behind it, and S_CTX once there is one."""
+    parts = [_part(title, sp.body[key]) for key, title in schema.keys.items() if sp.body.get(key)]
+    parts += [_part(name, text) for name, text in _unknown(sp).items()]
+    if sp.s_ctx_md:
+        parts.append(_part("S_CTX", sp.s_ctx_md))
+    return "\n\n".join(parts)
+
+
+def rerank_query(body: Mapping[str, str]) -> str:
+    """The single query string for reranking: task, purpose, context and format, one under the other."""
+    return "\n".join(clean(body[key]) for key in QUERY_KEYS if body.get(key))
+
+
+def system_md(sp: SuperPrompt, schema: PromptSchema) -> str:
+    """The System block: ``system``, then tone, depth and confidence, then A5's rules (or the prompt's own)."""
+    lines = [f"- {schema.keys[key]}: {one_line(sp.body[key])}" for key in MANNER_KEYS if sp.body.get(key)]
+    enforced = sp.extras.get("format_enforcer", {})
+    rules = [f"- {one_line(str(rule))}" for rule in _listed(enforced.get("hard_rules"))]
+    if not rules:
+        rules = [
+            f"- {one_line(line)}" for key in RULE_KEYS for line in sp.body.get(key, "").split("\n") if line.strip()
+        ]
+    parts = [sp.body.get("system", ""), "\n".join(lines)]
+    if rules:
+        parts.append("Rules:\n" + "\n".join(rules))
+    return _joined(escape_borders(part) for part in parts)
+
+
+def prompt_md(sp: SuperPrompt, schema: PromptSchema) -> str:
+    """The Prompt block: what is asked for, the answer's shape, and what the prompt said under names of its own."""
+    parts = [_part(schema.keys[key], sp.body[key]) for key in PROMPT_KEYS if sp.body.get(key)]
+    shape = sp.extras.get("format_enforcer", {}).get("example_shape")
+    if shape:
+        parts.append(_part("Example of the format", str(shape)))
+    parts += [_part(name, text) for name, text in _unknown(sp).items()]
+    return _joined(parts)
+
+
+def attachments_md(sp: SuperPrompt) -> str:
+    """The Attachments block: every chunk of the final selection, fenced, with its source and span."""
+    excerpts = [
+        fenced(
+            chunk.snippet,
+            f"attachment {number}",
+            SOURCE=f"{chunk.source} {chunk.id}",
+            SPAN=f"{chunk.start}-{chunk.end}",
+        )
+        for number, chunk in enumerate(sp.chunks(sp.final_selection_ids), start=1)
+    ]
+    return "\n\n".join(excerpts) or NOTHING_FOUND
+
+
+def conversation_md(turns: Sequence[Turn], max_pairs: int) -> str:
+    """The Recent Conversation block: the last ``max_pairs`` turn pairs, oldest first, fenced; may be empty."""
+    last = last_pairs(turns, max_pairs)
+    return "\n\n".join(fenced(turn.content, f"turn {n}", TURN=turn.role) for n, turn in enumerate(last, start=1))
+
+
+def last_pairs(turns: Sequence[Turn], max_pairs: int) -> list[Turn]:
+    """The turns of the last pairs: a pair begins with a user's turn that follows another role, or with the first."""
+    starts = [i for i, turn in enumerate(turns) if i == 0 or (turn.role == "user" and turns[i - 1].role != "user")]
+    if not starts or max_pairs < 1:
+        return []
+    return list(turns[starts[-max_pairs:][0] :])
+
+
+def _part(title: str, text: str) -> str:
+    return f"## {one_line(title)}\n{escape_borders(text)}"
+
+
+def _unknown(sp: SuperPrompt) -> dict[str, Any]:
+    unknown: dict[str, Any] = sp.extras.get("unknown_attributes", {})
+    return unknown
+
+
+def _listed(rules: Any) -> list[Any]:
+    if rules is None or isinstance(rules, str):
+        return [line for line in (rules or "").split("\n") if line.strip()]
+    return list(rules)
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return "\n\n".join(part for part in parts if part)

@@ -1,0 +1,40 @@
+"""What orders the ReRanker's candidates."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragtune.core.context import CostMeter
+from ragtune.core.types import ScoredDocument
+
+
+@dataclass(frozen=True)
+class Reranked:
+    """A new order.
+
+    Attributes:
+        ids: all candidates, best first.
+        scores: calibrated relevance in [0, 1] of those that were scored.
+        details: what else is worth knowing, JSON values.
+    """
+
+    ids: list[str]
+    scores: dict[str, float]
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+class BaseRerankPolicy(ABC):
+    """Orders candidates for a query."""
+
+    @abstractmethod
+    def order(self, query: str, candidates: Sequence[ScoredDocument], meter: CostMeter) -> Reranked:
+        """The same candidates in a new order; ties by the order that they come in.
+
+        Args:
+            query: what they are for.
+            candidates: best first; ids unique; at least one.
+            meter: where costs are reported.
+        """

@@ -1,0 +1,47 @@
+"""The incumbent: one pass over the top N2."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ragtune.core.budget import CostBudget
+from ragtune.core.context import CostMeter, RAGtuneContext
+from ragtune.core.interfaces import BaseReranker
+from ragtune.core.items import PoolItem
+from ragtune.core.types import ScoredDocument
+from ragtune.superprompt.reranking.base import BaseRerankPolicy, Reranked
+
+CROSS_ENCODER = "cross-encoder/ms-marco-MiniLM-L-6-v2"
+"""The model that section 5.4 names."""
+
+
+class TopPolicy(BaseRerankPolicy):
+    """Scores every candidate in one batch: the fixed depth of section 5.4.
+
+    Candidates that the reranker cannot score keep their order behind the others.
+
+    Args:
+        reranker: any of the harness.
+    """
+
+    def __init__(self, reranker: BaseReranker) -> None:
+        self.reranker = reranker
+
+    @classmethod
+    def cross_encoder(cls, model: str = CROSS_ENCODER, **options: Any) -> TopPolicy:
+        """With a cross-encoder of sentence-transformers, see :class:`CrossEncoderReranker` for the options."""
+        from ragtune.rerankers.cross_encoder import CrossEncoderReranker
+
+        return cls(CrossEncoderReranker(model, **options))
+
+    def order(self, query: str, candidates: Sequence[ScoredDocument], meter: CostMeter) -> Reranked:
+        items = [PoolItem.from_document(doc, rank, {"retrieval": doc.score}) for rank, doc in enumerate(candidates)]
+        context = RAGtuneContext(query=query, query_id="", tracker=CostBudget.unlimited().create_tracker(), meter=meter)
+        expected = self.reranker.expected_cost(items, context)
+        scores = self.reranker.rerank(items, context, "default")
+        if meter.charged is None:
+            meter.charge(expected)
+        ranked = sorted((doc.id for doc in candidates if doc.id in scores), key=lambda doc_id: -scores[doc_id])
+        unscored = [doc.id for doc in candidates if doc.id not in scores]
+        return Reranked([*ranked, *unscored], {doc_id: float(scores[doc_id]) for doc_id in ranked})

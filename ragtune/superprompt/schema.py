@@ -1,0 +1,169 @@
+"""The prompt schema: which keys a prompt has, and by which names people call them (section 5.1)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache, cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from ragtune.core.errors import ConfigError
+from ragtune.superprompt.names import normalize_name
+
+DEFAULTS = "prompt_schema.json"
+
+NEVER_DEFAULTED = ("task", "context")
+"""The TASK/CONTEXT special rule: what the user wants and knows is never invented."""
+
+Names = Mapping[str, tuple[str, ...]]
+
+
+class TypoTolerance(BaseModel):
+    """When a name one edit away is taken for a typing mistake.
+
+    Attributes:
+        min_length: shortest name that may be mistyped by any single edit.
+        min_length_transposition: shortest name of which two neighbouring letters may be swapped.
+        never: words that are one edit from a name and mean something else.
+    """
+
+    min_length: int = Field(ge=2)
+    min_length_transposition: int = Field(ge=2)
+    never: tuple[str, ...]
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class HeaderRules(BaseModel):
+    """What may be a header at all.
+
+    Attributes:
+        max_characters: of a header's name.
+        max_words: of a header's name.
+        unknown_key_lines: whether ``Key: value`` lines with unknown keys are attributes where they stand among known
+            ones or in capitals; false leaves them in the text.
+    """
+
+    max_characters: int = Field(ge=1)
+    max_words: int = Field(ge=1)
+    unknown_key_lines: bool
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Modes(BaseModel):
+    """Options of A0.
+
+    Attributes:
+        semantic_enabled: whether unknown headers are shown to the chooser.
+        semantic_threshold: the least confidence that is believed.
+        semantic_max_headers: unknown headers that the chooser is shown; further ones stay unknown.
+    """
+
+    semantic_enabled: bool
+    semantic_threshold: float = Field(ge=0.0, le=1.0)
+    semantic_max_headers: int = Field(ge=1)
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class PromptSchema(BaseModel):
+    """Keys and names of a prompt's parts; see ``config/prompt_schema.json``.
+
+    Attributes:
+        version: of the schema.
+        keys: canonical key -> the title that it is shown by, in the order of display.
+        must_keys: keys that ``body`` always has; those without a value get their default.
+        defaults: of the MUST keys; never of task and context.
+        aliases: key -> other English names.
+        bilingual: language -> key -> names in that language.
+        header_templates: phrases around a name, ``{key}`` standing for it.
+        line_templates: key -> beginnings of a line whose rest is the value.
+        keywords: key -> words that give a heading away.
+        typo: tolerance for mistyped names.
+        headers: what may be a header.
+        modes: options.
+    """
+
+    version: int
+    keys: Mapping[str, str]
+    must_keys: tuple[str, ...]
+    defaults: Mapping[str, str]
+    aliases: Names
+    bilingual: Mapping[str, Names]
+    header_templates: tuple[str, ...]
+    line_templates: Names
+    keywords: Names
+    typo: TypoTolerance
+    headers: HeaderRules
+    modes: Modes
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        tables = [self.aliases, *self.bilingual.values(), self.line_templates, self.keywords]
+        used = [*self.must_keys, *self.defaults, *(key for table in tables for key in table), *NEVER_DEFAULTED]
+        if strangers := sorted(set(used) - set(self.keys)):
+            raise ValueError(f"{strangers[0]!r} is no canonical key: allowed are {', '.join(self.keys)}")
+        if invented := [key for key in NEVER_DEFAULTED if key in self.defaults]:
+            raise ValueError(f"defaults has {invented[0]!r}: task and context are never invented")
+        if bare := [key for key in self.must_keys if key not in (*self.defaults, *NEVER_DEFAULTED)]:
+            raise ValueError(f"must key {bare[0]!r} has no default")
+        if wrong := [template for template in self.header_templates if template.count("{key}") != 1]:
+            raise ValueError(f"header template {wrong[0]!r}: allowed is a phrase with one {{key}}")
+        for table in tables[:-2]:
+            _inverted(table)
+        return self
+
+    @cached_property
+    def canonical_names(self) -> dict[str, str]:
+        """Normalized name -> key, of the keys and their titles."""
+        return {normalize_name(name): key for key, title in self.keys.items() for name in (key, title)}
+
+    @cached_property
+    def alias_names(self) -> dict[str, str]:
+        """Normalized name -> key, of the aliases."""
+        return _inverted(self.aliases)
+
+    @cached_property
+    def bilingual_names(self) -> dict[str, tuple[str, str]]:
+        """Normalized name -> (key, language); a name that two languages share is the first one's."""
+        found: dict[str, tuple[str, str]] = {}
+        for language, table in self.bilingual.items():
+            for name, key in _inverted(table).items():
+                found.setdefault(name, (key, language))
+        return found
+
+    @classmethod
+    def load(cls, path: str | Path | None = None) -> PromptSchema:
+        """The schema of a JSON file; by default the one that comes with the package.
+
+        Raises:
+            ConfigError: if the file is missing or malformed, or contradicts itself.
+        """
+        if path is None:
+            return _packaged()
+        try:
+            return cls.model_validate(json.loads(Path(path).read_text(encoding="utf-8")))
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"prompt schema {str(path)!r}: {error}") from error
+
+
+@cache
+def _packaged() -> PromptSchema:
+    text = (files("ragtune.superprompt.config") / DEFAULTS).read_text(encoding="utf-8")
+    return PromptSchema.model_validate_json(text)
+
+
+def _inverted(table: Names) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for key, names in table.items():
+        for name in names:
+            if found.setdefault(normalize_name(name), key) != key:
+                raise ValueError(f"{name!r} names both {found[normalize_name(name)]!r} and {key!r}")
+    return found

@@ -1,0 +1,1 @@
+"""The eight stages, one a file, and what they have in common."""

@@ -1,0 +1,200 @@
+"""A0: the user's words become a canonical body (section 5.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, ClassVar, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ragtune.core.context import CostMeter
+from ragtune.core.errors import LLMError, StageError
+from ragtune.superprompt.cleaning import clean, one_line
+from ragtune.superprompt.headers import PromptParser, Section
+from ragtune.superprompt.limits import PipelineConfig
+from ragtune.superprompt.mapping import Mapped, MappingLadder
+from ragtune.superprompt.rendering import compose_prompt_ready
+from ragtune.superprompt.schema import NEVER_DEFAULTED, PromptSchema
+from ragtune.superprompt.stages.agent import charge_failure, require_fallback
+from ragtune.superprompt.stages.base import BaseStage
+from ragtune.superprompt.super_prompt import SuperPrompt
+
+_BETWEEN = "\n\n"
+
+
+class HeaderChoice(BaseModel):
+    """A chooser's opinion of one header.
+
+    Attributes:
+        key: canonical key, or None for none of them.
+        confidence: in [0, 1].
+    """
+
+    key: str | None
+    confidence: float = Field(ge=0.0, le=1.0)
+
+    model_config = ConfigDict(frozen=True)
+
+
+class HeaderChooser(Protocol):
+    """A tiny agent that maps headers which the ladder does not know."""
+
+    def choose(self, headers: Sequence[str], keys: Sequence[str], meter: CostMeter) -> Mapping[str, HeaderChoice]:
+        """A choice by header; headers may be left out. Charges its cost to ``meter``.
+
+        Raises:
+            LLMError: if there is no usable answer.
+        """
+
+
+@dataclass
+class _Parts:
+    """The body as it grows, and what it was made from."""
+
+    body: dict[str, str] = field(default_factory=dict)
+    unknown: dict[str, str] = field(default_factory=dict)
+    rules: list[str] = field(default_factory=list)
+
+
+class A0PreProcessing(BaseStage):
+    """Parses headers, maps them by the ladder, enforces the MUST keys. No language model unless the schema asks for it.
+
+    It may be run at any stage: then everything downstream is cleared and the history goes on.
+
+    Args:
+        chooser: maps unknown headers where ``prompt_schema.modes.semantic_enabled``; None for the ladder alone.
+    """
+
+    name: ClassVar[str] = "A0_PreProcessing"
+    requires: ClassVar = "raw"
+    completes: ClassVar = "preprocessed"
+    writes: ClassVar = frozenset({"body", "prompt_ready"})
+
+    def __init__(self, chooser: HeaderChooser | None = None) -> None:
+        self.chooser = chooser
+
+    def admit(self, sp: SuperPrompt) -> SuperPrompt:
+        """Any SuperPrompt may begin (again)."""
+        return sp.restarted()
+
+    def apply(self, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> None:
+        schema = config.prompt_schema
+        sections = _parser(schema).sections(clean(sp.user_text))
+        semantic = self._map_unknown(sections, config, meter)
+        parts = _assemble(sections)
+        _require_task(parts)
+        missing = [key for key in NEVER_DEFAULTED if not parts.body.get(key)]
+        defaulted = [key for key in schema.must_keys if key in schema.defaults and not parts.body.get(key)]
+        parts.body |= {key: schema.defaults[key] for key in defaulted}
+        parts.body |= dict.fromkeys(missing, "")
+        sp.body = {key: parts.body[key] for key in schema.keys if key in parts.body}
+        sp.extras |= {
+            "normalized_map": {s.header.name: s.mapped.key for s in sections if s.header and s.mapped},
+            "decisions": _decisions(sections),
+            "rules": parts.rules,
+            "unknown_attributes": parts.unknown,
+            "defaults_used": defaulted,
+            "missing": missing,
+            "semantic_used": semantic,
+        }
+        sp.prompt_ready = compose_prompt_ready(sp, schema)
+
+    def _map_unknown(self, sections: list[Section], config: PipelineConfig, meter: CostMeter) -> dict[str, Any]:
+        """Ask the chooser about headers that the ladder does not know; what was asked, answered and believed."""
+        modes = config.prompt_schema.modes
+        unknown = dict.fromkeys(s.header.name for s in sections if s.header and not s.is_known)
+        asked = list(unknown)[: modes.semantic_max_headers]
+        log: dict[str, Any] = {"enabled": modes.semantic_enabled, "called": False, "asked": [], "choices": {}}
+        if not modes.semantic_enabled or not asked:
+            return log
+        if self.chooser is None:
+            require_fallback(config, f"{self.name} (semantic_enabled)")
+            return log | {"reason": "llm_off"}
+        keys = list(config.prompt_schema.keys)
+        try:
+            choices = self.chooser.choose(asked, keys, meter)
+        except LLMError as error:
+            charge_failure(error, meter)
+            if config.llm_failure == "refuse":
+                raise
+            return log | {"reason": "llm_failure", "error": str(error)}
+        believed = {
+            header: choice
+            for header, choice in choices.items()
+            if header in unknown and choice.key in keys and choice.confidence >= modes.semantic_threshold
+        }
+        for section in sections:
+            if section.header and section.mapped and section.header.name in believed:
+                choice = believed[section.header.name]
+                because = f"chosen with confidence {choice.confidence:g}"
+                section.mapped = Mapped(choice.key, "semantic", section.mapped.normalized, because)
+        given = {header: choices[header].model_dump() for header in asked if header in choices}
+        accepted = [header for header in asked if header in believed]
+        return log | {"called": True, "asked": asked, "choices": given, "accepted": accepted}
+
+
+@lru_cache(maxsize=4)
+def _parser_of(schema_json: str) -> PromptParser:
+    schema = PromptSchema.model_validate_json(schema_json)
+    return PromptParser(schema, MappingLadder(schema))
+
+
+def _parser(schema: PromptSchema) -> PromptParser:
+    return _parser_of(schema.model_dump_json())
+
+
+def _assemble(sections: list[Section]) -> _Parts:
+    """Sections of the same key one after the other; then the TASK/CONTEXT special rule."""
+    if not any(section.is_known for section in sections):
+        return _take_all(sections)
+    known: dict[str, list[str]] = {}
+    unknown: dict[str, list[str]] = {}
+    for section in sections[1:]:
+        if section.mapped and section.mapped.key:
+            known.setdefault(section.mapped.key, []).append(section.text)
+        elif section.header:
+            unknown.setdefault(one_line(section.header.name), []).append(section.text)
+    rules = []
+    preamble = sections[0].text
+    if preamble and not any(known.get("task", ())):
+        known["task"] = [preamble]
+        rules.append("no task header: what stands before the first header is the task")
+    elif preamble:
+        known["context"] = [preamble, *known.get("context", ())]
+        rules.append("what stands before the first header is context")
+    return _Parts(_joined(known), _joined(unknown), rules)
+
+
+def _take_all(sections: list[Section]) -> _Parts:
+    text = "\n".join(section.written for section in sections).strip()
+    rule = "no header of a known key: the whole text is the task"
+    return _Parts({"task": text}, rules=[rule]) if text else _Parts()
+
+
+def _joined(texts: dict[str, list[str]]) -> dict[str, str]:
+    return {key: _BETWEEN.join(filter(None, parts)) for key, parts in texts.items()}
+
+
+def _require_task(parts: _Parts) -> None:
+    if parts.body.get("task"):
+        return
+    found = [key for key, text in parts.body.items() if text]
+    if found:
+        raise StageError(
+            f"the prompt has {', '.join(found)} but no task, and a task is never invented: "
+            "add a line 'Task: ...' or write the task before the first header"
+        )
+    raise StageError("the prompt is empty: write what is to be done, with or without headers")
+
+
+def _decisions(sections: list[Section]) -> list[dict[str, Any]]:
+    """One record a header, in order of appearance: what it was taken for, on which rung, why, how often it came."""
+    log: dict[str, dict[str, Any]] = {}
+    for section in sections:
+        if section.header and section.mapped:
+            name, mapped = section.header.name, section.mapped
+            entry = {"header": name, "form": section.header.form, **mapped._asdict(), "times": 0}
+            log.setdefault(name, entry)["times"] += 1
+    return list(log.values())

@@ -1,0 +1,85 @@
+"""What the stages with a language model have in common: an agent, or a documented rule without one."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Generic, TypeVar
+
+from ragtune.core.context import CostMeter
+from ragtune.core.errors import LLMError, StageError
+from ragtune.llm.errors import AnswerError, ServiceError
+from ragtune.superprompt.limits import PipelineConfig
+from ragtune.superprompt.rendering import compose_prompt_ready
+from ragtune.superprompt.stages.base import BaseStage
+from ragtune.superprompt.super_prompt import SuperPrompt
+
+AgentT = TypeVar("AgentT")
+AnswerT = TypeVar("AnswerT")
+
+
+class AgentStage(BaseStage, Generic[AgentT, AnswerT]):
+    """A stage whose answer comes from a language model's agent, or, without one, from a documented rule.
+
+    ``config.llm_off`` says whether a missing agent means the rule or a refusal, ``config.llm_failure`` the same for an
+    agent that fails. Either way ``extras["llm"][name]`` says who answered and why. ``ask`` and ``default`` only read
+    the SuperPrompt, ``write`` alone changes it, so that a failed answer leaves no trace.
+
+    Args:
+        agent: asks the model; None for no language model.
+    """
+
+    def __init__(self, agent: AgentT | None = None) -> None:
+        self.agent = agent
+
+    @abstractmethod
+    def ask(self, agent: AgentT, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> AnswerT:
+        """The agent's answer, checked; charges what the answers cost to ``meter``.
+
+        Raises:
+            LLMError: if there is no usable answer. What a ``ServiceError`` or ``AnswerError`` cost is charged by the
+                caller.
+        """
+
+    @abstractmethod
+    def default(self, sp: SuperPrompt, config: PipelineConfig) -> AnswerT:
+        """The deterministic answer without a language model."""
+
+    @abstractmethod
+    def write(self, sp: SuperPrompt, config: PipelineConfig, answer: AnswerT) -> None:
+        """Put the answer into the SuperPrompt, respecting the caps of ``config.limits``."""
+
+    def apply(self, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> None:
+        answer, record = self._answer(sp, config, meter)
+        self.write(sp, config, answer)
+        sp.extras.setdefault("llm", {})[self.name] = record
+        if "prompt_ready" in self.writes:
+            sp.prompt_ready = compose_prompt_ready(sp, config.prompt_schema)
+
+    def _answer(self, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> tuple[AnswerT, dict[str, Any]]:
+        if self.agent is None:
+            require_fallback(config, self.name)
+            return self.default(sp, config), {"used": False, "reason": "llm_off"}
+        try:
+            return self.ask(self.agent, sp, config, meter), {"used": True, "reason": "agent"}
+        except LLMError as error:
+            charge_failure(error, meter)
+            if config.llm_failure == "refuse":
+                raise
+            return self.default(sp, config), {"used": False, "reason": "llm_failure", "error": str(error)}
+
+
+def require_fallback(config: PipelineConfig, name: str) -> None:
+    """Let a stage without its agent go on only if the configuration allows its deterministic rule.
+
+    Raises:
+        StageError: if ``llm_off`` is ``refuse``.
+    """
+    if config.llm_off == "refuse":
+        raise StageError(f"{name} has no language model: give it an agent, or set llm_off to 'default' for its rule")
+
+
+def charge_failure(error: LLMError, meter: CostMeter) -> None:
+    """Charge what a failed call cost."""
+    if isinstance(error, ServiceError | AnswerError):
+        meter.charge(error.cost)
+        meter.pay(error.paid)

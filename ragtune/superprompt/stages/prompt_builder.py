@@ -1,0 +1,33 @@
+"""Prompt_Builder: the final prompt, block by block (section 5.8)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ragtune.core.context import CostMeter
+from ragtune.superprompt.fences import BLOCKS, blocks, escape_borders
+from ragtune.superprompt.limits import PipelineConfig
+from ragtune.superprompt.rendering import NOTHING_FOUND, attachments_md, conversation_md, prompt_md, system_md
+from ragtune.superprompt.stages.base import BaseStage
+from ragtune.superprompt.super_prompt import SuperPrompt
+
+
+class PromptBuilder(BaseStage):
+    """Fully deterministic; may be run again, which changes nothing. The lifecycle stage stays ``a5``."""
+
+    name: ClassVar[str] = "Prompt_Builder"
+    requires: ClassVar = "a5"
+    completes: ClassVar = "a5"
+    writes: ClassVar = frozenset({"system_md", "prompt_md", "attachments_md", "prompt_ready"})
+
+    def apply(self, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> None:
+        sp.system_md = system_md(sp, config.prompt_schema)
+        sp.prompt_md = prompt_md(sp, config.prompt_schema)
+        sp.attachments_md = attachments_md(sp)
+        # S_CTX stays as A4 wrote it; only its copy in the final prompt is kept inside its block.
+        context = escape_borders(sp.s_ctx_md) or NOTHING_FOUND
+        texts = [sp.system_md, sp.prompt_md, context, sp.attachments_md]
+        conversation = conversation_md(sp.recent_conversation, config.limits.n4_recent_conv_max_pairs)
+        if conversation:
+            texts.append(conversation)
+        sp.prompt_ready = blocks(list(zip(BLOCKS, texts, strict=False)))

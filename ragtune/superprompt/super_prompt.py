@@ -1,0 +1,186 @@
+"""The state that the eight stages hand on (sections 2.1 and 3)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, Self, get_args
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from ragtune.llm.types import well_formed
+from ragtune.superprompt.chunks import ContextChunk
+
+Lifecycle = Literal["raw", "preprocessed", "a2", "retrieval", "reranked", "a3", "a4", "a5"]
+
+LIFECYCLE: tuple[Lifecycle, ...] = get_args(Lifecycle)
+"""Values of ``SuperPrompt.stage`` in their only order."""
+
+VIEWS: tuple[Lifecycle, ...] = ("retrieval", "reranked", "a3", "a4")
+"""Stages that write a view, each a selection from the one before it."""
+
+
+Text = Annotated[str, BeforeValidator(lambda value: well_formed(value) if isinstance(value, str) else value)]
+"""A string that can be written down: half a surrogate pair can be held by Python but by no file or request."""
+
+
+class Turn(BaseModel):
+    """One utterance of the recent conversation."""
+
+    role: Literal["user", "assistant"]
+    content: Text
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class SuperPrompt(BaseModel):
+    """A prompt on its way through the pipeline.
+
+    Python names are snake_case; the JSON form uses the spec's names. Stages change a copy, never the object that they
+    are given (:class:`ragtune.superprompt.stages.base.BaseStage`).
+
+    Attributes:
+        user_text: the raw prompt, as A0 reads it.
+        stage: how far the prompt has come.
+        history_of_stages: every stage value in the order of completion; append-only, through re-runs of A0 as well.
+        body: canonical key -> text.
+        extras: what stages log, by their own keys; JSON values only.
+        base_context_chunks: the one corpus of this prompt, written by Retrieval, unique by id.
+        views_by_stage: chunk ids in order, by the stage that wrote them.
+        final_selection_ids: the current choice; empty before A3.
+        recent_conversation: the session's turns, oldest first.
+        system_md, prompt_md, s_ctx_md, attachments_md: rendered blocks; empty until their stage has run.
+        prompt_ready: what the page shows: a snapshot of the body, from Prompt_Builder on the final prompt.
+
+    Raises:
+        ValidationError: if an invariant is broken, see :meth:`problem`.
+    """
+
+    user_text: Text = ""
+    stage: Lifecycle = "raw"
+    history_of_stages: list[Lifecycle] = Field(default_factory=list)
+    body: dict[str, str] = Field(default_factory=dict)
+    extras: dict[str, Any] = Field(default_factory=dict)
+    base_context_chunks: list[ContextChunk] = Field(default_factory=list)
+    views_by_stage: dict[Lifecycle, list[str]] = Field(default_factory=dict)
+    final_selection_ids: list[str] = Field(default_factory=list)
+    recent_conversation: list[Turn] = Field(default_factory=list, alias="recentConversation")
+    system_md: str = Field(default="", alias="System_MD")
+    prompt_md: str = Field(default="", alias="Prompt_MD")
+    s_ctx_md: str = Field(default="", alias="S_CTX_MD")
+    attachments_md: str = Field(default="", alias="Attachments_MD")
+    prompt_ready: str = ""
+
+    model_config = ConfigDict(extra="forbid", validate_by_name=True, validate_by_alias=True)
+
+    @model_validator(mode="after")
+    def _invariants(self) -> Self:
+        problem = self.problem()
+        if problem is not None:
+            raise ValueError(problem)
+        return self
+
+    @classmethod
+    def raw(cls, user_text: str, conversation: Sequence[Turn] = ()) -> SuperPrompt:
+        """A new prompt before A0."""
+        return cls(user_text=user_text, recentConversation=list(conversation))
+
+    def with_user_text(self, user_text: str) -> SuperPrompt:
+        """A copy with another raw prompt; it takes effect when A0 runs (again)."""
+        return self.model_copy(deep=True, update={"user_text": well_formed(user_text)})
+
+    def restarted(self) -> SuperPrompt:
+        """A copy as it was before A0, except that the history and the costs, which nothing can undo, are kept."""
+        kept = {"costs": self.extras["costs"]} if "costs" in self.extras else {}
+        fresh = SuperPrompt(user_text=self.user_text, recentConversation=self.recent_conversation, extras=kept)
+        fresh.history_of_stages = self.history_of_stages
+        return fresh.model_copy(deep=True)
+
+    def chunk(self, chunk_id: str) -> ContextChunk:
+        """A chunk of ``base_context_chunks``.
+
+        Raises:
+            KeyError: if there is none of that id.
+        """
+        return self.chunks([chunk_id])[0]
+
+    def chunks(self, chunk_ids: Sequence[str]) -> list[ContextChunk]:
+        """Chunks by id, in the order of the ids."""
+        known = {chunk.id: chunk for chunk in self.base_context_chunks}
+        return [known[chunk_id] for chunk_id in chunk_ids]
+
+    def to_json(self) -> str:
+        """The JSON form; ``SuperPrompt.from_json`` of it has the same JSON form byte for byte."""
+        return self.model_dump_json(by_alias=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> SuperPrompt:
+        """Read the JSON form, checking every invariant."""
+        return cls.model_validate_json(text)
+
+    def problem(self) -> str | None:
+        """The first invariant that does not hold, in words, or None."""
+        checks = (_history_problem, _chunks_problem, _views_problem, _selection_problem, _extras_problem)
+        return next((found for check in checks if (found := check(self)) is not None), None)
+
+
+def _history_problem(sp: SuperPrompt) -> str | None:
+    reached: Lifecycle = "raw"
+    for stage in sp.history_of_stages:
+        following = LIFECYCLE[LIFECYCLE.index(reached) + 1 :][:1]
+        if stage not in ("preprocessed", *following):
+            return f"history_of_stages={sp.history_of_stages}: {stage!r} cannot follow {reached!r}"
+        reached = stage
+    if reached != sp.stage:
+        return f"stage={sp.stage!r}, but history_of_stages ends with {reached!r}: they are always the same"
+    return None
+
+
+def _chunks_problem(sp: SuperPrompt) -> str | None:
+    ids = [chunk.id for chunk in sp.base_context_chunks]
+    if (repeated := _repeated(ids)) is not None:
+        return f"base_context_chunks holds {repeated!r} twice: ids are unique"
+    if sorted(ids) != sorted(sp.views_by_stage.get("retrieval", [])):
+        return "base_context_chunks and views_by_stage['retrieval'] hold different ids: they are the same set"
+    return None
+
+
+def _views_problem(sp: SuperPrompt) -> str | None:
+    reached = LIFECYCLE.index(sp.stage)
+    expected = [view for view in VIEWS if LIFECYCLE.index(view) <= reached]
+    if sorted(sp.views_by_stage) != sorted(expected):
+        return f"views_by_stage has {sorted(sp.views_by_stage)}: at stage {sp.stage!r} it has {sorted(expected)}"
+    allowed = [chunk.id for chunk in sp.base_context_chunks]
+    for view in expected:
+        ids = sp.views_by_stage[view]
+        if (repeated := _repeated(ids)) is not None:
+            return f"views_by_stage[{view!r}] holds {repeated!r} twice"
+        if unknown := sorted(set(ids) - set(allowed)):
+            return f"views_by_stage[{view!r}] holds {unknown[0]!r}, which the stage before it does not"
+        allowed = ids
+    return None
+
+
+def _selection_problem(sp: SuperPrompt) -> str | None:
+    chosen = [view for view in ("a3", "a4") if view in sp.views_by_stage]
+    expected = sp.views_by_stage[chosen[-1]] if chosen else []
+    if sp.final_selection_ids != expected:
+        return f"final_selection_ids at stage {sp.stage!r} are not those of the latest of A3 and A4"
+    return None
+
+
+def _extras_problem(sp: SuperPrompt) -> str | None:
+    try:
+        json.dumps(sp.extras, allow_nan=False).encode("utf-8")
+    except (TypeError, ValueError) as error:
+        return f"extras is not JSON ({error})"
+    return None
+
+
+def _repeated(ids: Sequence[str]) -> str | None:
+    seen: set[str] = set()
+    for chunk_id in ids:
+        if chunk_id in seen:
+            return chunk_id
+        seen.add(chunk_id)
+    return None

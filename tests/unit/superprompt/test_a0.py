@@ -1,0 +1,285 @@
+# ruff: noqa: RUF001 - letters that look like others are what is tested
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragtune.core.clock import VirtualClock
+from ragtune.core.context import CostMeter
+from ragtune.core.errors import LLMError, StageError
+from ragtune.core.types import CostObject
+from ragtune.superprompt import Pipeline, PipelineConfig, SuperPrompt
+from ragtune.superprompt.schema import PromptSchema
+from ragtune.superprompt.stages.a0_preprocessing import A0PreProcessing, HeaderChoice
+
+CONFIG = PipelineConfig.load()
+
+
+def prepared(text: str, config: PipelineConfig = CONFIG) -> SuperPrompt:
+    return A0PreProcessing()(SuperPrompt.raw(text), config)
+
+
+def parts(text: str) -> dict[str, str]:
+    """The body without what is filled in."""
+    sp = prepared(text)
+    return {key: value for key, value in sp.body.items() if key not in sp.extras["defaults_used"] and value}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# Task\nsing",
+        "###### Task ##\n\nsing",
+        "## Task: sing",
+        "Task: sing",
+        "Task：sing",
+        "   Task: sing",
+        "[TASK]\nsing",
+        "[Task]: sing",
+        "[task] sing",
+        "**Task**\nsing",
+        "**Task:** sing",
+        "**Task**: sing",
+        "__Task__\nsing",
+        "Your task is sing",
+        "Your task is: sing",
+        "# Taks\nsing",
+        "# Aufgabe\r\nsing",
+        "Deine Aufgabe ist es sing",
+        "\ufeff# Task\u2028sing",
+    ],
+)
+def test_every_way_to_write_a_header(text: str) -> None:
+    assert parts(text) == {"task": "sing"}
+
+
+@pytest.mark.parametrize("fence", ["```", "~~~~"])
+def test_headers_in_fenced_code_are_text(fence: str) -> None:
+    code = f"{fence}\n# Tone\nFormat: x\n{fence}"
+    assert parts(f"Task: explain\n{code}\nAudience: all") == {"task": f"explain\n{code}", "audience": "all"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "just words",
+        "see http://example.org: good",
+        "# Odd heading\nwith text",
+        "[1] a footnote\n[x](url)",
+        "at 10:30 we meet",
+        "    Task: indented code",
+        "Note: nothing here names a part",
+    ],
+)
+def test_a_text_without_a_known_header_is_the_task_as_it_is(text: str) -> None:
+    sp = prepared(text)
+    assert sp.body["task"] == text.strip()
+    assert sp.body["context"] == ""
+    assert sp.extras["unknown_attributes"] == {}
+    assert sp.extras["missing"] == ["context"]
+
+
+def test_words_before_the_first_header_are_the_task_if_there_is_none() -> None:
+    assert parts("sing\n\nTone: happy") == {"task": "sing", "tone": "happy"}
+
+
+def test_words_before_the_first_header_are_context_if_there_is_a_task() -> None:
+    assert parts("hello\n\nTask: sing\n\n# Context\nnight") == {"task": "sing", "context": "hello\n\nnight"}
+
+
+@pytest.mark.parametrize("text", ["Context: night", "# Tone\nsad\n# Odd\nx", "Task:\nTone: sad"])
+def test_a_task_is_never_invented(text: str) -> None:
+    with pytest.raises(StageError, match="a task is never invented: add a line 'Task"):
+        prepared(text)
+
+
+@pytest.mark.parametrize("text", ["", " \n\t\r\n", "\x00\u202e", "\ufeff"])
+def test_an_empty_prompt_is_refused_with_what_to_do(text: str) -> None:
+    with pytest.raises(StageError, match="the prompt is empty: write what is to be done"):
+        prepared(text)
+
+
+def test_must_keys_get_their_defaults_and_the_log_says_which() -> None:
+    sp = prepared("Task: sing\nTone: sad")
+    schema = CONFIG.prompt_schema
+    assert set(schema.must_keys) <= set(sp.body)
+    assert sp.body["audience"] == schema.defaults["audience"]
+    assert sp.body["tone"] == "sad"
+    assert "tone" not in sp.extras["defaults_used"]
+    assert "audience" in sp.extras["defaults_used"]
+    assert list(sp.body) == [key for key in schema.keys if key in sp.body]
+
+
+def test_a_key_that_comes_twice_is_joined_in_order() -> None:
+    assert parts("Task: a\n# Tone\nsad\n# Aufgabe\nb") == {"task": "a\n\nb", "tone": "sad"}
+
+
+def test_unknown_headers_go_to_the_extras_and_stay_visible() -> None:
+    sp = prepared("# Task\nsing\n\n# Budget\n3 EUR\n\n[VENUE]\nopera")
+    assert sp.extras["unknown_attributes"] == {"Budget": "3 EUR", "VENUE": "opera"}
+    assert "3 EUR" in sp.prompt_ready
+    assert not {"budget", "Budget", "VENUE"} & set(sp.body)
+
+
+def test_unknown_key_lines_are_attributes_among_known_ones_only() -> None:
+    sp = prepared("Task: sing\nBudget: 3 EUR\nPlace: home\n\nIt is late.\nMind: the cat")
+    assert sp.extras["unknown_attributes"] == {"Budget": "3 EUR", "Place": "home\n\nIt is late.\nMind: the cat"}
+    assert parts("# Task\nplay this:\nBob: hello\nAnn: hi") == {"task": "play this:\nBob: hello\nAnn: hi"}
+
+
+def test_a_sub_heading_of_a_known_part_stays_in_it() -> None:
+    assert parts("## Context\n### Monday\nrain\n## Task\nsing") == {"context": "### Monday\nrain", "task": "sing"}
+
+
+def test_every_decision_is_logged() -> None:
+    sp = prepared("# Taks\nsing\n# Zielgruppe\nall\n# Odd\nx\n# Taks\nloud")
+    assert sp.extras["normalized_map"] == {"Taks": "task", "Zielgruppe": "audience", "Odd": None}
+    steps = {entry["header"]: (entry["step"], entry["times"]) for entry in sp.extras["decisions"]}
+    assert steps == {"Taks": ("typo", 2), "Zielgruppe": ("bilingual", 1), "Odd": ("unknown", 1)}
+    assert sp.extras["semantic_used"] == {"enabled": False, "called": False, "asked": [], "choices": {}}
+
+
+def test_a0_sets_the_stage_and_touches_no_retrieval_field() -> None:
+    sp = prepared("Task: sing")
+    assert (sp.stage, sp.history_of_stages) == ("preprocessed", ["preprocessed"])
+    assert (sp.base_context_chunks, sp.views_by_stage, sp.final_selection_ids) == ([], {}, [])
+    assert sp.prompt_ready.index("## System") < sp.prompt_ready.index("## Task\nsing")
+
+
+def test_control_characters_do_not_survive() -> None:
+    assert parts("Task: a\x07b\x1b[31mc\u202ed\x85e") == {"task": "ab[31mcd\ne"}
+
+
+class Chooser:
+    """Says what it is told, and counts."""
+
+    def __init__(self, answer: Mapping[str, HeaderChoice] | Exception) -> None:
+        self.answer = answer
+        self.asked: list[list[str]] = []
+
+    def choose(self, headers: Sequence[str], keys: Sequence[str], meter: CostMeter) -> Mapping[str, HeaderChoice]:
+        self.asked.append(list(headers))
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        meter.charge(CostObject(tokens=7, calls=1, usd=0.5))
+        meter.pay(CostObject(tokens=7, calls=1, usd=0.5))
+        return self.answer
+
+
+def semantic(**modes: object) -> PipelineConfig:
+    schema: PromptSchema = CONFIG.prompt_schema
+    changed = schema.modes.model_copy(update={"semantic_enabled": True, **modes})
+    return CONFIG.model_copy(update={"prompt_schema": schema.model_copy(update={"modes": changed})})
+
+
+TEXT = "# Mission\nsing\n# Crowd\nchildren\n# Tone\nsad"
+CHOICES = {
+    "Mission": HeaderChoice(key="task", confidence=0.9),
+    "Crowd": HeaderChoice(key="audience", confidence=0.5),
+    "Tone": HeaderChoice(key="text", confidence=1.0),
+}
+
+
+def test_the_chooser_maps_what_the_ladder_does_not_know_above_the_threshold() -> None:
+    chooser = Chooser(CHOICES)
+    sp = A0PreProcessing(chooser)(SuperPrompt.raw(TEXT), semantic())
+    assert chooser.asked == [["Mission", "Crowd"]]
+    assert sp.body["task"] == "sing"
+    assert sp.body["tone"] == "sad"
+    assert sp.extras["unknown_attributes"] == {"Crowd": "children"}
+    used = sp.extras["semantic_used"]
+    assert (used["called"], used["asked"], used["accepted"]) == (True, ["Mission", "Crowd"], ["Mission"])
+    assert sp.extras["costs"][0]["charged"]["tokens"] == 7
+    assert "semantic" in {entry["step"] for entry in sp.extras["decisions"]}
+
+
+def test_the_chooser_is_not_asked_unless_it_is_enabled_and_needed() -> None:
+    chooser = Chooser(CHOICES)
+    A0PreProcessing(chooser)(SuperPrompt.raw("Task: x\n# Odd\ny"), CONFIG)
+    A0PreProcessing(chooser)(SuperPrompt.raw("Task: x"), semantic())
+    assert chooser.asked == []
+
+
+def test_a_choice_outside_the_keys_is_not_believed() -> None:
+    chooser = Chooser({"Odd": HeaderChoice(key="colour", confidence=1.0)})
+    sp = A0PreProcessing(chooser)(SuperPrompt.raw("Task: x\n\n# Odd\ny"), semantic())
+    assert sp.extras["unknown_attributes"] == {"Odd": "y"}
+
+
+def test_the_chooser_is_shown_no_more_headers_than_allowed() -> None:
+    chooser = Chooser({})
+    text = "Task: x\n" + "".join(f"# Odd {i}\ny\n" for i in range(9))
+    A0PreProcessing(chooser)(SuperPrompt.raw(text), semantic(semantic_max_headers=3))
+    assert chooser.asked == [["Odd 0", "Odd 1", "Odd 2"]]
+
+
+def test_without_a_chooser_the_ladder_stands_or_the_stage_refuses() -> None:
+    text = "Task: x\n\n# Odd\ny"
+    sp = prepared(text, semantic())
+    assert sp.extras["semantic_used"]["reason"] == "llm_off"
+    with pytest.raises(StageError, match="has no language model: give it an agent, or set llm_off"):
+        prepared(text, semantic().model_copy(update={"llm_off": "refuse"}))
+
+
+def test_a_chooser_that_fails_stops_the_stage_or_leaves_the_ladder() -> None:
+    chooser = Chooser(LLMError("no answer"))
+    sp = SuperPrompt.raw("Task: x\n\n# Odd\ny")
+    with pytest.raises(StageError, match="no answer"):
+        A0PreProcessing(chooser)(sp, semantic())
+    assert sp == SuperPrompt.raw("Task: x\n\n# Odd\ny")
+    done = A0PreProcessing(chooser)(sp, semantic().model_copy(update={"llm_failure": "default"}))
+    assert done.extras["semantic_used"]["reason"] == "llm_failure"
+
+
+def test_running_a0_again_clears_what_is_downstream_and_goes_on_with_the_history(
+    reach: object, make_pipeline: object
+) -> None:
+    pipeline: Pipeline = make_pipeline()  # type: ignore[operator]
+    done: SuperPrompt = reach("a5")  # type: ignore[operator]
+    again = pipeline.run_stage("A0_PreProcessing", done.with_user_text("Task: sing"))
+    assert again.history_of_stages == [*done.history_of_stages, "preprocessed"]
+    assert again.body["task"] == "sing"
+    assert (again.base_context_chunks, again.views_by_stage, again.final_selection_ids) == ([], {}, [])
+    assert (again.s_ctx_md, again.attachments_md) == ("", "")
+    assert len(again.extras["costs"]) == len(done.extras["costs"]) + 1
+
+
+HOSTILE = st.lists(
+    st.one_of(
+        st.text(max_size=30),
+        st.sampled_from(
+            ["# Task", "Task: x", "[TASK]", "**Task:** y", "```", "~~~", "Тask: z", "# ", "[", "]", "{", "}", "{task}",
+             "{0}", "%s", "\x00", "\u202e", "\r", "\u2028", "Ｔａｓｋ：q", "# ＡＴＴＡＣＨ", "مهمة: x", "任务：y", "=",
+             "\ud800", "- Task: a", "> # Task", "your task is", "<|im_start|>system", "[[begin attachment 1 0]]"]
+        ),
+    ),
+    max_size=12,
+).map("\n".join)  # fmt: skip
+
+
+@given(HOSTILE)
+@settings(max_examples=400, deadline=None)
+def test_hostile_prompts_are_prepared_or_refused(text: str) -> None:
+    sp = SuperPrompt.raw(text)
+    stage = A0PreProcessing()
+    try:
+        done = stage(sp, CONFIG, VirtualClock())
+    except StageError as error:
+        refusal = str(error)
+        assert "a task is never invented" in refusal or "the prompt is empty" in refusal
+        return
+    assert done == stage(sp, CONFIG, VirtualClock())
+    assert done.body["task"].strip()
+    assert set(done.body) <= set(CONFIG.prompt_schema.keys)
+    assert SuperPrompt.from_json(done.to_json()).to_json() == done.to_json()
+
+
+@pytest.mark.parametrize(
+    "line", ["Task: a\n", "# Odd\n", "K: v\n", "word. ", "`", "[a", "**", "#", "\u200b", "Key", "{}", "（：）"]
+)
+def test_a_prompt_of_a_megabyte_is_prepared(line: str) -> None:
+    text = "Task: begin\n" + line * (1_000_000 // len(line.encode()))
+    assert prepared(text).body["task"].startswith("begin")

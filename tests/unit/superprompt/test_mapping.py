@@ -1,0 +1,152 @@
+# ruff: noqa: RUF001 - letters that look like others are what is tested
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtune.core.errors import ConfigError
+from ragtune.superprompt.mapping import MappingLadder
+from ragtune.superprompt.names import TypoIndex, normalize_name
+from ragtune.superprompt.schema import PromptSchema
+
+SCHEMA = PromptSchema.load()
+LADDER = MappingLadder(SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("  TASK  ", "task"),
+        ("**Task**:", "task"),
+        ("1. Task", "task"),
+        ("Ｔａｓｋ", "task"),
+        ("ta\u200bsk", "task"),
+        ("ta\x00sk", "task"),
+        ("deterministic_rules", "deterministic rules"),
+        ("Deterministic - Rules", "deterministic rules"),
+        ("TONALITÄT", "tonalität"),
+        ("Tonalita\u0308t", "tonalität"),
+        ("###", ""),
+    ],
+)
+def test_names_are_normalized(written: str, name: str) -> None:
+    assert normalize_name(written) == name
+
+
+@given(st.text(max_size=60))
+def test_normalizing_again_changes_nothing(text: str) -> None:
+    once = normalize_name(text)
+    assert normalize_name(once) == once or once[:1].isdigit()
+
+
+@pytest.mark.parametrize(
+    ("header", "key", "step"),
+    [
+        ("Task", "task", "exact"),
+        ("deterministic codes", "deterministic_codes", "exact"),
+        ("Goal", "purpose", "alias"),
+        ("OUTPUT FORMAT", "format", "alias"),
+        ("Content", "text", "alias"),
+        ("audeince", "audience", "typo"),
+        ("contxt", "context", "typo"),
+        ("purposse", "purpose", "typo"),
+        ("constrainte", "constraints", "typo"),
+        ("taks", "task", "typo"),
+        ("Aufgabe", "task", "bilingual"),
+        ("Ausführlichkeit", "depth", "bilingual"),
+        ("Your Task", "task", "template"),
+        ("the audience is", "audience", "template"),
+        ("Deine Aufgabe", "task", "template"),
+        ("What is the question at hand", "task", "keyword"),
+        ("Weather", None, "unknown"),
+        ("", None, "unknown"),
+    ],
+)
+def test_each_rung_of_the_ladder(header: str, key: str | None, step: str) -> None:
+    mapped = LADDER.resolve(header)
+    assert (mapped.key, mapped.step) == (key, step)
+
+
+@pytest.mark.parametrize("header", ["Тask", "Τask", "tаsk", "соntext", "audіence", "ᴛᴀsᴋ"])
+def test_a_homoglyph_is_another_name_and_never_a_typo(header: str) -> None:
+    assert LADDER.resolve(header).step == "unknown"
+
+
+@pytest.mark.parametrize("header", ["formal", "done", "zone", "mask", "desk", "tex"])
+def test_a_word_that_means_something_else_is_no_typo(header: str) -> None:
+    assert LADDER.resolve(header).key is None
+
+
+def test_a_heading_with_keywords_of_two_keys_is_unknown() -> None:
+    assert LADDER.resolve("task and audience of this").step == "unknown"
+
+
+def test_a_key_line_is_not_read_by_keywords() -> None:
+    assert LADDER.resolve("the format war", keywords=False).key is None
+
+
+def test_a_typo_that_is_near_two_keys_is_unknown() -> None:
+    index = TypoIndex(["abcde", "abcdf"], 5, 4)
+    assert index.near("abcdg") == ["abcde", "abcdf"]
+
+
+def distance(a: str, b: str) -> int:
+    """Damerau-Levenshtein (optimal string alignment), by the book."""
+    table = [[i + j if i * j == 0 else 0 for j in range(len(b) + 1)] for i in range(len(a) + 1)]
+    for i in range(1, len(a) + 1):
+        for j in range(1, len(b) + 1):
+            same = a[i - 1] == b[j - 1]
+            table[i][j] = min(table[i - 1][j] + 1, table[i][j - 1] + 1, table[i - 1][j - 1] + (not same))
+            if i > 1 and j > 1 and a[i - 1] == b[j - 2] and a[i - 2] == b[j - 1]:
+                table[i][j] = min(table[i][j], table[i - 2][j - 2] + 1)
+    return table[-1][-1]
+
+
+WORDS = st.text("abc", min_size=1, max_size=6)
+
+
+@given(WORDS, WORDS)
+def test_the_index_finds_exactly_the_names_at_distance_one(word: str, name: str) -> None:
+    swapped = sorted(word) == sorted(name)
+    expected = distance(word, name) == 1 and (swapped or word[0] == name[0])
+    assert bool(TypoIndex([name], 1, 1).near(word)) == expected
+
+
+@given(st.text(max_size=80))
+def test_any_header_is_mapped_to_a_known_key_or_none(header: str) -> None:
+    mapped = LADDER.resolve(header)
+    assert mapped == LADDER.resolve(header)
+    assert (mapped.key in SCHEMA.keys) == (mapped.step != "unknown")
+
+
+def schema_with(tmp_path: Path, **changes: Any) -> Path:
+    file = tmp_path / "schema.json"
+    file.write_text(json.dumps(json.loads(SCHEMA.model_dump_json()) | changes))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"must_keys": ["task", "colour"]}, "'colour' is no canonical key"),
+        ({"defaults": {**SCHEMA.defaults, "task": "Be nice"}}, "never invented"),
+        ({"must_keys": ["purpose"]}, "'purpose' has no default"),
+        ({"aliases": {"task": ["job"], "purpose": ["Job"]}}, "'Job' names both"),
+        ({"header_templates": ["your task"]}, "one {key}"),
+        ({"unheard": 1}, "unheard"),
+    ],
+)
+def test_a_schema_that_contradicts_itself_is_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        PromptSchema.load(schema_with(tmp_path, **changes))
+
+
+def test_a_language_is_added_by_configuration_alone(tmp_path: Path) -> None:
+    bilingual = {**{k: dict(v) for k, v in SCHEMA.bilingual.items()}, "fr": {"task": ["tâche"]}}
+    schema = PromptSchema.load(schema_with(tmp_path, bilingual=bilingual))
+    assert MappingLadder(schema).resolve("Tâche").because == "language fr"

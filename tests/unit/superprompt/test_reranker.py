@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from ragtune import CostBudget
+from ragtune.core.context import CostMeter, RAGtuneContext
+from ragtune.core.errors import ModelLoadError, StageError
+from ragtune.core.interfaces import BaseReranker
+from ragtune.core.items import PoolItem
+from ragtune.core.types import ScoredDocument
+from ragtune.estimators.baseline import BaselineEstimator
+from ragtune.schedulers.greedy import GreedyScheduler
+from ragtune.superprompt import Pipeline, PipelineConfig, SuperPrompt
+from ragtune.superprompt.rendering import rerank_query
+from ragtune.superprompt.reranking.base import BaseRerankPolicy, Reranked
+from ragtune.superprompt.reranking.budgeted import BudgetedPolicy
+from ragtune.superprompt.reranking.top import CROSS_ENCODER, TopPolicy
+
+Make = Callable[..., Pipeline]
+Reach = Callable[..., SuperPrompt]
+
+
+class Scripted(BaseReranker):
+    """Given scores by text; unlisted texts are left out."""
+
+    def __init__(self, score: Callable[[PoolItem], float | None]) -> None:
+        self.score = score
+        self.seen: list[tuple[str, list[str]]] = []
+
+    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
+        self.seen.append((context.query, [item.doc_id for item in items]))
+        scores = {item.doc_id: self.score(item) for item in items}
+        return {doc_id: score for doc_id, score in scores.items() if score is not None}
+
+    @property
+    def is_recorded(self) -> bool:
+        return True
+
+
+def test_the_query_is_task_purpose_context_and_format_and_nothing_else() -> None:
+    body = {"system": "S", "task": "T", "purpose": "P", "context": "C", "format": "F", "tone": "no"}
+    assert rerank_query(body) == "T\nP\nC\nF"
+
+
+def test_candidates_are_sorted_by_score_and_ties_keep_their_order(make_pipeline: Make, reach: Reach) -> None:
+    before = reach("retrieval").views_by_stage["retrieval"]
+    reranker = Scripted(lambda item: 0.9 if item.doc_id == before[-1] else 0.5)
+    sp = reach("reranked", make_pipeline(policy=TopPolicy(reranker)))
+    assert sp.views_by_stage["reranked"] == [before[-1], *before[:-1]]
+    assert reranker.seen == [(rerank_query(sp.body), before)]
+    assert sp.extras["reranked"]["scores"][before[-1]] == 0.9
+    assert sp.final_selection_ids == []
+    charged = sp.extras["costs"][-1]["charged"]
+    assert (charged["docs"], charged["calls"]) == (len(before), 1)
+
+
+def test_no_more_than_n2_candidates_reach_the_reranker(make_pipeline: Make, reach: Reach) -> None:
+    reranker = Scripted(lambda item: 0.5)
+    config = PipelineConfig.load(n2_rerank_top_k=2)
+    for policy in (TopPolicy(reranker), budgeted(reranker, max_reranker_docs=50)):
+        sp = reach("reranked", make_pipeline(config, policy=policy))
+        assert sp.views_by_stage["reranked"] == sp.views_by_stage["retrieval"][:2]
+    assert all(set(ids) <= set(sp.views_by_stage["retrieval"][:2]) for _, ids in reranker.seen)
+
+
+def test_without_a_policy_the_order_is_kept(reach: Reach) -> None:
+    sp = reach("reranked")
+    assert sp.views_by_stage["reranked"] == sp.views_by_stage["retrieval"]
+    assert sp.extras["reranked"] == {"policy": "none", "scores": {}}
+
+
+def test_what_could_not_be_scored_comes_last_in_its_old_order(make_pipeline: Make, reach: Reach) -> None:
+    before = reach("retrieval").views_by_stage["retrieval"]
+    reranker = Scripted(lambda item: None if item.doc_id in before[:2] else 0.1)
+    after = reach("reranked", make_pipeline(policy=TopPolicy(reranker))).views_by_stage["reranked"]
+    assert after == [*before[2:], *before[:2]]
+
+
+def budgeted(reranker: BaseReranker, **limits: int) -> BudgetedPolicy:
+    budget = CostBudget.unlimited().model_copy(update=limits)
+    return BudgetedPolicy(BaselineEstimator(), GreedyScheduler(batch_size=1), reranker, budget)
+
+
+def test_the_budgeted_controller_scores_what_its_budget_allows(make_pipeline: Make, reach: Reach) -> None:
+    reranker = Scripted(lambda item: 0.9)
+    sp = reach("reranked", make_pipeline(policy=budgeted(reranker, max_reranker_docs=2)))
+    before = sp.views_by_stage["retrieval"]
+    assert sorted(sp.views_by_stage["reranked"]) == sorted(before)
+    assert [ids for _, ids in reranker.seen] == [[before[0]], [before[1]]]
+    assert set(sp.extras["reranked"]["scores"]) == set(before[:2])
+    assert sp.extras["reranked"]["stop"]["reason"] == "budget_exhausted"
+    assert sp.extras["costs"][-1]["charged"]["docs"] == 2
+
+
+def test_documents_that_the_controller_dropped_come_last(make_pipeline: Make, reach: Reach) -> None:
+    before = reach("retrieval").views_by_stage["retrieval"]
+    reranker = Scripted(lambda item: None if item.doc_id == before[0] else 0.2)
+    sp = reach("reranked", make_pipeline(policy=budgeted(reranker)))
+    assert sp.views_by_stage["reranked"][-1] == before[0]
+    assert before[0] in sp.extras["reranked"]["dropped"]
+
+
+def test_nothing_found_needs_no_reranker(make_pipeline: Make, reach: Reach) -> None:
+    reranker = Scripted(lambda item: 0.5)
+    assert reach("reranked", make_pipeline(policy=TopPolicy(reranker)), "\U0001f600").views_by_stage["reranked"] == []
+    assert reranker.seen == []
+
+
+def test_a_reranker_that_fails_leaves_the_prompt_at_retrieval(make_pipeline: Make, reach: Reach) -> None:
+    def fail(item: PoolItem) -> float:
+        raise ModelLoadError("cannot load the model: give a folder")
+
+    sp = reach("retrieval")
+    before = sp.to_json()
+    with pytest.raises(StageError, match=r"ReRanker failed.*give a folder.*still at stage 'retrieval'"):
+        make_pipeline(policy=TopPolicy(Scripted(fail))).run_stage("ReRanker", sp)
+    assert sp.to_json() == before
+
+
+class Losing(BaseRerankPolicy):
+    def order(self, query: str, candidates: Sequence[ScoredDocument], meter: CostMeter) -> Reranked:
+        return Reranked([doc.id for doc in candidates[1:]], {})
+
+
+def test_a_policy_that_loses_candidates_is_refused(make_pipeline: Make, reach: Reach) -> None:
+    with pytest.raises(StageError, match="Losing gave other candidates back"):
+        reach("reranked", make_pipeline(policy=Losing()))
+
+
+def test_the_model_of_the_spec_is_the_default_and_loads_only_when_it_is_used() -> None:
+    assert CROSS_ENCODER == "cross-encoder/ms-marco-MiniLM-L-6-v2"
+    assert TopPolicy.cross_encoder(cache_dir=None).reranker.model == CROSS_ENCODER  # type: ignore[attr-defined]

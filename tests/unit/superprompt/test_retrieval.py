@@ -1,0 +1,315 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from ragtune import Corpus, Document
+from ragtune.canonical import chunk
+from ragtune.canonical.store.memory import MemoryDatabase
+from ragtune.core.errors import DatasetError, StageError
+from ragtune.core.interfaces import BaseEmbedder
+from ragtune.core.text import terms
+from ragtune.core.tokens import count_tokens
+from ragtune.embedders.hashing import HashingEmbedder
+from ragtune.superprompt import ContextChunk, Pipeline, PipelineConfig, SuperPrompt, Turn
+from ragtune.superprompt.aggregation import log_avg_exp
+from ragtune.superprompt.memory.base import BaseMemory, Matches
+from ragtune.superprompt.memory.conversation import conversation_chunks
+from ragtune.superprompt.memory.documents import DocumentMemory
+from ragtune.superprompt.memory.store import StoreMemory
+from ragtune.superprompt.memory.terms import TermIndex, tfidf_cosines
+from ragtune.superprompt.pieces import normalized_query, split_query
+
+Make = Callable[..., Pipeline]
+Reach = Callable[..., SuperPrompt]
+
+
+# -- pieces ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_query_is_task_context_and_purpose_in_order() -> None:
+    body = {"purpose": "why", "task": "  do\n\tthis ", "context": "", "tone": "sad", "format": "list"}
+    assert normalized_query(body) == "do this\nwhy"
+
+
+def test_a_long_query_has_n0_pieces_that_end_with_sentences() -> None:
+    query = " ".join(f"Sentence number {i} is about nine tokens long." for i in range(20))
+    pieces = split_query(query, 5, 8, 0.25)
+    assert len(pieces) == 5
+    assert all(piece.startswith("Sentence") and piece.endswith(".") for piece in pieces)
+    assert " ".join(pieces) == query
+
+
+def test_a_short_query_has_fewer_pieces() -> None:
+    assert split_query("why is bread gummy", 5, 8, 0.25) == ["why is bread gummy"]
+    assert len(split_query("word " * 24, 5, 8, 0.25)) == 3
+    assert split_query("", 5, 8, 0.25) == []
+    assert split_query(" \n ", 5, 8, 0.25) == []
+
+
+def test_a_cut_without_a_sentence_end_nearby_falls_between_words() -> None:
+    pieces = split_query("extraordinarily complicated " * 30, 4, 8, 0.25)
+    assert {word for piece in pieces for word in piece.split()} == {"extraordinarily", "complicated"}
+
+
+@given(st.text(max_size=400), st.integers(1, 8), st.integers(1, 10))
+@settings(deadline=None)
+def test_pieces_lose_nothing_and_never_exceed_n0(query: str, count: int, min_tokens: int) -> None:
+    pieces = split_query(query, count, min_tokens, 0.25)
+    assert len(pieces) <= count
+    assert all(pieces)
+    assert "".join("".join(pieces).split()) == ("".join(query.split()) if count_tokens(query) else "")
+    assert sum(map(count_tokens, pieces)) == count_tokens(query)
+
+
+# -- LogAvgExp ---------------------------------------------------------------------------------------------------------
+
+
+def test_log_avg_exp_with_equal_pieces_is_the_formula_of_the_spec() -> None:
+    cosines = [[0.1, 0.5, 0.9], [0.3, 0.3, 0.3]]
+    expected = [math.log(sum(math.exp(9 * c) for c in row) / 3) / 9 for row in cosines]
+    assert log_avg_exp(np.array(cosines), [4, 4, 4], 9.0).tolist() == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_piece_counts_by_its_share_of_the_tokens() -> None:
+    cosines = np.array([[0.8, 0.0]])
+    expected = math.log((9 * math.exp(9 * 0.8) + 1) / 10) / 9
+    assert log_avg_exp(cosines, [9, 1], 9.0)[0] == pytest.approx(expected, abs=1e-6)
+    assert log_avg_exp(cosines, [1, 9], 9.0)[0] < expected
+
+
+@given(
+    st.integers(1, 4).flatmap(
+        lambda n: st.tuples(
+            st.lists(st.floats(-1, 1), min_size=n, max_size=n), st.lists(st.integers(1, 50), min_size=n, max_size=n)
+        )
+    ),
+    st.floats(0.01, 1000),
+)
+def test_the_score_lies_between_the_lowest_and_the_highest_cosine(
+    row: tuple[list[float], list[int]], tau: float
+) -> None:
+    score = log_avg_exp(np.array([row[0]]), row[1], tau)[0]
+    assert min(row[0]) - 1e-5 <= score <= max(row[0]) + 1e-5
+
+
+# -- TF-IDF over several indexes ---------------------------------------------------------------------------------------
+
+
+def test_cosines_are_those_of_scikit_learn_on_the_union() -> None:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    first = ["the star is bright bright", "bread and tea", ""]
+    second = ["tea tea tea ship", "star ship anchor"]
+    pieces = ["bright star tea", "ship bread"]
+    vectorizer = TfidfVectorizer(analyzer=terms, sublinear_tf=True)
+    matrix = vectorizer.fit_transform(first + second)
+    expected = (matrix @ vectorizer.transform(pieces).T).toarray()
+    for indexes in ([TermIndex(first), TermIndex(second)], [TermIndex(second), TermIndex(first)]):
+        ours = tfidf_cosines(pieces, indexes)
+        order = expected if indexes[0].counts.shape[0] == 3 else np.vstack([expected[3:], expected[:3]])
+        np.testing.assert_allclose(ours, order, atol=1e-12)
+
+
+def test_words_that_nobody_holds_make_a_piece_less_alike() -> None:
+    index = TermIndex(["bread", "ship"])
+    known, partly = tfidf_cosines(["bread", "bread zeppelin"], [index])[0]
+    assert known == pytest.approx(1.0)
+    assert partly < 0.8
+
+
+def test_empty_indexes_and_pieces_give_zeros() -> None:
+    assert tfidf_cosines(["bread"], [TermIndex([]), TermIndex([])]).shape == (0, 1)
+    assert tfidf_cosines(["the", "!"], [TermIndex(["bread"])]).tolist() == [[0.0, 0.0]]
+
+
+# -- memories ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_is_read_in_the_order_of_names_without_what_is_hidden(tmp_path: Path, config: PipelineConfig) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / ".git").mkdir()
+    for name in ("b.md", "sub/a.txt", ".hidden.md", ".git/c.md", "d.pdf", "e.MD"):
+        (tmp_path / name).write_text(f"# T\n\ntext of {name}", encoding="utf-8")
+    (tmp_path / "bad.txt").write_bytes(b"caf\xe9 \xff\x00")
+    memory = DocumentMemory.from_folder(tmp_path, config.chunking)
+    assert list(dict.fromkeys(item.doc_id for item in memory.chunks)) == ["b.md", "bad.txt", "e.MD", "sub/a.txt"]
+    assert all(item.source == "memory" and item.end > item.start for item in memory.chunks)
+
+
+def test_a_folder_without_documents_is_refused(tmp_path: Path, config: PipelineConfig) -> None:
+    with pytest.raises(DatasetError, match="no such folder"):
+        DocumentMemory.from_folder(tmp_path / "none", config.chunking)
+    with pytest.raises(DatasetError, match="holds no document: allowed are"):
+        DocumentMemory.from_folder(tmp_path, config.chunking)
+
+
+def test_a_memory_with_a_repeated_id_is_refused() -> None:
+    item = ContextChunk(doc_id="a", chunk_index=0, content="x", source="memory")
+    with pytest.raises(DatasetError, match="'a#0' twice"):
+        DocumentMemory([item, item])
+
+
+def test_a_collection_is_one_chunk_a_document() -> None:
+    memory = DocumentMemory.from_corpus(Corpus([Document(id="d1", title="T", text="x"), Document(id="d2", text="y")]))
+    assert [(item.id, item.snippet) for item in memory.chunks] == [("d1#0", "T x"), ("d2#0", "y")]
+
+
+def test_turns_are_documents_by_number_with_their_role(config: PipelineConfig) -> None:
+    turns = [Turn(role="user", content="hello"), Turn(role="assistant", content=" "), Turn(role="user", content="you")]
+    chunks = conversation_chunks(turns, config.chunking.conversation)
+    assert [item.id for item in chunks] == ["conversation/0000#0", "conversation/0002#0"]
+    assert chunks[0].metadata == {"role": "user"}
+    assert {item.source for item in chunks} == {"conversation"}
+
+
+def test_a_store_gives_the_order_of_the_same_documents_in_memory(
+    config: PipelineConfig, memory: DocumentMemory, make_pipeline: Make, reach: Reach
+) -> None:
+    embedder = HashingEmbedder(512)
+    store = MemoryDatabase().open("docs", embedder, create=True)
+    chunks = [chunk_ for item in dict.fromkeys(c.doc_id for c in memory.chunks) for chunk_ in _stored(memory, item)]
+    store.upsert(chunks, embedder.embed([item.content for item in chunks]))
+    by_store = reach("retrieval", make_pipeline(memory=StoreMemory(store)))
+    by_memory = reach("retrieval", make_pipeline(memory=DocumentMemory(memory.chunks, embedder)))
+    assert by_store.views_by_stage == by_memory.views_by_stage
+    spans = {item.id: (item.start, item.end) for item in by_memory.base_context_chunks}
+    assert {item.id: (item.start, item.end) for item in by_store.base_context_chunks} == spans
+
+
+def _stored(memory: DocumentMemory, doc_id: str) -> list[object]:
+    from ragtune.canonical.types import Chunk
+
+    fields = Chunk.model_fields.keys()
+    return [Chunk(**item.model_dump(include=set(fields))) for item in memory.chunks if item.doc_id == doc_id]
+
+
+def test_a_piece_of_which_the_embedder_knows_nothing_is_alike_to_nothing() -> None:
+    store = MemoryDatabase().open("docs", HashingEmbedder(64), create=True)
+    chunks = chunk("bread and tea", doc_id="d")
+    store.upsert(chunks, store.embedder.embed(["bread and tea"]))
+    assert not StoreMemory(store).search(["bread", "!"], [], 5).cosines[:, 1].any()
+
+
+# -- the stage ---------------------------------------------------------------------------------------------------------
+
+
+def test_retrieval_ranks_conversation_and_memory_together(reach: Reach) -> None:
+    sp = reach("retrieval")
+    view = sp.views_by_stage["retrieval"]
+    assert "bread.md#1" in view[:3]
+    assert {chunk.source for chunk in sp.base_context_chunks} == {"conversation", "memory"}
+    assert [chunk.id for chunk in sp.base_context_chunks] == view
+    scores = [sp.extras["retrieval"]["scores"][chunk_id] for chunk_id in view]
+    assert scores == sorted(scores, reverse=True)
+    assert sp.final_selection_ids == []
+    assert not any(chunk_id.startswith("stars") for chunk_id in view)
+
+
+class GivenMemory(BaseMemory):
+    """Chunks with given cosines."""
+
+    def __init__(self, rows: Sequence[tuple[ContextChunk, float]]) -> None:
+        self.rows = rows
+
+    def search(self, pieces: Sequence[str], conversation: Sequence[ContextChunk], limit: int) -> Matches:
+        cosines = np.array([[cosine] * len(pieces) for _, cosine in self.rows]).reshape(len(self.rows), len(pieces))
+        return Matches([item for item, _ in self.rows], cosines)
+
+
+def piece(doc_id: str, index: int = 0, source: str = "memory", text: str = "x") -> ContextChunk:
+    return ContextChunk.model_validate(
+        {"doc_id": doc_id, "chunk_index": index, "content": text, "source": source, "end": len(text)}
+    )
+
+
+def test_equal_scores_go_by_source_then_document_then_place(make_pipeline: Make, reach: Reach) -> None:
+    rows = [(piece("b"), 0.5), (piece("a", 10), 0.5), (piece("a", 2), 0.5), (piece("z", 0, "conversation"), 0.5)]
+    sp = reach("retrieval", make_pipeline(memory=GivenMemory(rows)))
+    assert sp.views_by_stage["retrieval"] == ["z#0", "a#2", "a#10", "b#0"]
+
+
+def test_a_chunk_found_in_two_places_is_kept_once(make_pipeline: Make, reach: Reach) -> None:
+    rows = [(piece("a", text="old"), 0.4), (piece("b"), 0.5), (piece("a", text="new"), 0.6)]
+    sp = reach("retrieval", make_pipeline(memory=GivenMemory(rows)))
+    assert sp.views_by_stage["retrieval"] == ["a#0", "b#0"]
+    assert sp.chunk("a#0").snippet == "new"
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+def test_no_more_than_n1_chunks_are_kept(make_pipeline: Make, reach: Reach, limit: int) -> None:
+    config = PipelineConfig.load(n1_retr_max_candidates=limit)
+    rows = [(piece(f"d{i}"), 0.5) for i in range(9)]
+    assert len(reach("retrieval", make_pipeline(config, GivenMemory(rows))).base_context_chunks) == limit
+
+
+def test_chunks_with_nothing_in_common_are_no_candidates(make_pipeline: Make, reach: Reach) -> None:
+    rows = [(piece("a"), 0.0), (piece("b"), -0.2), (piece("c"), 0.01)]
+    assert reach("retrieval", make_pipeline(memory=GivenMemory(rows))).views_by_stage["retrieval"] == ["c#0"]
+
+
+def test_finding_nothing_is_said_or_refused(make_pipeline: Make, reach: Reach) -> None:
+    empty = GivenMemory([])
+    sp = reach("a5", make_pipeline(memory=empty))
+    assert sp.extras["notices"][0]["stage"] == "Retrieval"
+    assert "add documents" in sp.extras["notices"][0]["message"]
+    refusing = PipelineConfig.load().model_copy(update={"nothing_found": "refuse"})
+    with pytest.raises(StageError, match="add documents"):
+        reach("retrieval", make_pipeline(refusing, empty))
+
+
+def test_a_prompt_without_a_word_finds_nothing(make_pipeline: Make, reach: Reach) -> None:
+    assert reach("retrieval", text="\U0001f600").views_by_stage["retrieval"] == []
+
+
+def test_a_cosine_that_is_no_number_is_refused(make_pipeline: Make, reach: Reach) -> None:
+    with pytest.raises(StageError, match="not a finite number"):
+        reach("retrieval", make_pipeline(memory=GivenMemory([(piece("a"), math.nan)])))
+
+
+def test_the_number_of_pieces_is_a_matter_of_configuration(make_pipeline: Make, reach: Reach) -> None:
+    text = "Task: " + "bread rises slowly in the cold kitchen. " * 20
+    for count in (1, 3, 5):
+        sp = reach("retrieval", make_pipeline(PipelineConfig.load(n0_query_pieces=count)), text)
+        assert len(sp.extras["retrieval"]["pieces"]) == count
+
+
+class CountingEmbedder(BaseEmbedder):
+    """Hashing, and a count of the texts."""
+
+    def __init__(self) -> None:
+        self.inner = HashingEmbedder(256)
+        self.texts = 0
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.texts += len(texts)
+        return self.inner.embed(texts)
+
+    @property
+    def name(self) -> str:
+        return "counting"
+
+
+def test_documents_are_embedded_once_for_all_prompts(memory: DocumentMemory, make_pipeline: Make, reach: Reach) -> None:
+    embedder = CountingEmbedder()
+    pipeline = make_pipeline(memory=DocumentMemory(memory.chunks, embedder))
+    first = reach("retrieval", pipeline)
+    before = embedder.texts
+    assert reach("retrieval", pipeline) == first
+    assert embedder.texts - before < len(memory.chunks) + before
+
+
+def test_retrieval_does_not_share_its_chunks_with_the_memory(
+    memory: DocumentMemory, make_pipeline: Make, reach: Reach
+) -> None:
+    sp = reach("retrieval", make_pipeline(memory=memory))
+    for item in sp.base_context_chunks:
+        item.metadata["changed"] = True
+    assert not any("changed" in item.metadata for item in memory.chunks)

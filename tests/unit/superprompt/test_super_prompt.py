@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from ragtune.canonical.types import Chunk
+from ragtune.superprompt import ContextChunk, SuperPrompt, Turn
+from ragtune.superprompt.chunks import document_of
+
+Reach = Callable[..., SuperPrompt]
+
+
+def broken(sp: SuperPrompt, **changes: Any) -> str:
+    """What a changed copy is refused for."""
+    data = sp.model_dump(by_alias=True) | changes
+    with pytest.raises(ValidationError) as caught:
+        SuperPrompt.model_validate(data)
+    return str(caught.value)
+
+
+def test_the_json_form_survives_a_round_trip_byte_for_byte(reach: Reach) -> None:
+    for stage in ("raw", "preprocessed", "retrieval", "a5"):
+        text = reach(stage).to_json()
+        assert SuperPrompt.from_json(text).to_json() == text
+
+
+def test_the_json_form_has_the_names_of_the_spec() -> None:
+    names = {"recentConversation", "System_MD", "Prompt_MD", "S_CTX_MD", "Attachments_MD", "prompt_ready"}
+    names |= {"body", "extras", "stage", "history_of_stages", "base_context_chunks", "views_by_stage"}
+    assert names | {"final_selection_ids", "user_text"} == set(SuperPrompt().model_dump(by_alias=True))
+
+
+def test_both_spellings_are_read() -> None:
+    turns = [{"role": "user", "content": "hello"}]
+    by_alias = SuperPrompt.model_validate({"recentConversation": turns})
+    assert by_alias == SuperPrompt.model_validate({"recent_conversation": turns})
+
+
+def test_a_chunk_has_id_and_snippet_and_cannot_be_changed(reach: Reach) -> None:
+    chunk = reach("retrieval").base_context_chunks[0]
+    assert isinstance(chunk, Chunk)
+    assert chunk.id == f"{chunk.doc_id}#{chunk.chunk_index}"
+    assert chunk.snippet == chunk.content
+    assert document_of(chunk.id) == chunk.doc_id
+    with pytest.raises(ValidationError):
+        chunk.content = "other"
+
+
+def test_a_chunk_id_with_a_hash_in_the_document_is_unambiguous() -> None:
+    chunk = ContextChunk(doc_id="a#1", chunk_index=2, content="x", source="memory")
+    assert document_of(chunk.id) == "a#1"
+
+
+def test_duplicate_chunks_are_refused(reach: Reach) -> None:
+    sp = reach("retrieval")
+    assert "twice: ids are unique" in broken(
+        sp, base_context_chunks=[*sp.base_context_chunks, sp.base_context_chunks[0]]
+    )
+
+
+@pytest.mark.parametrize("view", ["retrieval", "reranked", "a3", "a4"])
+def test_a_view_with_an_unknown_or_repeated_id_is_refused(reach: Reach, view: str) -> None:
+    sp = reach("a4")
+    ids = sp.views_by_stage[view]
+    broken(sp, views_by_stage={**sp.views_by_stage, view: [*ids[:-1], "nobody#0"]})
+    broken(sp, views_by_stage={**sp.views_by_stage, view: [*ids, ids[0]]})
+
+
+def test_a_view_of_a_stage_that_has_not_run_is_refused(reach: Reach) -> None:
+    sp = reach("retrieval")
+    assert "views_by_stage has" in broken(sp, views_by_stage={**sp.views_by_stage, "reranked": []})
+    assert "views_by_stage has" in broken(reach("reranked"), views_by_stage=sp.views_by_stage)
+
+
+def test_the_final_selection_is_the_latest_of_a3_and_a4(reach: Reach) -> None:
+    assert "final_selection_ids" in broken(reach("a4"), final_selection_ids=[])
+    assert "final_selection_ids" in broken(reach("reranked"), final_selection_ids=["bread.md#0"])
+
+
+@pytest.mark.parametrize(
+    ("history", "stage"),
+    [
+        (["a2"], "a2"),
+        (["preprocessed", "retrieval"], "retrieval"),
+        (["preprocessed", "a2"], "preprocessed"),
+        (["preprocessed", "a2", "a2"], "a2"),
+        (["raw"], "raw"),
+        ([], "preprocessed"),
+    ],
+)
+def test_a_history_out_of_order_is_refused(history: list[str], stage: str) -> None:
+    assert "history_of_stages" in broken(SuperPrompt(), history_of_stages=history, stage=stage)
+
+
+def test_a_stage_outside_the_vocabulary_is_refused() -> None:
+    broken(SuperPrompt(), stage="done")
+
+
+@pytest.mark.parametrize("value", [float("nan"), object(), {"a": {1, 2}}, "\ud800"])
+def test_extras_hold_json_only(value: Any) -> None:
+    sp = SuperPrompt()
+    sp.extras["x"] = value
+    problem = sp.problem()
+    assert value == "\ud800" or (problem is not None and "not JSON" in problem)
+
+
+def test_half_a_surrogate_pair_is_replaced_where_it_enters() -> None:
+    sp = SuperPrompt.raw("a\ud800b", [Turn(role="user", content="\udfff")])
+    assert sp.user_text == "a?b"
+    assert sp.recent_conversation[0].content == "?"
+    assert sp.with_user_text("c\ud800").user_text == "c?"
+
+
+def test_a_restart_keeps_history_costs_text_and_conversation_and_nothing_else(reach: Reach) -> None:
+    sp = reach("a5")
+    again = sp.restarted()
+    assert again.history_of_stages == sp.history_of_stages
+    assert again.extras == {"costs": sp.extras["costs"]}
+    empty = SuperPrompt.raw(sp.user_text, sp.recent_conversation)
+    kept = {"history_of_stages", "extras"}
+    assert again.model_dump(exclude=kept) == empty.model_dump(exclude=kept)
+    again.history_of_stages.append("preprocessed")
+    assert again.history_of_stages != sp.history_of_stages
+
+
+def test_chunks_are_looked_up_in_the_order_of_the_ids(reach: Reach) -> None:
+    sp = reach("retrieval")
+    ids = sp.views_by_stage["retrieval"][::-1]
+    assert [chunk.id for chunk in sp.chunks(ids)] == ids
+    with pytest.raises(KeyError):
+        sp.chunks(["nobody#0"])
