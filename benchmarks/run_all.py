@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("bench_startup.py", "bench_controller.py", "bench_estimators.py", "bench_sweep.py")
+BENCHMARKS = ("bench_startup.py", "bench_controller.py", "bench_estimators.py", "bench_sweep.py", "bench_store.py")
 
 
 def main() -> int:

@@ -8,17 +8,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from experiments.build import component, load_measures, session_for
+from experiments.build import component, load_measures
 from experiments.config import fingerprint, results_key
 from experiments.curves import Curve, curve
 from experiments.journal import Journal
 from experiments.measure import Measures
-from experiments.outputs import Results, per_query_table, policy_name, read_summary, write_results, write_summary
+from experiments.outputs import Results, per_query_table, read_summary, write_results, write_summary
 from experiments.provenance import provenance
 from experiments.replay import replay
+from experiments.subjects.subject import Subject
 from experiments.summary import summarize
 from experiments.terminal import print_path, print_queries, print_run, progress_bar
 from experiments.track import Tracking, parent_of
+from experiments.views import print_views, views_of
 from ragtune.core.errors import ConfigError
 
 
@@ -60,22 +62,28 @@ def _finished(config: Mapping[str, Any], folder: Path) -> dict[str, Any] | None:
 
 def _produce(config: Mapping[str, Any], folder: Path, overrides: list[str], *, progress: bool) -> Results:
     started = time.perf_counter()
-    session = session_for(results_key(config))
+    subject: Subject = component(config, "subject")
+    dataset = subject.open(results_key(config))
     measures = load_measures(config)
     folder.mkdir(parents=True, exist_ok=True)
     with Journal(folder, fingerprint(config), resume=config["resume"]) as journal:
-        with progress_bar(f"replaying {session.dataset.name}", enabled=progress) as update:
+        with progress_bar(f"replaying {dataset.name}", enabled=progress) as update:
             records = replay(config, journal, update)
-        judged = set(session.dataset.judged)
-        drawn = _curve(config, [r for r in records if r.query_id in judged], measures)
+        judged = dataset.judged
+        drawn = _curve(config, [r for r in records if r.query_id in set(judged)], measures)
+        views = views_of(records, subject.views, judged, measures, **config["bootstrap"], seed=config["seed"])
+        origin = provenance(config, overrides, dataset)
         summary = {
-            **summarize(session.dataset, records, drawn),
-            **provenance(config, overrides, session.dataset),
+            **summarize(dataset, records, drawn),
+            **({"views": {view.name: view.figures for view in views}} if views else {}),
+            **origin,
+            "policy": subject.label(config),
+            "tags": {**origin["tags"], **subject.tags(config)},
             "fingerprint": fingerprint(config),
             "wall_s": round(time.perf_counter() - started, 3),
             "mlflow_run_id": None,
         }
-        results = Results(config, session.dataset, records, drawn, summary)
+        results = Results(config, dataset, records, drawn, summary, views)
         write_results(folder, results)
         journal.remove()
     return results
@@ -101,7 +109,9 @@ def _track(tracking: Tracking, folder: Path, summary: Mapping[str, Any]) -> None
 
 def _report(results: Results, folder: Path, verbosity: int) -> None:
     if verbosity >= 1:
-        print_run(results.summary, results.curve, policy_name(results.config))
+        print_run(results.summary, results.curve, results.summary["policy"])
+        if results.views:
+            print_views(results.summary["views"], results.summary["cost_per_query"]["charged"]["docs"])
     if verbosity >= 2:
         print_queries(per_query_table(results))
     print_path(folder)

@@ -29,8 +29,8 @@ HARNESS_KEYS = {"retriever": ("depth",), "dataset": ("scores",)}
 def component(config: Mapping[str, Any], group: str, resources: Mapping[str, Any] | None = None) -> Any:
     """The component that ``config[group]`` describes.
 
-    A file with ``_partial_: true`` is completed with those of ``resources`` (corpus, qrels, reranker) that its
-    constructor names.
+    A file with ``_partial_: true`` is completed with those of ``resources`` (corpus, qrels, dataset_name, reranker)
+    that its constructor names.
 
     Raises:
         ConfigError: naming the group and the argument that is wrong; typed input errors pass unchanged.
@@ -77,26 +77,31 @@ class Session:
     dataset: Dataset
     controller: RAGtuneController
     rerankers: Mapping[str, BaseReranker]
+    parts: Mapping[str, Any]
 
 
-def build_session(config: Mapping[str, Any], wrap: Any = None) -> Session:
+def build_session(config: Mapping[str, Any], wrap: Any = None, wrap_reformulator: Any = None) -> Session:
     """The session of a resolved configuration.
 
     Args:
         config: plain data, see :func:`experiments.config.resolve`.
         wrap: replaces each reranker by ``wrap(reranker)`` in the controller (forecasts).
+        wrap_reformulator: likewise for the reformulator.
     """
     dataset = load_dataset(config)
     rerankers = _rerankers(config, dataset)
     resources = {
         "corpus": dataset.corpus,
         "qrels": dataset.qrels,
+        "dataset_name": dataset.name,
         "reranker": next(iter(rerankers.values())),
     }
     parts = {
         group: component(config, group, resources)
         for group in ("retriever", "reformulator", "expander", "estimator", "scheduler", "assembler", "budget")
     }
+    if wrap_reformulator:
+        parts["reformulator"] = wrap_reformulator(parts["reformulator"])
     controller = RAGtuneController(
         **parts,
         reranker={name: wrap(r) for name, r in rerankers.items()} if wrap else rerankers,
@@ -104,7 +109,7 @@ def build_session(config: Mapping[str, Any], wrap: Any = None) -> Session:
         clock_factory=_clock_factory(config["clock"], rerankers),
         seed=config["seed"],
     )
-    return Session(dataset, controller, rerankers)
+    return Session(dataset, controller, rerankers, parts)
 
 
 @lru_cache(maxsize=2)
@@ -168,7 +173,7 @@ def _plan(config: Mapping[str, Any]) -> RetrievalPlan:
 def _clock_factory(kind: str, rerankers: Mapping[str, BaseReranker]) -> type[Clock]:
     clocks: dict[str, type[Clock]] = {"virtual": VirtualClock, "monotonic": MonotonicClock}
     if kind == "auto":
-        kind = "virtual" if all(r.is_recorded for r in rerankers.values()) else "monotonic"
+        kind = "virtual" if all(r.simulates_time for r in rerankers.values()) else "monotonic"
     if kind not in clocks:
         raise ConfigError(f"clock={kind!r}: allowed are auto, virtual, monotonic")
     return clocks[kind]

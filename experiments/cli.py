@@ -21,12 +21,16 @@ from experiments.folders import remove_if_empty, remove_new_empty
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
-def main() -> int:
-    """Run the command line of ``run.py`` and return its exit code (0 done, 2 bad input, 1 else, 130 interrupted)."""
+def main(root: str = "config") -> int:
+    """Run the command line of ``run.py`` and return its exit code (0 done, 2 bad input, 1 else, 130 interrupted).
+
+    Args:
+        root: the file of conf/ that the configuration begins with.
+    """
     os.environ["HYDRA_FULL_ERROR"] = "1"
     register_resolvers()
     try:
-        _app()
+        hydra.main(version_base="1.3", config_path=str(CONF), config_name=root)(_app)()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else DONE
     except (Exception, KeyboardInterrupt) as error:
@@ -36,7 +40,6 @@ def main() -> int:
     return DONE
 
 
-@hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")
 def _app(cfg: DictConfig) -> None:
     register_resolvers()
     job = HydraConfig.get()
@@ -67,13 +70,14 @@ def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> None:
 
 
 def _run(cfg: DictConfig, folder: Path, overrides: list[str], *, in_sweep: bool) -> None:
-    config = resolve(cfg)
+    config = resolve(cfg, HydraConfig.get().job.config_name)
     if config["dry_run"]:
-        from experiments.forecast import forecast, print_forecast
+        from experiments.build import component
+        from experiments.forecast import print_forecast
         from experiments.terminal import progress_bar
 
         with progress_bar("forecasting", enabled=config["verbosity"] > 0) as update:
-            print_forecast(forecast(config, update))
+            print_forecast(component(config, "subject").forecast(config, update))
         return
     from experiments.app import run_experiment
 

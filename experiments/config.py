@@ -30,11 +30,24 @@ def register_resolvers() -> None:
     OmegaConf.register_new_resolver("project_root", lambda: str(PROJECT_ROOT), replace=True)
 
 
-def compose(overrides: Sequence[str]) -> dict[str, Any]:
+def compose(overrides: Sequence[str], root: str = "config") -> dict[str, Any]:
     """The resolved configuration that ``python run.py OVERRIDES`` would use, without running anything.
+
+    Args:
+        overrides: as on the command line.
+        root: the file of conf/ to begin with.
 
     Raises:
         ConfigError: on an unknown option or component, or a missing value.
+    """
+    return resolve(composed(overrides, root), root)
+
+
+def composed(overrides: Sequence[str], root: str, script: str = "run.py") -> DictConfig:
+    """What ``conf/ROOT.yaml`` and the overrides say.
+
+    Raises:
+        ConfigError: on an unknown option or component; says that ``script`` can be asked for help.
     """
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
@@ -47,13 +60,12 @@ def compose(overrides: Sequence[str]) -> dict[str, Any]:
     inside_a_job = GlobalHydra.instance().is_initialized()
     with nullcontext() if inside_a_job else initialize_config_dir(str(CONF), version_base="1.3"):
         try:
-            cfg = hydra_compose("config", overrides=list(overrides))
+            return hydra_compose(root, overrides=list(overrides))
         except (HydraException, OmegaConfBaseException) as error:
-            raise ConfigError(readable(error)) from None
-        return resolve(cfg)
+            raise ConfigError(readable(error, script)) from None
 
 
-def resolve(cfg: DictConfig) -> dict[str, Any]:
+def resolve(cfg: DictConfig, root: str = "config") -> dict[str, Any]:
     """The configuration as plain data, every interpolation resolved, the harness's own options checked.
 
     Raises:
@@ -61,17 +73,28 @@ def resolve(cfg: DictConfig) -> dict[str, Any]:
     """
     # Here, so that --help need not load the library.
     from experiments.options import check_options
+
+    config = plain(cfg)
+    check_options(config, root)
+    return config
+
+
+def plain(cfg: DictConfig) -> dict[str, Any]:
+    """The configuration as plain data, every interpolation resolved.
+
+    Raises:
+        ConfigError: naming the option that is missing (``???``).
+    """
     from ragtune.core.errors import ConfigError
 
     try:
-        plain: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
+        data: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
     except MissingMandatoryValue as error:
         key = error.full_key or "an option"
         raise ConfigError(f"{key} is missing: give it on the command line, {key}=VALUE") from None
     except OmegaConfBaseException as error:
         raise ConfigError(f"the configuration cannot be resolved: {str(error).splitlines()[0]}") from None
-    check_options(plain)
-    return plain
+    return data
 
 
 def results_key(config: Mapping[str, Any]) -> str:
@@ -85,7 +108,7 @@ def fingerprint(config: Mapping[str, Any]) -> str:
     return sha256(results_key(config).encode()).hexdigest()
 
 
-def readable(error: BaseException) -> str:
+def readable(error: BaseException, script: str = "run.py") -> str:
     """Hydra's message on one line, without what only its developers need."""
     from hydra.errors import OverrideParseException
 
@@ -94,6 +117,6 @@ def readable(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if lines[0].startswith("Could not override"):
         name = lines[0].removeprefix("Could not override").strip(" .")
-        return f"unknown option {name}: python run.py --help lists the options of the components chosen"
+        return f"unknown option {name}: python {script} --help lists the options of the components chosen"
     noise = ("See ", "Set the environment", "Config search path", "provider=")
     return " ".join(line for line in lines if not line.startswith(noise))

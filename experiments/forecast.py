@@ -11,9 +11,9 @@ from experiments.build import build_session
 from experiments.record import UNITS
 from experiments.replay import Progress
 from ragtune.core.context import RAGtuneContext
-from ragtune.core.interfaces import BaseReranker
+from ragtune.core.interfaces import BaseReformulator, BaseReranker
 from ragtune.core.items import PoolItem
-from ragtune.core.types import CostObject
+from ragtune.core.types import FREE, CostObject, ScoredDocument
 
 
 class ForecastReranker(BaseReranker):
@@ -37,9 +37,32 @@ class ForecastReranker(BaseReranker):
         return self._real.expected_cost(items, context)
 
 
+class ForecastReformulator(BaseReformulator):
+    """Prices rewriting as the real reformulator does, and runs it only where it is free.
+
+    So a forecast with a language model's rewrites lacks the documents that only they would find.
+    """
+
+    def __init__(self, real: BaseReformulator) -> None:
+        self._real = real
+
+    @property
+    def is_active(self) -> bool:
+        return self._real.is_active
+
+    def generate(self, context: RAGtuneContext, first_round: Sequence[ScoredDocument]) -> list[str]:
+        is_free = self._real.expected_cost(context, first_round) == FREE
+        return self._real.generate(context, first_round) if is_free else []
+
+    def expected_cost(self, context: RAGtuneContext, first_round: Sequence[ScoredDocument]) -> CostObject:
+        return self._real.expected_cost(context, first_round)
+
+
 def forecast(config: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
-    """Totals over all queries and means per query, in every unit; no reranker runs and nothing is written."""
-    session = build_session({**config, "clock": "virtual"}, wrap=ForecastReranker)
+    """Totals over all queries and means per query, in every unit; nothing that costs runs, and nothing is written."""
+    session = build_session(
+        {**config, "clock": "virtual"}, wrap=ForecastReranker, wrap_reformulator=ForecastReformulator
+    )
     queries = session.dataset.queries
     costs = np.zeros((len(queries), len(UNITS)))
     for i, (query_id, text) in enumerate(queries.items()):

@@ -7,7 +7,8 @@ The fixtures live in ``tests/conformance/v<spec>/``: a BEIR folder with a first-
 from __future__ import annotations
 
 import json
-from functools import lru_cache
+from collections.abc import Callable
+from functools import cache, lru_cache
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -62,15 +63,20 @@ def check_golden() -> dict[str, Any]:
     """
     if not (FIXTURES / DECISIONS).is_file():
         return {"outcome": "skipped", "spec": SPEC, "why": "the golden fixtures are not in this installation"}
-    return DiskCache("conformance").fetch(_code_digest(), _outcome, _save, _load)
+    return kept_outcome("decisions", SPEC, differences)
 
 
-def _outcome() -> dict[str, Any]:
-    try:
-        found = differences()
-    except Exception as error:  # a component that cannot even be built fails conformance; it must not cost a result
-        found = [f"{type(error).__name__}: {error}"]
-    return {"outcome": "failed" if found else "passed", "spec": SPEC, "differences": found[:5]}
+def kept_outcome(suite: str, spec: str, find: Callable[[], list[str]]) -> dict[str, Any]:
+    """Outcome, spec version and the first differences that ``find`` finds; computed once per version of the code."""
+
+    def outcome() -> dict[str, Any]:
+        try:
+            found = find()
+        except Exception as error:  # a component that cannot even be built fails conformance; it must not cost a result
+            found = [f"{type(error).__name__}: {error}"]
+        return {"outcome": "failed" if found else "passed", "spec": spec, "differences": found[:5]}
+
+    return DiskCache("conformance").fetch(f"{suite} {_code_digest()}", outcome, _save, _load)
 
 
 def _save(outcome: dict[str, Any], folder: Path) -> None:
@@ -119,9 +125,10 @@ def _config(group: str, name: str, fixtures: Path) -> dict[str, Any]:
     )
 
 
+@cache
 def _code_digest() -> str:
     """SHA-256 of everything that the outcome depends on: code, configuration, fixtures, numerical libraries."""
-    sha = sha256(" ".join(version(name) for name in ("numpy", "scipy", "scikit-learn")).encode())
+    sha = sha256(" ".join(version(name) for name in ("numpy", "scipy", "scikit-learn", "PyStemmer")).encode())
     folders = (PROJECT_ROOT / "ragtune", PROJECT_ROOT / "experiments", CONF, FIXTURES)
     for file in sorted(f for folder in folders for f in folder.rglob("*") if f.suffix in _SOURCES):
         sha.update(file.relative_to(PROJECT_ROOT).as_posix().encode() + b"\0" + file.read_bytes())

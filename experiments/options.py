@@ -13,15 +13,19 @@ from ragtune.core.arguments import check_count, check_number
 from ragtune.core.errors import ConfigError
 
 
-def check_options(config: Mapping[str, Any]) -> None:
+def check_options(config: Mapping[str, Any], root: str = "config") -> None:
     """Check a resolved configuration.
+
+    Args:
+        config: plain data.
+        root: which file of conf/ it was composed from.
 
     Raises:
         ConfigError: naming the option, its value and what is allowed.
     """
     for key in config:
-        if key not in known_options():
-            raise ConfigError(f"unknown option {key!r}: allowed are {', '.join(known_options())}")
+        if key not in known_options(root):
+            raise ConfigError(f"unknown option {key!r}: allowed are {', '.join(known_options(root))}")
     check_count("seed", config["seed"])
     for name in ("resume", "dry_run"):
         if not isinstance(config[name], bool):
@@ -40,11 +44,13 @@ def check_options(config: Mapping[str, Any]) -> None:
         raise ConfigError(f"measures={measures!r}: allowed is a list of names, e.g. measures=[nDCG@10,AP]")
 
 
-@lru_cache(maxsize=1)
-def known_options() -> tuple[str, ...]:
-    """The first part of every option's name: what conf/config.yaml says."""
-    text = (CONF / "config.yaml").read_text(encoding="utf-8")
+@lru_cache(maxsize=2)
+def known_options(root: str = "config") -> tuple[str, ...]:
+    """The first part of every option's name: what ``conf/ROOT.yaml`` says, and the root files that it includes."""
+    text = (CONF / f"{root}.yaml").read_text(encoding="utf-8")
     options: dict[str, Any] = yaml.safe_load(text)
-    chosen = [choice for choice in options.pop("defaults") if isinstance(choice, dict)]
-    groups = [name for choice in chosen for name in choice if not name.startswith("override ")]
-    return (*groups, *(name for name in options if name != "hydra"))
+    defaults = options.pop("defaults")
+    included = [choice for choice in defaults if isinstance(choice, str) and choice != "_self_"]
+    groups = [name for choice in defaults if isinstance(choice, dict) for name in choice if " " not in name]
+    inherited = [option for name in included for option in known_options(name)]
+    return tuple(dict.fromkeys([*inherited, *groups, *(name for name in options if name != "hydra")]))

@@ -10,13 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
 from experiments.curves import Curve
 from experiments.datasets.dataset import Dataset
 from experiments.record import UNITS, QueryRecord
+from experiments.views import View
 
 SUMMARY = "summary.json"
+
+COST_COLUMNS = ("documents_mean", "calls", "tokens", "milliseconds", "usd")
+"""Columns of ``curve.csv`` with the mean cost so far, in the order of ``UNITS``."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,7 @@ class Results:
     records: Sequence[QueryRecord]
     curve: Curve
     summary: Mapping[str, Any]
+    views: Sequence[View] = ()
 
 
 def write_results(folder: Path, results: Results) -> None:
@@ -41,7 +47,9 @@ def write_results(folder: Path, results: Results) -> None:
     partial.mkdir(parents=True)
     try:
         write_yaml(partial / "config.yaml", results.config)
-        _write_run(partial / "run.trec", results.records)
+        _write_run(partial / "run.trec", {record.query_id: record.ranking for record in results.records})
+        for view in results.views:
+            _write_run(partial / f"run.{view.name}.trec", view.rankings)
         per_query_table(results).to_parquet(partial / "per_query.parquet", index=False)
         curve_table(results.curve).to_csv(partial / "curve.csv", index=False, lineterminator="\n")
         _write_traces(partial / "traces.jsonl.gz", results.records)
@@ -79,13 +87,13 @@ def per_query_table(results: Results) -> Any:
     """One row a query: measures (missing where unjudged), costs, stop reason, context."""
     import pandas as pd
 
-    measured = dict(zip(results.dataset.judged, results.curve.per_query[:, -1, :], strict=True))
+    values = [results.curve.per_query[:, -1, :], *(view.per_query for view in results.views)]
+    names = [*results.curve.measures, *(f"{view.name}/{name}" for view in results.views for name in view.measures)]
+    measured = dict(zip(results.dataset.judged, np.hstack(values).tolist(), strict=True))
     rows = []
     for record in results.records:
-        values = measured.get(record.query_id)
-        row: dict[str, Any] = {"query_id": record.query_id, "judged": values is not None}
-        for j, name in enumerate(results.curve.measures):
-            row[name] = None if values is None else float(values[j])
+        row: dict[str, Any] = {"query_id": record.query_id, "judged": record.query_id in measured}
+        row |= zip(names, measured.get(record.query_id, [None] * len(names)), strict=True)
         row |= {f"charged_{unit}": value for unit, value in zip(UNITS, record.charged, strict=True)}
         row |= {f"actual_{unit}": value for unit, value in zip(UNITS, record.actual, strict=True)}
         row |= {
@@ -104,20 +112,18 @@ def curve_table(curve: Curve) -> Any:
     import pandas as pd
 
     columns: dict[str, Any] = {"documents": curve.docs}
-    names = ("documents_mean", "calls", "tokens", "milliseconds", "usd")
-    columns |= {name: curve.costs[:, i] for i, name in enumerate(names)}
+    columns |= {name: curve.costs[:, i] for i, name in enumerate(COST_COLUMNS)}
     for j, name in enumerate(curve.measures):
         columns |= {name: curve.mean[:, j], f"{name}_low": curve.low[:, j], f"{name}_high": curve.high[:, j]}
     return pd.DataFrame(columns)
 
 
-def _write_run(file: Path, records: Sequence[QueryRecord]) -> None:
+def _write_run(file: Path, rankings: Mapping[str, Sequence[str]]) -> None:
     with file.open("w", encoding="utf-8", newline="\n") as out:
-        for record in records:
-            n = len(record.rankings[-1])
+        for query_id, ranking in rankings.items():
             out.writelines(
-                f"{record.query_id} Q0 {doc_id} {rank} {n - rank + 1} ragtune\n"
-                for rank, doc_id in enumerate(record.ranking, start=1)
+                f"{query_id} Q0 {doc_id} {rank} {len(ranking) - rank + 1} ragtune\n"
+                for rank, doc_id in enumerate(ranking, start=1)
             )
 
 
@@ -130,20 +136,17 @@ def _write_traces(file: Path, records: Sequence[QueryRecord]) -> None:
 def _draw(file: Path, results: Results) -> None:
     from experiments.figures import draw_curve
 
-    draw_curve(file, results.curve, title=_title(results.config, results.dataset.name))
+    draw_curve(file, results.curve, title=f"{results.dataset.name}: {results.summary['policy']}")
 
 
 def policy_name(config: Mapping[str, Any]) -> str:
     """Estimator, scheduler and order in a few words: how a policy is called in tables and legends."""
-    parts = [_leaf(config, "estimator"), _leaf(config, "scheduler")]
-    if _leaf(config, "expander") != "none":
-        parts.append(_leaf(config, "expander"))
-    return " + ".join([*parts, str(config["assembler"].get("ordering", _leaf(config, "assembler")))])
+    parts = [leaf(config, "estimator"), leaf(config, "scheduler")]
+    if leaf(config, "expander") != "none":
+        parts.append(leaf(config, "expander"))
+    return " + ".join([*parts, str(config["assembler"].get("ordering", leaf(config, "assembler")))])
 
 
-def _leaf(config: Mapping[str, Any], group: str) -> str:
+def leaf(config: Mapping[str, Any], group: str) -> str:
+    """The name of a group's file: what was chosen."""
     return str(config[group]["_target_"]).split(".")[-2]
-
-
-def _title(config: Mapping[str, Any], dataset: str) -> str:
-    return f"{dataset}: {policy_name(config)}"

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from experiments.config import PROJECT_ROOT
+from experiments.conformance import check_canonical
 from experiments.datasets.dataset import Dataset
 from experiments.golden import check_golden
 from experiments.outputs import policy_name
@@ -16,17 +17,20 @@ from ragtune import __version__
 
 def provenance(config: Mapping[str, Any], overrides: list[str], dataset: Dataset) -> dict[str, Any]:
     """What a summary says beside its figures."""
+    canonical = check_canonical()
     return {
         "policy": policy_name(config),
         "overrides": overrides,
         "documents": len(dataset.corpus),
         "corpus_digest": dataset.corpus.digest,
         "seed": config["seed"],
-        "conformance": check_golden(),
+        "conformance": {**check_golden(), "canonical": canonical},
         "tags": {
             "git_sha": git_sha(),
             "dataset": dataset.name,
             "ragtune_version": __version__,
+            "conformance_canonical": canonical["outcome"],
+            "conformance_canonical_spec": canonical["spec"],
             **{group: str(config[group]["_target_"]).split(".")[-2] for group in _POLICY_GROUPS},
         },
     }

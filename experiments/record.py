@@ -62,7 +62,11 @@ class QueryRecord:
     @property
     def ranking(self) -> list[str]:
         """The final ranking's document ids, best first."""
-        return [self.doc_ids[i] for i in self.rankings[-1]]
+        return self.ranking_at(-1)
+
+    def ranking_at(self, step: int) -> list[str]:
+        """Document ids at an anytime step, best first."""
+        return [self.doc_ids[i] for i in self.rankings[step]]
 
     @property
     def charged(self) -> list[float]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.curves import Curve
+from experiments.record import UNITS
 from experiments.replay import Progress
 
 PATIENCE_S = 2.0
@@ -55,18 +56,23 @@ def print_run(summary: Mapping[str, Any], curve: Curve | None, policy: str) -> N
 
     console = Console(highlight=False)
     title = escape(f"{summary['dataset']} - {summary['queries']} queries - {policy}")
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    prices = _priced(curve)
+    # With the costs of each row beside it, every interval still fits into 80 columns.
+    spacing: dict[str, Any] = {"padding": 0, "pad_edge": False} if prices else {}
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", **spacing)
     names = list(summary["measures"])
     table.add_column("documents\nper query", justify="right")
-    for name in names:
+    for name in (*prices, *names):
         table.add_column(name, justify="right")
     for step in _few(len(curve.docs)) if curve else ():
         assert curve is not None
+        costs = [shape.format(curve.costs[step, UNITS.index(unit)]) for unit, shape in prices.values()]
         cells = [f"{curve.mean[step, j]:.3f}" for j in range(len(names))]
-        table.add_row(f"{curve.docs[step]}", *cells)
+        table.add_row(f"{curve.docs[step]}", *costs, *cells)
     table.add_section()
-    table.add_row("final", *(f"[bold]{value:.4f}[/bold]" for value in summary["measures"].values()))
-    table.add_row("95% interval", *(f"{low:.3f}-{high:.3f}" for low, high in summary["interval"].values()))
+    blank = [""] * len(prices)
+    table.add_row("final", *blank, *(f"[bold]{value:.4f}[/bold]" for value in summary["measures"].values()))
+    table.add_row("95% interval", *blank, *(f"{low:.3f}-{high:.3f}" for low, high in summary["interval"].values()))
     console.print(table)
     console.print(_costs_line(summary))
     stops = ", ".join(f"{reason} {count}" for reason, count in summary["stop_reasons"].items())
@@ -77,13 +83,20 @@ def print_run(summary: Mapping[str, Any], curve: Curve | None, policy: str) -> N
         console.print(f"warning: {count} {what}")
 
 
+def _priced(curve: Curve | None) -> dict[str, tuple[str, str]]:
+    """Columns for what a query cost so far, where it cost money: unit and format by heading."""
+    if curve is None or not curve.costs[:, UNITS.index("usd")].any():
+        return {}
+    return {"tokens": ("tokens", "{:.0f}"), "US$": ("usd", "{:.5f}")}
+
+
 def _costs_line(summary: Mapping[str, Any]) -> str:
     charged = summary["cost_per_query"]["charged"]
     actual = summary["cost_per_query"]["actual"]
     return (
         f"charged per query: {charged['docs']:.1f} documents, {charged['calls']:.1f} calls, "
         f"{charged['tokens']:.0f} tokens, {charged['latency_ms']:.0f} ms, ${charged['usd']:.4f}; "
-        f"actually paid: {actual['docs']:.1f} documents"
+        f"actually paid: {actual['docs']:.1f} documents, {actual['tokens']:.0f} tokens, ${actual['usd']:.4f}"
     )
 
 

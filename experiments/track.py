@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from experiments.outputs import COST_COLUMNS
 from ragtune.core.errors import ConfigError
 
 PARENT_FILE = "mlflow_parent.json"
@@ -29,6 +30,10 @@ ARTIFACTS = (
     "curve.png",
     "traces.jsonl.gz",
 )
+
+
+VIEW_RUNS = "run.*.trec"
+"""Of subjects whose views are measured."""
 
 
 def parent_of(folder: Path) -> str | None:
@@ -133,7 +138,7 @@ class MlflowTracking(Tracking):
         for chunk in _chunks(_metrics(summary, folder / "curve.csv"), MAX_METRICS_A_CALL):
             client.log_batch(run_id, metrics=chunk)
         client.log_inputs(run_id, datasets=[_dataset_input(summary)])
-        for name in ARTIFACTS:
+        for name in (*ARTIFACTS, *sorted(file.name for file in folder.glob(VIEW_RUNS))):
             client.log_artifact(run_id, str(folder / name))
 
     def _connect(self) -> Any:
@@ -180,16 +185,18 @@ def _metrics(summary: Mapping[str, Any], curve_csv: Path) -> list[Any]:
     from mlflow.entities import Metric
 
     final = {metric_name(name): value for name, value in summary["measures"].items()}
+    for view, figures in summary.get("views", {}).items():
+        final |= {f"{view}/{metric_name(name)}": value for name, value in figures["measures"].items()}
     final |= {f"charged_{unit}": value for unit, value in summary["cost_per_query"]["charged"].items()}
     final |= {f"actual_{unit}": value for unit, value in summary["cost_per_query"]["actual"].items()}
     final |= {k: summary[k] for k in ("aucc", "docs_to_95pct", "docs_to_99pct", "wall_s") if summary[k] is not None}
     metrics = [Metric(key, float(value), 0, 0) for key, value in final.items()]
     curve = pd.read_csv(curve_csv)
-    for name in summary["measures"]:
-        key = f"curve/{metric_name(name)}"
-        metrics += [
-            Metric(key, float(value), 0, int(step)) for step, value in zip(curve["documents"], curve[name], strict=True)
-        ]
+    drawn = {f"curve/{metric_name(name)}": name for name in summary["measures"]}
+    drawn |= {f"cost/{name}": name for name in COST_COLUMNS if name in curve}
+    for key, column in drawn.items():
+        steps = zip(curve["documents"], curve[column], strict=True)
+        metrics += [Metric(key, float(value), 0, int(step)) for step, value in steps]
     return metrics
 
 

@@ -10,8 +10,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from ragtune.core.clock import Clock, MonotonicClock
 from ragtune.core.errors import InputError
 from ragtune.core.trace import ControllerTrace
-from ragtune.core.types import UNLIMITED, CostObject, Pricer, RemainingBudgetView, price_by_count
+from ragtune.core.types import FREE, UNLIMITED, CostObject, Pricer, RemainingBudgetView, price_by_count
 from ragtune.core.unchecked import unchecked
+
+RERANK, REFORMULATION = "rerank", "reformulation"
+"""What a cost is spent on: both draw on one account of tokens, time and money, each on its own count of calls."""
 
 _DIGITS = 9
 """Money and time are kept to this many decimals, so that three charges of $0.10 fit into $0.30."""
@@ -96,6 +99,14 @@ class CostTracker:
 
     def denial(self, cost: CostObject) -> dict[str, Any] | None:
         """Why ``cost`` cannot be spent on reranking (unit, requested, remaining), or None if it can."""
+        budget = self.budget
+        return self._time_or_money_denial(cost) or _first_excess(
+            ("doc_limit_exceeded", cost.docs, _left(budget.max_reranker_docs, self._rerank_docs)),
+            ("call_limit_exceeded", cost.calls, _left(budget.max_reranker_calls, self._rerank_calls)),
+            ("token_limit_exceeded", cost.tokens, self._tokens_above_buffer()),
+        )
+
+    def _time_or_money_denial(self, cost: CostObject) -> dict[str, Any] | None:
         budget, elapsed = self.budget, self.elapsed_ms
         if not _within(budget.max_latency_ms, elapsed, cost.latency_ms):
             left = _amount_left(budget.max_latency_ms, elapsed)
@@ -108,15 +119,6 @@ class CostTracker:
         if not _within(budget.max_cost_usd, self._usd, cost.usd):
             left = _amount_left(budget.max_cost_usd, self._usd)
             return {"reason": "cost_limit_exceeded", "requested": cost.usd, "remaining": left}
-        tokens_left = _left(budget.max_tokens, self._tokens) - budget.assembly_token_buffer
-        checks = (
-            ("doc_limit_exceeded", cost.docs, _left(budget.max_reranker_docs, self._rerank_docs)),
-            ("call_limit_exceeded", cost.calls, _left(budget.max_reranker_calls, self._rerank_calls)),
-            ("token_limit_exceeded", cost.tokens, max(0, tokens_left)),
-        )
-        for reason, requested, remaining in checks:
-            if requested > remaining:
-                return {"reason": reason, "requested": requested, "remaining": remaining}
         return None
 
     def consume(self, cost: CostObject) -> bool:
@@ -133,30 +135,48 @@ class CostTracker:
         """0.1's form of :meth:`consume`: ``n_docs`` documents in one call."""
         return self.consume(CostObject(docs=n_docs, calls=1))
 
-    def settle(self, charged: CostObject, actual: CostObject) -> None:
-        """Correct a charge once the true cost is known; an overrun is booked and traced, the past can't be undone."""
+    def settle(self, charged: CostObject, actual: CostObject, spent_on: str = RERANK) -> None:
+        """Correct a charge once the true cost is known; an overrun is booked and traced, the past can't be undone.
+
+        A time of 0 was unknown, so that taking any is no overrun.
+        """
         if actual is charged or actual == charged:
             return
-        self._book(charged, sign=-1)
-        self._book(actual, sign=1)
+        self._book(charged, sign=-1, spent_on=spent_on)
+        self._book(actual, sign=1, spent_on=spent_on)
         before, after = charged.by_unit(), actual.by_unit()
-        overrun = any(after[unit] > before[unit] for unit in before)
-        action = "overrun_rerank" if overrun else "settle_rerank"
-        self.trace.add("budget", action, charged=before, actual=after)
+        known = [unit for unit in before if unit != "latency_ms" or before[unit]]
+        action = "overrun" if any(after[unit] > before[unit] for unit in known) else "settle"
+        self.trace.add("budget", f"{action}_{spent_on}", charged=before, actual=after)
 
-    def refund(self, cost: CostObject) -> None:
+    def refund(self, cost: CostObject, spent_on: str = RERANK) -> None:
         """Give back a failed batch's charge (0.54: nothing consumed), unless the budget charges failures."""
         if self.budget.charge_failures:
             self.trace.add("budget", "charge_failure", cost=cost.by_unit())
             return
-        self._book(cost, sign=-1)
-        self.trace.add("budget", "refund_rerank", wasted=cost.by_unit())
+        self._book(cost, sign=-1, spent_on=spent_on)
+        self.trace.add("budget", f"refund_{spent_on}", wasted=cost.by_unit())
 
     # -- everything else -------------------------------------------------------------------------------------------
 
-    def try_consume_reformulation(self, n: int = 1) -> bool:
-        """Spend ``n`` reformulator calls."""
-        return self._try_count("reformulation", "_reformulations", self.budget.max_reformulations, n)
+    def try_consume_reformulation(self, n: int = 1, cost: CostObject = FREE) -> bool:
+        """Spend ``n`` reformulator calls and the tokens, time and money that they cost; all of it or nothing.
+
+        Tokens, time and money come from reranking's account: tokens only down to the assembly buffer.
+        """
+        if cost == FREE:
+            return self._try_count(REFORMULATION, "_reformulations", self.budget.max_reformulations, n)
+        denial = self._time_or_money_denial(cost) or _first_excess(
+            ("token_limit_exceeded", cost.tokens, self._tokens_above_buffer())
+        )
+        if denial is not None:
+            self.trace.add("budget", f"deny_{REFORMULATION}", **denial)
+            return False
+        limit, given = self.budget.max_reformulations, {"cost": cost.by_unit()}
+        if not self._try_count(REFORMULATION, "_reformulations", limit, n, **given):
+            return False
+        self._book(cost, sign=1, spent_on=REFORMULATION)
+        return True
 
     def try_consume_retrieval_round(self, n: int = 1) -> bool:
         """Spend ``n`` retrieval rounds beyond the original one."""
@@ -243,21 +263,33 @@ class CostTracker:
 
     # -- internals -------------------------------------------------------------------------------------------------
 
-    def _book(self, cost: CostObject, sign: int) -> None:
-        self._tokens += sign * cost.tokens
-        self._rerank_docs += sign * cost.docs
-        self._rerank_calls += sign * cost.calls
-        self._usd = max(0.0, round(self._usd + sign * cost.usd, _DIGITS))
+    def _tokens_above_buffer(self) -> int:
+        return max(0, _left(self.budget.max_tokens, self._tokens) - self.budget.assembly_token_buffer)
 
-    def _try_count(self, what: str, account: str, limit: int | None, n: int) -> bool:
+    def _book(self, cost: CostObject, sign: int, spent_on: str = RERANK) -> None:
+        self._tokens += sign * cost.tokens
+        self._usd = max(0.0, round(self._usd + sign * cost.usd, _DIGITS))
+        if spent_on == RERANK:
+            self._rerank_docs += sign * cost.docs
+            self._rerank_calls += sign * cost.calls
+
+    def _try_count(self, what: str, account: str, limit: int | None, n: int, **given: Any) -> bool:
         _require_not_negative(what, n)
         used: int = getattr(self, account)
         if n > _left(limit, used):
             self.trace.add("budget", f"deny_{what}", reason="limit_reached", requested=n, used=used, limit=limit)
             return False
         setattr(self, account, used + n)
-        self.trace.add("budget", f"consume_{what}", count=n)
+        self.trace.add("budget", f"consume_{what}", count=n, **given)
         return True
+
+
+def _first_excess(*checks: tuple[str, int, int]) -> dict[str, Any] | None:
+    """The first of (reason, requested, remaining) that asks for more than there is."""
+    for reason, requested, remaining in checks:
+        if requested > remaining:
+            return {"reason": reason, "requested": requested, "remaining": remaining}
+    return None
 
 
 def _left(limit: int | None, used: int) -> int:

@@ -38,7 +38,7 @@ GRAPH_SOURCE = "graph"
 
 
 class CostMeter:
-    """What a batch turned out to cost, reported by the component that ran it.
+    """What a batch, or the rewriting of a query, turned out to cost, reported by the component that ran it.
 
     ``charged`` is what the policy must pay (None: the expected cost stands); ``actual`` is what this run paid, which
     a cache or a replay makes smaller (design, section 4).
@@ -66,6 +66,7 @@ class RAGtuneContext(BaseModel):
         tracker: the request's account.
         round: name of the retrieval round, ``original`` or ``rewrite_<i>``.
         seed: root of all randomness of the request.
+        num_reformulations: rewrites wanted, m; the plan's.
         meter: where components report costs; the controller puts a fresh one in before each batch.
         memory: per-request state of components, so that components themselves stay stateless.
     """
@@ -75,6 +76,7 @@ class RAGtuneContext(BaseModel):
     tracker: CostTracker
     round: str = ORIGINAL
     seed: int = 0
+    num_reformulations: int = Field(default=2, ge=0)
     meter: CostMeter = Field(default_factory=CostMeter)
     memory: dict[int, Any] = Field(default_factory=dict)
 

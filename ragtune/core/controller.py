@@ -38,7 +38,8 @@ class RAGtuneController:
         budget: limits of each request, unless ``run`` overrides them.
         expander: brings new documents into the pool between batches; None for none.
         plan: depths of the retrieval rounds.
-        clock_factory: makes the clock of a request; by default virtual if every reranker is recorded, else monotonic.
+        clock_factory: makes the clock of a request; by default virtual if every reranker's time is recorded, else
+            monotonic.
         seed: root of all randomness.
     """
 
@@ -64,7 +65,7 @@ class RAGtuneController:
         self.assembler = assembler
         self.default_budget = budget
         self.seed = seed
-        simulated = all(r.is_recorded for r in rerankers.values())
+        simulated = all(r.simulates_time for r in rerankers.values())
         self._make_clock = clock_factory or (VirtualClock if simulated else MonotonicClock)
 
     def run(
@@ -83,6 +84,7 @@ class RAGtuneController:
         """
         context = self._open(query, override_budget or self.default_budget, query_id)
         rounds = self.rounds.run(context)
+        paid = context.meter.actual
         pool = aggregate(rounds)
         context.trace.add("controller", "pool", size=len(pool), rounds=[r.strategy for r in rounds])
         outcome = self.loop.run(pool, context)
@@ -96,7 +98,7 @@ class RAGtuneController:
             final_budget_state=context.tracker.snapshot(),
             history=outcome.history,
             stop=outcome.stop,
-            actual_cost=outcome.actual_cost,
+            actual_cost=paid + outcome.actual_cost,
             dropped=outcome.dropped,
         )
 

@@ -86,8 +86,11 @@ class LLMError(RagtuneError):
     """A language model's service failed, refused, or answered what cannot be used; nothing partial is returned."""
 
 
-class CacheMissError(LLMError):
-    """A replayed language model call that was never recorded; the message names the call."""
+class CacheMissError(LLMError, InputError):
+    """A replayed language model call that was never recorded; the message names the call.
+
+    An incomplete record is bad input, as an incomplete score table is: it ends a run and loses no document.
+    """
 
 
 class StageError(InputError):

@@ -18,6 +18,7 @@ from ragtune.core.items import PoolItem
 from ragtune.core.ordering import Ordering
 from ragtune.core.pool import CandidatePool
 from ragtune.core.types import (
+    FREE,
     BatchProposal,
     CostObject,
     RemainingBudgetView,
@@ -45,8 +46,13 @@ class BaseReformulator(ABC):
     def generate(self, context: RAGtuneContext, first_round: Sequence[ScoredDocument]) -> list[str]:
         """Rewrites of ``context.query`` (the original excluded), given what the original round found.
 
-        The controller has charged the call; an exception leaves the original retrieval alone (0.55 rule 4).
+        ``context.num_reformulations`` are wanted; more are ignored. The controller has charged the call; what it
+        really cost goes to ``context.meter``. An exception leaves the original retrieval alone (0.55 rule 4).
         """
+
+    def expected_cost(self, context: RAGtuneContext, first_round: Sequence[ScoredDocument]) -> CostObject:
+        """What :meth:`generate` is expected to be charged in tokens, time and money, before it runs."""
+        return FREE
 
     @property
     def is_active(self) -> bool:
@@ -113,8 +119,13 @@ class BaseReranker(ABC):
 
     @property
     def is_recorded(self) -> bool:
-        """Whether scores and costs are replayed, so that time must be simulated by a virtual clock."""
+        """Whether every score is known beforehand, so that asking for one costs nothing."""
         return False
+
+    @property
+    def simulates_time(self) -> bool:
+        """Whether the time that is charged was recorded, so that a virtual clock must keep it."""
+        return self.is_recorded
 
 
 class BaseAssembler(ABC):

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ragtune.core.context import ORIGINAL, RAGtuneContext, rewrite_round
+from ragtune.core.budget import REFORMULATION
+from ragtune.core.context import ORIGINAL, CostMeter, RAGtuneContext, rewrite_round
 from ragtune.core.errors import InputError, InvalidScoreError, RetrievalError
 from ragtune.core.interfaces import BaseReformulator, BaseRetriever
 from ragtune.core.items import PoolItem
 from ragtune.core.pool import CandidatePool
-from ragtune.core.types import ReformulationResult, ScoredDocument
+from ragtune.core.types import FREE, CostObject, ReformulationResult, ScoredDocument
 
 
 class RetrievalPlan(BaseModel):
@@ -82,18 +83,31 @@ class RetrievalRounds:
 
     def _rewrites(self, context: RAGtuneContext, found: Sequence[ScoredDocument]) -> list[str]:
         """Distinct rewrites, the original excluded (design section 3); none if the call is denied or fails."""
+        context.num_reformulations = self._plan.num_reformulations
         if not self._reformulator.is_active or self._plan.num_reformulations == 0:
             return []
-        if not context.tracker.try_consume_reformulation():
-            return []
         try:
-            proposed = list(self._reformulator.generate(context, found))
-            rewrites = _distinct(proposed, context.query)
+            return self._paid_rewrites(context, found)
         except InputError:
             raise
         except Exception as error:
             context.trace.add("controller", "reformulation_failed", error=f"{type(error).__name__}: {error}")
             return []
+
+    def _paid_rewrites(self, context: RAGtuneContext, found: Sequence[ScoredDocument]) -> list[str]:
+        cost = self._reformulator.expected_cost(context, found)
+        if not context.tracker.try_consume_reformulation(cost=cost):
+            return []
+        context.meter = CostMeter()
+        try:
+            proposed = list(self._reformulator.generate(context, found))
+            rewrites = distinct_rewrites(proposed, context.query)
+        except Exception:
+            wasted = _settle(context, cost)
+            if wasted != FREE:
+                context.tracker.refund(wasted, REFORMULATION)
+            raise
+        _settle(context, cost)
         used = rewrites[: self._plan.num_reformulations]
         context.trace.add("controller", "reformulate", proposed=proposed, used=used)
         return used
@@ -147,7 +161,16 @@ def _round(context: RAGtuneContext, rewrite: str, name: str, found: Sequence[Sco
     )
 
 
-def _distinct(proposed: Sequence[str], query: str) -> list[str]:
+def _settle(context: RAGtuneContext, expected: CostObject) -> CostObject:
+    """Book what the rewriting really cost, as far as it is known, and let its time pass."""
+    charged = context.meter.charged or expected
+    context.tracker.clock.advance(charged.latency_ms)
+    context.tracker.settle(expected, charged, REFORMULATION)
+    return charged
+
+
+def distinct_rewrites(proposed: Sequence[str], query: str) -> list[str]:
+    """The proposals without blank ones, the query and repetitions, however written (case, white space)."""
     seen = {_canonical(query), ""}
     rewrites = []
     for rewrite in proposed:

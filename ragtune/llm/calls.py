@@ -86,6 +86,7 @@ class Caller:
         price: of the model.
         mode: ``live``, ``record`` or ``replay``.
         cache: the record; None where ``live``.
+        lender: whose connections are used; None for its own.
     """
 
     def __init__(
@@ -97,11 +98,13 @@ class Caller:
         cache: AnswerCache | None,
         clock: Clock,
         sleep: Callable[[float], None],
+        lender: Caller | None = None,
     ) -> None:
         self.parameters = parameters
         self.price = price
         self.mode = mode
         self.cache = cache
+        self._lender = lender
         self._settings = settings
         self._clock = clock
         self._sleep = sleep
@@ -144,13 +147,23 @@ class Caller:
 
     def post(self, call: str, body: Mapping[str, Any], salt: bytes, parse: Callable[[Any], Any]) -> Reply[Any]:
         """See :meth:`Transport.post`; the transport is made on first use, hence never in replay."""
+        if self._lender is not None:
+            return self._lender.post(call, body, salt, parse)
         with self._lock:
             if self._transport is None:
                 self._transport = Transport(self._settings, self._clock, self._sleep)
         return self._transport.post(call, body, salt, parse)
 
+    def variant(self, parameters: Parameters, price: Price) -> Caller:
+        """A caller with other parameters over the same connections, limits and record."""
+        return Caller(
+            self._settings, parameters, price, self.mode, self.cache, self._clock, self._sleep, self._lender or self
+        )
+
     def close(self) -> None:
         """Close all connections; they reopen on use."""
+        if self._lender is not None:
+            self._lender.close()
         if self._transport is not None:
             self._transport.close()
         if self.cache is not None:

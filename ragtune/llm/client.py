@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -118,7 +120,8 @@ class LLMClient:
         self.repair = repair
         self.ms_per_call = check_number("llm ms_per_call", ms_per_call, low=0.0)
         self.embedding_batch = check_count("llm embedding_batch", embedding_batch, low=1)
-        self.price = _price(model, prices)
+        self._prices = dict(prices or {})
+        self.price = Price.in_table(model, self._prices)
         settings = Settings(
             base_url=self.base_url,
             api_key_env=check_variable(api_key_env),
@@ -149,6 +152,26 @@ class LLMClient:
     def host(self) -> str:
         """``host[:port]/path`` of the service, without user or password."""
         return host_of(self.base_url)
+
+    def variant(self, model: str | None = None, temperature: float | None = None) -> LLMClient:
+        """This client asking another model or at another temperature, over the same connections, limits and record.
+
+        Args:
+            model: as the server names it; None for the same.
+            temperature: >= 0; None for the same.
+
+        Raises:
+            ConfigError: if the price table lacks the model, or the temperature is out of range.
+        """
+        own = self._caller.parameters
+        heat = own.temperature if temperature is None else check_number("llm temperature", temperature, low=0.0)
+        wanted = replace(own, model=model or own.model, temperature=heat)
+        if wanted == own:
+            return self
+        other = copy.copy(self)
+        other.model, other.price = wanted.model, Price.in_table(wanted.model, self._prices)
+        other._caller = self._caller.variant(wanted, other.price)
+        return other
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
@@ -263,18 +286,6 @@ class LLMClient:
             return [attempt(given) for given in inputs]
         with ThreadPoolExecutor(min(self.concurrency, len(inputs))) as threads:
             return list(threads.map(attempt, inputs))
-
-
-def _price(model: str, prices: Mapping[str, Price | Mapping[str, float]] | None) -> Price:
-    if not prices:
-        return Price()
-    table = {name: Price.of(name, value) for name, value in prices.items()}
-    if model not in table:
-        raise ConfigError(
-            f"llm model={model!r} has no price: add prices[{model!r}]={{prompt: 0, completion: 0}} in dollars per 1k "
-            f"tokens, or give prices=null for a free server; priced are {', '.join(sorted(table))}"
-        )
-    return table[model]
 
 
 def _cache(mode: str, cache_dir: str | Path | None) -> AnswerCache | None:

@@ -87,6 +87,23 @@ class Price:
             raise ConfigError(f"prices[{model!r}]={value!r}: allowed are prompt and completion, dollars per 1k tokens")
         return cls(**value)
 
+    @classmethod
+    def in_table(cls, model: str, prices: Mapping[str, Price | Mapping[str, float]] | None) -> Price:
+        """A model's price; nothing where there is no table.
+
+        Raises:
+            ConfigError: if the table lacks the model or holds a price that is none.
+        """
+        if not prices:
+            return cls()
+        table = {name: cls.of(name, value) for name, value in prices.items()}
+        if model not in table:
+            raise ConfigError(
+                f"llm model={model!r} has no price: add prices[{model!r}]={{prompt: 0, completion: 0}} in dollars per "
+                f"1k tokens, or give prices=null for a free server; priced are {', '.join(sorted(table))}"
+            )
+        return table[model]
+
     def usd(self, prompt_tokens: int, completion_tokens: int) -> float:
         """Dollars for that many tokens."""
         return (prompt_tokens * self.prompt + completion_tokens * self.completion) / 1000.0

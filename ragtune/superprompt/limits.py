@@ -95,7 +95,9 @@ class PipelineConfig(BaseModel):
             changed |= {name.upper(): value for name, value in limits.items()}
             return config.model_copy(update={"limits": Limits.model_validate(changed)})
         except ValidationError as error:
-            raise ConfigError(f"pipeline configuration {path or DEFAULTS}: {error}") from error
+            first = error.errors()[0]
+            where = f" {'.'.join(map(str, first['loc']))}={first['input']!r}:" if first["loc"] else ""
+            raise ConfigError(f"pipeline configuration {path or DEFAULTS}:{where} {first['msg']}") from error
 
 
 @cache

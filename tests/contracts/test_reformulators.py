@@ -6,25 +6,45 @@ from collections.abc import Callable
 
 import pytest
 
+from experiments.config import CONF
 from ragtune.core.context import RAGtuneContext
 from ragtune.core.corpus import Corpus
 from ragtune.core.interfaces import BaseReformulator
+from ragtune.core.types import FREE
+from ragtune.llm.client import LLMClient
+from ragtune.llm.prompts import PromptLibrary
+from ragtune.reformulators.hyde import HydeReformulator
 from ragtune.reformulators.identity import IdentityReformulator
+from ragtune.reformulators.llm_rewrite import LLMReformulator
 from ragtune.reformulators.rm3 import RM3Reformulator
 from ragtune.retrievers.bm25 import BM25Retriever
 
 MakeContext = Callable[..., RAGtuneContext]
 
-REFORMULATORS: dict[str, Callable[[Corpus], BaseReformulator]] = {
-    "identity": lambda corpus: IdentityReformulator(),
-    "rm3": RM3Reformulator,
-    "rm3_small": lambda corpus: RM3Reformulator(corpus, fb_docs=2, fb_terms=3, min_df=1, resolution=20),
+Factory = Callable[[pytest.FixtureRequest], BaseReformulator]
+
+
+def _asking(request: pytest.FixtureRequest) -> tuple[LLMClient, PromptLibrary]:
+    """A model on a server of this machine and the shipped prompts."""
+    client = LLMClient(model="test", base_url=request.getfixturevalue("llm_server").url, mode="live")
+    request.addfinalizer(client.close)
+    return client, PromptLibrary(CONF / "prompts.yaml")
+
+
+REFORMULATORS: dict[str, Factory] = {
+    "identity": lambda request: IdentityReformulator(),
+    "rm3": lambda request: RM3Reformulator(request.getfixturevalue("corpus")),
+    "rm3_small": lambda request: RM3Reformulator(
+        request.getfixturevalue("corpus"), fb_docs=2, fb_terms=3, min_df=1, resolution=20
+    ),
+    "llm_rewrite": lambda request: LLMReformulator(*_asking(request)),
+    "hyde": lambda request: HydeReformulator(*_asking(request)),
 }
 
 
 @pytest.fixture(params=REFORMULATORS)
-def reformulator(request: pytest.FixtureRequest, corpus: Corpus) -> BaseReformulator:
-    return REFORMULATORS[request.param](corpus)
+def reformulator(request: pytest.FixtureRequest) -> BaseReformulator:
+    return REFORMULATORS[request.param](request)
 
 
 @pytest.mark.parametrize("query", ["heart pressure", "", "zzyzx", "the of", "Honey, honey!"])
@@ -61,3 +81,23 @@ def test_leaves_the_request_alone(reformulator: BaseReformulator, corpus: Corpus
     reformulator.generate(context, BM25Retriever(corpus).retrieve(context, 10))
     assert context.query == "heart"
     assert context.tracker.snapshot() | {"latency": 0} == before
+
+
+def test_asking_the_price_pays_nothing_and_the_true_cost_is_within_it(
+    reformulator: BaseReformulator, make_context: MakeContext
+) -> None:
+    context = make_context("heart pressure")
+    price = reformulator.expected_cost(context, [])
+    assert (context.meter.charged, context.meter.actual) == (None, FREE)
+    reformulator.generate(context, [])
+    charged = context.meter.charged or price
+    assert charged.tokens <= price.tokens
+    assert charged.calls <= price.calls
+    assert charged.usd <= price.usd
+    assert context.meter.actual.tokens <= charged.tokens
+
+
+@pytest.mark.parametrize("m", [1, 3])
+def test_gives_no_more_than_are_wanted(reformulator: BaseReformulator, make_context: MakeContext, m: int) -> None:
+    context = make_context("heart pressure", num_reformulations=m)
+    assert len(reformulator.generate(context, [])) <= m

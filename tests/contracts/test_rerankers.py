@@ -7,14 +7,20 @@ from collections.abc import Callable
 
 import pytest
 
+from experiments.config import CONF
 from ragtune.core.context import CostMeter, RAGtuneContext
 from ragtune.core.corpus import Corpus
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.items import PoolItem
 from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtune.embedders.tfidf import TfidfEmbedder
+from ragtune.llm.client import LLMClient
+from ragtune.llm.prompts import PromptLibrary
 from ragtune.rerankers.bi_encoder import BiEncoderReranker
 from ragtune.rerankers.cross_encoder import CrossEncoderReranker
+from ragtune.rerankers.llm_listwise import LLMListwiseReranker
+from ragtune.rerankers.llm_pointwise import LLMPointwiseReranker
+from ragtune.rerankers.llm_setwise import LLMSetwiseReranker
 from ragtune.rerankers.noop import NoOpReranker
 from ragtune.rerankers.replay import ReplayReranker
 
@@ -36,6 +42,14 @@ def _table(request: pytest.FixtureRequest) -> str:
     return str(file)
 
 
+def _asking(request: pytest.FixtureRequest) -> tuple[LLMClient, PromptLibrary]:
+    """A model on a server of this machine, with prices, and the shipped prompts."""
+    prices = {"test": {"prompt": 0.001, "completion": 0.002}}
+    client = LLMClient(model="test", base_url=request.getfixturevalue("llm_server").url, mode="live", prices=prices)
+    request.addfinalizer(client.close)
+    return client, PromptLibrary(CONF / "prompts.yaml")
+
+
 RERANKERS: dict[str, Factory] = {
     "noop": lambda request: NoOpReranker(),
     "cross_encoder": lambda request: CrossEncoderReranker(
@@ -51,7 +65,13 @@ RERANKERS: dict[str, Factory] = {
     "bi_encoder_tfidf": lambda request: BiEncoderReranker(
         TfidfEmbedder(request.getfixturevalue("corpus")), cache_dir=None
     ),
+    "llm_pointwise": lambda request: LLMPointwiseReranker(*_asking(request)),
+    "llm_listwise": lambda request: LLMListwiseReranker(*_asking(request), window=5, step=2),
+    "llm_setwise": lambda request: LLMSetwiseReranker(*_asking(request), set_size=3, top_k=4),
 }
+
+BY_COMPARISON = ("llm_listwise", "llm_setwise")
+"""They score a document by its rank in the batch."""
 
 TOLERANCE = 1e-5
 """Padding makes the last bits of float32 depend on the batch; rounding to about 1e-6 can fall either way."""
@@ -86,6 +106,7 @@ def test_is_deterministic(reranker: BaseReranker, items: list[PoolItem], make_co
     assert list(first) == [item.doc_id for item in items if item.doc_id in first]
 
 
+@pytest.mark.parametrize("reranker", [name for name in RERANKERS if name not in BY_COMPARISON], indirect=True)
 def test_a_score_does_not_depend_on_the_rest_of_the_batch(
     reranker: BaseReranker, items: list[PoolItem], make_context: MakeContext
 ) -> None:
@@ -93,6 +114,14 @@ def test_a_score_does_not_depend_on_the_rest_of_the_batch(
     for item in items:
         alone = reranker.rerank([item], make_context(QUERY), "default")
         assert alone[item.doc_id] == pytest.approx(together[item.doc_id], abs=TOLERANCE)
+
+
+@pytest.mark.parametrize("reranker", BY_COMPARISON, indirect=True)
+def test_where_documents_are_compared_the_best_of_a_batch_scores_a_half_and_no_two_score_alike(
+    reranker: BaseReranker, items: list[PoolItem], make_context: MakeContext
+) -> None:
+    scores = reranker.rerank(items, make_context(QUERY), "default")
+    assert sorted(scores.values(), reverse=True) == [1 / (1 + rank) for rank in range(1, len(items) + 1)]
 
 
 def test_a_score_does_not_depend_on_the_order_of_the_batch(

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 
 import pytest
+from postgres_server import fresh_dsn
 
+from experiments.ingest import ingest
+from ragtune.canonical.policies import ChunkPolicy
+from ragtune.canonical.retriever import PostgresRetriever
+from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.core.context import RAGtuneContext
 from ragtune.core.corpus import Corpus
 from ragtune.core.interfaces import BaseRetriever
+from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtune.embedders.tfidf import TfidfEmbedder
 from ragtune.fusion.concat import ConcatFusion
@@ -20,6 +27,7 @@ from ragtune.retrievers.hybrid import HybridRetriever
 from ragtune.retrievers.in_memory import InMemoryRetriever
 from ragtune.retrievers.rank_bm25 import RankBM25Retriever
 from ragtune.retrievers.runs import RunsRetriever
+from ragtune.superprompt.retriever import SuperPromptRetriever
 
 MakeContext = Callable[..., RAGtuneContext]
 Factory = Callable[[Corpus, pytest.FixtureRequest], BaseRetriever]
@@ -38,7 +46,25 @@ def _recorded(corpus: Corpus, request: pytest.FixtureRequest) -> str:
     return str(file)
 
 
+@cache
+def _ingested(corpus: Corpus) -> str:
+    """A database with the corpus in several chunks a document."""
+    dsn = fresh_dsn()
+    with PostgresDatabase(dsn) as database:
+        ingest(corpus, database.open("corpus", HashingEmbedder(), create=True), ChunkPolicy(max_tokens=8))
+    return dsn
+
+
+def _postgres(mode: str) -> Factory:
+    return lambda corpus, request: PostgresRetriever(
+        corpus, HashingEmbedder(), "corpus", dsn=_ingested(corpus), mode=mode
+    )
+
+
 RETRIEVERS: dict[str, Factory] = {
+    "postgres_lexical": _postgres("lexical"),
+    "postgres_vector": _postgres("vector"),
+    "postgres_hybrid": _postgres("hybrid"),
     "in_memory": lambda corpus, request: InMemoryRetriever(corpus),
     "in_memory_list": lambda corpus, request: InMemoryRetriever([corpus.scored(i, len(i)) for i in corpus.doc_ids]),
     "bm25": lambda corpus, request: BM25Retriever(corpus),
@@ -53,6 +79,8 @@ RETRIEVERS: dict[str, Factory] = {
         depth_each=3,
     ),
     "runs": lambda corpus, request: RunsRetriever(corpus, _recorded(corpus, request)),
+    "superprompt": lambda corpus, request: SuperPromptRetriever(corpus),
+    "superprompt_tfidf": lambda corpus, request: SuperPromptRetriever(corpus, TfidfEmbedder(corpus)),
     "hybrid_concat": lambda corpus, request: HybridRetriever(
         corpus, {"bm25": BM25Retriever, "rank_bm25": RankBM25Retriever}, ConcatFusion()
     ),

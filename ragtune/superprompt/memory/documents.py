@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ragtune.canonical import chunk, normalize
 from ragtune.core.corpus import Corpus
+from ragtune.core.docvectors import DocumentVectors
 from ragtune.core.errors import DatasetError
 from ragtune.core.interfaces import BaseEmbedder
 from ragtune.llm.types import well_formed
@@ -30,14 +31,21 @@ class DocumentMemory(BaseMemory):
     Args:
         chunks: ids unique; may be none.
         embedder: makes the vectors; None for TF-IDF over memory and conversation together, which needs no model.
+        vectors: the embedder's vectors of the chunks, where they are kept; None: made on first use.
 
     Raises:
         DatasetError: if a chunk id comes twice.
     """
 
-    def __init__(self, chunks: Iterable[ContextChunk] = (), embedder: BaseEmbedder | None = None) -> None:
+    def __init__(
+        self,
+        chunks: Iterable[ContextChunk] = (),
+        embedder: BaseEmbedder | None = None,
+        vectors: DocumentVectors | None = None,
+    ) -> None:
         self.chunks = tuple(chunks)
         self.embedder = embedder
+        self._kept = vectors
         seen: set[str] = set()
         for item in self.chunks:
             if item.id in seen:
@@ -75,13 +83,15 @@ class DocumentMemory(BaseMemory):
         return cls.from_texts({name: _read(files[name]) for name in sorted(files)}, chunking, embedder)
 
     @classmethod
-    def from_corpus(cls, corpus: Corpus, embedder: BaseEmbedder | None = None) -> DocumentMemory:
+    def from_corpus(
+        cls, corpus: Corpus, embedder: BaseEmbedder | None = None, vectors: DocumentVectors | None = None
+    ) -> DocumentMemory:
         """A test collection with one chunk a document, so that views can be measured against its qrels."""
         chunks = [
             ContextChunk(doc_id=doc.id, chunk_index=0, content=doc.content, end=len(doc.content), source="memory")
             for doc in corpus
         ]
-        return cls(chunks, embedder)
+        return cls(chunks, embedder, vectors)
 
     def search(self, pieces: Sequence[str], conversation: Sequence[ContextChunk], limit: int) -> Matches:
         """Every chunk and every turn, whatever ``limit`` is."""
@@ -97,6 +107,8 @@ class DocumentMemory(BaseMemory):
 
     @cached_property
     def _vectors(self) -> NDArray[np.float32]:
+        if self._kept is not None:
+            return self._kept.matrix
         assert self.embedder is not None
         return self.embedder.embed([item.snippet for item in self.chunks])
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ragtune.core.context import CostMeter
+from ragtune.core.output import ControllerOutput
 from ragtune.core.types import ScoredDocument
 
 
@@ -19,22 +20,27 @@ class Reranked:
         ids: all candidates, best first.
         scores: calibrated relevance in [0, 1] of those that were scored.
         details: what else is worth knowing, JSON values.
+        output: every decision and the anytime history, where a controller made the order.
     """
 
     ids: list[str]
     scores: dict[str, float]
     details: dict[str, Any] = field(default_factory=dict)
+    output: ControllerOutput | None = None
 
 
 class BaseRerankPolicy(ABC):
     """Orders candidates for a query."""
 
     @abstractmethod
-    def order(self, query: str, candidates: Sequence[ScoredDocument], meter: CostMeter) -> Reranked:
+    def order(
+        self, query: str, candidates: Sequence[ScoredDocument], meter: CostMeter, query_id: str | None = None
+    ) -> Reranked:
         """The same candidates in a new order; ties by the order that they come in.
 
         Args:
             query: what they are for.
             candidates: best first; ids unique; at least one.
             meter: where costs are reported.
+            query_id: of a test collection's query, which recorded scores are looked up by.
         """

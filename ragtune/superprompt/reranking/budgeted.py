@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.budget import CostBudget
@@ -27,6 +27,7 @@ class BudgetedPolicy(BaseRerankPolicy):
         budget: limits of each prompt.
         ordering: of the final list, ``final_score``, ``reranked_first`` or ``posterior``.
         seed: root of all randomness.
+        rerankers: further strategies by name, for schedulers that choose between several.
     """
 
     def __init__(
@@ -37,27 +38,30 @@ class BudgetedPolicy(BaseRerankPolicy):
         budget: CostBudget,
         ordering: Ordering | str = Ordering.FINAL_SCORE,
         seed: int = 0,
+        rerankers: Mapping[str, BaseReranker] | None = None,
     ) -> None:
         self.estimator = estimator
         self.scheduler = scheduler
-        self.reranker = reranker
+        self.rerankers = {"default": reranker, **(rerankers or {})}
         self.budget = budget
         self.ordering = Ordering.parse(ordering)
         self.seed = seed
 
-    def order(self, query: str, candidates: Sequence[ScoredDocument], meter: CostMeter) -> Reranked:
+    def order(
+        self, query: str, candidates: Sequence[ScoredDocument], meter: CostMeter, query_id: str | None = None
+    ) -> Reranked:
         controller = RAGtuneController(
             retriever=_Given(candidates),
             reformulator=IdentityReformulator(),
             estimator=self.estimator,
             scheduler=self.scheduler,
-            reranker=self.reranker,
+            reranker=self.rerankers,
             assembler=GreedyAssembler(self.ordering),
             budget=self.budget,
             plan=RetrievalPlan(original_query_depth=len(candidates), depth_per_reformulation=1, num_reformulations=0),
             seed=self.seed,
         )
-        output = controller.run(query)
+        output = controller.run(query, query_id=query_id)
         ranked = list(output.ranking)
         last = output.history[-1]
         meter.charge(last.cost)
@@ -67,7 +71,7 @@ class BudgetedPolicy(BaseRerankPolicy):
         kept = set(ranked)
         left = [doc.id for doc in candidates if doc.id not in kept]
         details = {"stop": output.stop.model_dump(), "dropped": output.dropped}
-        return Reranked([*ranked, *left], scores, details)
+        return Reranked([*ranked, *left], scores, details, output)
 
 
 class _Given(BaseRetriever):

@@ -35,9 +35,12 @@ class TopPolicy(BaseRerankPolicy):
 
         return cls(CrossEncoderReranker(model, **options))
 
-    def order(self, query: str, candidates: Sequence[ScoredDocument], meter: CostMeter) -> Reranked:
+    def order(
+        self, query: str, candidates: Sequence[ScoredDocument], meter: CostMeter, query_id: str | None = None
+    ) -> Reranked:
         items = [PoolItem.from_document(doc, rank, {"retrieval": doc.score}) for rank, doc in enumerate(candidates)]
-        context = RAGtuneContext(query=query, query_id="", tracker=CostBudget.unlimited().create_tracker(), meter=meter)
+        tracker = CostBudget.unlimited().create_tracker()
+        context = RAGtuneContext(query=query, query_id=query_id or "", tracker=tracker, meter=meter)
         expected = self.reranker.expected_cost(items, context)
         scores = self.reranker.rerank(items, context, "default")
         if meter.charged is None:

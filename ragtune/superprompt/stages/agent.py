@@ -6,7 +6,7 @@ from abc import abstractmethod
 from typing import Any, Generic, TypeVar
 
 from ragtune.core.context import CostMeter
-from ragtune.core.errors import LLMError, StageError
+from ragtune.core.errors import CacheMissError, LLMError, StageError
 from ragtune.llm.errors import AnswerError, ServiceError
 from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.rendering import compose_prompt_ready
@@ -40,6 +40,10 @@ class AgentStage(BaseStage, Generic[AgentT, AnswerT]):
                 caller.
         """
 
+    def has_question(self, sp: SuperPrompt, config: PipelineConfig) -> bool:
+        """Whether there is anything to ask; where not, the deterministic answer stands and nothing is sent."""
+        return True
+
     @abstractmethod
     def default(self, sp: SuperPrompt, config: PipelineConfig) -> AnswerT:
         """The deterministic answer without a language model."""
@@ -59,11 +63,14 @@ class AgentStage(BaseStage, Generic[AgentT, AnswerT]):
         if self.agent is None:
             require_fallback(config, self.name)
             return self.default(sp, config), {"used": False, "reason": "llm_off"}
+        if not self.has_question(sp, config):
+            return self.default(sp, config), {"used": False, "reason": "nothing_to_ask"}
         try:
             return self.ask(self.agent, sp, config, meter), {"used": True, "reason": "agent"}
         except LLMError as error:
             charge_failure(error, meter)
-            if config.llm_failure == "refuse":
+            # An incomplete record is bad input: no rule stands in for a recorded answer.
+            if config.llm_failure == "refuse" or isinstance(error, CacheMissError):
                 raise
             return self.default(sp, config), {"used": False, "reason": "llm_failure", "error": str(error)}
 

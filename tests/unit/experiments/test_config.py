@@ -35,6 +35,12 @@ def test_known_options_are_those_of_the_composed_configuration() -> None:
     assert sorted(known_options()) == sorted(compose([]))
 
 
+def test_the_pipelines_options_are_those_of_every_run_and_its_own() -> None:
+    config = compose([], "pipeline")
+    assert sorted(known_options("pipeline")) == sorted(config)
+    assert set(config) - set(known_options()) == {"policy", "llm"}
+
+
 @pytest.mark.parametrize("override", ["executor=joblib", "tracking=none", "verbosity=2", "dry_run=true", "resume=true"])
 def test_options_that_change_where_a_run_happens_do_not_change_its_fingerprint(override: str) -> None:
     assert fingerprint(compose([override])) == fingerprint(compose([]))

@@ -46,6 +46,17 @@ def test_the_wrapped_reranker_simulates_time() -> None:
     assert ForecastReranker(None).is_recorded  # type: ignore[arg-type]
 
 
+def test_rewriting_that_costs_is_priced_and_not_run(
+    compose_tiny: Callable[..., dict[str, Any]], llm_server: Any
+) -> None:
+    options = ("reformulator=llm_rewrite", f"reformulator.llm.base_url={llm_server.url}")
+    plain = forecast(compose_tiny(), lambda done, total: None)["total"]
+    figures = forecast(compose_tiny(*options), lambda done, total: None)["total"]
+    assert llm_server.requests == []
+    assert figures["tokens"] > plain["tokens"]
+    assert figures["usd"] > plain["usd"]
+
+
 def test_the_table_names_every_unit(capsys: pytest.CaptureFixture[str]) -> None:
     costs = {"docs": 1234.0, "calls": 5.0, "tokens": 6.0, "latency_ms": 7.0, "usd": 0.25}
     print_forecast({"dataset": "d", "queries": 2, "total": costs, "per_query": costs})

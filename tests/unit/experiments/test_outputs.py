@@ -24,7 +24,7 @@ FILES = ["config.yaml", "curve.csv", "curve.png", "per_query.parquet", "run.trec
 def results(replayed: Callable[..., SimpleNamespace]) -> Results:
     run = replayed("budget.max_reranker_docs=4")
     drawn = curve(run.records, Measures(["nDCG@10", "AP"], run.dataset.qrels), resamples=20, level=0.95, seed=0)
-    return Results(run.config, run.dataset, run.records, drawn, {"dataset": run.dataset.name})
+    return Results(run.config, run.dataset, run.records, drawn, {"dataset": run.dataset.name, "policy": "p"})
 
 
 @pytest.fixture

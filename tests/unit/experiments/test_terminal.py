@@ -51,6 +51,19 @@ def test_what_was_lost_or_odd_is_told(capsys: pytest.CaptureFixture[str]) -> Non
     assert "warning: 2 documents without text (kept)" in out
 
 
+def test_where_a_run_costs_money_every_row_shows_tokens_and_dollars(capsys: pytest.CaptureFixture[str]) -> None:
+    drawn = curve(3)
+    drawn.costs[:, 2], drawn.costs[:, 4] = [0, 1500, 3000], [0, 0.00125, 0.0025]
+    print_run(summary(), drawn, "p")
+    out = capsys.readouterr().out
+    rows = [line.split() for line in out.splitlines()]
+    assert ["2", "3000", "0.00250", "0.812", "0.812"] in rows
+    assert "US$" in out
+    assert "0.700-0.900" in out
+    print_run(summary(), curve(3), "p")
+    assert "US$" not in capsys.readouterr().out
+
+
 def test_a_long_curve_is_shown_in_few_rows_ends_included(capsys: pytest.CaptureFixture[str]) -> None:
     print_run(summary(), curve(101), "p")
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]

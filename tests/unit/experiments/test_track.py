@@ -45,7 +45,8 @@ def run_dir(tmp_path: Path) -> Path:
     tracking = {"_target_": "experiments.track.MlflowTracking", "uri": store(tmp_path), "experiment": "tests"}
     (folder / "config.yaml").write_text(yaml.safe_dump({**options, "tracking": tracking}))
     (folder / "summary.json").write_text(json.dumps(SUMMARY))
-    curve = {"documents": range(1500), "nDCG@10": [i / 1500 for i in range(1500)], "P(rel=2)@5": [0.1] * 1500}
+    costs = {"tokens": range(0, 15000, 10), "usd": [i / 1000 for i in range(1500)]}
+    curve = {"documents": range(1500), **costs, "nDCG@10": [i / 1500 for i in range(1500)], "P(rel=2)@5": [0.1] * 1500}
     pd.DataFrame(curve).to_csv(folder / "curve.csv", index=False)
     return folder
 
@@ -79,6 +80,10 @@ def test_mlflow_gets_everything_that_the_files_hold(logged: SimpleNamespace) -> 
     # The curve: MLflow takes 1,000 metrics a call; the step is documents reranked.
     history = logged.client.get_metric_history(logged.run.info.run_id, "curve/nDCG_10")
     assert sorted((m.step, m.value) for m in history) == [(i, pytest.approx(i / 1500)) for i in range(1500)]
+    # What each step cost, to read the curve against.
+    for name, last in (("cost/tokens", 14990), ("cost/usd", 1.499)):
+        steps = {m.step: m.value for m in logged.client.get_metric_history(logged.run.info.run_id, name)}
+        assert (len(steps), steps[0], steps[1499]) == (1500, 0, pytest.approx(last))
     assert {file.path for file in logged.client.list_artifacts(logged.run.info.run_id)} == set(ARTIFACTS)
     [dataset] = logged.run.inputs.dataset_inputs
     assert (dataset.dataset.name, dataset.dataset.digest) == ("tiny/test", "d" * 32)

@@ -1,0 +1,32 @@
+"""The budgeted controller, as ``run.py`` replays it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from experiments.build import session_for
+from experiments.datasets.dataset import Dataset
+from experiments.outputs import policy_name
+from experiments.record import QueryRecord
+from experiments.subjects.subject import Subject
+
+
+class ControllerSubject(Subject):
+    """Retrieval rounds, rerank loop, assembly: one request a query."""
+
+    def open(self, config_json: str) -> Dataset:
+        return session_for(config_json).dataset
+
+    def replay_shard(self, config_json: str, query_ids: Sequence[str]) -> list[QueryRecord]:
+        session = session_for(config_json)
+        queries = session.dataset.queries
+        return [QueryRecord.of(session.controller.run(queries[q], query_id=q)) for q in query_ids]
+
+    def label(self, config: Mapping[str, Any]) -> str:
+        return policy_name(config)
+
+    def forecast(self, config: Mapping[str, Any], progress: Callable[[int, int], None]) -> dict[str, Any]:
+        from experiments.forecast import forecast
+
+        return forecast(config, progress)

@@ -1,0 +1,47 @@
+"""REST and MCP behind one port."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from ragtune.adapters import mcp, rest
+from ragtune.adapters.limits import Runner, ServerLimits
+from ragtune.adapters.security import Security
+from ragtune.canonical.service import RagService
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+
+def create_application(
+    service: RagService, security: Security, limits: ServerLimits, *, with_mcp: bool = True
+) -> FastAPI:
+    """Both adapters on one service, with the same threads, limits and protection.
+
+    Args:
+        service: what they make available; not closed by the application.
+        security: what requests must show.
+        limits: what they are given.
+        with_mcp: whether MCP is there, at ``/mcp``.
+
+    Raises:
+        MissingExtraError: without the extra ``services``.
+    """
+    runner = Runner(service, limits)
+    server = mcp.create_server(service, runner=runner) if with_mcp else None
+
+    @asynccontextmanager
+    async def lifespan(_: Any) -> AsyncIterator[None]:
+        try:
+            if server is None:
+                yield
+            else:
+                async with server.session_manager.run():
+                    yield
+        finally:
+            runner.close()
+
+    routes = [] if server is None else mcp.http_routes(server, limits)
+    return rest.create_app(service, security=security, limits=limits, runner=runner, routes=routes, lifespan=lifespan)

@@ -1,0 +1,165 @@
+"""What clients are told when something fails: problem details (RFC 9457), by one table for REST and MCP."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ragtune.adapters.operations import MalformedRequestError
+from ragtune.canonical.service import LimitExceededError
+from ragtune.core.errors import (
+    CollectionMismatchError,
+    InputError,
+    LLMError,
+    MissingExtraError,
+    ModelLoadError,
+    RagtuneError,
+    StoreError,
+    UnknownCollectionError,
+)
+
+MEDIA_TYPE = "application/problem+json"
+_TYPE = "urn:ragtune:problem:"
+_MAX_ERRORS = 20
+_log = logging.getLogger(__name__)
+
+
+class AdapterError(RagtuneError):
+    """What only a service can fail in; carries what clients are told.
+
+    Args:
+        kind: key of :data:`KINDS`.
+        detail: for the client.
+        headers: of the response.
+    """
+
+    def __init__(self, kind: str, detail: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.kind = kind
+        self.headers = headers or {}
+
+
+class FieldError(BaseModel):
+    """What is wrong with a part of the request.
+
+    Attributes:
+        pointer: JSON pointer (RFC 6901) into the request.
+        detail: what is allowed.
+    """
+
+    pointer: str
+    detail: str
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Problem(BaseModel):
+    """Problem details (RFC 9457).
+
+    Attributes:
+        type: URN of the kind of problem: what programs should look at.
+        title: the kind in words.
+        status: of HTTP.
+        detail: this problem in words.
+        errors: what is wrong, field by field, where the request is not valid.
+    """
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: list[FieldError] | None = None
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def to_json(self) -> bytes:
+        """The body of the response."""
+        return self.model_dump_json(exclude_none=True).encode()
+
+
+class Kind(NamedTuple):
+    """A kind of problem."""
+
+    status: int
+    title: str
+
+
+KINDS: dict[str, Kind] = {
+    "malformed-request": Kind(400, "The request is no JSON"),
+    "unauthorized": Kind(401, "An API key is needed"),
+    "forbidden-origin": Kind(403, "Requests of this web page are refused"),
+    "not-found": Kind(404, "There is nothing here"),
+    "unknown-collection": Kind(404, "No such collection"),
+    "method-not-allowed": Kind(405, "Not with this method"),
+    "slow-request": Kind(408, "The request came too slowly"),
+    "collection-mismatch": Kind(409, "The collection has another embedding model"),
+    "too-large": Kind(413, "The request is too large"),
+    "unsupported-media-type": Kind(415, "The request must be JSON"),
+    "wrong-host": Kind(421, "This server has another name"),
+    "invalid-request": Kind(422, "The request is not valid"),
+    "limit-exceeded": Kind(422, "More than one request may ask for"),
+    "internal-error": Kind(500, "The server failed"),
+    "missing-extra": Kind(501, "The server lacks an optional dependency"),
+    "model-service": Kind(502, "The model's service failed"),
+    "store": Kind(503, "The database failed"),
+    "model": Kind(503, "The model cannot be loaded"),
+    "saturated": Kind(503, "Too many requests at once"),
+    "timeout": Kind(504, "The request took too long"),
+}
+
+# The first that fits; whatever is none of these is our own failure, and its text is for the log only.
+_KIND_OF: tuple[tuple[type[Exception], str], ...] = (
+    (MalformedRequestError, "malformed-request"),
+    (LimitExceededError, "limit-exceeded"),
+    (UnknownCollectionError, "unknown-collection"),
+    (CollectionMismatchError, "collection-mismatch"),
+    (MissingExtraError, "missing-extra"),
+    (ModelLoadError, "model"),
+    (InputError, "invalid-request"),
+    (StoreError, "store"),
+    (LLMError, "model-service"),
+)
+
+
+def problem(kind: str, detail: str, errors: list[FieldError] | None = None) -> Problem:
+    """A problem of a kind."""
+    status, title = KINDS[kind]
+    return Problem(type=_TYPE + kind, title=title, status=status, detail=detail, errors=errors)
+
+
+def problem_of(error: Exception) -> Problem:
+    """What a client is told of an error; logs what it is not told."""
+    if isinstance(error, AdapterError):
+        return problem(error.kind, str(error))
+    if isinstance(error, ValidationError):
+        return _invalid(error)
+    for type_, kind in _KIND_OF:
+        if isinstance(error, type_):
+            if KINDS[kind].status >= 500:
+                _log.warning("%s: %s", kind, error)
+            return problem(kind, str(error))
+    _log.error("unexpected error", exc_info=error)
+    return problem("internal-error", "The failure is in the server's log.")
+
+
+def headers_of(error: Exception, found: Problem) -> dict[str, str]:
+    """Headers that go with a problem."""
+    if isinstance(error, AdapterError) and error.headers:
+        return error.headers
+    return {"Retry-After": "1"} if found.status == 503 else {}
+
+
+def _invalid(error: ValidationError) -> Problem:
+    errors = [
+        FieldError(pointer=_pointer(one["loc"]), detail=one["msg"])
+        for one in error.errors(include_url=False, include_input=False, include_context=False)
+    ]
+    more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
+    detail = f"{errors[0].pointer or '/'}: {errors[0].detail}{more}"
+    return problem("invalid-request", detail, errors[:_MAX_ERRORS])
+
+
+def _pointer(location: tuple[Any, ...]) -> str:
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in location)

@@ -1,0 +1,83 @@
+"""What a server gives a request: bytes, seconds, and a place among those that are served at once."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ragtune.adapters.errors import AdapterError
+from ragtune.adapters.operations import Operation
+from ragtune.canonical.service import RagService
+
+T = TypeVar("T")
+
+
+class ServerLimits(BaseModel):
+    """Limits of a server; those of a request's contents are :class:`ragtune.canonical.service.ServiceLimits`.
+
+    Attributes:
+        body_bytes: of a request.
+        timeout_s: seconds to send a request, and again seconds to do it.
+        in_flight: requests at once; more are refused.
+        threads: requests that are worked on at once; the others wait. More than the database has connections are of
+            no use.
+    """
+
+    body_bytes: int = Field(default=16 * 2**20, ge=1)
+    timeout_s: float = Field(default=30.0, gt=0, allow_inf_nan=False)
+    in_flight: int = Field(default=256, ge=1)
+    threads: int = Field(default=8, ge=1)
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Runner:
+    """Runs operations in threads of its own, each for a limited time.
+
+    What takes longer is answered with an error, but not cut: a thread cannot be, and the database's transaction ends
+    one way or the other. It keeps its thread until then, so hanging work cannot pile up.
+
+    Args:
+        service: what to run them on.
+        limits: of the server.
+    """
+
+    def __init__(self, service: RagService, limits: ServerLimits) -> None:
+        self.service = service
+        self._timeout_s = limits.timeout_s
+        self._threads = ThreadPoolExecutor(limits.threads, thread_name_prefix="ragtune")
+
+    async def run(self, operation: Operation[Any], data: bytes) -> bytes:
+        """From JSON to JSON.
+
+        Raises:
+            AdapterError: if it takes too long.
+            MalformedRequestError, ValidationError, RagtuneError: as :meth:`Operation.run`.
+        """
+        work = asyncio.get_running_loop().run_in_executor(self._threads, operation.run, self.service, data)
+        return await self._within(work)
+
+    async def check(self) -> None:
+        """Ask the database.
+
+        Raises:
+            StoreError: saying why it does not answer.
+            AdapterError: if it takes too long.
+        """
+        await self._within(asyncio.get_running_loop().run_in_executor(None, self.service.check))
+
+    async def _within(self, work: asyncio.Future[T]) -> T:
+        try:
+            return await asyncio.wait_for(work, self._timeout_s)
+        except TimeoutError:
+            raise AdapterError(
+                "timeout",
+                f"It took more than {self._timeout_s:g} s. A write may still come to an end; repeating it is harmless.",
+            ) from None
+
+    def close(self) -> None:
+        """Let the threads go as soon as they are done."""
+        self._threads.shutdown(wait=False, cancel_futures=True)

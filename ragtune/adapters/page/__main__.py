@@ -1,0 +1,52 @@
+"""``python -m ragtune.adapters.page [--corpus DIR] [--port N]``: the page on this machine, for this machine."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from ragtune.adapters.page.documents import MIB, UploadLimits, read_folder
+from ragtune.core.errors import InputError, MissingExtraError
+
+OPTIONS = {
+    # Settings can send a variable's value to a server: nobody but the person at this machine may reach them.
+    "server.address": "127.0.0.1",
+    "server.headless": True,
+    "server.fileWatcherType": "none",
+    "server.maxUploadSize": UploadLimits().file_bytes // MIB,
+    "browser.gatherUsageStats": False,
+    "client.toolbarMode": "minimal",
+    "client.showErrorDetails": "none",
+    "theme.primaryColor": "#2f6b8f",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Serve the page until Ctrl-C; exit code 2 on bad input."""
+    parser = argparse.ArgumentParser(prog="python -m ragtune.adapters.page", description=__doc__)
+    parser.add_argument("--corpus", type=Path, help="folder of Markdown and text files, or in BEIR's layout")
+    parser.add_argument("--port", type=int, default=8501)
+    arguments = parser.parse_args(argv)
+    try:
+        if find_spec("streamlit") is None:
+            raise MissingExtraError("the page", "ui")
+        if arguments.corpus is not None:
+            read_folder(arguments.corpus)
+            os.environ["RAGTUNE_PAGE_CORPUS"] = str(arguments.corpus.resolve())
+    except InputError as error:
+        sys.stderr.write(f"ragtune: {' '.join(str(error).split())}\n")
+        return 2
+    from streamlit.web import bootstrap
+
+    options = {**OPTIONS, "server.port": arguments.port}
+    bootstrap.load_config_options({name.replace(".", "_"): value for name, value in options.items()})
+    bootstrap.run(str(Path(__file__).with_name("app.py")), False, [], {})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,163 @@
+"""The script that Streamlit runs: it draws a :class:`PageSession` and tells it what was clicked. No behaviour here."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from ragtune.adapters.page.example import EXAMPLE
+from ragtune.adapters.page.inputs import draw_conversation, draw_documents, draw_settings
+from ragtune.adapters.page.plain import plain, title_of
+from ragtune.adapters.page.results import draw_results
+from ragtune.adapters.page.session import FIRST, PageSession
+from ragtune.adapters.page.tables import STYLE
+from ragtune.superprompt.stages.base import ORDER, next_stage
+
+_HEIGHT = 330
+_HELP = {
+    "A0_PreProcessing": "Reads your headers, fills in what is missing and allowed to be.",
+    "A2_PromptShaper": "Decides role, audience, tone, depth and confidence.",
+    "Retrieval": "Finds chunks of conversation and documents that are like your prompt.",
+    "ReRanker": "Reads the best chunks again, together with the prompt.",
+    "A3_NLI_Gate": "Keeps what helps; drops what is off the topic, double or in conflict.",
+    "A4_Condenser": "Condenses what was kept and cuts it to the budget.",
+    "A5_Format_Enforcer": "States the answer's format and rules.",
+    "Prompt_Builder": "Puts the final prompt together, block by block.",
+}
+
+
+def main() -> None:
+    """Draw the page once, as Streamlit does after every click."""
+    st.set_page_config(page_title="SuperPrompt", layout="wide")
+    st.html(STYLE)
+    session = _session()
+    with st.sidebar:
+        draw_documents(session)
+        draw_settings(session)
+    st.header("SuperPrompt", anchor=False)
+    left, right = st.columns(2, gap="medium")
+    with left:
+        st.caption("Your prompt, with headers or without")
+        session.set_prompt(
+            st.text_area(
+                "Your prompt", key="prompt", height=_HEIGHT, placeholder="## Task ...", label_visibility="collapsed"
+            )
+        )
+        draw_conversation(session)
+    _draw_stages(session)
+    with right:
+        _draw_box(session)
+    _draw_messages(session)
+    if session.answer is not None:
+        st.subheader("Answer", anchor=False)
+        st.code(session.answer, language=None, wrap_lines=True)
+    draw_results(session)
+
+
+def _session() -> PageSession:
+    if "session" not in st.session_state:
+        st.session_state["prompt"] = EXAMPLE
+        st.session_state["session"] = PageSession(EXAMPLE)
+    session: PageSession = st.session_state["session"]
+    return session
+
+
+def _draw_stages(session: PageSession) -> None:
+    """Eight buttons in order, then Auto and Reset; what is clicked is done, then all is drawn anew."""
+    turn = FIRST if session.stale else next_stage(session.sp)
+    clicked = None
+    columns = st.container(key="stages").columns(len(ORDER), gap="small")
+    for column, name in zip(columns, ORDER, strict=True):
+        is_done = session.has_run(name) and not session.stale
+        if column.button(
+            f"✓ {title_of(name)}" if is_done else title_of(name),
+            key=f"stage_{name}",
+            help=_HELP[name],
+            type="primary" if name == turn and not is_done else "secondary",
+            disabled=not session.can_run(name),
+            width="stretch",
+        ):
+            clicked = name
+    auto, answer, reset, note = st.columns([1, 1, 1, 5], gap="small", vertical_alignment="center")
+    is_auto = auto.button(
+        "Auto",
+        key="auto",
+        help="All eight stages, from the first; then the answer, where a language model is on.",
+        icon=":material/fast_forward:",
+        disabled=not session.can_run(FIRST),
+        width="stretch",
+    )
+    is_asking = answer.button(
+        "Answer",
+        key="answer",
+        help="Sends the final prompt to the language model.",
+        icon=":material/send:",
+        disabled=not session.can_ask,
+        width="stretch",
+    )
+    is_reset = reset.button(
+        "Reset",
+        key="reset",
+        help="Forgets what the stages did; your prompt, documents and settings stay.",
+        icon=":material/restart_alt:",
+        width="stretch",
+    )
+    note.caption(_note(session))
+    if is_reset:
+        session.reset()
+    elif is_auto:
+        _run_all(session)
+    elif is_asking:
+        _ask(session)
+    elif clicked is not None:
+        with st.spinner(f"{title_of(clicked)} ..."):
+            session.run(clicked)
+    else:
+        return
+    st.rerun()
+
+
+def _run_all(session: PageSession) -> None:
+    bar = st.progress(0.0, text=title_of(FIRST))
+    session.run_all(lambda name: _show_progress(bar, name))
+    if session.problem is None and session.can_ask:
+        _ask(session)
+
+
+def _ask(session: PageSession) -> None:
+    with st.spinner("The language model answers ..."):
+        session.ask()
+
+
+def _show_progress(bar: st.delta_generator.DeltaGenerator, name: str) -> None:
+    done = ORDER.index(name) + 1
+    bar.progress(done / len(ORDER), text=f"{title_of(name)} done")
+
+
+def _note(session: PageSession) -> str:
+    if session.settings.llm is None:
+        return "Language model off: A2, A3, A4 and A5 follow their documented rules."
+    return f"Language model: {plain(session.settings.llm.model)} ({session.settings.llm.mode})."
+
+
+def _draw_box(session: PageSession) -> None:
+    stage = f"as stage {session.sp.stage!r} left it" if session.sp.stage != "raw" else "empty until A0 has run"
+    st.caption(f"Super-Prompt, {stage}")
+    with st.container(key="super_prompt"):
+        if session.sp.prompt_ready:
+            st.code(session.sp.prompt_ready, language=None, wrap_lines=True, height=_HEIGHT)
+        else:
+            with st.container(height=_HEIGHT, border=True):
+                st.caption("Press **A0 PreProcessing** and one stage after the other, or **Auto** for all eight.")
+
+
+def _draw_messages(session: PageSession) -> None:
+    if session.problem is not None:
+        st.error(plain(session.problem.message), icon=":material/error:")
+    if session.stale:
+        st.warning(plain(session.stale[0].upper() + session.stale[1:] + "."), icon=":material/edit:")
+    for message in session.notices:
+        st.info(plain(message), icon=":material/info:")
+
+
+if __name__ == "__main__":
+    main()

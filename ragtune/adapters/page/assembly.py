@@ -1,0 +1,40 @@
+"""The pipeline that settings, documents and a conversation describe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ragtune.adapters.page.settings import Settings
+from ragtune.core.clock import Clock
+from ragtune.core.interfaces import BaseReranker
+from ragtune.superprompt import Pipeline, Turn
+from ragtune.superprompt.build import build_pipeline
+from ragtune.superprompt.memory.conversation import conversation_chunks
+from ragtune.superprompt.memory.documents import DocumentMemory
+
+
+def assemble(
+    settings: Settings,
+    memory: DocumentMemory,
+    turns: Sequence[Turn] = (),
+    reranker: BaseReranker | None = None,
+    clock: Clock | None = None,
+) -> Pipeline:
+    """A pipeline; cheap, since models are loaded by the stage that first needs them.
+
+    Args:
+        settings: what was chosen.
+        memory: the documents.
+        turns: the conversation, whose chunks may become candidates too.
+        reranker: as ``settings.make_reranker()`` gave it.
+        clock: what the stages' milliseconds are read from; None for the monotonic clock.
+
+    Raises:
+        ConfigError: on a setting that is not allowed.
+        MissingExtraError: if the language model's client is not installed.
+    """
+    config = settings.config()
+    chunks = [*conversation_chunks(turns, config.chunking.conversation), *memory.chunks]
+    policy = settings.policy(reranker, chunks)
+    client = None if settings.llm is None else settings.llm.client()
+    return build_pipeline(config=config, memory=memory, policy=policy, client=client, clock=clock)

@@ -1,0 +1,186 @@
+"""Documents that a person points to: a folder, a collection in BEIR's layout, or uploads. Text only, UTF-8 only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+from ragtune.core.errors import DatasetError
+from ragtune.superprompt.chunks import ContextChunk
+from ragtune.superprompt.limits import Chunking
+from ragtune.superprompt.memory.documents import MARKDOWN, TEXT, DocumentMemory
+
+MIB = 2**20
+SUFFIXES = (*MARKDOWN, *TEXT)
+COLLECTION = "corpus.jsonl"
+
+
+@dataclass(frozen=True)
+class DocumentSet:
+    """Documents before they are chunked.
+
+    Attributes:
+        label: what a person calls them.
+        texts: name -> Markdown or text, by the name's suffix.
+    """
+
+    label: str
+    texts: Mapping[str, str]
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+@dataclass(frozen=True)
+class UploadLimits:
+    """What the page takes.
+
+    Attributes:
+        file_bytes: size of a file.
+        total_bytes: size of all together.
+        files: how many.
+    """
+
+    file_bytes: int = 2 * MIB
+    total_bytes: int = 16 * MIB
+    files: int = 200
+
+
+def demo_folder() -> Path | None:
+    """The collection that comes with a checkout; None where the package is installed without one."""
+    folder = Path(__file__).resolve().parents[3] / "datasets" / "demo"
+    return folder if (folder / COLLECTION).is_file() else None
+
+
+def read_folder(folder: str | Path) -> DocumentSet:
+    """The passages of a folder's ``corpus.jsonl``, or where there is none all Markdown and text files below it.
+
+    Hidden files are left out; names are paths below the folder, in their order.
+
+    Raises:
+        DatasetError: if there is no such folder, no document in it, or one that is not UTF-8 text.
+    """
+    root = Path(folder).expanduser()
+    if not root.is_dir():
+        raise DatasetError(f"corpus folder {str(folder)!r}: there is no such folder")
+    if (root / COLLECTION).is_file():
+        return DocumentSet(root.name, _passages(root / COLLECTION))
+    files = {path.relative_to(root).as_posix(): path for path in root.rglob("*") if _is_document(path, root)}
+    if not files:
+        allowed = f"allowed are files named {', '.join(SUFFIXES)}, or a {COLLECTION}"
+        raise DatasetError(f"corpus folder {str(folder)!r} holds no document: {allowed}")
+    return DocumentSet(root.name, {name: decode(name, _bytes_of(files[name])) for name in sorted(files)})
+
+
+def read_uploads(
+    files: Sequence[tuple[str, bytes]], limits: UploadLimits | None = None
+) -> tuple[DocumentSet, list[str]]:
+    """The documents among uploaded files.
+
+    Args:
+        files: name and content each.
+        limits: of number and size; None for the page's own.
+
+    Returns:
+        What can be used, and one line for each file that cannot: why, and what to do.
+    """
+    limits = limits or UploadLimits()
+    texts: dict[str, str] = {}
+    refused: list[str] = []
+    total = 0
+    for name, data in files:
+        try:
+            _check_upload(name, data, len(texts), total, limits)
+            if name in texts:
+                raise DatasetError(f"{name}: there are two files of this name: rename one")
+            texts[name] = decode(name, data)
+            total += len(data)
+        except DatasetError as error:
+            refused.append(str(error))
+    return DocumentSet("uploads", texts), refused
+
+
+def decode(name: str, data: bytes) -> str:
+    """The text of a file.
+
+    Raises:
+        DatasetError: if it is binary, not UTF-8, or empty.
+    """
+    if b"\0" in data:
+        raise DatasetError(f"{name}: this is a binary file: allowed is Markdown or plain text")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        found = f"byte 0x{data[error.start]:02x} at position {error.start}"
+        raise DatasetError(f"{name}: not UTF-8 ({found}): save it as UTF-8") from None
+    if not text.strip():
+        raise DatasetError(f"{name}: the file is empty")
+    return text
+
+
+def make_memory(sets: Sequence[DocumentSet], chunking: Chunking) -> DocumentMemory:
+    """What Retrieval searches; may be empty.
+
+    Raises:
+        DatasetError: if two sets have a document of the same name.
+    """
+    chunks: list[ContextChunk] = []
+    for documents in sets:
+        chunks += DocumentMemory.from_texts(documents.texts, chunking).chunks
+    return DocumentMemory(chunks)
+
+
+def _check_upload(name: str, data: bytes, files: int, total: int, limits: UploadLimits) -> None:
+    if PurePath(name).suffix.lower() not in SUFFIXES:
+        raise DatasetError(f"{name}: allowed are {', '.join(SUFFIXES)}")
+    if len(data) > limits.file_bytes:
+        raise DatasetError(f"{name}: {_mib(len(data))} MiB, allowed are {_mib(limits.file_bytes)}: split the file")
+    if files == limits.files:
+        raise DatasetError(f"{name}: allowed are {limits.files} files: put more of them into a folder for --corpus")
+    if total + len(data) > limits.total_bytes:
+        allowed = f"allowed are {_mib(limits.total_bytes)} MiB in all"
+        raise DatasetError(f"{name}: {allowed}: put more into a folder for --corpus")
+
+
+def _mib(size: int) -> str:
+    return f"{size / MIB:.3g}"
+
+
+def _is_document(path: Path, root: Path) -> bool:
+    hidden = any(part.startswith(".") for part in path.relative_to(root).parts)
+    return not hidden and path.suffix.lower() in SUFFIXES and path.is_file()
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DatasetError(f"document {str(path)!r} cannot be read ({error.strerror or error})") from error
+
+
+def _passages(file: Path) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    # A line is what ends with \n: str.splitlines would split at characters that JSON allows inside a text.
+    for number, line in enumerate(decode(file.name, _bytes_of(file)).split("\n"), start=1):
+        if not line.strip():
+            continue
+        doc_id, text = _passage(line, f"{file.name}:{number}")
+        if doc_id in texts:
+            raise DatasetError(f"{file.name}:{number}: document id {doc_id!r} comes twice: ids must be unique")
+        texts[doc_id] = text
+    return texts
+
+
+def _passage(line: str, place: str) -> tuple[str, str]:
+    """Id and text; a title becomes a paragraph of its own, so that it is no part of the first sentence."""
+    try:
+        row: Any = json.loads(line)
+        doc_id, title, text = row["_id"], row.get("title") or "", row.get("text") or ""
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise DatasetError(f"{place}: expected a JSON object with _id, title and text") from None
+    if not all(isinstance(value, str) for value in (doc_id, title, text)) or not doc_id:
+        raise DatasetError(f"{place}: _id, title and text must be strings, _id not empty")
+    return doc_id, f"{title}\n\n{text}".strip()

@@ -1,0 +1,271 @@
+"""What goes over the wire, the same in REST and MCP: the library's types, named and put into objects."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal, NotRequired
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
+
+from ragtune.canonical.normalization import check_metadata
+from ragtune.canonical.policies import ChunkPolicy, CompressPolicy, RetrievalPlan
+from ragtune.canonical.types import Candidate, Chunk, Collection, Segment, SourceDocument
+
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$"
+
+
+def _check_candidate(candidate: Candidate) -> Candidate:
+    """JSON can write numbers that it cannot read back, and blocks that pass candidates on would."""
+    check_metadata(candidate.metadata)
+    if not all(map(math.isfinite, candidate.sources.values())):
+        raise ValueError("sources: allowed are finite numbers")
+    return candidate
+
+
+Content = str | tuple[Segment, ...]
+GivenCandidate = Annotated[Candidate, AfterValidator(_check_candidate)]
+CandidateList = tuple[GivenCandidate, ...]
+CollectionName = Annotated[str, Field(pattern=_NAME, description="Name of the collection.")]
+Model = Annotated[str | None, Field(description="Name of a model that the server was started with; null: its default.")]
+
+
+class Request(BaseModel):
+    """Base of all requests: unknown fields are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class NoArguments(Request):
+    """Nothing to say."""
+
+
+class InCollection(Request):
+    """A collection."""
+
+    collection: CollectionName
+
+
+class NewCollection(InCollection):
+    """A collection to be made."""
+
+    embedder: Model = None
+
+
+class DocumentPage(InCollection):
+    """Which document ids to list."""
+
+    after: str | None = Field(default=None, description="List the ids that follow this one.")
+    limit: int = Field(default=100, ge=1)
+
+
+class OneDocument(InCollection):
+    """A document of a collection."""
+
+    doc_id: str
+
+
+class SomeDocuments(InCollection):
+    """Documents of a collection."""
+
+    doc_ids: tuple[str, ...]
+
+
+class NormalizeRequest(Request):
+    """What to normalize."""
+
+    content: Content
+
+
+class ChunkRequest(Request):
+    """What to cut, and how."""
+
+    content: Content
+    policy: ChunkPolicy = ChunkPolicy()
+    doc_id: str = ""
+    tags: tuple[str, ...] = ()
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class EmbedRequest(Request):
+    """What to embed."""
+
+    texts: tuple[str, ...]
+    embedder: Model = None
+
+
+class IndexRequest(InCollection):
+    """Chunks of whole documents."""
+
+    chunks: tuple[Chunk, ...]
+
+
+class IngestRequest(InCollection):
+    """Raw documents."""
+
+    documents: tuple[SourceDocument, ...]
+    policy: ChunkPolicy = ChunkPolicy()
+
+
+class RetrieveRequest(InCollection):
+    """What to look for, and how."""
+
+    query: str
+    plan: RetrievalPlan = RetrievalPlan()
+
+
+class FuseParams(Request):
+    """Arguments of reciprocal rank fusion; ``concat`` takes none."""
+
+    k: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    weights: dict[str, Annotated[float, Field(ge=0, le=1e6)]] | None = None
+
+
+class FuseRequest(Request):
+    """Ranked lists, by name or in order."""
+
+    candidate_sets: dict[str, CandidateList] | tuple[CandidateList, ...]
+    method: Literal["rrf", "concat"] = "rrf"
+    params: FuseParams = FuseParams()
+
+
+class RerankRequest(Request):
+    """Candidates to be scored anew."""
+
+    query: str
+    candidates: CandidateList
+    model: str | None = Field(default=None, description="Name of a reranker; null leaves candidates as they are.")
+
+
+class CompressRequest(Request):
+    """Candidates to be cut down."""
+
+    query: str
+    candidates: CandidateList
+    policy: CompressPolicy = CompressPolicy()
+
+
+class Excerpt(Request):
+    """A span of a candidate's content."""
+
+    doc_id: str
+    chunk_index: int
+    start: int
+    end: int
+    text: str
+    score: float = Field(allow_inf_nan=False)
+    tokens: int
+
+
+class PackageRequest(Request):
+    """Results to be packaged."""
+
+    query: str
+    candidates: CandidateList
+    excerpts: tuple[Excerpt, ...] | None = None
+    include_content: bool = True
+
+
+class Collections(TypedDict):
+    """All collections by name."""
+
+    collections: list[Collection]
+
+
+class CollectionInfo(TypedDict):
+    """A collection and what it holds."""
+
+    name: str
+    embed_model: str
+    embed_dims: int
+    documents: int
+    chunks: int
+
+
+class Dropped(TypedDict):
+    """Whether the collection was there."""
+
+    dropped: bool
+
+
+class DocumentIds(TypedDict):
+    """Ids by code point."""
+
+    doc_ids: list[str]
+
+
+class Deleted(TypedDict):
+    """Number of documents that were there."""
+
+    deleted: int
+
+
+class Chunks(TypedDict):
+    """Chunks in order."""
+
+    chunks: list[Chunk]
+
+
+class Vectors(TypedDict):
+    """Vectors in the order of the texts, L2-normalised."""
+
+    embedder: str
+    embed_model: str
+    embed_dims: int
+    embeddings: list[list[float]]
+
+
+class Indexed(TypedDict):
+    """What indexing did, in chunks, and the keys of the chunks that were given."""
+
+    collection: str
+    documents: int
+    inserted: int
+    updated: int
+    unchanged: int
+    deleted: int
+    keys: list[tuple[str, int]]
+
+
+class Candidates(TypedDict):
+    """Candidates, best first."""
+
+    candidates: list[Candidate]
+
+
+class Excerpts(TypedDict):
+    """Excerpts in the order of the candidates."""
+
+    excerpts: list[Excerpt]
+
+
+class PackagedExcerpt(TypedDict):
+    """An excerpt of a result."""
+
+    start: int
+    end: int
+    text: str
+    score: float
+    tokens: int
+
+
+class Result(TypedDict):
+    """A result; ``content`` and ``excerpts`` if they were asked for."""
+
+    rank: int
+    doc_id: str
+    chunk_index: int
+    score: float
+    sources: dict[str, float]
+    tags: list[str]
+    metadata: dict[str, Any]
+    content: NotRequired[str]
+    excerpts: NotRequired[list[PackagedExcerpt]]
+
+
+class Package(TypedDict):
+    """Results, best first."""
+
+    query: str
+    count: int
+    results: list[Result]

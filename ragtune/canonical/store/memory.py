@@ -1,0 +1,243 @@
+"""The reference store: exact search in memory, nothing kept after the process ends."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtune.canonical.store.base import BaseDatabase, BaseStore
+from ragtune.canonical.store.identity import check_same, describe, gone, unknown
+from ragtune.canonical.store.lexical import K1, B, query_terms
+from ragtune.canonical.store.rows import (
+    Row,
+    best,
+    check_doc_id,
+    check_filters,
+    check_k,
+    check_query,
+    cosines,
+    make_rows,
+    rows_digest,
+    same_json,
+)
+from ragtune.canonical.types import Candidate, Chunk, Collection, Embedding, Filters, StoreCounts, UpsertCounts
+from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.core.interfaces import BaseEmbedder
+
+_SLACK = 1e-5  # more than float32 sums of unit vectors can be off
+_DECIMALS = 6
+
+
+class MemoryDatabase(BaseDatabase):
+    """Collections of this process: what conformance compares other databases with. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._contents: dict[str, _Contents] = {}
+        self._lock = threading.Lock()
+
+    def open(self, name: str, embedder: BaseEmbedder, *, create: bool = False) -> MemoryStore:
+        wanted = describe(name, embedder)
+        with self._lock:
+            if name not in self._contents:
+                if not create:
+                    raise unknown(name, sorted(self._contents))
+                self._contents[name] = _Contents(wanted)
+            contents = self._contents[name]
+        check_same(contents.collection, wanted)
+        return MemoryStore(contents, embedder)
+
+    def collections(self) -> list[Collection]:
+        with self._lock:
+            return [self._contents[name].collection for name in sorted(self._contents)]
+
+    def drop(self, name: str) -> bool:
+        with self._lock:
+            contents = self._contents.pop(name, None)
+        if contents is not None:
+            contents.is_dropped = True
+        return contents is not None
+
+    def check(self) -> None:
+        """Nothing can fail."""
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+@dataclass
+class _Contents:
+    """What a collection holds; shared by all stores that are open on it."""
+
+    collection: Collection
+    documents: dict[str, list[Row]] = field(default_factory=dict)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    index: _Index | None = None
+    is_dropped: bool = False
+
+
+class _Index:
+    """What search needs of all rows; made anew after a write."""
+
+    def __init__(self, rows: list[Row], dims: int) -> None:
+        self.rows = rows
+        self.vectors: Embedding = (
+            np.stack([row.vector for row in rows]) if rows else np.zeros((0, dims), dtype=np.float32)
+        )
+        self.has_vector = self.vectors.any(axis=1)
+        lengths = np.array([row.length for row in rows], dtype=np.float64)
+        average = float(lengths.sum()) / len(rows) if lengths.any() else 1.0
+        self.norms: FloatArray = K1 * ((1.0 - B) + B * lengths / average)
+        postings: dict[str, list[tuple[int, int]]] = {}
+        for place, row in enumerate(rows):
+            for term, tf in row.frequencies.items():
+                postings.setdefault(term, []).append((place, tf))
+        self.postings: dict[str, IntArray] = {
+            term: np.array(pairs, dtype=np.int64).T for term, pairs in postings.items()
+        }
+
+    def chunks(self, places: IntArray) -> list[Chunk]:
+        """The chunks of these rows."""
+        return [self.rows[place].chunk for place in places.tolist()]
+
+    def lexical_scores(self, terms: Sequence[str]) -> FloatArray:
+        """BM25 of every row, shape (n,), to 6 decimals; NaN for rows that hold no term."""
+        scores = np.zeros(len(self.rows), dtype=np.float64)
+        held = np.zeros(len(self.rows), dtype=np.bool_)
+        for term in terms:
+            if term in self.postings:
+                places, tf = self.postings[term]
+                idf = math.log(1.0 + (len(self.rows) - len(places) + 0.5) / (len(places) + 0.5))
+                scores[places] += idf * (tf * (K1 + 1.0)) / (tf + self.norms[places])
+                held[places] = True
+        return np.where(held, np.round(scores, _DECIMALS), np.nan)
+
+
+class MemoryStore(BaseStore):
+    """One collection of a :class:`MemoryDatabase`; made by its ``open``."""
+
+    def __init__(self, contents: _Contents, embedder: BaseEmbedder) -> None:
+        self.collection = contents.collection
+        self.embedder = embedder
+        self._contents = contents
+
+    def upsert(self, chunks: Sequence[Chunk], embeddings: Embedding) -> UpsertCounts:
+        documents = make_rows(chunks, embeddings, self.collection.embed_dims)
+        contents = self._alive()
+        with contents.lock:
+            counts = UpsertCounts()
+            for doc_id, rows in documents.items():
+                counts += _compare(contents.documents.get(doc_id, []), rows)
+            contents.documents.update(documents)
+            contents.index = None
+        return counts
+
+    def load(self, stream: Iterable[tuple[Sequence[Chunk], Embedding]]) -> UpsertCounts:
+        return sum((self.upsert(chunks, embeddings) for chunks, embeddings in stream), UpsertCounts())
+
+    def delete(self, doc_ids: Sequence[str]) -> int:
+        wanted = dict.fromkeys(map(check_doc_id, doc_ids))
+        contents = self._alive()
+        with contents.lock:
+            gone = [contents.documents.pop(doc_id, None) for doc_id in wanted]
+            contents.index = None
+        return sum(rows is not None for rows in gone)
+
+    def vector_candidates(self, embedding: Embedding, k: int, filters: Filters) -> list[Candidate]:
+        query = check_query(embedding, self.collection.embed_dims)
+        check_k(k)
+        kept, index = self._kept(filters)
+        if not query.any():
+            return []
+        places = np.flatnonzero(kept & index.has_vector)
+        similarities = index.vectors[places] @ query
+        if len(places) > k:
+            least = np.partition(similarities, -k)[-k] - _SLACK
+            places = places[similarities >= least]
+        scores = cosines(index.vectors[places], query)
+        return _copies(best(zip(index.chunks(places), scores, strict=True), k, "vector"))
+
+    def lexical_candidates(self, query: str, k: int, filters: Filters) -> list[Candidate]:
+        terms = query_terms(query)
+        check_k(k)
+        kept, index = self._kept(filters)
+        scores = index.lexical_scores(terms)
+        places = np.flatnonzero(kept & ~np.isnan(scores))
+        return _copies(best(zip(index.chunks(places), scores[places].tolist(), strict=True), k, "lexical"))
+
+    def chunks(self, doc_id: str) -> list[Chunk]:
+        wanted = check_doc_id(doc_id)
+        contents = self._alive()
+        with contents.lock:
+            return [row.chunk.model_copy(deep=True) for row in contents.documents.get(wanted, [])]
+
+    def doc_ids(self) -> list[str]:
+        contents = self._alive()
+        with contents.lock:
+            return sorted(contents.documents)
+
+    def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
+        wanted = sorted(set(map(check_doc_id, doc_ids)))
+        contents = self._alive()
+        with contents.lock:
+            found = {doc_id: contents.documents[doc_id] for doc_id in wanted if doc_id in contents.documents}
+        return {doc_id: rows_digest(rows) for doc_id, rows in found.items()}
+
+    def counts(self) -> StoreCounts:
+        contents = self._alive()
+        with contents.lock:
+            return StoreCounts(
+                documents=len(contents.documents), chunks=sum(len(rows) for rows in contents.documents.values())
+            )
+
+    def _alive(self) -> _Contents:
+        if self._contents.is_dropped:
+            raise gone(self.collection.name)
+        return self._contents
+
+    def _kept(self, filters: Filters) -> tuple[NDArray[np.bool_], _Index]:
+        """Which rows the filters let through, with the rows."""
+        wanted = check_filters(filters)
+        contents = self._alive()
+        with contents.lock:
+            if contents.index is None:
+                rows = [row for doc_id in sorted(contents.documents) for row in contents.documents[doc_id]]
+                contents.index = _Index(rows, self.collection.embed_dims)
+            index = contents.index
+        if wanted.is_empty:
+            return np.ones(len(index.rows), dtype=np.bool_), index
+        return np.array([_passes(row.chunk, wanted) for row in index.rows], dtype=np.bool_), index
+
+
+def _copies(candidates: list[Candidate]) -> list[Candidate]:
+    """What the caller may change without changing the store."""
+    return [candidate.model_copy(deep=True) for candidate in candidates]
+
+
+def _passes(chunk: Chunk, filters: Filters) -> bool:
+    tags = set(chunk.tags)
+    return (
+        (not filters.tags_any or not tags.isdisjoint(filters.tags_any))
+        and tags.issuperset(filters.tags_all)
+        and all(
+            key in chunk.metadata and same_json(chunk.metadata[key], value) for key, value in filters.metadata.items()
+        )
+    )
+
+
+def _compare(old: list[Row], new: list[Row]) -> UpsertCounts:
+    before = {row.chunk.chunk_index: row.digest for row in old}
+    after = {row.chunk.chunk_index: row.digest for row in new}
+    unchanged = sum(before.get(place) == digest for place, digest in after.items())
+    shared = len(before.keys() & after.keys())
+    return UpsertCounts(
+        documents=1,
+        inserted=len(after) - shared,
+        updated=shared - unchanged,
+        unchanged=unchanged,
+        deleted=len(before) - shared,
+    )

@@ -1,0 +1,243 @@
+"""The canonical store on PostgreSQL with pgvector (ragd sections 3 and 4): explicit SQL, every value a parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ragtune.canonical.store.base import BaseStore
+from ragtune.canonical.store.connections import Connections, MissingTableError
+from ragtune.canonical.store.identity import gone
+from ragtune.canonical.store.lexical import query_terms, quote
+from ragtune.canonical.store.rows import (
+    best,
+    check_doc_id,
+    check_filters,
+    check_k,
+    check_query,
+    cosines,
+    dump_json,
+    make_rows,
+)
+from ragtune.canonical.store.statements import MARGIN, Statements, filter_condition
+from ragtune.canonical.store.writing import IndexPolicy, build_indexes, lock_collection, write_documents
+from ragtune.canonical.types import Candidate, Chunk, Collection, Embedding, Filters, StoreCounts, UpsertCounts
+from ragtune.core.arguments import check_count
+from ragtune.core.errors import ConfigError
+from ragtune.core.interfaces import BaseEmbedder
+from ragtune.core.unchecked import unchecked
+
+T = TypeVar("T")
+
+_EF_MAX = 1000  # pgvector's limit of hnsw.ef_search
+_SCORE_SCALE = 1e6  # the server rounds lexical scores to 6 decimals
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """How PostgreSQL stores search.
+
+    Attributes:
+        exact_below: a collection, or what filters leave of one, is searched exactly while it has up to so many chunks;
+            a collection that grows beyond gets its indexes. >= 0.
+        ef_search: candidates that an HNSW search keeps, 1 to 1000; more cost time and raise recall.
+        max_scan_tuples: rows that a filtered HNSW search visits before it gives up, >= 1.
+        maintenance_work_mem: memory of an index build, as PostgreSQL writes it.
+
+    Raises:
+        ConfigError: on a value out of range.
+    """
+
+    exact_below: int = 2000
+    ef_search: int = 200
+    max_scan_tuples: int = 100_000
+    maintenance_work_mem: str = "512MB"
+
+    def __post_init__(self) -> None:
+        check_count("postgres exact_below", self.exact_below)
+        check_count("postgres max_scan_tuples", self.max_scan_tuples, low=1)
+        if check_count("postgres ef_search", self.ef_search, low=1) > _EF_MAX:
+            raise ConfigError(f"postgres ef_search={self.ef_search}: allowed is at most {_EF_MAX}")
+
+    @property
+    def session(self) -> dict[str, str]:
+        """What every connection is told."""
+        return {
+            "hnsw.ef_search": str(self.ef_search),
+            "hnsw.iterative_scan": "strict_order",
+            "hnsw.max_scan_tuples": str(self.max_scan_tuples),
+            "jit": "off",  # compiling takes longer than any query here
+        }
+
+
+class PostgresStore(BaseStore):
+    """One collection of a :class:`ragtune.canonical.store.database.PostgresDatabase`; made by its ``open``.
+
+    Vector searches of a collection of more than ``exact_below`` chunks are approximate (HNSW), so ties are by rule
+    among what the index found; of smaller ones, and where filters leave no more rows than that, they are exact. Lexical
+    searches always are.
+    """
+
+    def __init__(
+        self,
+        connections: Connections,
+        sql: Statements,
+        collection: Collection,
+        embedder: BaseEmbedder,
+        search: SearchSettings,
+    ) -> None:
+        self.collection = collection
+        self.embedder = embedder
+        self._connections = connections
+        self._sql = sql
+        self._search = search
+        self._policy = IndexPolicy(search.exact_below, search.maintenance_work_mem)
+        self._is_indexed = False  # becomes true for good
+
+    def upsert(self, chunks: Sequence[Chunk], embeddings: Embedding) -> UpsertCounts:
+        return self._write(chunks, embeddings, self._policy)
+
+    def load(self, stream: Iterable[tuple[Sequence[Chunk], Embedding]]) -> UpsertCounts:
+        """As the interface says; batches of about a thousand chunks are fastest.
+
+        A batch is committed before the next one is asked for. Where the collection has no indexes yet, they are built
+        when all batches are in.
+        """
+        counts = sum((self._write(chunks, embeddings, None) for chunks, embeddings in stream), UpsertCounts())
+        self._run(lambda connection: build_indexes(connection, self._sql, self._policy))
+        return counts
+
+    def delete(self, doc_ids: Sequence[str]) -> int:
+        values = {"doc_ids": [check_doc_id(doc_id) for doc_id in doc_ids]}
+
+        def work(connection: Any) -> int:
+            with connection.transaction():
+                lock_collection(connection, self._sql)
+                documents, chunks, terms = connection.execute(self._sql.delete_documents(), values).fetchone()
+                connection.execute(self._sql.count(), (-documents, -chunks, -terms))
+            return int(documents)
+
+        return self._run(work)
+
+    def vector_candidates(self, embedding: Embedding, k: int, filters: Filters) -> list[Candidate]:
+        query = check_query(embedding, self.collection.embed_dims)
+        wanted = check_filters(filters)
+        fetch = check_k(k) + MARGIN
+        values = {
+            "query": query,
+            "k": k,
+            "fetch": fetch,
+            "most": 4 * k + 1000,
+            "exact_below": self._search.exact_below,
+            **_filter_values(wanted),
+        }
+        rows = self._run(lambda connection: self._nearest(connection, filter_condition(wanted), values, fetch))
+        if not rows or not query.any():
+            return []
+        vectors = self._vectors([row[-1] for row in rows])
+        found = zip(map(_chunk, rows), cosines(vectors, query), np.linalg.norm(vectors, axis=1), strict=True)
+        return best(((chunk, score) for chunk, score, norm in found if norm > 0), k, "vector")
+
+    def lexical_candidates(self, query: str, k: int, filters: Filters) -> list[Candidate]:
+        terms = [quote(term) for term in query_terms(query)]
+        wanted = check_filters(filters)
+        check_k(k)
+        if not terms:
+            self.counts()  # a collection that is gone is an error for any query
+            return []
+        sql = self._sql.lexical(filter_condition(wanted), len(terms))
+        values: dict[str, Any] = {f"term{place}": term for place, term in enumerate(terms)}
+        values |= {"any": " | ".join(terms), "k": k, **_filter_values(wanted)}
+        rows = self._run(lambda connection: _fetch(connection, sql, values))
+        return best(((_chunk(row), row[-1] / _SCORE_SCALE) for row in rows), k, "lexical")
+
+    def chunks(self, doc_id: str) -> list[Chunk]:
+        values = (check_doc_id(doc_id),)
+        return [
+            _chunk(row) for row in self._run(lambda connection: _fetch(connection, self._sql.read_chunks(), values))
+        ]
+
+    def doc_ids(self) -> list[str]:
+        return [doc_id for (doc_id,) in self._documents(self._sql.read_doc_ids(), ())]
+
+    def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
+        values = ([check_doc_id(doc_id) for doc_id in doc_ids],)
+        return dict(self._documents(self._sql.read_document_digests(), values))
+
+    def counts(self) -> StoreCounts:
+        rows = self._run(lambda connection: _fetch(connection, self._sql.read_counts(), ()))
+        if not rows:
+            raise gone(self.collection.name)
+        documents, chunks = rows[0]
+        return StoreCounts(documents=documents, chunks=chunks)
+
+    def _vectors(self, sent: Sequence[bytes]) -> Embedding:
+        """Shape (len(sent), embed_dims), from pgvector's wire format: dims, zero, and big-endian float32 values."""
+        matrix = np.frombuffer(b"".join(sent), dtype=">f4").reshape(len(sent), self.collection.embed_dims + 1)
+        return matrix[:, 1:].astype(np.float32)
+
+    def _documents(self, sql: bytes, values: Any) -> list[Any]:
+        """Rows about documents; the statement gives one of nulls for a collection that has none."""
+        rows = self._run(lambda connection: _fetch(connection, sql, values))
+        if not rows:
+            raise gone(self.collection.name)
+        return [row for row in rows if row[0] is not None]
+
+    def _write(self, chunks: Sequence[Chunk], embeddings: Embedding, policy: IndexPolicy | None) -> UpsertCounts:
+        documents = make_rows(chunks, embeddings, self.collection.embed_dims)
+        return self._run(lambda connection: write_documents(connection, self._sql, documents, policy))
+
+    def _nearest(self, connection: Any, condition: str, values: dict[str, Any], fetch: int) -> list[Any]:
+        if not self._has_index(connection):
+            return _fetch(connection, self._sql.exact(condition), values)
+        sql = self._sql.nearest(condition)
+        if fetch <= self._search.ef_search:
+            return _fetch(connection, sql, values)
+        with connection.transaction():
+            connection.execute("SELECT set_config('hnsw.ef_search', %s, true)", (str(min(2 * fetch, _EF_MAX)),))
+            return _fetch(connection, sql, values)
+
+    def _has_index(self, connection: Any) -> bool:
+        if not self._is_indexed and self._sql.has_vector_index:
+            found = connection.execute(self._sql.read_is_indexed()).fetchone()
+            self._is_indexed = found is not None and found[0]
+        return self._is_indexed
+
+    def _run(self, work: Callable[[Any], T]) -> T:
+        try:
+            return self._connections.run(work)
+        except MissingTableError as error:
+            raise gone(self.collection.name) from error
+
+
+def _fetch(connection: Any, sql: bytes, values: Any) -> list[Any]:
+    rows: list[Any] = connection.execute(sql, values, binary=True).fetchall()
+    return rows
+
+
+def _filter_values(filters: Filters) -> dict[str, Any]:
+    given = {
+        "tags_any": list(filters.tags_any),
+        "tags_all": list(filters.tags_all),
+        "metadata": dump_json(filters.metadata),
+    }
+    return {name: value for name, value in given.items() if getattr(filters, name)}
+
+
+def _chunk(row: Sequence[Any]) -> Chunk:
+    doc_id, chunk_index, content, tags, metadata, start, end = row[:7]
+    return unchecked(
+        Chunk,
+        {
+            "doc_id": doc_id,
+            "chunk_index": chunk_index,
+            "content": content,
+            "tags": tuple(tags),
+            "metadata": metadata,
+            "start": start,
+            "end": end,
+        },
+    )

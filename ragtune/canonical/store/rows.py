@@ -1,0 +1,243 @@
+"""Chunks as stores keep them: checked, in one form, with what tells a changed one from an unchanged one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from heapq import nsmallest
+from typing import Any
+
+import numpy as np
+
+from ragtune.canonical.normalization import check_metadata, check_string
+from ragtune.canonical.store.lexical import term_frequencies
+from ragtune.canonical.types import Candidate, Chunk, Embedding, Filters
+from ragtune.core.arguments import check_count
+from ragtune.core.errors import InputError
+from ragtune.core.unchecked import unchecked
+
+_MAX_KEY_BYTES = 1024  # a third of a page is what PostgreSQL's indexes hold
+_MAX_INT = 2**31 - 1
+_UNIT = 1e-4
+_DECIMALS = 6
+_DIGEST = 16  # bytes
+_LARGE = 1e16  # from here on jsonb writes a float without a fraction, so JSON reads an int
+
+
+@dataclass(frozen=True)
+class Row:
+    """A chunk in storable form.
+
+    Attributes:
+        chunk: tags sorted, metadata in the form that ``jsonb`` gives back.
+        metadata_json: the metadata as JSON.
+        vector: shape (embed_dims,), float32, L2-normalised or zero.
+        content_digest: of all that a chunk is but its vector.
+        digest: of all that a chunk is.
+    """
+
+    chunk: Chunk
+    metadata_json: str
+    vector: Embedding
+    content_digest: bytes
+    digest: bytes
+
+    @cached_property
+    def frequencies(self) -> dict[str, int]:
+        """tf by term; counted when asked for, which is while the server takes in the rows before."""
+        return term_frequencies(self.chunk.content)
+
+    @property
+    def length(self) -> int:
+        """Number of terms."""
+        return sum(self.frequencies.values())
+
+
+def make_rows(chunks: Sequence[Chunk], embeddings: Embedding, dims: int) -> dict[str, list[Row]]:
+    """Rows by document, documents by code point, rows by chunk_index.
+
+    Vectors whose length is not 1 are normalised, which no cosine notices.
+
+    Raises:
+        InputError: naming what no store can keep.
+    """
+    vectors = _check_vectors(embeddings, len(chunks), dims)
+    documents: dict[str, dict[int, Row]] = {}
+    for chunk, vector in zip(chunks, vectors, strict=True):
+        rows = documents.setdefault(check_doc_id(chunk.doc_id), {})
+        if chunk.chunk_index in rows:
+            raise InputError(f"chunks: {(chunk.doc_id, chunk.chunk_index)!r} occurs twice, allowed is once")
+        rows[chunk.chunk_index] = _make_row(chunk, vector)
+    return {doc_id: [rows[place] for place in sorted(rows)] for doc_id, rows in sorted(documents.items())}
+
+
+def document_digest(chunks: Iterable[Chunk]) -> str:
+    """What ``BaseStore.digests`` says of a document that consists of these chunks: 32 hexadecimal digits.
+
+    Vectors do not count, so that a changed document is known before it is embedded.
+    """
+    stored = map(_stored, sorted(chunks, key=lambda chunk: chunk.chunk_index))
+    return _joined(_content_digest(chunk, dump_json(chunk.metadata)) for chunk in stored)
+
+
+def rows_digest(rows: Iterable[Row]) -> str:
+    """The same of a document's rows, which have been read already."""
+    return _joined(row.content_digest for row in rows)
+
+
+def shared_metadata(rows: Sequence[Row]) -> dict[str, Any]:
+    """What is known of the document as a whole: the metadata that all its chunks have."""
+    first, *others = (row.chunk.metadata for row in rows)
+    return {
+        key: value
+        for key, value in first.items()
+        if all(key in other and same_json(other[key], value) for other in others)
+    }
+
+
+def check_doc_id(doc_id: str) -> str:
+    """``doc_id`` if it can be stored: text, not empty, of at most 1024 bytes."""
+    return _check_key(doc_id, "doc_id")
+
+
+def check_filters(filters: Filters) -> Filters:
+    """``filters`` in the form in which chunks are stored.
+
+    Raises:
+        InputError: naming a tag or metadata that no chunk could have.
+    """
+    if filters.is_empty:
+        return filters
+    for name, tags in (("tags_any", filters.tags_any), ("tags_all", filters.tags_all)):
+        for tag in tags:
+            check_string(tag, name)
+    return filters.model_copy(update={"metadata": _canonical(check_metadata(filters.metadata, "metadata filter"))})
+
+
+def check_query(embedding: Embedding, dims: int) -> Embedding:
+    """The query's vector, shape (dims,), L2-normalised or zero.
+
+    Raises:
+        InputError: naming the shape, if it is another one, or on values that are not finite.
+    """
+    return np.asarray(_check_vectors(np.asarray(embedding)[None], 1, dims)[0])
+
+
+def cosines(matrix: Embedding, query: Embedding) -> list[float]:
+    """Cosine of each row, to 6 decimals: the last bits of float32 depend on who added them up, and would break ties.
+
+    Args:
+        matrix: shape (n, d), L2-normalised.
+        query: shape (d,), L2-normalised.
+    """
+    # Not a matrix product, whose result may depend on which other rows there are.
+    products = (matrix.astype(np.float64) * query.astype(np.float64)).sum(axis=1)
+    return [float(value) for value in np.round(np.clip(products, -1.0, 1.0), _DECIMALS) + 0.0]
+
+
+def best(found: Iterable[tuple[Chunk, float]], k: int, source: str) -> list[Candidate]:
+    """The ``k`` best of a list as its candidates: score descending, then doc_id, then chunk_index (section 2.3)."""
+    chosen = nsmallest(k, found, key=lambda pair: (-pair[1], pair[0].doc_id, pair[0].chunk_index))
+    return [_candidate(chunk, score, source) for chunk, score in chosen]
+
+
+def check_k(k: int) -> int:
+    """``k`` if it is a whole number >= 1."""
+    return check_count("k", k, low=1)
+
+
+def same_json(left: object, right: object) -> bool:
+    """Equality of ``jsonb`` for values in stored form: 1 is 1.0 but not true."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(same_json(left[key], right[key]) for key in left)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(same_json, left, right))
+    return isinstance(left, bool) == isinstance(right, bool) and left == right
+
+
+def dump_json(value: object) -> str:
+    """Compact JSON of a value in stored form."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _candidate(chunk: Chunk, score: float, source: str) -> Candidate:
+    return unchecked(
+        Candidate,
+        {
+            "doc_id": chunk.doc_id,
+            "chunk_index": chunk.chunk_index,
+            "content": chunk.content,
+            "score": score,
+            "tags": chunk.tags,
+            "metadata": chunk.metadata,
+            "sources": {source: score},
+        },
+    )
+
+
+def _make_row(chunk: Chunk, vector: Embedding) -> Row:
+    check_string(chunk.content, "content")
+    for name, value in (("chunk_index", chunk.chunk_index), ("start", chunk.start), ("end", chunk.end)):
+        if value > _MAX_INT:
+            raise InputError(f"{name}={value}: allowed is at most {_MAX_INT}")
+    for tag in chunk.tags:
+        _check_key(tag, "tag")
+    stored = _stored(chunk)
+    metadata_json = dump_json(stored.metadata)
+    content_digest = _content_digest(stored, metadata_json)
+    digest = hashlib.blake2b(content_digest + vector.tobytes(), digest_size=_DIGEST).digest()
+    return Row(stored, metadata_json, vector, content_digest, digest)
+
+
+def _stored(chunk: Chunk) -> Chunk:
+    metadata = _canonical(check_metadata(chunk.metadata, f"metadata of {chunk.doc_id!r}"))
+    return unchecked(Chunk, {**chunk.__dict__, "tags": tuple(sorted(set(chunk.tags))), "metadata": metadata})
+
+
+def _content_digest(chunk: Chunk, metadata_json: str) -> bytes:
+    content = chunk.content.encode()
+    about = dump_json([chunk.chunk_index, chunk.start, chunk.end, len(content), chunk.tags, metadata_json])
+    return hashlib.blake2b(content + about.encode(), digest_size=_DIGEST).digest()
+
+
+def _joined(digests: Iterable[bytes]) -> str:
+    return hashlib.blake2b(b"".join(digests), digest_size=_DIGEST).hexdigest()
+
+
+def _canonical(value: Any) -> Any:
+    """A JSON value as ``jsonb`` gives it back: keys by length, then bytes; large floats as the integers they denote."""
+    if isinstance(value, dict):
+        keys = sorted(value, key=lambda key: (len(key.encode()), key.encode()))
+        return {key: _canonical(value[key]) for key in keys}
+    if isinstance(value, list):
+        return [_canonical(inner) for inner in value]
+    if isinstance(value, float):
+        return int(Decimal(repr(value))) if abs(value) >= _LARGE else value + 0.0
+    return value
+
+
+def _check_key(value: str, name: str) -> str:
+    size = len(check_string(value, name).encode())
+    if not 1 <= size <= _MAX_KEY_BYTES:
+        raise InputError(f"{name}={value[:100]!r}, {size} bytes: allowed are 1 to {_MAX_KEY_BYTES} bytes of UTF-8")
+    return value
+
+
+def _check_vectors(embeddings: Embedding, count: int, dims: int) -> Embedding:
+    vectors = np.array(embeddings, dtype=np.float64, ndmin=1)
+    if vectors.shape != (count, dims) and not (count == 0 and vectors.size == 0):
+        raise InputError(f"embeddings of shape {vectors.shape}: allowed is ({count}, {dims})")
+    if not np.isfinite(vectors).all():
+        raise InputError("embeddings: allowed are finite values")
+    vectors = vectors.reshape(count, dims)
+    largest = np.abs(vectors).max(axis=1, keepdims=True, initial=0.0)
+    # Scaled first, since the squares of very large or small values leave the range of numbers.
+    scaled = vectors / np.where(largest > 0, largest, 1.0)
+    norms = np.linalg.norm(scaled, axis=1, keepdims=True)
+    with np.errstate(over="ignore"):
+        is_unit = (np.abs(norms * largest - 1.0) <= _UNIT) | (largest == 0)
+    return np.where(is_unit, vectors, scaled / np.where(norms > 0, norms, 1.0)).astype(np.float32)

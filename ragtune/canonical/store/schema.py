@@ -1,0 +1,45 @@
+"""Making the schema ``ragtune``, and checking that an existing one is ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ragtune.canonical.store.statements import SCHEMA_VERSION, read_sql
+from ragtune.core.errors import StoreError
+
+_LOCK = 0x7261677475  # any number that everybody agrees on
+_PGVECTOR_MIN = (0, 8)  # iterative index scans
+
+
+def ensure_schema(connection: Any) -> None:
+    """Make the schema if it is missing; several processes may do so at once. Without it no right to make one is needed.
+
+    Raises:
+        StoreError: if the schema is of another version, pgvector too old, or the encoding not UTF8.
+    """
+    (encoding,) = connection.execute("SELECT current_setting('server_encoding')").fetchone()
+    if encoding != "UTF8":
+        raise StoreError(f"the database's encoding is {encoding}: allowed is UTF8")
+    if not _exists(connection):
+        with connection.transaction():
+            lock_schema(connection)
+            if not _exists(connection):
+                connection.execute(read_sql("schema.sql", version=SCHEMA_VERSION))
+    (version,) = connection.execute("SELECT version FROM ragtune.schema_version").fetchone()
+    if version != SCHEMA_VERSION:
+        raise StoreError(f"the database's schema ragtune is of version {version}: allowed is {SCHEMA_VERSION}")
+    (extension,) = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
+    if tuple(map(int, extension.split(".")[:2])) < _PGVECTOR_MIN:
+        raise StoreError(f"pgvector is of version {extension}: allowed is 0.8 or later")
+
+
+def lock_schema(connection: Any) -> None:
+    """Keep all others from making or dropping tables until the transaction ends."""
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+
+
+def _exists(connection: Any) -> bool:
+    # Not to_regclass, which may still remember from before the wait for the lock that there is none.
+    sql = "SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = 'ragtune' AND tablename = 'schema_version'"
+    (found,) = connection.execute(sql).fetchone()
+    return bool(found)

@@ -1,0 +1,85 @@
+"""What reformulators that ask a language model share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from pydantic import RootModel
+
+from ragtune.core.arguments import check_count
+from ragtune.core.context import RAGtuneContext
+from ragtune.core.errors import LLMError
+from ragtune.core.interfaces import BaseReformulator
+from ragtune.core.rounds import distinct_rewrites
+from ragtune.core.types import FREE, CostObject, ScoredDocument
+from ragtune.llm.client import LLMClient
+from ragtune.llm.prompts import PromptLibrary
+from ragtune.llm.types import ChatResult, Message
+
+_OVERHEAD_TOKENS = 16  # brackets, quotes and commas of the list, and a code fence around it
+
+
+class PromptedReformulator(BaseReformulator):
+    """One call that answers with a JSON list of texts; its tokens, time and money are charged (0.55 rule 3).
+
+    Args:
+        llm: the model.
+        prompts: holds the template.
+        prompt: its key; its placeholders are ``{query}`` and ``{m}``.
+        max_tokens_each: tokens of the answer for each text asked for, >= 1.
+
+    Raises:
+        ConfigError: on an argument out of range, or a template that is missing or has other placeholders.
+    """
+
+    def __init__(self, llm: LLMClient, prompts: PromptLibrary, prompt: str, max_tokens_each: int) -> None:
+        prompts.render(prompt, dict.fromkeys(("query", "m"), ""))
+        self.llm = llm
+        self.prompt = prompt
+        self.max_tokens_each = check_count("reformulator max_tokens_each", max_tokens_each, low=1)
+        self._prompts = prompts
+
+    @abstractmethod
+    def _shown(self, query: str) -> str:
+        """The query as the prompt shows it."""
+
+    def generate(self, context: RAGtuneContext, first_round: Sequence[ScoredDocument]) -> list[str]:
+        """At most ``context.num_reformulations`` texts, none of them blank, the query or another one again.
+
+        A blank query is not asked about.
+
+        Raises:
+            LLMError: if the model fails, or does not answer with a list of texts.
+        """
+        if self._has_nothing_to_ask(context):
+            return []
+        answer_tokens = self._answer_tokens(context)
+        try:
+            result = self.llm.chat_json(self._messages(context), RootModel[list[str]], max_tokens=answer_tokens)
+        except LLMError as error:
+            _bill(context, error)
+            raise
+        _bill(context, result)
+        return distinct_rewrites(result.parsed.root, context.query)[: context.num_reformulations]
+
+    def expected_cost(self, context: RAGtuneContext, first_round: Sequence[ScoredDocument]) -> CostObject:
+        """The prompt and an answer of full length, and a repair's where the client asks for one."""
+        if self._has_nothing_to_ask(context):
+            return FREE
+        return self.llm.expected_cost(self._messages(context), max_tokens=self._answer_tokens(context), json=True)
+
+    def _has_nothing_to_ask(self, context: RAGtuneContext) -> bool:
+        return not context.query.strip() or context.num_reformulations == 0
+
+    def _messages(self, context: RAGtuneContext) -> list[Message]:
+        values = {"query": self._shown(context.query), "m": context.num_reformulations}
+        return self._prompts.render(self.prompt, values)
+
+    def _answer_tokens(self, context: RAGtuneContext) -> int:
+        return _OVERHEAD_TOKENS + context.num_reformulations * self.max_tokens_each
+
+
+def _bill(context: RAGtuneContext, outcome: ChatResult | LLMError) -> None:
+    context.meter.charge(LLMClient.cost(outcome))
+    context.meter.pay(LLMClient.paid(outcome))

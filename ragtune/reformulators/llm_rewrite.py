@@ -1,0 +1,36 @@
+"""Rewrites of the query by a language model."""
+
+from __future__ import annotations
+
+from ragtune.llm.client import LLMClient
+from ragtune.llm.prompts import PromptLibrary
+from ragtune.reformulators._llm import PromptedReformulator
+
+
+class LLMReformulator(PromptedReformulator):
+    """Asks for m search queries that cover other aspects or synonyms of the user's (0.55 section 4).
+
+    m is the retrieval plan's ``num_reformulations``. The query stands in the prompt literally, as 0.55's template has
+    it: it is the user's own.
+
+    Args:
+        llm: the model.
+        prompts: holds the template.
+        prompt: its key; its placeholders are ``{query}`` and ``{m}``.
+        max_tokens_each: tokens of the answer for each rewrite, >= 1.
+
+    Raises:
+        ConfigError: on an argument out of range, or a template that is missing or has other placeholders.
+    """
+
+    def __init__(
+        self,
+        llm: LLMClient,
+        prompts: PromptLibrary,
+        prompt: str = "reformulation.llm_rewrite",
+        max_tokens_each: int = 48,
+    ) -> None:
+        super().__init__(llm, prompts, prompt, max_tokens_each)
+
+    def _shown(self, query: str) -> str:
+        return query

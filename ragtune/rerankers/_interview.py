@@ -1,0 +1,81 @@
+"""What a batch asks a language model, and the bill."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ragtune.core.context import CostMeter
+from ragtune.core.errors import CacheMissError, LLMError
+from ragtune.core.items import PoolItem
+from ragtune.core.types import CostObject
+from ragtune.llm.client import LLMClient
+from ragtune.llm.types import JsonResult, Message, T
+
+Conversation = tuple[Message, ...]
+
+Outcome = JsonResult[Any] | LLMError
+"""An answer, or why there is none."""
+
+
+class Question(NamedTuple):
+    """What is asked, and the documents that it shows."""
+
+    conversation: Conversation
+    items: Sequence[PoolItem]
+
+
+class Interview:
+    """Asks for one batch. What the request has asked already is neither asked nor charged again.
+
+    Args:
+        llm: the model.
+        known: outcomes by conversation, of the whole request; grows.
+    """
+
+    def __init__(self, llm: LLMClient, known: dict[Conversation, Outcome]) -> None:
+        self._llm = llm
+        self._known = known
+        self._charged = self._paid = CostObject()
+        self._paid_docs: set[str] = set()
+
+    def ask(self, questions: Sequence[Question], schema: type[T], max_tokens: int) -> list[JsonResult[T] | LLMError]:
+        """Outcomes in order, several at once as far as the client goes.
+
+        Raises:
+            CacheMissError: in replay, if one was never recorded.
+        """
+        new = {c: items for c, items in questions if c not in self._known}
+        outcomes = self._llm.chat_json_many(list(new), schema, max_tokens=max_tokens)
+        paid = [self._llm.paid(outcome) for outcome in outcomes]
+        self._charged += together([self._llm.cost(outcome) for outcome in outcomes], self._llm.concurrency)
+        self._paid += together(paid, self._llm.concurrency)
+        for items, cost in zip(new.values(), paid, strict=True):
+            self._paid_docs.update(item.doc_id for item in items if cost.calls)
+        for outcome in outcomes:
+            if isinstance(outcome, CacheMissError):
+                raise outcome
+        self._known.update(zip(new, outcomes, strict=True))
+        return [self._known[question.conversation] for question in questions]
+
+    def report(self, meter: CostMeter, docs: int) -> None:
+        """Hand in the bill of a batch of ``docs`` documents."""
+        meter.charge(self._charged.model_copy(update={"docs": docs}))
+        meter.pay(self._paid.model_copy(update={"docs": len(self._paid_docs)}))
+
+
+def together(costs: Sequence[CostObject], slots: int) -> CostObject:
+    """The cost of calls made ``slots`` at once: everything adds up, but the time is that of the fullest slot.
+
+    Each call takes the slot that is free first, in order, as threads do: the same times give the same sum.
+    """
+    free_at = [0.0] * slots
+    for cost in costs:
+        first = min(range(slots), key=free_at.__getitem__)
+        free_at[first] += cost.latency_ms
+    return CostObject(
+        tokens=sum(cost.tokens for cost in costs),
+        calls=sum(cost.calls for cost in costs),
+        latency_ms=max(free_at),
+        usd=sum(cost.usd for cost in costs),
+    )

@@ -1,0 +1,123 @@
+"""What rerankers that ask a language model share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from itertools import islice
+
+from ragtune.core.arguments import check_count
+from ragtune.core.context import RAGtuneContext
+from ragtune.core.errors import LLMError
+from ragtune.core.interfaces import BaseReranker
+from ragtune.core.items import PoolItem
+from ragtune.core.tokens import count_tokens, token_spans
+from ragtune.core.types import CostObject
+from ragtune.llm.client import LLMClient
+from ragtune.llm.errors import AnswerError, ServiceError
+from ragtune.llm.prompts import PromptLibrary, fence
+from ragtune.rerankers._interview import Conversation, Interview, Outcome
+
+
+class LLMReranker(BaseReranker):
+    """Shows a query and documents to a language model, every text behind a fence, documents cut.
+
+    Charged are all documents of a batch, and calls, tokens, time and money as the model's answers were billed, whether
+    they came from the service or from the record; paid is what this run sent. A bad answer is traced and costs what it
+    cost; documents that no good answer speaks of are left out. A batch without any good answer fails.
+
+    Args:
+        llm: the model.
+        prompts: holds the template.
+        prompt: its key.
+        placeholders: names that it must have, and no others.
+        max_doc_tokens: tokens of a document that are shown, >= 1.
+        max_answer_tokens: tokens of an answer, >= 1; a longer one is cut off and lost.
+
+    Raises:
+        ConfigError: on an argument out of range, or a template that is missing or has other placeholders.
+    """
+
+    def __init__(
+        self,
+        llm: LLMClient,
+        prompts: PromptLibrary,
+        prompt: str,
+        placeholders: Sequence[str],
+        max_doc_tokens: int,
+        max_answer_tokens: int,
+    ) -> None:
+        prompts.render(prompt, dict.fromkeys(placeholders, ""))
+        self.llm = llm
+        self.prompt = prompt
+        self.max_doc_tokens = check_count("reranker max_doc_tokens", max_doc_tokens, low=1)
+        self.max_answer_tokens = check_count("reranker max_answer_tokens", max_answer_tokens, low=1)
+        self._prompts = prompts
+
+    @property
+    def simulates_time(self) -> bool:
+        """True where answers are recorded: they come with their times, and a run repeats exactly."""
+        return self.llm.mode != "live"
+
+    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
+        """Scores of the documents that could be judged.
+
+        Raises:
+            LLMError: if none could.
+            CacheMissError: in replay, if a call was never recorded.
+        """
+        if not items:
+            return {}
+        interview = Interview(self.llm, self._known(context))
+        try:
+            scores = self._judge(_by_standing(items), context, interview)
+        finally:
+            interview.report(context.meter, len(items))
+        if not scores:
+            raise LLMError(f"{self.llm.model} judged none of {len(items)} documents: see the trace for its answers")
+        return {item.doc_id: scores[item.doc_id] for item in items if item.doc_id in scores}
+
+    @abstractmethod
+    def _judge(self, items: Sequence[PoolItem], context: RAGtuneContext, interview: Interview) -> Mapping[str, float]:
+        """Scores in [0, 1] of the documents that could be judged; ``items`` stand best first as far as is known."""
+
+    def _known(self, context: RAGtuneContext) -> dict[Conversation, Outcome]:
+        known: dict[Conversation, Outcome] = context.remember(self, dict)
+        return known
+
+    def _shown(self, item: PoolItem) -> str:
+        """The document as far as it is shown."""
+        last = next(islice(token_spans(item.content), self.max_doc_tokens - 1, None), None)
+        return item.content if last is None else item.content[: last[1]]
+
+    def _render(self, context: RAGtuneContext, values: Mapping[str, object]) -> Conversation:
+        return tuple(self._prompts.render(self.prompt, {"query": fence(context.query, "query"), **values}))
+
+    def _longest(self, items: Sequence[PoolItem], count: int) -> list[PoolItem]:
+        """The ``count`` documents that show most tokens: no set of so many costs more."""
+        return sorted(items, key=lambda item: -count_tokens(self._shown(item)))[:count]
+
+    def _note(self, context: RAGtuneContext, items: Sequence[PoolItem], why: LLMError | str) -> None:
+        kind = why.kind if isinstance(why, AnswerError | ServiceError) else "useless"
+        doc_ids = [item.doc_id for item in items]
+        context.trace.add("reranker", "no_judgment", doc_ids=doc_ids, kind=kind, error=str(why))
+
+
+def one_after_another(cost: CostObject, times: int, docs: int) -> CostObject:
+    """``times`` calls of that cost at most, for ``docs`` documents."""
+    return CostObject(
+        tokens=cost.tokens * times,
+        docs=docs,
+        calls=cost.calls * times,
+        latency_ms=cost.latency_ms * times,
+        usd=cost.usd * times,
+    )
+
+
+def rank_scores(order: Sequence[PoolItem]) -> dict[str, float]:
+    """1 / (1 + r) for the r-th document from 1: the scale ``rank`` of score tables, whose logit is -ln r."""
+    return {item.doc_id: 1.0 / (1.0 + rank) for rank, item in enumerate(order, start=1)}
+
+
+def _by_standing(items: Sequence[PoolItem]) -> list[PoolItem]:
+    return sorted(items, key=lambda item: (-item.final_score(), item.initial_rank, item.doc_id))

@@ -1,0 +1,120 @@
+"""Permutations of windows by a language model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import BaseModel
+
+from ragtune.core.arguments import check_count
+from ragtune.core.context import RAGtuneContext
+from ragtune.core.errors import ConfigError, LLMError
+from ragtune.core.items import PoolItem
+from ragtune.core.types import CostObject
+from ragtune.llm.client import LLMClient
+from ragtune.llm.prompts import PromptLibrary, fence_all
+from ragtune.rerankers._interview import Conversation, Interview, Question
+from ragtune.rerankers._llm import LLMReranker, one_after_another, rank_scores
+
+
+class Ranking(BaseModel):
+    """The answer: the window's documents by number, from 1, best first."""
+
+    ranking: list[int]
+
+
+class LLMListwiseReranker(LLMReranker):
+    """RankGPT: the model orders a window of documents, and the window slides from the end of the batch to its front
+    (Sun et al., EMNLP 2023). Each window keeps ``window - step`` of the last one's best, so good documents rise.
+
+    A batch is ordered as it stands when it comes: by score, then ``initial_rank``, then ``doc_id``. Answers are
+    repaired: documents that are not named follow in their order, one that is named twice counts where it comes first,
+    numbers that name none are ignored. A window without a usable answer keeps its order.
+
+    Scores are 1 / (1 + r) by rank in the batch, the scale ``rank`` of score tables. They compare documents of one
+    batch; documents of two batches were never compared, so give it batches as large as the budget (scheduler
+    ``one_shot``, or ``sliding_window``). A batch of one is in order: it scores 1/2 and nothing is asked.
+
+    The paper's symbols: w is ``window``, s is ``step``.
+
+    Args:
+        llm: the model.
+        prompts: holds the template.
+        prompt: its key; its placeholders are ``{query}`` and ``{documents}``, both fenced, and ``{n}``, their number.
+        window: documents a call, >= 2.
+        step: documents by which the window moves, in [1, ``window``).
+        max_doc_tokens: tokens of a document that are shown, >= 1.
+        max_answer_tokens: tokens of an answer, >= 1; None for 16 and 4 a document.
+
+    Raises:
+        ConfigError: on an argument out of range, or a template that is missing or has other placeholders.
+    """
+
+    def __init__(
+        self,
+        llm: LLMClient,
+        prompts: PromptLibrary,
+        prompt: str = "reranking.llm_listwise",
+        window: int = 20,
+        step: int = 10,
+        max_doc_tokens: int = 300,
+        max_answer_tokens: int | None = None,
+    ) -> None:
+        self.window = check_count("reranker window", window, low=2)
+        self.step = check_count("reranker step", step, low=1)
+        if step >= window:
+            raise ConfigError(f"reranker step={step!r}: allowed is a whole number < reranker window={window!r}")
+        answer = 16 + 4 * window if max_answer_tokens is None else max_answer_tokens
+        super().__init__(llm, prompts, prompt, ("query", "documents", "n"), max_doc_tokens, answer)
+
+    def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
+        """Every window at the price of the longest documents; exact but for the answers where one window is all."""
+        if len(items) < 2:
+            return CostObject(docs=len(items))
+        dearest = self._conversation(self._longest(items, self.window), context)
+        price = self.llm.expected_cost(dearest, max_tokens=self.max_answer_tokens, json=True)
+        return one_after_another(price, len(self._starts(len(items))), len(items))
+
+    def _judge(self, items: Sequence[PoolItem], context: RAGtuneContext, interview: Interview) -> Mapping[str, float]:
+        if len(items) < 2:
+            return rank_scores(items)
+        order = list(items)
+        judged: set[str] = set()
+        for start in self._starts(len(order)):
+            window = order[start : start + self.window]
+            ranked = self._ranked(window, context, interview)
+            if ranked is not None:
+                order[start : start + self.window] = ranked
+                judged.update(item.doc_id for item in ranked)
+        return rank_scores([item for item in order if item.doc_id in judged])
+
+    def _starts(self, n: int) -> list[int]:
+        """Where windows begin, from the last to the first, which begins at 0."""
+        return [*range(n - self.window, 0, -self.step), 0]
+
+    def _ranked(
+        self, window: Sequence[PoolItem], context: RAGtuneContext, interview: Interview
+    ) -> list[PoolItem] | None:
+        question = Question(self._conversation(window, context), window)
+        [outcome] = interview.ask([question], Ranking, self.max_answer_tokens)
+        if isinstance(outcome, LLMError):
+            self._note(context, window, outcome)
+            return None
+        positions = repaired(outcome.parsed.ranking, len(window))
+        if positions is None:
+            self._note(context, window, f"no number from 1 to {len(window)} in the ranking")
+            return None
+        return [window[position] for position in positions]
+
+    def _conversation(self, window: Sequence[PoolItem], context: RAGtuneContext) -> Conversation:
+        documents = fence_all([self._shown(item) for item in window], "document")
+        return self._render(context, {"documents": documents, "n": len(window)})
+
+
+def repaired(ranking: Sequence[int], n: int) -> list[int] | None:
+    """Positions from 0 in the order that numbers from 1 name them, every one of ``n`` once; None if none is named."""
+    named = list(dict.fromkeys(number - 1 for number in ranking if 1 <= number <= n))
+    if not named:
+        return None
+    known = set(named)
+    return named + [position for position in range(n) if position not in known]

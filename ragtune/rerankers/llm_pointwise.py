@@ -1,0 +1,92 @@
+"""One grade a document by a language model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator
+
+from ragtune.core.arguments import check_number
+from ragtune.core.context import RAGtuneContext
+from ragtune.core.errors import ConfigError, LLMError
+from ragtune.core.items import PoolItem
+from ragtune.core.types import CostObject
+from ragtune.llm.client import LLMClient
+from ragtune.llm.prompts import PromptLibrary, fence
+from ragtune.rerankers._interview import Conversation, Interview, Question, together
+from ragtune.rerankers._llm import LLMReranker
+
+GRADES = 4
+
+
+def _number_of_digits(value: Any) -> Any:
+    return int(value) if isinstance(value, str) and value.strip().isdecimal() and len(value) < GRADES else value
+
+
+class Grade(BaseModel):
+    """The answer: 0 (nothing to do with the query) to 3 (the exact answer)."""
+
+    grade: Annotated[Literal[0, 1, 2, 3], BeforeValidator(_number_of_digits)]
+
+
+class LLMPointwiseReranker(LLMReranker):
+    """Graded relevance, 0 to 3, as TREC Deep Learning judges it (Craswell et al. 2020; Thomas et al., SIGIR 2024).
+
+    Documents are judged by themselves, several at once (``llm.concurrency``), so that one bad answer costs one document
+    and a score does not depend on the batch. Equal texts are asked about once. The score is linear in the grade,
+    grade / 3, as in the expected relevance of Zhuang et al. (NAACL 2024), unless ``calibration`` says what a grade is
+    worth: e.g. the share of relevant documents among those of that grade, measured on judged queries.
+
+    Args:
+        llm: the model.
+        prompts: holds the template.
+        prompt: its key; its placeholders are ``{query}`` and ``{document}``, both fenced.
+        max_doc_tokens: tokens of a document that are shown, >= 1.
+        max_answer_tokens: tokens of an answer, >= 1; models that think aloud need hundreds.
+        calibration: scores of the grades 0, 1, 2 and 3, in [0, 1], not falling; None for grade / 3.
+
+    Raises:
+        ConfigError: on an argument out of range, or a template that is missing or has other placeholders.
+    """
+
+    def __init__(
+        self,
+        llm: LLMClient,
+        prompts: PromptLibrary,
+        prompt: str = "reranking.llm_pointwise",
+        max_doc_tokens: int = 300,
+        max_answer_tokens: int = 32,
+        calibration: Sequence[float] | None = None,
+    ) -> None:
+        super().__init__(llm, prompts, prompt, ("query", "document"), max_doc_tokens, max_answer_tokens)
+        self.calibration = _calibration(calibration)
+
+    def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
+        """A full answer on every text, and a repair's where the client asks for one."""
+        conversations = dict.fromkeys(self._conversation(item, context) for item in items)
+        prices = [self.llm.expected_cost(c, max_tokens=self.max_answer_tokens, json=True) for c in conversations]
+        return together(prices, self.llm.concurrency).model_copy(update={"docs": len(items)})
+
+    def _judge(self, items: Sequence[PoolItem], context: RAGtuneContext, interview: Interview) -> Mapping[str, float]:
+        questions = [Question(self._conversation(item, context), [item]) for item in items]
+        outcomes = interview.ask(questions, Grade, self.max_answer_tokens)
+        scores = {}
+        for item, outcome in zip(items, outcomes, strict=True):
+            if isinstance(outcome, LLMError):
+                self._note(context, [item], outcome)
+            else:
+                scores[item.doc_id] = self.calibration[outcome.parsed.grade]
+        return scores
+
+    def _conversation(self, item: PoolItem, context: RAGtuneContext) -> Conversation:
+        return self._render(context, {"document": fence(self._shown(item), "document")})
+
+
+def _calibration(scores: Sequence[float] | None) -> tuple[float, ...]:
+    if scores is None:
+        return tuple(grade / (GRADES - 1) for grade in range(GRADES))
+    checked = [check_number("reranker calibration", score, 0.0, 1.0) for score in scores]
+    if len(checked) != GRADES or checked != sorted(checked):
+        raise ConfigError(f"reranker calibration={scores!r}: allowed are four numbers that do not fall, one a grade")
+    return tuple(checked)

@@ -1,0 +1,155 @@
+"""Heap sort by a language model that picks the best of a set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from pydantic import BaseModel
+
+from ragtune.core.arguments import check_count
+from ragtune.core.context import RAGtuneContext
+from ragtune.core.errors import LLMError
+from ragtune.core.items import PoolItem
+from ragtune.core.types import CostObject
+from ragtune.llm.client import LLMClient
+from ragtune.llm.prompts import PromptLibrary, fence_all
+from ragtune.rerankers._interview import Conversation, Interview, Question
+from ragtune.rerankers._llm import LLMReranker, one_after_another, rank_scores
+
+
+class Best(BaseModel):
+    """The answer: the number, from 1, of the best document of the set."""
+
+    best: int
+
+
+class LLMSetwiseReranker(LLMReranker):
+    """Setwise heap sort: the model picks the best of a parent and its children, and the heap yields the top k
+    (Zhuang, Zhuang, Koopman and Zuccon, SIGIR 2024).
+
+    A batch is ordered as it stands when it comes: by score, then ``initial_rank``, then ``doc_id``; so are those behind
+    the top k in the end. Where no usable answer comes, the parent stays. A question that comes again is not asked
+    again.
+
+    Scores are 1 / (1 + r) by rank in the batch, the scale ``rank`` of score tables. They compare documents of one
+    batch; documents of two batches were never compared, so give it batches as large as the budget (scheduler
+    ``one_shot``). A batch of one is in order: it scores 1/2 and nothing is asked.
+
+    The paper's symbols: c, the compared documents, is ``set_size``; k is ``top_k``.
+
+    Args:
+        llm: the model.
+        prompts: holds the template.
+        prompt: its key; its placeholders are ``{query}`` and ``{documents}``, both fenced, and ``{n}``, their number.
+        set_size: documents a call, >= 2: a parent and ``set_size - 1`` children.
+        top_k: documents put in order, >= 1.
+        max_doc_tokens: tokens of a document that are shown, >= 1.
+        max_answer_tokens: tokens of an answer, >= 1; models that think aloud need hundreds.
+
+    Raises:
+        ConfigError: on an argument out of range, or a template that is missing or has other placeholders.
+    """
+
+    def __init__(
+        self,
+        llm: LLMClient,
+        prompts: PromptLibrary,
+        prompt: str = "reranking.llm_setwise",
+        set_size: int = 4,
+        top_k: int = 10,
+        max_doc_tokens: int = 300,
+        max_answer_tokens: int = 32,
+    ) -> None:
+        super().__init__(llm, prompts, prompt, ("query", "documents", "n"), max_doc_tokens, max_answer_tokens)
+        self.set_size = check_count("reranker set_size", set_size, low=2)
+        self.top_k = check_count("reranker top_k", top_k, low=1)
+
+    def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
+        """The most calls that heap sort may need, each at the price of the longest documents."""
+        if len(items) < 2:
+            return CostObject(docs=len(items))
+        dearest = self._conversation(self._longest(items, self.set_size), context)
+        price = self.llm.expected_cost(dearest, max_tokens=self.max_answer_tokens, json=True)
+        return one_after_another(price, most_calls(len(items), self.top_k, self.set_size - 1), len(items))
+
+    def _judge(self, items: Sequence[PoolItem], context: RAGtuneContext, interview: Interview) -> Mapping[str, float]:
+        if len(items) < 2:
+            return rank_scores(items)
+        judged: set[str] = set()
+
+        def best(family: Sequence[PoolItem]) -> int:
+            winner = self._best(family, context, interview)
+            if winner is None:
+                return 0
+            judged.update(item.doc_id for item in family)
+            return winner
+
+        heap = _Heap(items, self.set_size - 1, best)
+        order = heap.top(self.top_k)
+        found = {item.doc_id for item in order}
+        order += [item for item in items if item.doc_id not in found]
+        return rank_scores([item for item in order if item.doc_id in judged])
+
+    def _best(self, family: Sequence[PoolItem], context: RAGtuneContext, interview: Interview) -> int | None:
+        question = Question(self._conversation(family, context), family)
+        [outcome] = interview.ask([question], Best, self.max_answer_tokens)
+        if isinstance(outcome, LLMError):
+            self._note(context, family, outcome)
+            return None
+        winner = outcome.parsed.best - 1
+        if not 0 <= winner < len(family):
+            self._note(context, family, f"best={outcome.parsed.best} is no number from 1 to {len(family)}")
+            return None
+        return winner
+
+    def _conversation(self, family: Sequence[PoolItem], context: RAGtuneContext) -> Conversation:
+        documents = fence_all([self._shown(item) for item in family], "document")
+        return self._render(context, {"documents": documents, "n": len(family)})
+
+
+class _Heap:
+    """A heap whose parents are the best of their families, by a judge that names a family's best by position."""
+
+    def __init__(self, items: Sequence[PoolItem], children: int, best: Callable[[Sequence[PoolItem]], int]) -> None:
+        self._items = list(items)
+        self._children = children
+        self._best = best
+        for parent in range((len(items) - 2) // children, -1, -1):
+            self._sift(parent)
+
+    def top(self, k: int) -> list[PoolItem]:
+        """The best ``k``, best first; they leave the heap."""
+        order: list[PoolItem] = []
+        while self._items and len(order) < k:
+            order.append(self._items[0])
+            last = self._items.pop()
+            if self._items and len(order) < k:
+                self._items[0] = last
+                self._sift(0)
+        return order
+
+    def _sift(self, parent: int) -> None:
+        while len(family := _family(parent, self._children, len(self._items))) > 1:
+            winner = family[self._best([self._items[i] for i in family])]
+            if winner == parent:
+                return
+            self._items[parent], self._items[winner] = self._items[winner], self._items[parent]
+            parent = winner
+
+
+def most_calls(n: int, top_k: int, children: int) -> int:
+    """Questions that heap sort asks at worst: every sift goes to the bottom."""
+    build = sum(_depth(parent, children, n) for parent in range((n - 2) // children + 1))
+    return build + sum(_depth(0, children, n - taken) for taken in range(1, min(top_k, n)))
+
+
+def _family(parent: int, children: int, size: int) -> list[int]:
+    return [parent, *range(children * parent + 1, min(children * (parent + 1) + 1, size))]
+
+
+def _depth(parent: int, children: int, size: int) -> int:
+    """Families between a node and the bottom; the first child is never above the others."""
+    depth = 0
+    while (parent := children * parent + 1) < size:
+        depth += 1
+    return depth

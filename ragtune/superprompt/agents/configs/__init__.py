@@ -1,0 +1,1 @@
+"""The packaged agents, one JSON file each: ``<name>.<version>.json``."""

@@ -1,0 +1,38 @@
+"""The extractor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from ragtune.core.context import CostMeter
+from ragtune.superprompt.agents.base import BaseAgent
+from ragtune.superprompt.agents.config import ExtractorConfig
+from ragtune.superprompt.agents.contracts import extractor_contract
+from ragtune.superprompt.agents.texts import bounded, tidy
+
+
+class Extractor(BaseAgent[ExtractorConfig]):
+    """Fills fixed keys with texts and lists of texts, in a single call."""
+
+    accepts: ClassVar = ExtractorConfig
+
+    def extract(self, parts: Mapping[str, str], meter: CostMeter) -> dict[str, str | list[str]]:
+        """A value for every key of the configuration, within its limits; optional ones may be empty.
+
+        Args:
+            parts: the input by name; fenced.
+            meter: where the cost is reported.
+
+        Raises:
+            LLMError: if there is no answer, or none with all required keys.
+        """
+        said = self._ask(self.prompt.messages(parts), extractor_contract(self.config), meter).values()
+        found: dict[str, str | list[str]] = {}
+        for name, key in self.config.keys.items():
+            if key.type == "text":
+                found[name] = bounded(tidy(said[name]), key.max_tokens)
+            else:
+                texts = [bounded(tidy(text), key.max_tokens) for text in said[name]]
+                found[name] = [text for text in texts if text][: key.max_items]
+        return found

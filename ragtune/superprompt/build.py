@@ -1,0 +1,74 @@
+"""The usual pipeline out of its parts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from ragtune.core.clock import Clock
+from ragtune.llm.client import LLMClient
+from ragtune.superprompt.agents.chooser import Chooser
+from ragtune.superprompt.agents.config import ChooserConfig, ExtractorConfig, WriterConfig
+from ragtune.superprompt.agents.extractor import Extractor
+from ragtune.superprompt.agents.factory import AgentFactory
+from ragtune.superprompt.agents.header_chooser import HeaderKeyChooser
+from ragtune.superprompt.agents.item_chooser import ItemChooser
+from ragtune.superprompt.agents.writer import Writer
+from ragtune.superprompt.limits import PipelineConfig
+from ragtune.superprompt.memory.base import BaseMemory
+from ragtune.superprompt.memory.documents import DocumentMemory
+from ragtune.superprompt.pipeline import Pipeline
+from ragtune.superprompt.reranking.base import BaseRerankPolicy
+from ragtune.superprompt.reranking.top import TopPolicy
+from ragtune.superprompt.stages.a0_preprocessing import A0PreProcessing
+from ragtune.superprompt.stages.a2_promptshaper import A2PromptShaper
+from ragtune.superprompt.stages.a3_nli_gate import A3NLIGate
+from ragtune.superprompt.stages.a4_condenser import A4Condenser
+from ragtune.superprompt.stages.a5_format_enforcer import A5FormatEnforcer
+from ragtune.superprompt.stages.prompt_builder import PromptBuilder
+from ragtune.superprompt.stages.reranker import ReRanker
+from ragtune.superprompt.stages.retrieval import Retrieval
+
+
+def build_pipeline(
+    config: PipelineConfig | None = None,
+    *,
+    memory: BaseMemory | None = None,
+    policy: BaseRerankPolicy | Literal["cross_encoder"] | None = "cross_encoder",
+    client: LLMClient | None = None,
+    agents: str | Path | None = None,
+    a2_passes: int = 1,
+    clock: Clock | None = None,
+) -> Pipeline:
+    """All eight stages; by hand with :meth:`Pipeline.run_stage`, all at once with :meth:`Pipeline.run_all`.
+
+    Args:
+        config: limits, switches and the prompt schema; the packaged ones if None.
+        memory: long-term memory; None for the conversation alone.
+        policy: how the ReRanker orders; ``cross_encoder`` for the model of section 5.4, None to keep Retrieval's order.
+        client: of the language model; None switches it off in every stage, which then do what ``config.llm_off`` says.
+        agents: folder of agent configurations that come before the packaged ones.
+        a2_passes: 2 lets A2 refine its first answer.
+        clock: where the stages' milliseconds are read from.
+
+    Raises:
+        ConfigError: if a configuration is malformed or of the wrong kind.
+        MissingExtraError: if the cross-encoder needs what is not installed.
+    """
+    factory = AgentFactory(client, agents)
+    shaper = factory.config(A2PromptShaper.name, ChooserConfig)
+    gate = factory.config(A3NLIGate.name, ChooserConfig)
+    condenser = factory.config(A4Condenser.name, WriterConfig)
+    enforcer = factory.config(A5FormatEnforcer.name, ExtractorConfig)
+    headers = factory.item_chooser(A0PreProcessing.name)
+    stages = [
+        A0PreProcessing(None if headers is None else HeaderKeyChooser(headers)),
+        A2PromptShaper(shaper, factory.agent(Chooser, shaper), a2_passes),
+        Retrieval(DocumentMemory() if memory is None else memory),
+        ReRanker(TopPolicy.cross_encoder() if isinstance(policy, str) else policy),
+        A3NLIGate(gate, factory.agent(ItemChooser, gate)),
+        A4Condenser(condenser, factory.agent(Writer, condenser)),
+        A5FormatEnforcer(enforcer, factory.agent(Extractor, enforcer)),
+        PromptBuilder(),
+    ]
+    return Pipeline(stages, config, clock)

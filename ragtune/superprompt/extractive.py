@@ -1,0 +1,77 @@
+"""A condensed context without a language model: sentences of the sources as they stand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from ragtune.canonical import Candidate, CompressPolicy, compress
+from ragtune.canonical.sentences import sentence_starts
+from ragtune.core.text import terms, words_and_terms
+from ragtune.superprompt.chunks import ContextChunk
+from ragtune.superprompt.cleaning import one_line
+
+_HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
+
+
+def extract(
+    query: str,
+    chunks: Sequence[ContextChunk],
+    sections: Sequence[str],
+    cues: Mapping[str, Sequence[str]],
+    budget: CompressPolicy,
+) -> dict[str, list[str]]:
+    """Bullets by section: the sentences that :func:`ragtune.canonical.compress` takes, each once, with its source.
+
+    A sentence with a section's cue goes there (the last section of those with one), and to the first section without;
+    a question goes to the last section.
+
+    Args:
+        query: what is asked.
+        chunks: the sources, best first; the n-th is ``[n]``.
+        sections: names, in order.
+        cues: section -> words and phrases that give a sentence away.
+        budget: of all sentences together.
+    """
+    patterns = {name: _pattern(cues[name]) for name in sections if cues.get(name)}
+    numbers = {chunk.id: number for number, chunk in enumerate(chunks, start=1)}
+    bullets: dict[str, list[str]] = {name: [] for name in sections}
+    seen: set[str] = set()
+    for excerpt in compress(query, [_candidate(chunk) for chunk in chunks], budget):
+        number = numbers[f"{excerpt['doc_id']}#{excerpt['chunk_index']}"]
+        for sentence in _sentences(excerpt["text"]):
+            if sentence.casefold() in seen:
+                continue
+            seen.add(sentence.casefold())
+            named = [name for name, pattern in patterns.items() if pattern.search(sentence)]
+            section = sections[-1] if sentence.endswith("?") else (named or [sections[0]])[-1]
+            bullets[section].append(f"- {sentence} [{number}]")
+    return bullets
+
+
+def unmentioned(question: str, chunks: Sequence[ContextChunk], ignored: Collection[str]) -> list[str]:
+    """Words of the question whose stem no chunk holds, in order, those to be ignored left out."""
+    held = {term for chunk in chunks for term in terms(chunk.snippet)}
+    missing: dict[str, str] = {}
+    for word, term in words_and_terms(question):
+        if term not in held and word not in ignored:
+            missing.setdefault(term, word)
+    return list(missing.values())
+
+
+def _candidate(chunk: ContextChunk) -> Candidate:
+    return Candidate(doc_id=chunk.doc_id, chunk_index=chunk.chunk_index, content=chunk.snippet, score=0.0)
+
+
+def _sentences(text: str) -> Iterator[str]:
+    starts = [0, *sentence_starts(text)]
+    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+        lines = [line for line in text[start:end].split("\n") if not _HEADING.match(line)]
+        sentence = one_line("\n".join(lines).strip().lstrip(">*- \t"))
+        if sentence:
+            yield sentence
+
+
+def _pattern(cues: Sequence[str]) -> re.Pattern[str]:
+    phrases = "|".join(r"\s+".join(map(re.escape, cue.split())) for cue in sorted(cues, key=len, reverse=True))
+    return re.compile(rf"\b(?:{phrases})\b", re.IGNORECASE)

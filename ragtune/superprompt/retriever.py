@@ -1,0 +1,69 @@
+"""The pipeline's first three stages as a first stage of the harness."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ragtune.core.clock import VirtualClock
+from ragtune.core.context import RAGtuneContext
+from ragtune.core.corpus import Corpus
+from ragtune.core.diskcache import AUTO
+from ragtune.core.docvectors import DocumentVectors
+from ragtune.core.errors import ConfigError
+from ragtune.core.interfaces import BaseEmbedder, BaseRetriever
+from ragtune.core.types import ScoredDocument
+from ragtune.superprompt.build import build_pipeline
+from ragtune.superprompt.chunks import document_of
+from ragtune.superprompt.limits import PipelineConfig
+from ragtune.superprompt.memory.documents import DocumentMemory
+from ragtune.superprompt.stages.base import ORDER, FailedStageError
+from ragtune.superprompt.super_prompt import SuperPrompt
+
+
+class SuperPromptRetriever(BaseRetriever):
+    """A0, A2 and Retrieval without a language model (sections 5.1 to 5.3), one chunk a document.
+
+    The query is the user's raw prompt, so headers in it are read as headers. Scores are Retrieval's: LogAvgExp over
+    the pieces' cosines, in [-1, 1]. At most N1 documents are found, none without a positive cosine. A prompt that A0
+    refuses (an empty one, or one with headers but no task) finds nothing, and the trace says why.
+
+    Args:
+        corpus: the long-term memory.
+        embedder: makes the vectors of documents and pieces; None for TF-IDF.
+        config: file of the pipeline's configuration; None for the packaged one.
+        limits: single limits to replace, e.g. ``{"N0_QUERY_PIECES": 1}``; a value of None replaces nothing.
+        cache_dir: of an embedder's vectors: ``auto`` for the platform's cache folder, a folder, or None for no cache.
+
+    Raises:
+        ConfigError: on an unusable configuration, limit or embedder.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        embedder: BaseEmbedder | None = None,
+        config: str | Path | None = None,
+        limits: Mapping[str, float | None] | None = None,
+        cache_dir: str | Path | None = AUTO,
+    ) -> None:
+        if embedder is not None and not isinstance(embedder, BaseEmbedder):
+            raise ConfigError(f"embedder={embedder!r}: allowed is one that needs no collection, or null for TF-IDF")
+        replaced = {name: value for name, value in (limits or {}).items() if value is not None}
+        self.config = PipelineConfig.load(config, **replaced)
+        vectors = None if embedder is None else DocumentVectors(corpus, embedder, cache_dir)
+        self.memory = DocumentMemory.from_corpus(corpus, embedder, vectors)
+        self._corpus = corpus
+        self._pipeline = build_pipeline(self.config, memory=self.memory, policy=None, clock=VirtualClock())
+
+    def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
+        sp = SuperPrompt.raw(context.query)
+        try:
+            sp = self._pipeline.run_stage(ORDER[0], sp)
+        except FailedStageError as error:
+            context.trace.add("retriever", "refuse", reason=str(error))
+            return []
+        for name in ORDER[1:3]:
+            sp = self._pipeline.run_stage(name, sp)
+        scores = sp.extras["retrieval"]["scores"]
+        return [self._corpus.scored(document_of(i), scores[i]) for i in sp.views_by_stage["retrieval"][:top_k]]

@@ -1,0 +1,158 @@
+"""A3: which candidates may serve as context (section 5.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ragtune.core.context import CostMeter
+from ragtune.core.errors import ConfigError
+from ragtune.superprompt.agents.choices import Choices
+from ragtune.superprompt.agents.config import ChooserConfig
+from ragtune.superprompt.agents.item_chooser import ItemChooser
+from ragtune.superprompt.agents.options import stage_options
+from ragtune.superprompt.agents.texts import item_text
+from ragtune.superprompt.duplicates import duplicates, is_trivial
+from ragtune.superprompt.limits import PipelineConfig
+from ragtune.superprompt.rendering import prompt_md
+from ragtune.superprompt.stages.agent import AgentStage
+from ragtune.superprompt.super_prompt import SuperPrompt
+
+KEEP = "keep"
+DUPLICATE = "duplicate"
+
+NOTHING_LEFT = "no candidate passed the gate: the prompt goes on without context"
+
+
+class GateOptions(BaseModel):
+    """``options`` of the agent configuration.
+
+    Attributes:
+        max_candidates: working set; candidates behind it are dropped unseen.
+        min_word_tokens: texts with fewer tokens of words are trivial and dropped unseen.
+        near_duplicate: likeness in (0, 1] from which the rule without a language model takes two texts for one.
+        tag_of: decision -> the tag that it implies.
+    """
+
+    max_candidates: int = Field(ge=1)
+    min_word_tokens: int = Field(ge=0)
+    near_duplicate: float = Field(gt=0.0, le=1.0)
+    tag_of: Mapping[str, str]
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+@dataclass(frozen=True)
+class Gating:
+    """What becomes of the candidates.
+
+    Attributes:
+        kept: ids, in the reranked order.
+        decisions: by id: ``decision``, ``tag``, ``by`` (``prefilter``, ``agent``, ``default``, ``rule``), and more.
+    """
+
+    kept: list[str] = field(default_factory=list)
+    decisions: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+class A3NLIGate(AgentStage[ItemChooser, Gating]):
+    """Keeps or drops each candidate; never changes one. The kept ones stay in the reranked order.
+
+    First a deterministic filter: the working set is capped, empty and trivial candidates go. Then the agent decides on
+    each of the rest. What it leaves out, says outside the enums, or drops with less than ``min_confidence``, is kept;
+    ids that were not asked about do nothing. Without a language model all but exact and near duplicates of earlier
+    candidates are kept. ``extras["a3_decisions"]`` holds every candidate's decision and why.
+
+    Args:
+        config: of the agent.
+        agent: the chooser over items; None for no language model.
+
+    Raises:
+        ConfigError: if the configuration does not choose ``decision`` (with the default ``keep``) and ``tag``.
+    """
+
+    name: ClassVar[str] = "A3_NLI_Gate"
+    requires: ClassVar = "reranked"
+    completes: ClassVar = "a3"
+    writes: ClassVar = frozenset({"views_by_stage", "final_selection_ids"})
+
+    def __init__(self, config: ChooserConfig, agent: ItemChooser | None = None) -> None:
+        super().__init__(agent)
+        self.config = config
+        self.options = stage_options(config, GateOptions)
+        if sorted(config.fields) != ["decision", "tag"] or config.fields["decision"].default != KEEP:
+            raise ConfigError(f"agent {config.title}: allowed are the fields decision, by default {KEEP!r}, and tag")
+        decision, tag = config.fields["decision"], config.fields["tag"]
+        for said, implied in self.options.tag_of.items():
+            if said not in decision.enum or implied not in tag.enum:
+                raise ConfigError(f"agent {config.title}: options.tag_of[{said!r}]={implied!r} is outside the enums")
+
+    def has_question(self, sp: SuperPrompt, config: PipelineConfig) -> bool:
+        return bool(self._working_set(sp)[0])
+
+    def ask(self, agent: ItemChooser, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> Gating:
+        ids, decisions = self._working_set(sp)
+        parts = {"prompt": prompt_md(sp, config.prompt_schema)}
+        items = [item_text(chunk) for chunk in sp.chunks(ids)]
+        choices = dict(zip(ids, agent.choose(parts, items, meter), strict=True))
+        decisions |= {chunk_id: self._decision(choice) for chunk_id, choice in choices.items()}
+        return _gating(sp, decisions)
+
+    def default(self, sp: SuperPrompt, config: PipelineConfig) -> Gating:
+        ids, decisions = self._working_set(sp)
+        texts = {chunk.id: chunk.snippet for chunk in sp.chunks(ids)}
+        repeats = duplicates(texts, self.options.near_duplicate)
+        for chunk_id in ids:
+            decisions[chunk_id] = {"decision": KEEP, "tag": None, "by": "rule"}
+            if chunk_id in repeats:
+                decisions[chunk_id] |= {"decision": "drop", "tag": DUPLICATE, "of": repeats[chunk_id]}
+        return _gating(sp, decisions)
+
+    def write(self, sp: SuperPrompt, config: PipelineConfig, answer: Gating) -> None:
+        sp.views_by_stage["a3"] = list(answer.kept)
+        sp.final_selection_ids = list(answer.kept)
+        sp.extras["a3_decisions"] = {
+            "agent": self.config.agent_name,
+            "version": self.config.version,
+            "candidates": answer.decisions,
+        }
+        if answer.decisions and not answer.kept:
+            sp.extras.setdefault("notices", []).append({"stage": self.name, "message": NOTHING_LEFT})
+
+    def _working_set(self, sp: SuperPrompt) -> tuple[list[str], dict[str, dict[str, Any]]]:
+        """Ids that are decided on, and the decisions on those that are not."""
+        left: list[str] = []
+        decisions: dict[str, dict[str, Any]] = {}
+        for chunk in sp.chunks(sp.views_by_stage["reranked"]):
+            reason = ""
+            if is_trivial(chunk.snippet, self.options.min_word_tokens):
+                reason = "trivial"
+            elif len(left) == self.options.max_candidates:
+                reason = "beyond max_candidates"
+            else:
+                left.append(chunk.id)
+            if reason:
+                decisions[chunk.id] = {"decision": "drop", "tag": None, "by": "prefilter", "because": reason}
+        return left, decisions
+
+    def _decision(self, choices: Choices) -> dict[str, Any]:
+        decision, tag = choices.fields["decision"], choices.fields["tag"]
+        kept = decision.value == KEEP
+        implied = self.options.tag_of.get(str(decision.value))
+        return {
+            "decision": KEEP if kept else "drop",
+            "tag": None if kept else implied or tag.value,
+            "by": "agent" if decision.reason == "agent" else "default",
+            "because": decision.reason,
+            "said": decision.said,
+            "certainty": choices.certainty,
+        }
+
+
+def _gating(sp: SuperPrompt, decisions: Mapping[str, dict[str, Any]]) -> Gating:
+    ranked = sp.views_by_stage["reranked"]
+    kept = [chunk_id for chunk_id in ranked if decisions[chunk_id]["decision"] == KEEP]
+    return Gating(kept, {chunk_id: decisions[chunk_id] for chunk_id in ranked})

@@ -1,0 +1,135 @@
+"""A5: which shape the answer must have, said so that a model obeys (section 5.7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ragtune.core.context import CostMeter
+from ragtune.core.errors import ConfigError
+from ragtune.superprompt.agents.config import ExtractorConfig
+from ragtune.superprompt.agents.extractor import Extractor
+from ragtune.superprompt.agents.options import stage_options
+from ragtune.superprompt.agents.texts import cut
+from ragtune.superprompt.cleaning import clean, one_line
+from ragtune.superprompt.formats import FormatRecipe, recipe_for
+from ragtune.superprompt.limits import PipelineConfig
+from ragtune.superprompt.rendering import RULE_KEYS, prompt_md, system_md
+from ragtune.superprompt.stages.agent import AgentStage
+from ragtune.superprompt.super_prompt import SuperPrompt
+
+KEYS = ("normalized_format_spec", "example_shape", "hard_rules")
+"""What ``extras["format_enforcer"]`` holds: two texts and a list of texts."""
+
+_FORMAT = "{format}"
+
+
+class UnknownFormat(BaseModel):
+    """What stands for a format that no recipe knows: the user's words, and these rules."""
+
+    rules: tuple[str, ...]
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class EnforcerOptions(BaseModel):
+    """``options`` of the agent configuration.
+
+    Attributes:
+        rewrite_format: whether ``body["format"]`` becomes the normalised specification.
+        unknown: for formats that no recipe knows.
+        as_requested: how the user's own words follow a recipe's, ``{format}`` standing for them.
+        formats: recipes, the stricter ones first.
+    """
+
+    rewrite_format: bool
+    unknown: UnknownFormat
+    as_requested: str = Field(pattern=r"\{format\}")
+    formats: tuple[FormatRecipe, ...]
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+@dataclass(frozen=True)
+class Format:
+    """The shape of the answer.
+
+    Attributes:
+        spec: what it is.
+        example: how it looks; may be empty.
+        rules: what it must obey, beside the prompt's own rules.
+        recipe: name of the format, where a recipe made it.
+    """
+
+    spec: str
+    example: str
+    rules: tuple[str, ...]
+    recipe: str | None = None
+
+
+class A5FormatEnforcer(AgentStage[Extractor, Format]):
+    """Normalises the format and restates the rules. Changes neither selection nor S_CTX_MD.
+
+    ``extras["format_enforcer"]`` gets exactly :data:`KEYS`. The prompt's own deterministic rules and codes come first
+    in ``hard_rules``, word for word, line for line, whatever the agent makes of them. Without a language model
+    ``body["format"]`` is looked up among the configuration's recipes; an unknown format stays what the user wrote.
+    ``extras["a5_decisions"]`` holds what the format was and which recipe was used.
+
+    Args:
+        config: of the agent.
+        agent: the extractor; None for no language model.
+
+    Raises:
+        ConfigError: if the configuration does not extract exactly :data:`KEYS`.
+    """
+
+    name: ClassVar[str] = "A5_Format_Enforcer"
+    requires: ClassVar = "a4"
+    completes: ClassVar = "a5"
+    writes: ClassVar = frozenset({"body", "prompt_ready"})
+
+    def __init__(self, config: ExtractorConfig, agent: Extractor | None = None) -> None:
+        super().__init__(agent)
+        self.config = config
+        self.options = stage_options(config, EnforcerOptions)
+        types = {name: key.type for name, key in config.keys.items()}
+        if types != dict(zip(KEYS, ("text", "text", "list"), strict=True)):
+            raise ConfigError(f"agent {config.title} extracts {types}: allowed are {', '.join(KEYS)}, the last a list")
+
+    def ask(self, agent: Extractor, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> Format:
+        parts = {
+            "system": system_md(sp, config.prompt_schema),
+            "prompt": prompt_md(sp, config.prompt_schema),
+            "format": sp.body.get("format", ""),
+            **{key: sp.body.get(key, "") for key in ("constraints", *RULE_KEYS)},
+        }
+        said = agent.extract(parts, meter)
+        spec, example, rules = (said[key] for key in KEYS)
+        return Format(str(spec), str(example), tuple(map(one_line, rules)))
+
+    def default(self, sp: SuperPrompt, config: PipelineConfig) -> Format:
+        asked = clean(sp.body.get("format", "")).strip()
+        recipe = recipe_for(cut(asked, self.config.max_part_tokens), self.options.formats)
+        if recipe is None:
+            return Format(asked, "", self.options.unknown.rules if asked else ())
+        spec = recipe.spec
+        if not recipe.is_all_of(asked):
+            spec = f"{spec} {self.options.as_requested.replace(_FORMAT, asked)}"
+        return Format(spec, recipe.example, recipe.rules, recipe.name)
+
+    def write(self, sp: SuperPrompt, config: PipelineConfig, answer: Format) -> None:
+        before = sp.body.get("format", "")
+        own = [one_line(line) for key in RULE_KEYS for line in clean(sp.body.get(key, "")).split("\n")]
+        rules = list(dict.fromkeys(rule for rule in [*own, *answer.rules] if rule))
+        sp.extras["format_enforcer"] = dict(zip(KEYS, (answer.spec, answer.example, rules), strict=True))
+        rewritten = self.options.rewrite_format and answer.spec not in ("", before)
+        log: dict[str, Any] = {"agent": self.config.agent_name, "version": self.config.version}
+        sp.extras["a5_decisions"] = log | {
+            "recipe": answer.recipe,
+            "format_before": before,
+            "format_rewritten": rewritten,
+        }
+        if rewritten:
+            sp.body = sp.body | {"format": answer.spec}

@@ -1,0 +1,13 @@
+"""python scripts/pipeline.py dataset=demo policy=budgeted budget=tight: a collection through the SuperPrompt pipeline.
+
+Every option of run.py holds (python scripts/pipeline.py --help lists them): estimator, scheduler, reranker and budget
+are the ReRanker's where policy=budgeted; llm=local gives the stages a language model. Measures each view, writes a run
+folder as run.py does, and logs it.
+"""
+
+import sys
+
+from experiments.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main("pipeline"))

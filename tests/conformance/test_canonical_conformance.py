@@ -1,0 +1,281 @@
+"""The canonical blocks against their golden vectors (ragd section 5), by the library and over real servers."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+from postgres_server import fresh_dsn
+
+from experiments.conformance import serve
+from ragtune.canonical import conformance
+from ragtune.canonical.conformance import SPEC
+from ragtune.canonical.conformance.comparing import SCORE_TOLERANCE, differences, narrow_gaps
+from ragtune.canonical.conformance.fixtures import (
+    GOLDEN,
+    Fixtures,
+    Observations,
+    dump_golden,
+    load_fixtures,
+    load_golden,
+)
+from ragtune.canonical.conformance.mcp_target import McpTarget
+from ragtune.canonical.conformance.observing import observe
+from ragtune.canonical.conformance.remote import TargetError
+from ragtune.canonical.conformance.rest_target import RestTarget
+from ragtune.canonical.conformance.suite import SECTIONS, run_suite
+from ragtune.canonical.conformance.targets import LibraryTarget, Target, memory_target
+from ragtune.canonical.policies import RetrievalPlan
+from ragtune.canonical.store.database import PostgresDatabase
+from ragtune.canonical.store.postgres import SearchSettings
+from ragtune.core.errors import ConfigError
+from ragtune.embedders.hashing import HashingEmbedder
+
+ROOT = Path(__file__).parents[2]
+KEY = "a key of more than sixteen characters"
+
+
+@pytest.fixture(scope="module")
+def fixtures() -> Fixtures:
+    return load_fixtures()
+
+
+@pytest.fixture(scope="module")
+def golden() -> Observations:
+    return load_golden()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """RAGtune's own adapters on PostgreSQL."""
+    with PostgresDatabase(fresh_dsn()) as database, serve(database, KEY) as url:
+        yield url
+
+
+@pytest.fixture(params=["memory", "postgres", "postgres_indexed", "rest", "mcp"])
+def target(request: pytest.FixtureRequest) -> Iterator[Target]:
+    with make_target(request) as target:
+        yield target
+
+
+def make_target(request: pytest.FixtureRequest) -> Target:
+    if request.param == "memory":
+        return memory_target()
+    if request.param == "postgres":
+        return LibraryTarget("postgres", PostgresDatabase(fresh_dsn()))
+    if request.param == "postgres_indexed":  # every search through the HNSW and GIN indexes
+        return LibraryTarget("postgres", PostgresDatabase(fresh_dsn(), search=SearchSettings(exact_below=0)))
+    url = request.getfixturevalue("server")
+    return RestTarget(url, KEY) if request.param == "rest" else McpTarget(f"{url}/mcp", KEY)
+
+
+def test_every_target_answers_what_the_store_in_memory_answers(target: Target, golden: Observations) -> None:
+    """Identical, not only within the tolerance that others are given."""
+    report = run_suite(target)
+    assert report.lines == []
+    assert (report.outcome, report.skipped) == ("passed", [])
+    assert json.dumps(report.observed, sort_keys=True) == json.dumps(golden, sort_keys=True)
+
+
+def test_a_second_ingestion_gives_the_same_chunks_embeddings_and_keys(fixtures: Fixtures) -> None:
+    with memory_target() as target:
+        assert observe(target, fixtures) == observe(target, fixtures)
+
+
+def test_the_golden_file_is_what_pinning_would_write(golden: Observations) -> None:
+    file = files(conformance) / f"v{SPEC}" / GOLDEN
+    assert file.read_text(encoding="utf-8") == dump_golden(golden)
+    assert re.fullmatch(r"\d+\.\d+\.\d+", SPEC)
+    assert json.loads(file.read_text(encoding="utf-8"))["spec"] == SPEC
+
+
+def test_nothing_is_left_behind(fixtures: Fixtures) -> None:
+    from ragtune.canonical.store.memory import MemoryDatabase
+
+    database = MemoryDatabase()
+    observe(LibraryTarget("memory", database), fixtures)
+    assert database.collections() == []
+
+
+def test_no_golden_order_hangs_on_a_difference_that_is_tolerated(fixtures: Fixtures, golden: Observations) -> None:
+    """Nor on one between the last candidate and the first that is left out."""
+    assert narrow_gaps(golden) == []
+    longer = [case.model_copy(update={"plans": _one_more(case.plans)}) for case in fixtures.queries if not case.fuse]
+    with memory_target() as target:
+        assert narrow_gaps(observe(target, fixtures.model_copy(update={"queries": tuple(longer)}))) == []
+
+
+def _one_more(plans: Any) -> Any:
+    (plan,) = plans.values() if isinstance(plans, dict) else plans
+    return (RetrievalPlan(**{**dict(plan), "k": plan.k + 1, "candidate_pool": max(plan.candidate_pool, plan.k + 1)}),)
+
+
+def test_the_fixtures_cover_what_the_specification_names(fixtures: Fixtures, golden: Observations) -> None:
+    assert {policy.method for policy in fixtures.policies.values()} == {"tokens", "sentences", "paragraphs", "markdown"}
+    assert set(SECTIONS) == {name.partition("/")[0] for name in golden}
+    plans = [plan for case in fixtures.queries for plan in _plans(case.plans)]
+    assert {plan.mode for plan in plans} == {"vector", "lexical", "hybrid"}
+    for condition in ("tags_any", "tags_all", "metadata"):
+        assert {plan.mode for plan in plans if getattr(plan.filters, condition)} == {"vector", "lexical", "hybrid"}
+    assert {case.fuse.method for case in fixtures.queries if case.fuse} == {"rrf", "concat"}
+    assert {case.compress.method for case in fixtures.queries if case.compress} == {"windows", "spans"}
+    contents = "".join(document.model_dump_json() for document in fixtures.documents)
+    for script in ("茶", "שלומך", "الشاي", "चाय", "чай", "ชา", "👨\u200d👩", "e\u0301", "\u2028"):
+        assert script in contents
+
+
+def _plans(plans: Any) -> list[RetrievalPlan]:
+    return list(plans.values() if isinstance(plans, dict) else plans)
+
+
+# -- the suite finds what is wrong -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def observed(golden: Observations) -> Observations:
+    return copy.deepcopy(golden)
+
+
+CASE = "vector/question"
+
+
+def test_scores_within_the_tolerance_conform(observed: Observations, golden: Observations) -> None:
+    for hit in observed[CASE]["candidates"]:
+        hit["score"] += SCORE_TOLERANCE / 2
+    assert not differences(observed, golden)[CASE]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda hits: hits[0].update(score=hits[0]["score"] + 1e-4), "candidates[0].score is"),
+        (lambda hits: hits.reverse(), "not in order of score, doc_id, chunk_index"),
+        (lambda hits: hits.pop(), "11 items, pinned are 12"),
+        (lambda hits: hits[3].update(doc_id="other"), "candidates[3].doc_id is 'other', pinned is"),
+        (lambda hits: hits[2].update(is_the_stored_chunk=False), "is_the_stored_chunk is False, pinned is True"),
+        (lambda hits: hits[1].pop("sources"), "candidates[1].sources: missing"),
+        (lambda hits: hits[1].update(extra=1), "candidates[1].extra: not pinned"),
+    ],
+)
+def test_a_wrong_answer_is_told_with_its_place(
+    observed: Observations, golden: Observations, spoil: Any, said: str
+) -> None:
+    spoil(observed[CASE]["candidates"])
+    found = differences(observed, golden)
+    assert any(said in line for line in found.pop(CASE))
+    assert not any(found.values())
+
+
+def test_equal_scores_in_another_order_than_by_rule_are_told(observed: Observations, golden: Observations) -> None:
+    hits = observed["vector/ties by doc_id and chunk_index"]["candidates"]
+    assert hits[0]["score"] == hits[1]["score"]
+    hits[0], hits[1] = hits[1], hits[0]
+    assert differences(observed, golden)["vector/ties by doc_id and chunk_index"]
+
+
+def test_a_case_that_is_missing_or_unknown_is_told(observed: Observations, golden: Observations) -> None:
+    del observed[CASE]
+    observed["vector/new"] = {}
+    found = {name: lines for name, lines in differences(observed, golden).items() if lines}
+    assert set(found) == {CASE, "vector/new"}
+
+
+def test_another_embedder_fails_and_the_report_names_sections() -> None:
+    from ragtune.canonical.store.memory import MemoryDatabase
+
+    report = run_suite(LibraryTarget("other", MemoryDatabase(), HashingEmbedder(dims=128)))
+    assert report.outcome == "failed"
+    assert any(line.startswith("embed/tea-green (section 1.1.3): dims is 128, pinned is 256") for line in report.lines)
+    assert not any(line.startswith(("normalize/", "chunk/", "lexical/")) for line in report.lines)
+
+
+def test_a_function_that_fails_is_a_failed_case_and_leaves_the_others_alone() -> None:
+    class Broken(LibraryTarget):
+        def compress(self, *_: Any) -> Any:
+            raise RuntimeError("on fire")
+
+    from ragtune.canonical.store.memory import MemoryDatabase
+
+    report = run_suite(Broken("broken", MemoryDatabase()))
+    assert {name.partition("/")[0] for name in report.failures} == {"compress", "package"}
+    assert report.failures["compress/windows"] == ["RuntimeError: on fire"]
+
+
+# -- servers by URL ----------------------------------------------------------------------------------------------------
+
+
+def test_a_server_without_the_reranker_skips_its_cases(server: str) -> None:
+    target = memory_target()
+    target.has_reranker = RestTarget(server, KEY, reranker=None).has_reranker
+    report = run_suite(target)
+    assert report.outcome == "passed"
+    assert len(report.skipped) == 6
+    assert "6 skipped (rerank/of lexical candidates, " in report.summary
+
+
+def test_a_refused_request_says_what_the_server_said(server: str) -> None:
+    with McpTarget(f"{server}/mcp", KEY) as target, pytest.raises(TargetError, match=r"get_collection.*nowhere"):
+        target.counts("nowhere")
+    with RestTarget(server, KEY) as target, pytest.raises(TargetError, match=r"get_collection: HTTP 404.*nowhere"):
+        target.counts("nowhere")
+    with RestTarget(server, "a wrong key of many characters") as target, pytest.raises(TargetError, match="HTTP 401"):
+        target.counts("nowhere")
+
+
+@pytest.mark.parametrize("url", ["", "localhost:8080", "ftp://x", "http://", "http://x?y=1"])
+@pytest.mark.parametrize("kind", [RestTarget, McpTarget])
+def test_what_is_no_url_is_refused(kind: Any, url: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f"url={url!r}: allowed is http(s)://host")):
+        kind(url)
+
+
+# -- the command line --------------------------------------------------------------------------------------------------
+
+
+def check(*arguments: str, **variables: str) -> Any:
+    import os
+
+    command = [sys.executable, str(ROOT / "scripts" / "conformance.py"), *arguments]
+    environment = {**os.environ, **variables}
+    return subprocess.run(command, capture_output=True, text=True, timeout=240, env=environment, check=False)
+
+
+def test_the_command_checks_decisions_and_the_blocks_in_memory() -> None:
+    done = check()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.search(
+        r"conformance with spec 0\.55\.0: passed\nmemory: conformance with ragd 1\.0\.0: passed", done.stdout
+    )
+
+
+def test_the_command_asks_a_server_by_url_with_a_key_from_the_environment(server: str) -> None:
+    done = check("--target", "rest", "--url", server, "--api-key-env", "MY_KEY", MY_KEY=KEY)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"rest {server}: conformance with ragd {SPEC}: passed")
+    assert KEY not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--target", "memory", "--url", "http://x"], "url='http://x': allowed for the targets rest and mcp only"),
+        (["--target", "rest", "--url", "http://127.0.0.1:9"], "list_collections: http://127.0.0.1:9 cannot be reached"),
+        (["--target", "mcp", "--url", "http://127.0.0.1:9/mcp"], "http://127.0.0.1:9/mcp cannot be reached"),
+        (["--target", "rest", "--url", "nonsense"], "url='nonsense'"),
+        (["--target", "rest", "--url", "http://x", "--api-key-env", "NOT_SET"], "--api-key-env NOT_SET"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(arguments: list[str], said: str) -> None:
+    done = check(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: ")
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1

@@ -1,0 +1,289 @@
+"""``scripts/ingest.py`` and the main job on what it made: real commands, a real PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from postgres_server import fresh_dsn
+
+from experiments import ingest
+from experiments.build import _load_dataset
+from ragtune.canonical.store.database import PostgresDatabase
+from ragtune.canonical.types import StoreCounts
+from ragtune.embedders.hashing import HashingEmbedder
+
+Run = Callable[..., SimpleNamespace]
+
+SLOW = '''
+"""An embedder that takes its time, and logs every text."""
+import os, time
+from ragtune.embedders.hashing import HashingEmbedder
+
+class SlowEmbedder(HashingEmbedder):
+    def embed(self, texts):
+        if len(texts):
+            with open(os.environ["EMBED_LOG"], "a") as log:
+                log.writelines(text.replace("\\n", " ") + "\\n" for text in texts)
+            time.sleep(0.3)
+        return super().embed(texts)
+'''
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A working directory that the user of a server that root starts may pass."""
+    with tempfile.TemporaryDirectory(prefix="ragtune-e2e-", ignore_cleanup_errors=True) as name:
+        path = Path(name)
+        path.chmod(0o711)
+        yield path
+
+
+@pytest.fixture
+def dsn(monkeypatch: pytest.MonkeyPatch) -> str:
+    dsn = fresh_dsn()
+    monkeypatch.setenv("RAGTUNE_DSN", dsn)
+    return dsn
+
+
+@pytest.fixture
+def tiny_dataset(collection: Path) -> list[str]:
+    return ["dataset=beir", f"dataset.path={collection}"]
+
+
+@pytest.fixture
+def call(tiny_dataset: list[str], dsn: str, capfd: pytest.CaptureFixture[str]) -> Run:
+    """The command line of ``scripts/ingest.py`` in this process, on the small collection."""
+
+    def call(*arguments: str) -> SimpleNamespace:
+        _load_dataset.cache_clear()
+        capfd.readouterr()
+        code = ingest.main([*tiny_dataset, *arguments])
+        out, err = capfd.readouterr()
+        return SimpleNamespace(code=code, out=out, err=err, lines=out.splitlines())
+
+    return call
+
+
+@pytest.fixture
+def job(main: Run, tiny: list[str]) -> Run:
+    """The main job on the small collection's ingested documents, in this process."""
+    arguments = [one for one in tiny if not one.startswith("retriever")]
+
+    def run_job(*more: str) -> SimpleNamespace:
+        _load_dataset.cache_clear()
+        return main(*arguments, "retriever=postgres", *more)
+
+    return run_job
+
+
+def stored(dsn: str, name: str, dims: int = 256) -> StoreCounts:
+    with PostgresDatabase(dsn) as database:
+        return database.open(name, HashingEmbedder(dims)).counts()
+
+
+# -- processes ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_main_job_and_a_parallel_sweep_run_on_what_was_ingested(run: Run, folder: Path) -> None:
+    """With the defaults: an embedded server below results/, started and stopped by whoever uses it."""
+    made = run("dataset=demo", "store=postgres", script="scripts/ingest.py", cwd=folder)
+    assert (made.code, made.err) == (0, "")
+    assert "341 documents (0 unchanged, 0 without text, 0 pruned), 341 chunks: 341 inserted, 0 updated" in made.out
+
+    ended = run("retriever=postgres", "estimator=uncertainty", "budget=tight", "tracking=none", cwd=folder)
+    assert (ended.code, ended.err) == (0, "")
+    summary = json.loads((Path(ended.lines[-1]) / "summary.json").read_text())
+    assert summary["cost"]["charged"]["docs"] == 50 * 20
+    assert summary["tags"]["retriever"] == "retriever"
+    assert summary["conformance"]["canonical"]["outcome"] == summary["tags"]["conformance_canonical"] == "passed"
+    assert not (folder / "results" / "postgres" / "pgdata" / "postmaster.pid").exists()
+
+    parallel = ["hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "tracking=none", "hydra.sweep.dir=sweep"]
+    swept = run("-m", "retriever=postgres", "estimator=baseline", "budget=zero,tight", *parallel, cwd=folder)
+    assert (swept.code, swept.err) == (0, "")
+    summaries = [json.loads((folder / "sweep" / str(job) / "summary.json").read_text()) for job in (0, 1)]
+    bm25 = run("retriever=bm25", "estimator=baseline", "budget=zero", "tracking=none", cwd=folder)
+    alone = json.loads((Path(bm25.lines[-1]) / "summary.json").read_text())
+    # Chunks of the demo's short passages are whole documents, so lexical search is BM25 over documents.
+    assert summaries[0]["measures"] == alone["measures"]
+    assert not (folder / "results" / "postgres" / "pgdata" / "postmaster.pid").exists()
+
+
+@pytest.fixture
+def slow(tiny_dataset: list[str], tmp_path: Path, dsn: str) -> SimpleNamespace:
+    """An ingestion of 6 batches, 0.3 s each, and where it logs what it embedded."""
+    (tmp_path / "slow_embedder.py").write_text(SLOW)
+    options = ["embedder._target_=slow_embedder.SlowEmbedder", "batch=2", "collection=tiny"]
+    environment = {"PYTHONPATH": str(tmp_path), "EMBED_LOG": str(tmp_path / "log"), "RAGTUNE_DSN": dsn}
+    return SimpleNamespace(
+        arguments=[*tiny_dataset, *options],
+        options={"script": "scripts/ingest.py", "cwd": tmp_path, **environment},
+        log=tmp_path / "log",
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_an_interrupted_ingestion_goes_on_where_it_was(
+    slow: SimpleNamespace, start: Run, run: Run, wait_for: Run, dsn: str, tmp_path: Path, number: int
+) -> None:
+    process = start(*slow.arguments, **slow.options)
+    wait_for(lambda: process.poll() is not None or (slow.log.exists() and slow.log.read_text().count("\n") >= 4))
+    os.killpg(process.pid, number)
+    _, err = process.communicate(timeout=60)
+    if number == signal.SIGINT:
+        said = "error: interrupted; finished batches are kept: repeat the command to go on\n"
+        assert (process.returncode, err) == (130, said)
+    kept = stored(dsn, "tiny")
+    assert 2 <= kept.documents < 11
+    assert kept.documents % 2 == 0  # whole batches
+
+    slow.log.unlink()
+    resumed = run(*slow.arguments, **{**slow.options, "RAGTUNE_CACHE": str(tmp_path / "no vectors here")})
+    assert (resumed.code, resumed.err) == (0, "")
+    assert stored(dsn, "tiny") == StoreCounts(documents=11, chunks=11)
+    left = 11 - kept.chunks
+    assert (
+        f"12 documents ({kept.documents} unchanged, 1 without text, 0 pruned), 11 chunks: {left} inserted"
+        in resumed.out
+    )
+    embedded = slow.log.read_text().splitlines()
+    assert len(embedded) <= left  # the duplicate is embedded once
+    assert not any("The heart pumps" in text for text in embedded)
+
+
+# -- in this process ---------------------------------------------------------------------------------------------------
+
+
+def test_ingesting_again_changes_nothing_and_the_job_runs(call: Run, job: Run, dsn: str) -> None:
+    first, again = call(), call()
+    name = first.out.partition(":")[0]
+    assert name.startswith("tiny-")
+    expected = (
+        "12 documents ({} unchanged, 1 without text, 0 pruned), 11 chunks: {} inserted, 0 updated, {} unchanged, 0"
+    )
+    assert expected.format(0, 11, 0) in first.out
+    assert expected.format(11, 0, 11) in again.out
+    assert (again.code, again.err) == (0, "")
+    ended = job("retriever.mode=hybrid", "budget=tight")
+    assert (ended.code, ended.err) == (0, "")
+
+
+def test_a_changed_document_is_replaced_and_one_that_is_gone_is_pruned_if_asked(
+    call: Run, collection: Path, dsn: str
+) -> None:
+    cut = ["chunk.max_tokens=8", "chunk.method=tokens", "collection=tiny"]
+    call(*cut)
+    before = stored(dsn, "tiny")
+    rows = [json.loads(line) for line in (collection / "corpus.jsonl").read_text().splitlines()]
+    rows[0]["text"], rows[1]["text"] = "Short.", ""
+    kept = [row for row in rows if row["_id"] != "bread-1"]
+    (collection / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in kept))
+    done = call(*cut)
+    assert done.code == 0
+    assert "11 documents (8 unchanged, 2 without text, 0 pruned)" in done.out
+    assert stored(dsn, "tiny").documents == before.documents - 1  # the emptied one
+    done = call(*cut, "prune=true")
+    assert "(9 unchanged, 2 without text, 1 pruned)" in done.out
+    assert stored(dsn, "tiny").documents == before.documents - 2
+
+
+def test_the_store_in_memory_is_a_dry_run(call: Run, dsn: str) -> None:
+    done = call("store=memory", "collection=tiny")
+    assert "tiny: 12 documents" in done.out
+    with PostgresDatabase(dsn) as database:
+        assert database.collections() == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["dataset.path=/nowhere"], "dataset folder '/nowhere' does not exist"),
+        (["chunk.max_tokens=0"], "chunk.max_tokens=0: Input should be greater than or equal to 1"),
+        (["chunk.overlap_tokens=256"], "chunk: overlap_tokens=256: allowed is less than max_tokens=256"),
+        (["chunk.method=pages"], "chunk.method='pages': Input should be 'tokens', 'sentences', 'paragraphs'"),
+        (["+chunk.size=3"], "chunk.size=3: Extra inputs are not permitted"),
+        (["batch=0"], "batch=0: allowed is a whole number >= 1"),
+        (["prune=maybe"], "prune='maybe': allowed are true and false"),
+        (["collection=not a name"], "collection name='not a name'"),
+        (["collection=[a]"], "collection=['a']: allowed is a name"),
+        (["store=oracle"], "memory"),
+        (["estimator=uncertainty"], "estimator"),
+        (["+whatever=1"], "unknown option 'whatever': allowed are dataset, store, embedder, collection"),
+        (["nonsense"], "options are given as NAME=VALUE"),
+        (["embedder.dims=0"], "dims=0"),
+        (["store.dsn=postgresql://["], "dsn"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(call: Run, dsn: str, arguments: list[str], said: str) -> None:
+    done = call(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("error: ")
+    assert len(done.err.splitlines()) == 1
+    assert said in done.err
+    with PostgresDatabase(dsn) as database:
+        assert database.collections() == []
+
+
+def test_a_server_that_is_not_there_is_exit_code_1_without_its_password(call: Run) -> None:
+    done = call("store.dsn=postgresql://me:secret@127.0.0.1:9/none")
+    assert (done.code, done.out) == (1, "")
+    assert len(done.err.splitlines()) == 1
+    assert "secret" not in done.err
+
+
+def test_another_embedder_is_refused_naming_both(call: Run, job: Run) -> None:
+    call("collection=tiny")
+    for refused in (
+        call("collection=tiny", "embedder.dims=32"),
+        job("retriever.collection=tiny", "retriever.embedder.dims=32"),
+    ):
+        assert refused.code == 2
+        assert "dims=256" in refused.err
+        assert "dims=32" in refused.err
+        assert len(refused.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("ingested", "arguments", "said"),
+    [
+        ([], [], "python scripts/ingest.py dataset=... store=postgres collection=tiny-"),
+        ([], ["retriever.collection=nope"], "no collection 'nope'"),
+        (["collection=t"], ["retriever.collection=t", "retriever.mode=fuzzy"], "retriever.mode='fuzzy'"),
+        (["collection=t"], ["retriever.collection=t", "retriever.candidate_pool=0"], "retriever.candidate_pool=0"),
+        (["collection=t"], ["retriever.collection=t", "dataset=demo"], "collection 't' holds 11 documents that"),
+    ],
+)
+def test_a_collection_that_does_not_serve_the_job_is_refused_with_what_to_do(
+    call: Run, job: Run, ingested: list[str], arguments: list[str], said: str
+) -> None:
+    if ingested:
+        assert call(*ingested).code == 0
+    arguments = (
+        [*arguments, "dataset.path=${project_root:}/datasets/demo"] if "dataset=demo" in arguments else arguments
+    )
+    refused = job(*(one for one in arguments if one != "dataset=demo"))
+    assert refused.code == 2
+    assert said in refused.err
+    assert len(refused.err.splitlines()) == 1
+
+
+def test_a_half_ingested_or_outdated_collection_is_refused(call: Run, job: Run, collection: Path) -> None:
+    rows = (collection / "corpus.jsonl").read_text().splitlines(keepends=True)
+    (collection / "corpus.jsonl").write_text("".join(rows[:6]))
+    call("collection=tiny")
+    (collection / "corpus.jsonl").write_text("".join(rows))
+    refused = job("retriever.collection=tiny")
+    assert refused.code == 2
+    assert "collection 'tiny' lacks 5 documents of the dataset, e.g. 'bread-2'" in refused.err
+    call("collection=tiny")
+    (collection / "corpus.jsonl").write_text("".join(rows).replace("arteries narrow", "vessels narrow"))
+    refused = job("retriever.collection=tiny")
+    assert refused.code == 2
+    assert "holds another text of document 'heart-1' than the dataset" in refused.err

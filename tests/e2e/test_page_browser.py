@@ -1,0 +1,152 @@
+"""The page in a real browser, served as ``make ui`` serves it, with real clicks."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from ragtune.superprompt.stages.base import ORDER
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine: apt-get install chromium"),
+]
+
+ROOT = Path(__file__).parents[2]
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+BLOCKS = ("# System", "# Prompt", "# S_CTX", "# Attachments")
+
+
+@pytest.fixture(scope="module")
+def address(environment: dict[str, str], wait_for: Callable[..., None]) -> Iterator[str]:
+    """Where the page is served, over the demo collection, with no key in the environment."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ragtune.adapters.page", "--port", str(port)],
+        cwd=ROOT,
+        env={name: value for name, value in environment.items() if not name.startswith("OPENAI_")},
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    url = f"http://127.0.0.1:{port}"
+
+    def answers() -> bool:
+        with suppress(OSError):
+            return urllib.request.urlopen(f"{url}/_stcore/health", timeout=1).status == 200
+        return False
+
+    try:
+        wait_for(answers, 90)
+        yield url
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@pytest.fixture
+def page(address: str) -> Iterator[Any]:
+    """The page as a person first sees it; at the end, nothing may have been asked of any other host."""
+    from playwright.sync_api import sync_playwright
+
+    hosts: set[str | None] = set()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        page = browser.new_page(viewport={"width": 1440, "height": 1000})
+        page.set_default_timeout(60_000)
+        page.on("request", lambda request: hosts.add(urlsplit(request.url).hostname))
+        page.goto(address)
+        button(page, ORDER[0]).wait_for()
+        yield page
+        browser.close()
+    assert hosts - {None, ""} == {"127.0.0.1"}
+
+
+def button(page: Any, name: str) -> Any:
+    """A stage's button, ticked or not."""
+    return page.get_by_role("button", name=re.compile(rf"^(✓ )?{re.escape(name.replace('_', ' '))}$"))
+
+
+def box(page: Any) -> str:
+    return str(page.locator(".st-key-super_prompt code").inner_text())
+
+
+def expect_done(page: Any, name: str) -> None:
+    page.get_by_role("button", name=f"✓ {name.replace('_', ' ')}", exact=True).wait_for()
+
+
+def test_all_eight_stages_by_clicks_with_only_the_next_one_enabled(page: Any, tmp_path: Path) -> None:
+    for place, name in enumerate(ORDER):
+        later = ORDER[place + 1 :]
+        assert all(button(page, other).is_disabled() for other in later)
+        button(page, name).click()
+        expect_done(page, name)
+        assert page.get_by_test_id("stAlert").count() == 0
+    text = box(page)
+    places = [text.index(block) for block in BLOCKS]
+    assert places == sorted(places)
+    page.get_by_text("sourdough-02#0").first.wait_for()
+    page.get_by_role("tab", name="Costs").click()
+    page.get_by_role("cell", name="Prompt Builder").wait_for()
+    page.screenshot(path=str(tmp_path / "page.png"))
+    assert (tmp_path / "page.png").stat().st_size > 10_000
+
+
+def test_auto_runs_all_and_an_edited_prompt_begins_again(page: Any) -> None:
+    page.get_by_role("button", name="Auto").click()
+    expect_done(page, ORDER[-1])
+    assert "# Attachments" in box(page)
+    prompt = page.get_by_label("Your prompt")
+    prompt.fill("Why does my dog bark at night?")
+    prompt.press("Control+Enter")
+    page.get_by_text("The prompt changed").wait_for()
+    assert not button(page, ORDER[0]).is_disabled()
+    assert all(button(page, name).is_disabled() for name in ORDER[1:])
+    button(page, ORDER[0]).click()
+    expect_done(page, ORDER[0])
+    assert "dog bark" in box(page)
+
+
+def test_an_uploaded_file_is_found_and_a_binary_one_is_refused(page: Any) -> None:
+    uploads = [
+        {
+            "name": "zebra.md",
+            "mimeType": "text/markdown",
+            "buffer": b"# Zebras\n\nZebras sleep standing in the savanna.",
+        },
+        {"name": "broken.txt", "mimeType": "text/plain", "buffer": b"\x00\x01"},
+    ]
+    page.locator("input[type=file]").set_input_files(uploads)
+    page.get_by_text("broken.txt: this is a binary file").wait_for()
+    prompt = page.get_by_label("Your prompt")
+    prompt.fill("Where do zebras sleep?")
+    page.get_by_role("button", name="Auto").click()
+    expect_done(page, ORDER[-1])
+    page.get_by_text("zebra.md#0").first.wait_for()
+    assert "Zebras sleep standing in the savanna." in box(page)

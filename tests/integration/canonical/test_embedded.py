@@ -1,0 +1,141 @@
+"""The embedded PostgreSQL server: in any folder, shared by processes, gone with the last of them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from postgres_server import fresh_dsn
+
+from ragtune.canonical.store.embedded import EmbeddedServer, connect, default_folder
+from ragtune.core.errors import StoreError
+from ragtune.embedders.hashing import HashingEmbedder
+
+EMBEDDER = HashingEmbedder(dims=8)
+USE = """
+import sys
+from ragtune.canonical.store.embedded import EmbeddedServer
+with EmbeddedServer(sys.argv[1]) as server:
+    print(server.pid, flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    path = tempfile.mkdtemp(prefix="ragtune embedded ")
+    yield Path(path)
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def is_alive(pid: int) -> bool:
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+def test_data_outlive_the_server_in_a_folder_of_any_name_and_length(folder: Path) -> None:
+    deep = folder / "with a blank, a comma and a 'quote'" / ("x" * 120)
+    for create in (True, False):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with connect(folder=deep) as database:
+                database.open("tea", EMBEDDER, create=create)
+    assert (deep / "pgdata" / "PG_VERSION").read_text().strip() == "18"
+
+
+def test_it_takes_no_network_connections(folder: Path) -> None:
+    with EmbeddedServer(folder) as server:
+        assert psutil.Process(server.pid).net_connections(kind="inet") == []
+
+
+def test_the_last_of_several_users_stops_it(folder: Path) -> None:
+    first, second = EmbeddedServer(folder), EmbeddedServer(folder)
+    pid = first.pid
+    assert second.pid == pid
+    first.close()
+    first.close()
+    assert is_alive(pid)
+    second.close()
+    assert not is_alive(pid)
+
+
+def test_processes_share_it_and_one_that_is_killed_lets_go(folder: Path) -> None:
+    command = [sys.executable, "-c", USE, str(folder)]
+    others = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    pids = {int(other.stdout.readline()) for other in others if other.stdout}
+    assert len(pids) == 1
+    with EmbeddedServer(folder) as server:
+        assert {server.pid} == pids
+        others[0].kill()
+        others[1].communicate("\n", timeout=60)
+        assert is_alive(server.pid)
+    others[0].communicate(timeout=60)
+    assert not any(map(is_alive, pids))
+
+
+def test_a_killed_server_is_started_anew(folder: Path) -> None:
+    first = EmbeddedServer(folder)
+    old = first.pid
+    os.kill(old, signal.SIGKILL)
+    with EmbeddedServer(folder) as second:
+        assert second.pid != old
+        assert is_alive(second.pid)
+    first.close()
+
+
+def test_a_pid_file_left_behind_that_names_a_living_process_of_somebody_else_is_not_believed(folder: Path) -> None:
+    with EmbeddedServer(folder):
+        left = (folder / "pgdata" / "postmaster.pid").read_text()
+    lines = left.splitlines()
+    (folder / "pgdata" / "postmaster.pid").write_text("\n".join([str(os.getpid()), *lines[1:]]) + "\n")
+    with EmbeddedServer(folder) as server:
+        assert server.pid != os.getpid()
+
+
+def test_a_server_that_cannot_start_says_why(folder: Path) -> None:
+    with EmbeddedServer(folder):
+        pass
+    with (folder / "pgdata" / "postgresql.conf").open("a") as config:
+        config.write("no_such_setting = 1\n")
+    with pytest.raises(StoreError, match="no_such_setting"):
+        EmbeddedServer(folder)
+
+
+def test_a_folder_that_cannot_be_made_is_an_error(folder: Path) -> None:
+    (folder / "file").write_text("")
+    with pytest.raises(StoreError, match="file"):
+        EmbeddedServer(folder / "file" / "below")
+
+
+def test_an_explicit_dsn_comes_before_the_environments_and_that_before_the_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    explicit, ambient = fresh_dsn(), fresh_dsn()
+    monkeypatch.setenv("RAGTUNE_DSN", ambient)
+    with connect(explicit, folder) as database:
+        database.open("explicit", EMBEDDER, create=True)
+    with connect(folder=folder) as database:
+        assert database.collections() == []
+        database.open("ambient", EMBEDDER, create=True)
+    with connect(explicit) as database:
+        assert [collection.name for collection in database.collections()] == ["explicit"]
+    monkeypatch.delenv("RAGTUNE_DSN")
+    assert list(folder.iterdir()) == []
+    with connect(folder=folder) as database:
+        assert database.collections() == []
+
+
+def test_the_default_folder_is_the_users_data_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", "/data")
+    assert default_folder() == Path("/data/ragtune/postgres")
+    monkeypatch.delenv("XDG_DATA_HOME")
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert default_folder() == Path("/home/somebody/.local/share/ragtune/postgres")

@@ -1,0 +1,373 @@
+"""What happens to a PostgreSQL store when something breaks: nothing half-written, nothing lost, errors that say why."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from postgres_server import fresh_dsn
+
+from ragtune.canonical.store.database import PostgresDatabase
+from ragtune.canonical.store.embedded import EmbeddedServer
+from ragtune.canonical.store.memory import MemoryDatabase
+from ragtune.canonical.store.postgres import PostgresStore, SearchSettings
+from ragtune.canonical.types import Chunk, Embedding, Filters, StoreCounts
+from ragtune.core.errors import ConfigError, StoreError
+from ragtune.embedders.hashing import HashingEmbedder
+
+EMBEDDER = HashingEmbedder(dims=32)
+TIMEOUT_S = 60
+INGEST = """
+import sys
+from ragtune.canonical.store.database import PostgresDatabase
+from ragtune.canonical.types import Chunk
+from ragtune.embedders.hashing import HashingEmbedder
+
+dsn, first, batches = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+embedder = HashingEmbedder(dims=32)
+
+def stream():
+    for batch in range(batches):
+        ids = [f"d{(first + batch * 10 + i) % 400:03d}" for i in range(10)]
+        chunks = [Chunk(doc_id=d, chunk_index=c, content=f"tea {d} {c}") for d in ids for c in range(5)]
+        yield chunks, embedder.embed([chunk.content for chunk in chunks])
+        print("committed", batch, flush=True)
+
+with PostgresDatabase(dsn) as database:
+    database.open("tea", embedder, create=True).load(stream())
+"""
+
+
+@pytest.fixture
+def dsn() -> str:
+    return fresh_dsn()
+
+
+@pytest.fixture
+def store(dsn: str) -> Iterator[PostgresStore]:
+    with PostgresDatabase(dsn) as database:
+        yield database.open("tea", EMBEDDER, create=True)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    path = tempfile.mkdtemp(prefix="ragtune-fault-")
+    yield Path(path)
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def document(doc_id: str, chunks: int = 5) -> list[Chunk]:
+    return [Chunk(doc_id=doc_id, chunk_index=place, content=f"tea {doc_id} {place}") for place in range(chunks)]
+
+
+def batch(*doc_ids: str) -> tuple[list[Chunk], Embedding]:
+    chunks = [chunk for doc_id in doc_ids for chunk in document(doc_id)]
+    return chunks, EMBEDDER.embed([chunk.content for chunk in chunks])
+
+
+def search(store: PostgresStore) -> list[str]:
+    return [found.doc_id for found in store.lexical_candidates("tea", 3, Filters())]
+
+
+def admin(dsn: str) -> Any:
+    return closing(psycopg.connect(dsn, autocommit=True))
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.01)
+
+
+def waiting(connection: Any) -> list[int]:
+    """Server processes of this database that wait for a lock."""
+    rows = connection.execute(
+        "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    ).fetchall()
+    return [pid for (pid,) in rows]
+
+
+class InThread(threading.Thread):
+    """A call whose result or error is looked at later."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        super().__init__(daemon=True)
+        self._call = call
+        self.result: Any = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.result = self._call()
+        except Exception as error:
+            self.result = error
+
+    def outcome(self) -> Any:
+        self.join(TIMEOUT_S)
+        assert not self.is_alive()
+        return self.result
+
+
+# Kills
+
+
+def test_a_server_killed_in_the_middle_of_a_batch_leaves_no_half_document_and_resumes(folder: Path) -> None:
+    batches = [batch(f"a{i}", f"b{i}", f"c{i}") for i in range(4)]
+    server = EmbeddedServer(folder)
+    with PostgresDatabase(server.dsn) as database, admin(server.dsn) as outsider:
+        store = database.open("tea", EMBEDDER, create=True)
+        store.load(batches[:2])
+        # Keeps the ingest waiting after it has written documents and before it has written their chunks.
+        outsider.execute("BEGIN; LOCK TABLE ragtune.chunks_1 IN SHARE MODE")
+        ingest = InThread(lambda: store.load(batches[2:]))
+        with admin(server.dsn) as watcher:
+            wait_for(lambda: waiting(watcher))
+        os.kill(server.pid, signal.SIGKILL)
+        error = ingest.outcome()
+        assert isinstance(error, StoreError)
+        assert "could not be made again" in str(error)
+    with EmbeddedServer(folder) as restarted, PostgresDatabase(restarted.dsn) as database:
+        store = database.open("tea", EMBEDDER)
+        assert store.counts() == StoreCounts(documents=6, chunks=30)
+        assert len(store.doc_ids()) == 6
+        assert all(len(store.chunks(doc_id)) == 5 for doc_id in store.doc_ids())
+        resumed = store.load(batches)
+        assert (resumed.unchanged, resumed.inserted) == (30, 30)
+        assert store.counts() == StoreCounts(documents=12, chunks=60)
+        assert_like_never_interrupted(store, batches)
+    server.close()
+
+
+def assert_like_never_interrupted(store: PostgresStore, batches: list[tuple[list[Chunk], Embedding]]) -> None:
+    reference = MemoryDatabase().open("tea", EMBEDDER, create=True)
+    reference.load(batches)
+    doc_ids = reference.doc_ids()
+    assert store.doc_ids() == doc_ids
+    assert store.digests(doc_ids) == reference.digests(doc_ids)
+    assert store.lexical_candidates("tea b2 3", 60, Filters()) == reference.lexical_candidates(
+        "tea b2 3", 60, Filters()
+    )
+
+
+def test_an_ingest_killed_anywhere_leaves_whole_documents_and_resumes(dsn: str, store: PostgresStore) -> None:
+    process = start_ingest(dsn, 0, 40)
+    assert process.stdout is not None
+    for _ in range(3):
+        process.stdout.readline()
+    process.kill()
+    process.wait(TIMEOUT_S)
+    documents = store.doc_ids()
+    assert len(documents) >= 30
+    assert all(len(store.chunks(doc_id)) == 5 for doc_id in documents)
+    assert finish(start_ingest(dsn, 0, 40)) == ""
+    assert store.counts() == StoreCounts(documents=400, chunks=2000)
+
+
+def start_ingest(dsn: str, first: int, batches: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", INGEST, dsn, str(first), str(batches)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    """What it said to stderr."""
+    _, errors = process.communicate(timeout=TIMEOUT_S)
+    return errors if process.returncode == 0 else f"exit code {process.returncode}: {errors}"
+
+
+def test_two_ingests_of_one_collection_at_once_both_finish_without_duplicates(dsn: str) -> None:
+    """The second goes through the same documents in another order, and both make schema and collection."""
+    processes = [start_ingest(dsn, first, 40) for first in (0, 200)]
+    assert [finish(process) for process in processes] == ["", ""]
+    with PostgresDatabase(dsn) as database, admin(dsn) as outsider:
+        store = database.open("tea", EMBEDDER)
+        assert store.counts() == StoreCounts(documents=400, chunks=2000)
+        rows = outsider.execute("SELECT count(*), count(DISTINCT (doc_id, chunk_index)) FROM ragtune.chunks").fetchone()
+        assert rows == (2000, 2000)
+        length = outsider.execute("SELECT sum(length) FROM ragtune.chunks").fetchone()
+        assert outsider.execute("SELECT terms FROM ragtune.collections").fetchone() == length
+
+
+def test_many_may_make_schema_and_collection_at_once(dsn: str) -> None:
+    def start() -> list[str]:
+        with PostgresDatabase(dsn) as database:
+            database.open("tea", EMBEDDER, create=True)
+            return [collection.name for collection in database.collections()]
+
+    threads = [InThread(start) for _ in range(6)]
+    assert [thread.outcome() for thread in threads] == [["tea"]] * 6
+
+
+# Connections
+
+
+def test_a_connection_that_broke_between_queries_is_not_noticed(dsn: str, store: PostgresStore) -> None:
+    store.upsert(*batch("x"))
+    with admin(dsn) as outsider:
+        assert end_others(outsider) >= 1
+    assert search(store) == ["x"] * 3
+
+
+def end_others(connection: Any) -> int:
+    rows = connection.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    ).fetchall()
+    return len(rows)
+
+
+def test_a_query_whose_connection_is_lost_is_asked_once_more(dsn: str, store: PostgresStore) -> None:
+    store.upsert(*batch("x"))
+    with admin(dsn) as outsider:
+        with outsider.transaction():
+            outsider.execute("LOCK TABLE ragtune.chunks_1 IN ACCESS EXCLUSIVE MODE")
+            query = InThread(lambda: search(store))
+            wait_for(lambda: waiting(outsider))
+            end_others(outsider)
+        assert query.outcome() == ["x"] * 3
+
+
+def test_a_write_whose_connection_is_lost_is_done_once_more_and_once_only(dsn: str, store: PostgresStore) -> None:
+    with admin(dsn) as outsider:
+        with outsider.transaction():
+            outsider.execute("LOCK TABLE ragtune.chunks_1 IN ACCESS EXCLUSIVE MODE")
+            write = InThread(lambda: store.upsert(*batch("x")))
+            wait_for(lambda: waiting(outsider))
+            end_others(outsider)
+        assert write.outcome().inserted == 5
+    assert store.counts() == StoreCounts(documents=1, chunks=5)
+
+
+def test_a_query_whose_connection_is_lost_twice_is_an_error(dsn: str, store: PostgresStore) -> None:
+    store.upsert(*batch("x"))
+    with admin(dsn) as outsider, admin(dsn) as watcher, outsider.transaction():
+        outsider.execute("LOCK TABLE ragtune.chunks_1 IN ACCESS EXCLUSIVE MODE")
+        query = InThread(lambda: search(store))
+        for _ in range(2):
+            wait_for(lambda: waiting(watcher))
+            (victim,) = waiting(watcher)
+            watcher.execute("SELECT pg_terminate_backend(%s, 10000)", (victim,))
+        error = query.outcome()
+    assert isinstance(error, StoreError)
+    assert "lost twice" in str(error)
+    assert search(store) == ["x"] * 3
+
+
+def test_a_server_that_is_gone_is_an_error_at_once(folder: Path) -> None:
+    server = EmbeddedServer(folder)
+    with PostgresDatabase(server.dsn) as database:
+        store = database.open("tea", EMBEDDER, create=True)
+        server.close()
+        started = time.monotonic()
+        with pytest.raises(StoreError, match="could not be made again"):
+            store.counts()
+        with pytest.raises(StoreError):
+            database.check()
+        assert time.monotonic() - started < TIMEOUT_S / 2
+
+
+def test_a_closed_database_says_so(dsn: str) -> None:
+    database = PostgresDatabase(dsn)
+    database.close()
+    database.close()
+    with pytest.raises(StoreError, match="closed"):
+        database.check()
+
+
+# Errors of the server
+
+
+def test_a_full_disk_is_an_error_with_the_servers_words_and_nothing_of_the_call_stays(
+    dsn: str, store: PostgresStore
+) -> None:
+    """Simulated: a trigger raises the server's own SQLSTATE for it, as no small disk can be made without root."""
+    store.upsert(*batch("before"))
+    with admin(dsn) as outsider:
+        outsider.execute(
+            "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.doc_id = 'c' THEN "
+            "RAISE 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END IF; "
+            "RETURN NEW; END $$"
+        )
+        outsider.execute(
+            "CREATE TRIGGER full_disk BEFORE INSERT ON ragtune.chunks_1 FOR EACH ROW EXECUTE FUNCTION full_disk()"
+        )
+        with pytest.raises(StoreError, match=r"No space left on device.*53100"):
+            store.upsert(*batch("a", "b", "c"))
+        assert store.counts() == StoreCounts(documents=1, chunks=5)
+        with pytest.raises(StoreError, match="53100"):
+            store.load([batch("a"), batch("b", "c"), batch("d")])
+        assert store.doc_ids() == ["a", "before"]
+        outsider.execute("DROP TRIGGER full_disk ON ragtune.chunks_1")
+    assert store.load([batch("a"), batch("b", "c"), batch("d")]).inserted == 15
+    assert store.counts() == StoreCounts(documents=5, chunks=25)
+
+
+def test_an_index_build_without_shared_memory_for_its_workers_is_done_by_one(dsn: str) -> None:
+    """Simulated by an event trigger: PostgreSQL reports a full /dev/shm as a full disk."""
+    with PostgresDatabase(dsn, search=SearchSettings(exact_below=0)) as database, admin(dsn) as outsider:
+        store = database.open("tea", EMBEDDER, create=True)
+        outsider.execute(
+            "CREATE FUNCTION no_workers() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN "
+            "IF current_setting('max_parallel_maintenance_workers') <> '0' THEN "
+            "RAISE 'could not resize shared memory segment' USING ERRCODE = 'disk_full'; END IF; END $$"
+        )
+        outsider.execute(
+            "CREATE EVENT TRIGGER no_workers ON ddl_command_end WHEN TAG IN ('CREATE INDEX') "
+            "EXECUTE FUNCTION no_workers()"
+        )
+        store.upsert(*batch("x"))
+        found = outsider.execute("SELECT count(*) FROM pg_indexes WHERE tablename = 'chunks_1'").fetchone()
+    assert found == (5,)
+
+
+def test_a_write_that_cannot_index_writes_nothing(dsn: str) -> None:
+    with PostgresDatabase(dsn, search=SearchSettings(exact_below=0, maintenance_work_mem="much")) as database:
+        store = database.open("tea", EMBEDDER, create=True)
+        with pytest.raises(StoreError, match="maintenance_work_mem"):
+            store.upsert(*batch("x"))
+        assert store.counts() == StoreCounts(documents=0, chunks=0)
+
+
+def test_a_schema_of_another_version_is_refused_naming_both(dsn: str, store: PostgresStore) -> None:
+    with admin(dsn) as outsider:
+        outsider.execute("UPDATE ragtune.schema_version SET version = 99")
+    with pytest.raises(StoreError, match="version 99: allowed is 1"):
+        PostgresDatabase(dsn)
+
+
+# Secrets
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        "postgresql://somebody:hunter2@127.0.0.1:1/nowhere",
+        "host=127.0.0.1 port=1 user=somebody password=hunter2",
+        "host=/nowhere sslpassword=hunter2 dbname=hunter2",
+    ],
+)
+def test_a_password_is_not_told_when_the_server_cannot_be_reached(dsn: str, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(StoreError) as caught:
+        PostgresDatabase(dsn)
+    assert "hunter2" not in str(caught.value) + repr(caught.value) + caplog.text
+    assert caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize("dsn", ["password=hunter2 nonsense", "postgresql://u:hunter2@host:port:x/%zz", "hunter2"])
+def test_a_dsn_that_cannot_be_read_is_not_quoted(dsn: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        PostgresDatabase(dsn)
+    assert "hunter2" not in str(caught.value)
+    assert caught.value.__suppress_context__

@@ -1,0 +1,267 @@
+"""The page, run by Streamlit's own test runner: what is drawn, enabled and said after each click."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from ragtune.adapters.page import app
+from ragtune.superprompt.stages.base import ORDER
+
+BREAD = (
+    "# Bread\n\nSourdough needs a lively starter and a long rise.\n\n## Crumb\n\nA gummy crumb means it was cut hot."
+)
+HOSTILE = (
+    "Sourdough ![x](http://example.invalid/x.png) <img src='http://example.invalid/y.png'> <script>alert(1)</script>"
+)
+PROMPT = "## Task\nExplain why my sourdough crumb is gummy.\n\n## Format\nA list"
+
+Start = Callable[..., AppTest]
+
+
+@pytest.fixture
+def corpus_folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "bread.md").write_text(BREAD, encoding="utf-8")
+    (folder / "hostile.txt").write_text(HOSTILE, encoding="utf-8")
+    (folder / "ships.txt").write_text("A ship at anchor swings with wind and tide.", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def start(corpus_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
+    """Opens the page over the folder, with a prompt in its box."""
+    monkeypatch.setenv("RAGTUNE_PAGE_CORPUS", str(corpus_folder))
+
+    def run(prompt: str = PROMPT) -> AppTest:
+        page = AppTest.from_file(str(Path(app.__file__)), default_timeout=60).run()
+        return checked(page.text_area(key="prompt").set_value(prompt).run())
+
+    return run
+
+
+def checked(page: AppTest) -> AppTest:
+    """No script of the page may end in a traceback."""
+    assert not page.exception, page.exception
+    return page
+
+
+def click(page: AppTest, *names: str) -> AppTest:
+    for name in names:
+        checked(page.button(key=name if name in ("auto", "reset", "answer") else f"stage_{name}").click().run())
+    return page
+
+
+def enabled(page: AppTest) -> list[str]:
+    return [name for name in ORDER if not page.button(key=f"stage_{name}").disabled]
+
+
+def said(elements: Any) -> str:
+    """What messages say, without the escapes that keep Markdown out of them."""
+    return " | ".join(element.value.replace("\\", "") for element in elements)
+
+
+def box(page: AppTest) -> str:
+    return page.code[0].value if page.code else ""
+
+
+def test_the_page_opens_with_an_example_and_only_a0_and_auto_enabled(start: Start) -> None:
+    page = AppTest.from_file(str(Path(app.__file__)), default_timeout=60)
+    page.run()
+    assert "## Task" in checked(page).text_area(key="prompt").value
+    assert [button.key for button in page.button][: len(ORDER)] == [f"stage_{name}" for name in ORDER]
+    assert enabled(page) == [ORDER[0]]
+    assert not page.button(key="auto").disabled
+    assert page.button(key="answer").disabled
+    assert not page.error
+
+
+def test_the_stages_run_by_hand_in_order_and_each_enables_the_next(start: Start) -> None:
+    page = start()
+    for name, following in zip(ORDER, [*ORDER[1:], ORDER[-1]], strict=True):
+        click(page, name)
+        assert not page.error, said(page.error)
+        assert enabled(page) == [ORDER[0], following]
+        assert page.button(key=f"stage_{name}").label.startswith("✓")
+    for block in ("# System", "# Prompt", "# S_CTX", "# Attachments"):
+        assert block in box(page)
+    assert "A gummy crumb means it was cut hot." in box(page)
+
+
+def test_auto_gives_the_same_prompt_as_the_eight_buttons(start: Start) -> None:
+    by_hand = box(click(start(), *ORDER))
+    assert box(click(start(), "auto")) == by_hand
+
+
+def test_the_state_survives_a_rerun_and_other_clicks(start: Start) -> None:
+    page = click(start(), *ORDER[:4])
+    before = box(page), enabled(page), [html.proto.body for html in page.get("html")]
+    checked(page.run())
+    checked(page.run())
+    assert (box(page), enabled(page), [html.proto.body for html in page.get("html")]) == before
+
+
+def test_views_show_text_source_and_score_of_every_chunk(start: Start) -> None:
+    page = click(start(), *ORDER[:3])
+    [table] = [html.proto.body for html in page.get("html") if "bread.md#" in html.proto.body]
+    assert "A gummy crumb means it was cut hot." in table
+    assert "memory" in table
+    assert "ships.txt" not in table
+    assert [radio.options for radio in page.radio] == [["Retrieval"]]
+    assert page.radio[0].value == "retrieval"
+    assert click(page, "ReRanker").radio[0].value == "reranked"
+
+
+def test_costs_and_trace_name_the_stages_that_have_run(start: Start) -> None:
+    page = click(start(), *ORDER[:4])
+    costs = next(html.proto.body for html in page.get("html") if "charged, usd" in html.proto.body)
+    assert [name.replace("_", " ") in costs for name in ORDER] == [True] * 4 + [False] * 4
+    assert {"A0 PreProcessing", "Retrieval"} <= {expander.label for expander in page.expander}
+    assert page.json
+
+
+def test_reset_forgets_the_stages_and_keeps_the_prompt(start: Start) -> None:
+    page = click(start(), "auto", "reset")
+    assert box(page) == ""
+    assert enabled(page) == [ORDER[0]]
+    assert page.text_area(key="prompt").value == PROMPT
+
+
+def test_an_edited_prompt_starts_again_from_a0(start: Start) -> None:
+    page = click(start(), *ORDER[:3])
+    shown = box(page)
+    checked(page.text_area(key="prompt").set_value("Explain tides.").run())
+    assert enabled(page) == [ORDER[0]]
+    assert "the prompt changed" in said(page.warning).lower()
+    assert box(page) == shown
+    click(page, ORDER[0])
+    assert enabled(page) == [ORDER[0], ORDER[1]]
+    assert "Explain tides." in box(page)
+    assert not page.warning
+
+
+def test_a_failed_stage_says_what_to_do_and_leaves_everything_as_it_was(start: Start) -> None:
+    page = click(start(prompt="   "), ORDER[0])
+    assert "write what is to be done" in said(page.error)
+    assert enabled(page) == [ORDER[0]]
+    checked(page.text_area(key="prompt").set_value(PROMPT).run())
+    assert not click(page, ORDER[0]).error
+
+
+def test_a_model_that_cannot_be_loaded_fails_reranker_which_then_runs_without_it(start: Start, tmp_path: Path) -> None:
+    page = click(start(), *ORDER[:3])
+    shown = box(page)
+    checked(page.selectbox(key="reranker").set_value("cross_encoder").run())
+    page.text_input(key="reranker_model").set_value(str(tmp_path / "nowhere"))
+    checked(page.run())
+    click(page, "ReRanker")
+    assert "nowhere" in said(page.error)
+    assert enabled(page) == [ORDER[0], "ReRanker"]
+    assert box(page) == shown
+    checked(page.selectbox(key="reranker").set_value("none").run())
+    assert not click(page, "ReRanker").error
+
+
+def test_the_budgeted_reranker_reads_no_more_than_its_budget(start: Start, tiny_cross_encoder: str) -> None:
+    page = start()
+    checked(page.text_area(key="conversation").set_value("User: My sourdough starter is called Bob.").run())
+    checked(page.selectbox(key="reranker").set_value("budgeted").run())
+    page.text_input(key="reranker_model").set_value(tiny_cross_encoder)
+    page.number_input(key="budget_docs").set_value(2)
+    checked(page.run())
+    click(page, *ORDER[:4])
+    assert not page.error, said(page.error)
+    row = next(r for r in page.session_state["session"].costs if r["stage"] == "ReRanker")
+    assert row["charged_docs"] == 2
+
+
+def test_good_uploads_are_searched_and_bad_ones_are_refused_by_name(start: Start) -> None:
+    page = start()
+    page.file_uploader(key="uploads").upload(
+        "rye.md", b"# Rye\n\nSourdough rye is gummy when underbaked.", "text/markdown"
+    )
+    page.file_uploader(key="uploads").upload("latin.txt", "Früh".encode("latin-1"), "text/plain")
+    page.file_uploader(key="uploads").upload("picture.txt", b"\x89PNG\x00\x01", "text/plain")
+    checked(page.run())
+    errors = said(page.error)
+    assert "latin.txt: not UTF-8 (byte 0xfc at position 2): save it as UTF-8" in errors
+    assert "picture.txt: this is a binary file" in errors
+    assert "rye.md" not in errors
+    click(page, "auto")
+    assert "rye.md#0" in box(page)
+
+
+def test_documents_that_change_after_retrieval_start_again_from_a0(start: Start) -> None:
+    page = click(start(), *ORDER[:4])
+    checked(page.checkbox(key="use_shipped").uncheck().run())
+    assert enabled(page) == [ORDER[0]]
+    assert "the documents changed" in said(page.warning).lower()
+    click(page, "auto")
+    assert "(no context was selected)" in box(page) or "No context was selected" in box(page)
+    assert "add documents" in said(page.info)
+
+
+def test_the_conversation_is_searched_and_its_flaws_are_named(start: Start) -> None:
+    page = start()
+    checked(page.text_area(key="conversation").set_value("My starter is called Bob.").run())
+    assert "conversation, line 1" in said(page.error)
+    assert enabled(page) == []
+    assert page.button(key="auto").disabled
+    checked(page.text_area(key="conversation").set_value("User: My sourdough starter is called Bob.").run())
+    click(page, "auto")
+    assert "conversation/0000#0" in box(page)
+    assert "# Recent Conversation" in box(page)
+
+
+def test_a_limit_counts_from_the_next_stage_on(start: Start) -> None:
+    page = start()
+    checked(page.number_input(key="N1_RETR_MAX_CANDIDATES").set_value(1).run())
+    click(page, *ORDER[:3])
+    assert len(page.session_state["session"].sp.views_by_stage["retrieval"]) == 1
+
+
+def test_a_key_typed_as_the_name_of_a_variable_is_refused_and_not_repeated(start: Start) -> None:
+    page = start()
+    checked(page.toggle(key="llm_on").set_value(True).run())
+    checked(page.text_input(key="llm_key_variable").set_value("sk-not-a-name").run())
+    assert "NAME of an environment variable" in said(page.error)
+    assert "sk-not-a-name" not in said(page.error)
+    assert enabled(page) == []
+
+
+def test_a_model_that_cannot_answer_fails_a2_which_then_runs_without_it(start: Start) -> None:
+    page = start()
+    checked(page.toggle(key="llm_on").set_value(True).run())
+    checked(page.selectbox(key="llm_mode").set_value("replay").run())
+    click(page, *ORDER[:2])
+    assert "A2_PromptShaper failed" in said(page.error)
+    assert enabled(page) == [ORDER[0], ORDER[1]]
+    checked(page.toggle(key="llm_on").set_value(False).run())
+    assert not click(page, ORDER[1]).error
+
+
+def test_markup_of_documents_is_shown_and_never_rendered(start: Start) -> None:
+    page = click(start(), "auto")
+    tables = "".join(html.proto.body for html in page.get("html"))
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in tables
+    assert "<script>" not in tables
+    assert "<img" not in tables
+    assert not any("example.invalid" in markdown.value for markdown in [*page.markdown, *page.caption])
+
+
+def test_the_page_opens_without_loading_models_or_learning_libraries(corpus_folder: Path) -> None:
+    program = (
+        "import sys; from streamlit.testing.v1 import AppTest\n"
+        f"page = AppTest.from_file({app.__file__!r}, default_timeout=60).run()\n"
+        "assert not page.exception\n"
+        "print([name for name in ('torch', 'sentence_transformers', 'sklearn', 'openai') if name in sys.modules])"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    assert ended.stdout.strip() == "[]"

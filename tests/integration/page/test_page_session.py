@@ -1,0 +1,213 @@
+"""What the page and the command line share, without Streamlit: documents, conversation, settings, the session."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtune.adapters.page.conversation import parse_conversation
+from ragtune.adapters.page.documents import DocumentSet, UploadLimits, decode, demo_folder, read_folder, read_uploads
+from ragtune.adapters.page.plain import plain
+from ragtune.adapters.page.session import PageSession
+from ragtune.adapters.page.settings import LLMSettings, Settings, parse_limit
+from ragtune.core.errors import ConfigError, DatasetError
+from ragtune.superprompt.stages.base import ORDER
+
+BREAD = DocumentSet(
+    "notes", {"bread.md": "# Crumb\n\nA gummy crumb means it was cut hot.", "tea.txt": "Tea is steeped."}
+)
+
+
+@pytest.fixture
+def session() -> PageSession:
+    session = PageSession()
+    session.set_prompt("Why is my crumb gummy?")
+    session.set_documents(BREAD)
+    return session
+
+
+def test_the_demo_collection_is_found_and_titles_are_paragraphs_of_their_own() -> None:
+    folder = demo_folder()
+    assert folder is not None
+    documents = read_folder(folder)
+    assert len(documents) == 341
+    assert documents.texts["sourdough-01"].startswith("Tight, heavy bread and what it tells you\n\nA heavy, gummy")
+
+
+def test_a_folder_gives_its_text_files_by_path_and_leaves_hidden_ones_out(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "a.md").write_text("a")
+    (tmp_path / "b.txt").write_bytes(b"\xef\xbb\xbfb")
+    (tmp_path / ".hidden.md").write_text("c")
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG")
+    assert read_folder(tmp_path).texts == {"b.txt": "b", "deep/a.md": "a"}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "corpus.jsonl:1: expected a JSON object"),
+        ("[1]", "corpus.jsonl:1: expected a JSON object"),
+        ('{"title": "no id"}', "corpus.jsonl:1: expected a JSON object"),
+        ('{"_id": 7, "text": "x"}', "must be strings"),
+        ('{"_id": "a", "text": "x"}\n{"_id": "a", "text": "y"}', "corpus.jsonl:2: document id 'a' comes twice"),
+    ],
+)
+def test_a_malformed_collection_is_refused_by_line(tmp_path: Path, line: str, message: str) -> None:
+    (tmp_path / "corpus.jsonl").write_text(line)
+    with pytest.raises(DatasetError, match=message.replace("[", r"\[")):
+        read_folder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"), [(b"a\0b", "binary"), (b"\xff\xfe", "not UTF-8"), (b" \n", "empty"), (b"", "empty")]
+)
+def test_what_is_not_text_is_refused(data: bytes, message: str) -> None:
+    with pytest.raises(DatasetError, match=message):
+        decode("file.txt", data)
+
+
+def test_uploads_are_limited_in_size_number_and_kind_and_each_refusal_names_the_file() -> None:
+    limits = UploadLimits(file_bytes=8, total_bytes=12, files=2)
+    given = [("a.md", b"12345678"), ("big.md", b"123456789"), ("a.md", b"x"), ("a.exe", b"x"), ("more.md", b"12345")]
+    given += [("b.md", b"123"), ("c.md", b"1")]
+    documents, refused = read_uploads(given, limits)
+    assert documents.texts == {"a.md": "12345678", "b.md": "123"}
+    assert [line.split(":")[0] for line in refused] == ["big.md", "a.md", "a.exe", "more.md", "c.md"]
+
+
+def test_a_conversation_is_read_as_lines_or_as_json() -> None:
+    written = "User: Hello,\nyou.\n\nassistant: Good morning.\n"
+    turns = [{"role": "user", "content": "Hello,\nyou."}, {"role": "assistant", "content": "Good morning."}]
+    assert [turn.model_dump() for turn in parse_conversation(written)] == turns
+    assert parse_conversation(json.dumps(turns)) == parse_conversation(written)
+    assert parse_conversation(" \n") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Hello", "User:", "[", "[1]", '[{"role": "system", "content": "x"}]', '[{"role": "user"}]', "[" * 100_000],
+)
+def test_a_malformed_conversation_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="conversation"):
+        parse_conversation(text)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (Settings(limits={"N9": 1}), "N9.*allowed are N0_QUERY_PIECES"),
+        (Settings(limits={"N0_QUERY_PIECES": 0}), "N0_QUERY_PIECES"),
+        (Settings(limits={"LOG_AVG_EXP_TAU": float("nan")}), "finite"),
+        (Settings(reranker="magic"), "magic"),
+        (Settings(reranker="cross_encoder", reranker_model=" "), "needs a model"),
+        (Settings(budget_docs=0), "budget"),
+        (Settings(llm=LLMSettings(model="")), "model"),
+        (Settings(llm=LLMSettings(model="m", mode="guess")), "guess"),
+        (Settings(llm=LLMSettings(model="m", base_url="ftp://x")), "base_url"),
+    ],
+)
+def test_a_setting_that_is_not_allowed_is_named(settings: Settings, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        settings.check()
+
+
+@pytest.mark.parametrize("text", ["N1", "N1=", "N1=x", "N1=nan", "=3"])
+def test_a_limit_that_is_no_number_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError):
+        Settings(limits=dict([parse_limit(text)])).check()
+
+
+def test_messages_cannot_bring_markup_along() -> None:
+    assert plain("![x](http://a.b/c)\n:red[y]") == r"\!\[x\]\(http\:\/\/a\.b\/c\) \:red\[y\]"
+
+
+def test_a_session_runs_stages_only_in_order(session: PageSession) -> None:
+    session.run("Retrieval")
+    assert session.problem is not None
+    assert "A0_PreProcessing" in session.problem.message
+    assert session.sp.stage == "raw"
+    for name in ORDER:
+        assert session.can_run(name)
+        session.run(name)
+        assert session.problem is None
+        assert session.has_run(name)
+
+
+def test_auto_keeps_what_was_reached_before_a_failure(session: PageSession, tmp_path: Path) -> None:
+    session.set_settings(Settings(reranker="cross_encoder", reranker_model=str(tmp_path / "nowhere")))
+    done: list[str] = []
+    session.run_all(done.append)
+    assert done == list(ORDER[:3])
+    assert session.sp.stage == "retrieval"
+    assert session.problem is not None
+    assert session.problem.where == "ReRanker"
+    assert [row["outcome"] for row in session.costs] == ["done"] * 3 + ["failed"]
+
+
+def test_documents_of_the_same_name_are_refused_before_retrieval_touches_anything(session: PageSession) -> None:
+    session.set_documents(BREAD, BREAD)
+    session.run_all()
+    assert session.problem is not None
+    assert "twice" in session.problem.message
+    assert session.sp.stage == "raw"
+
+
+def test_a_loaded_model_is_kept_from_one_stage_to_the_next(session: PageSession, tiny_cross_encoder: str) -> None:
+    session.set_settings(Settings(reranker="cross_encoder", reranker_model=tiny_cross_encoder))
+    session.run_all()
+    first = session._reranker
+    session.run_all()
+    assert session._reranker is first
+    assert session.sp.extras["reranked"]["policy"] == "TopPolicy"
+
+
+def test_the_final_prompt_is_answered_and_billed_and_the_key_shows_nowhere(
+    session: PageSession, llm_server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAGE_TEST_KEY", "secret-of-the-page")
+    session.run_all()
+    session.set_settings(Settings(llm=LLMSettings("test-model", llm_server.url, "PAGE_TEST_KEY", "live")))
+    assert session.can_ask
+    session.ask()
+    assert session.problem is None
+    assert session.answer
+    assert "A gummy crumb means it was cut hot." in json.dumps(llm_server.requests[-1].body)
+    assert session.costs[-1]["stage"] == "answer"
+    assert session.costs[-1]["charged_tokens"] > 0
+    assert "secret-of-the-page" not in f"{session.sp.to_json()}{session.costs}{session.settings}"
+
+
+def test_a_service_that_refuses_the_key_is_a_problem_that_does_not_repeat_it(
+    session: PageSession, llm_server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from llm_server import Fault
+
+    monkeypatch.setenv("PAGE_TEST_KEY", "secret-of-the-page")
+    llm_server.faults += [Fault("unauthorized")] * 9
+    session.set_settings(Settings(llm=LLMSettings("test-model", llm_server.url, "PAGE_TEST_KEY", "live")))
+    session.run_all()
+    assert session.problem is not None
+    assert session.problem.where == "A2_PromptShaper"
+    assert "secret-of-the-page" not in session.problem.message
+    assert session.sp.stage == "preprocessed"
+
+
+def test_without_a_language_model_there_is_no_answer(session: PageSession) -> None:
+    session.run_all()
+    assert not session.can_ask
+    session.ask()
+    assert session.answer is None
+    assert session.problem is not None
+
+
+def test_changing_an_input_back_lets_the_stages_go_on(session: PageSession) -> None:
+    session.run(ORDER[0])
+
+    session.set_prompt("another")
+    assert not session.can_run(ORDER[1])
+    session.set_prompt("Why is my crumb gummy?")
+    assert session.can_run(ORDER[1])

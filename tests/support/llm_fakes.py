@@ -1,0 +1,68 @@
+"""A language model in this process: the client's own code, without HTTP, with an exact bill.
+
+For property tests that make thousands of calls; everything else talks to ``llm_server``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from llm_server import DEFAULT_RULES, Chat, spoil
+
+from ragtune.core.tokens import count_tokens
+from ragtune.llm.client import LLMClient
+from ragtune.llm.errors import ServiceError
+from ragtune.llm.transport import Reply
+
+PRICE = {"prompt": 0.001, "completion": 0.002}
+
+
+class FakeService:
+    """Answers chats by the test server's rules, or by ``answer``; counts tokens as the client prices them.
+
+    Attributes:
+        chats: what was asked and answered, in order.
+        faults: of the next calls, in order: a kind of the test server's, or None.
+        billed_tokens: of all answers.
+        latency_ms: of every call.
+    """
+
+    def __init__(
+        self,
+        answer: Callable[[Chat], str] | None = None,
+        faults: list[str | None] | None = None,
+        latency_ms: float = 0.0,
+    ) -> None:
+        self._answer = answer or (lambda chat: next(r.answer(chat) for r in DEFAULT_RULES if r.applies(chat)))
+        self._lock = threading.Lock()
+        self.faults = list(faults or [])
+        self.latency_ms = latency_ms
+        self.chats: list[tuple[Chat, str]] = []
+        self.billed_tokens = 0
+
+    def client(self, **options: Any) -> LLMClient:
+        """A client whose requests come here."""
+        defaults: dict[str, Any] = {"model": "test", "mode": "live", "concurrency": 1, "prices": {"test": PRICE}}
+        client = LLMClient(**(defaults | options))
+        client._caller.post = self._post  # type: ignore[method-assign]
+        return client
+
+    def _post(self, call: str, body: Mapping[str, Any], salt: bytes, parse: Callable[[Any], Any]) -> Reply[Any]:
+        with self._lock:
+            fault = self.faults.pop(0) if self.faults else None
+            if fault == "server_error":
+                raise ServiceError("the service broke", "unavailable", attempts=1)
+            chat = Chat(body)
+            message, finish = spoil(fault or "", self._answer(chat))
+            written = message["content"] or message["refusal"] or ""
+            prompt = sum(count_tokens(m["content"]) for m in chat.messages)
+            completion = count_tokens(written)
+            if completion > body["max_tokens"]:
+                completion, finish = body["max_tokens"], "length"
+            self.chats.append((chat, written))
+            self.billed_tokens += prompt + completion
+        usage = {"prompt_tokens": prompt, "completion_tokens": completion}
+        choice = {"message": message, "finish_reason": finish}
+        return Reply(parse({"choices": [choice], "model": body["model"], "usage": usage}), self.latency_ms, 1, 0.0)

@@ -1,0 +1,127 @@
+"""A language model for the SuperPrompt agents: rules for the test server that answer as a sensible model would."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from llm_server import Chat, LLMServer, Rule, overlap
+
+from ragtune.core.clock import Clock, VirtualClock
+from ragtune.llm.client import LLMClient
+from ragtune.superprompt import Pipeline, PipelineConfig, SuperPrompt
+from ragtune.superprompt.build import build_pipeline
+from ragtune.superprompt.memory.base import BaseMemory
+
+SHAPED = {
+    "system": "teacher",
+    "audience": "beginner",
+    "tone": "friendly",
+    "depth": "brief",
+    "confidence": "high",
+    "certainty": 0.9,
+}
+
+AGENTS = {
+    "A0_PreProcessing": "You map the headers",
+    "A2_PromptShaper": "You classify prompts",
+    "A3_NLI_Gate": "You decide which candidate passages",
+    "A4_Condenser": "You condense sources",
+    "A5_Format_Enforcer": "You restate the output format",
+}
+"""How each agent's system message begins."""
+
+
+def asked_by(name: str) -> Callable[[Chat], bool]:
+    """Whether a chat is that agent's."""
+    return lambda chat: chat.text.startswith(AGENTS[name])
+
+
+def numbered(chat: Chat, label: str) -> dict[int, str]:
+    """Items of a chat by number."""
+    found = {}
+    for name, text in chat.fenced.items():
+        if match := re.fullmatch(rf"{label} (\d+)", name):
+            found[int(match[1])] = text
+    return found
+
+
+def snippet(item: str) -> str:
+    """An item without its provenance."""
+    return item.split("\n\n", 1)[-1]
+
+
+def map_headers(chat: Chat) -> str:
+    return json.dumps({"items": [{"id": n, "key": "purpose", "certainty": 0.95} for n in numbered(chat, "header")]})
+
+
+def gate(chat: Chat) -> str:
+    seen: set[str] = set()
+    items = []
+    for number, item in numbered(chat, "candidate").items():
+        text = snippet(item)
+        decision, tag = "keep", None
+        if text in seen:
+            decision, tag = "drop", "duplicate"
+        elif not overlap(chat.fenced["prompt"], text):
+            decision, tag = "drop", "off-topic"
+        seen.add(text)
+        items.append({"id": number, "decision": decision, "tag": tag, "certainty": 0.9})
+    return json.dumps({"items": items})
+
+
+def condense(chat: Chat) -> str:
+    sources = {number: snippet(item) for number, item in numbered(chat, "source").items()}
+    facts = "\n".join(f"- {' '.join(text.split()[:8])} [{number}]" for number, text in sources.items())
+    scores = {str(number): round(overlap(chat.fenced["prompt"], text), 3) for number, text in sources.items()}
+    text = f"## Facts\n{facts}\n\n## Constraints\n- none\n\n## Open issues\n- none"
+    return json.dumps({"s_ctx_md": text, "relevance": scores})
+
+
+def enforce(chat: Chat) -> str:
+    return json.dumps(
+        {
+            "normalized_format_spec": f"Exactly this: {chat.fenced.get('format', 'anything')}",
+            "example_shape": "- item",
+            "hard_rules": ["Keep to the format."],
+        }
+    )
+
+
+ANSWERS: Mapping[str, Callable[[Chat], str]] = {
+    "A0_PreProcessing": map_headers,
+    "A2_PromptShaper": lambda chat: json.dumps(SHAPED),
+    "A3_NLI_Gate": gate,
+    "A4_Condenser": condense,
+    "A5_Format_Enforcer": enforce,
+}
+
+
+def _no_sleep(seconds: float) -> None:
+    """Waits in no time; a function of the module, so that clients can be pickled."""
+
+
+def agent_client(server: LLMServer, clock: Clock | None = None, **options: Any) -> LLMClient:
+    """A live client of the server, which now knows the agents; no retries, no waiting."""
+    server.rules[0:0] = [Rule(asked_by(name), answer) for name, answer in ANSWERS.items()]
+    defaults: dict[str, Any] = {"model": "test", "base_url": server.url, "mode": "live", "max_retries": 0}
+    defaults |= {"concurrency": 1, "clock": clock or VirtualClock(), "sleep": _no_sleep}
+    return LLMClient(**(defaults | options))
+
+
+def agent_pipeline(
+    memory: BaseMemory, client: LLMClient | None = None, config: PipelineConfig | None = None, **options: Any
+) -> Pipeline:
+    """All stages, without a cross-encoder, on a virtual clock."""
+    return build_pipeline(
+        config, memory=memory, **({"policy": None, "client": client, "clock": VirtualClock()} | options)
+    )
+
+
+def advance(pipeline: Pipeline, sp: SuperPrompt, stage: str) -> SuperPrompt:
+    """The prompt at that stage."""
+    while sp.stage != stage:
+        sp = pipeline.run_stage(pipeline.next_stage(sp), sp)
+    return sp

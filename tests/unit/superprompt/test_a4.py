@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from llm_server import Chat
+from superprompt_agents import advance, agent_client, agent_pipeline, asked_by, numbered, snippet
+
+from ragtune.core.errors import ConfigError
+from ragtune.core.tokens import count_tokens
+from ragtune.superprompt import PipelineConfig, SuperPrompt
+from ragtune.superprompt.agents.config import WriterConfig
+from ragtune.superprompt.agents.factory import AgentFactory
+from ragtune.superprompt.chunks import ContextChunk
+from ragtune.superprompt.memory.documents import DocumentMemory
+from ragtune.superprompt.stages.a4_condenser import NO_CONTEXT, A4Condenser
+
+CONDENSE = asked_by("A4_Condenser")
+PACKAGED = AgentFactory().config("A4_Condenser", WriterConfig)
+TEXTS = {
+    "a": "Gummy bread was cut while it was hot. Bakers disagree.",
+    "b": "Bread must cool for two hours. It is unclear whether steam matters.",
+    "c": "Hot bread tastes best. Who knows why bread goes stale?",
+    "d": "Bread keeps for three days in a box.",
+}
+SECTIONS = ["## Facts", "## Constraints", "## Open issues"]
+
+
+def memory(texts: dict[str, str]) -> DocumentMemory:
+    chunks = [ContextChunk(doc_id=name, chunk_index=0, content=text, source="memory") for name, text in texts.items()]
+    return DocumentMemory(chunks)
+
+
+def condensed(client: Any = None, texts: dict[str, str] = TEXTS, stage: str = "a4", **options: Any) -> SuperPrompt:
+    pipeline = agent_pipeline(memory(texts), client, **options)
+    return advance(pipeline, SuperPrompt.raw("Why is my bread gummy, cut hot, with quinoa?"), stage)
+
+
+def folder(tmp_path: Path, **options: Any) -> Path:
+    changes = {key: options.pop(key) for key in ("max_text_tokens", "max_input_tokens") if key in options}
+    mine = PACKAGED.model_copy(update={"options": {**PACKAGED.options, **options}, **changes})
+    (tmp_path / "a4_condenser.v1.json").write_text(mine.model_dump_json())
+    return tmp_path
+
+
+def writings(server: Any) -> list[Chat]:
+    return [chat for request in server.requests if CONDENSE(chat := Chat(request.body))]
+
+
+def test_the_selection_is_condensed_in_one_call(llm_server: Any) -> None:
+    client = agent_client(llm_server)
+    sp = condensed(client)
+    assert len(writings(llm_server)) == 1
+    assert [line for line in sp.s_ctx_md.split("\n") if line.startswith("#")] == SECTIONS
+    assert sp.final_selection_ids == sp.views_by_stage["a4"] == sp.views_by_stage["a3"]
+    for number, chunk in enumerate(sp.chunks(sp.final_selection_ids), start=1):
+        assert f"- {' '.join(chunk.snippet.split()[:8])} [{number}]" in sp.s_ctx_md
+    assert (sp.stage, sp.history_of_stages[-1]) == ("a4", "a4")
+    assert "## S_CTX" in sp.prompt_ready
+
+
+def test_the_question_holds_the_prompt_and_each_source_with_its_provenance(llm_server: Any) -> None:
+    sp = condensed(agent_client(llm_server))
+    chat = writings(llm_server)[0]
+    assert "with quinoa?" in chat.fenced["prompt"]
+    items = numbered(chat, "source")
+    assert [snippet(item) for item in items.values()] == [c.snippet for c in sp.chunks(sp.final_selection_ids)]
+    assert all(item.startswith("ID: ") and "SOURCE: memory\nSPAN: " in item for item in items.values())
+    assert "Do not invent" in chat.text
+
+
+def scored(scores: dict[str, float]) -> Any:
+    def answer(chat: Chat) -> str:
+        found = {
+            str(n): scores[snippet(item)] for n, item in numbered(chat, "source").items() if snippet(item) in scores
+        }
+        facts = "\n".join(f"- {snippet(item)} [{n}]" for n, item in numbered(chat, "source").items())
+        return json.dumps({"s_ctx_md": f"## Facts\n{facts}", "relevance": found})
+
+    return answer
+
+
+def test_too_many_are_cut_to_the_most_relevant_and_the_text_rests_on_those_alone(llm_server: Any) -> None:
+    client = agent_client(llm_server)
+    llm_server.answer(scored({TEXTS["d"]: 1.0, TEXTS["b"]: 0.9, TEXTS["a"]: 0.1}), CONDENSE)
+    limits = PipelineConfig.load(n3_final_selection_max=2)
+    before = condensed(client, stage="a3", config=limits).final_selection_ids
+    llm_server.requests.clear()
+    sp = condensed(client, config=limits)
+    assert sp.final_selection_ids == [name for name in before if name in ("b#0", "d#0")]
+    assert len(writings(llm_server)) == 2
+    assert sp.s_ctx_md.count("[") == 2
+    for number, chunk in enumerate(sp.chunks(sp.final_selection_ids), start=1):
+        assert f"- {chunk.snippet} [{number}]" in sp.s_ctx_md
+    log = sp.extras["a4_decisions"]
+    assert sorted(log["trimmed"]) == ["a#0", "c#0"]
+    assert (log["calls"], log["scores"]["d#0"]) == (2, 1.0)
+    assert "c#0" not in log["scores"]
+    assert sp.extras["costs"][-1]["charged"]["calls"] == 2
+
+
+def test_the_token_budget_takes_what_still_fits(llm_server: Any, tmp_path: Path) -> None:
+    client = agent_client(llm_server)
+    sizes = {name: count_tokens(text) for name, text in TEXTS.items()}
+    agents = folder(tmp_path, max_attachment_tokens=sizes["b"] + sizes["d"])
+    llm_server.answer(scored({TEXTS["b"]: 1.0, TEXTS["a"]: 0.9, TEXTS["d"]: 0.8}), CONDENSE)
+    sp = condensed(client, agents=agents)
+    assert sorted(sp.final_selection_ids) == ["b#0", "d#0"]
+    nothing = condensed(client, agents=folder(tmp_path, max_attachment_tokens=1))
+    assert (nothing.final_selection_ids, nothing.s_ctx_md) == ([], NO_CONTEXT)
+
+
+def test_what_does_not_fit_into_the_call_is_trimmed(llm_server: Any, tmp_path: Path) -> None:
+    texts = {f"d{i:02}": f"Bread number {i} is gummy and was cut hot. " + "Crust. " * 60 for i in range(20)}
+    sp = condensed(agent_client(llm_server), texts, agents=folder(tmp_path, max_input_tokens=2000))
+    assert 1 <= len(sp.final_selection_ids) < 20
+    assert sp.final_selection_ids == sp.views_by_stage["a3"][: len(sp.final_selection_ids)]
+    assert len(numbered(writings(llm_server)[-1], "source")) == len(sp.final_selection_ids)
+
+
+def test_a_text_that_is_too_long_loses_lines_and_the_log_says_so(llm_server: Any, tmp_path: Path) -> None:
+    client = agent_client(llm_server)
+    said = {"s_ctx_md": "## Facts\n" + "- fact [1]\n" * 100 + "## Constraints\n- only one"}
+    llm_server.answer(json.dumps(said), CONDENSE)
+    sp = condensed(client, agents=folder(tmp_path, max_text_tokens=60))
+    assert count_tokens(sp.s_ctx_md) <= 60
+    assert "- only one" in sp.s_ctx_md
+    assert sp.extras["a4_decisions"]["shortened"]
+
+
+def test_without_a_language_model_the_sources_are_quoted_in_the_sections() -> None:
+    sp = condensed()
+    numbers = {name: n for n, name in enumerate(sp.final_selection_ids, start=1)}
+    facts, constraints, issues = sp.s_ctx_md.split("\n\n")
+    assert f"- Gummy bread was cut while it was hot. [{numbers['a#0']}]" in facts
+    assert f"- Bread must cool for two hours. [{numbers['b#0']}]" in constraints
+    assert f"- It is unclear whether steam matters. [{numbers['b#0']}]" in issues
+    assert f"- Who knows why bread goes stale? [{numbers['c#0']}]" in issues
+    assert issues.endswith("- Not mentioned in the context: quinoa")
+    assert sp.extras["llm"]["A4_Condenser"] == {"used": False, "reason": "llm_off"}
+
+
+def test_without_a_language_model_the_first_n3_stay() -> None:
+    sp = condensed(config=PipelineConfig.load(n3_final_selection_max=2))
+    assert sp.final_selection_ids == sp.views_by_stage["a3"][:2]
+    assert sp.extras["a4_decisions"]["trimmed"] == sp.views_by_stage["a3"][2:]
+
+
+@pytest.mark.parametrize("with_model", [True, False])
+def test_an_empty_selection_is_said_to_be_empty_and_nobody_is_asked(llm_server: Any, with_model: bool) -> None:
+    sp = condensed(agent_client(llm_server) if with_model else None, {"x": "Ships sail."})
+    assert (sp.s_ctx_md, sp.final_selection_ids) == (NO_CONTEXT, [])
+    assert writings(llm_server) == []
+
+
+def test_a_models_echo_of_the_fences_never_reaches_s_ctx(llm_server: Any) -> None:
+    client = agent_client(llm_server)
+    llm_server.answer(lambda chat: json.dumps({"s_ctx_md": "## Facts\n" + chat.prompt, "relevance": {}}), CONDENSE)
+    sp = condensed(client)
+    assert "[[begin" not in sp.s_ctx_md
+    assert "[[end" not in sp.s_ctx_md
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.dictionaries(st.sampled_from("abcdef"), st.text(alphabet="bread hot.!?#\n[]*` must", min_size=8, max_size=200)),
+    st.integers(1, 4),
+)
+def test_the_rule_without_a_model_always_gives_all_sections_within_budget(texts: dict[str, str], n3: int) -> None:
+    sp = condensed(None, texts, config=PipelineConfig.load(n3_final_selection_max=n3))
+    assert len(sp.final_selection_ids) <= n3
+    assert count_tokens(sp.s_ctx_md) <= PACKAGED.max_text_tokens
+    if sp.final_selection_ids:
+        assert [line for line in sp.s_ctx_md.split("\n") if line.startswith("## ")] == SECTIONS
+    else:
+        assert sp.s_ctx_md == NO_CONTEXT
+
+
+def test_an_unfit_configuration_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"options.cues\['Rumours'\]: allowed are Facts, Constraints"):
+        A4Condenser(PACKAGED.model_copy(update={"options": {**PACKAGED.options, "cues": {"Rumours": ["x"]}}}))
+    with pytest.raises(ConfigError, match=r"options.window: .* greater than or equal to 0"):
+        A4Condenser(PACKAGED.model_copy(update={"options": {**PACKAGED.options, "window": -1}}))

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from llm_server import Chat
+from superprompt_agents import advance, agent_client, agent_pipeline, asked_by
+
+from ragtune.core.errors import ConfigError
+from ragtune.superprompt import SuperPrompt
+from ragtune.superprompt.agents.config import ExtractorConfig
+from ragtune.superprompt.agents.factory import AgentFactory
+from ragtune.superprompt.memory.documents import DocumentMemory
+from ragtune.superprompt.stages.a5_format_enforcer import KEYS, A5FormatEnforcer
+
+PACKAGED = AgentFactory().config("A5_Format_Enforcer", ExtractorConfig)
+MEMORY = DocumentMemory()
+RULES = (
+    "## Task\nName three breads\n\n## Format\n{format}\n\n## Constraints\nNo rye\n\n## Rules\nBe true.\n\nBe kind.\n"
+)
+
+
+def enforced(client: Any = None, form: str = "json, please", text: str = RULES, **options: Any) -> SuperPrompt:
+    pipeline = agent_pipeline(MEMORY, client, **options)
+    return advance(pipeline, SuperPrompt.raw(text.replace("{format}", form)), "a5")
+
+
+def test_the_agents_format_is_written_with_the_prompts_own_rules_first(llm_server: Any) -> None:
+    sp = enforced(agent_client(llm_server))
+    assert sp.extras["format_enforcer"] == {
+        "normalized_format_spec": "Exactly this: json, please",
+        "example_shape": "- item",
+        "hard_rules": ["Be true.", "Be kind.", "Keep to the format."],
+    }
+    assert sp.body["format"] == "Exactly this: json, please"
+    assert sp.extras["a5_decisions"]["format_before"] == "json, please"
+    assert "## Format\nExactly this" in sp.prompt_ready
+    assert (sp.stage, sp.history_of_stages[-1]) == ("a5", "a5")
+
+
+def test_selection_and_s_ctx_stay_as_they_are(llm_server: Any) -> None:
+    pipeline = agent_pipeline(MEMORY, agent_client(llm_server))
+    before = advance(pipeline, SuperPrompt.raw(RULES), "a4")
+    after = advance(pipeline, before, "a5")
+    for field in ("base_context_chunks", "views_by_stage", "final_selection_ids", "s_ctx_md"):
+        assert getattr(before, field) == getattr(after, field)
+    assert {key for key in after.body if after.body[key] != before.body[key]} == {"format"}
+
+
+def test_the_question_holds_system_prompt_format_constraints_and_rules(llm_server: Any) -> None:
+    enforced(agent_client(llm_server))
+    fenced = Chat(llm_server.requests[-1].body).fenced
+    assert set(fenced) == {"system", "prompt", "format", "constraints", "deterministic_rules"}
+    assert fenced["constraints"] == "No rye"
+    assert "You are a patient teacher" in fenced["system"]
+    assert "Name three breads" in fenced["prompt"]
+
+
+RECIPES = {
+    "json": ("JSON", "A single JSON value, and nothing else."),
+    "JSON with keys a, b": ("JSON", "A single JSON value, and nothing else. As requested: JSON with keys a, b"),
+    "a Markdown table": ("table", "A Markdown table."),
+    "Tabelle mit zwei Spalten": ("table", "A Markdown table. As requested: Tabelle mit zwei Spalten"),
+    "Bullet-Points": ("bullet list", "A Markdown list of bullets."),
+    "a list": ("bullet list", "A Markdown list of bullets."),
+    "checklist": ("checklist", "A Markdown checklist."),
+    "numbered list.": ("numbered list", "A numbered Markdown list."),
+    "step-by-step": ("numbered list", "A numbered Markdown list."),
+    "a Python script": ("code", "One fenced code block. As requested: a Python script"),
+    "plain text": ("plain text", "Plain text in paragraphs."),
+    "Markdown": ("Markdown", "Markdown."),
+    "a haiku": (None, "a haiku"),
+    "listless jsonish prosetry": (None, "listless jsonish prosetry"),
+}
+
+
+@pytest.mark.parametrize("form", RECIPES)
+def test_without_a_language_model_common_formats_are_normalised(form: str) -> None:
+    sp = enforced(form=form)
+    recipe, spec = RECIPES[form]
+    made = sp.extras["format_enforcer"]
+    assert (sp.extras["a5_decisions"]["recipe"], made["normalized_format_spec"]) == (recipe, spec)
+    assert sp.body["format"] == spec
+    assert tuple(made) == KEYS
+    assert made["hard_rules"][:2] == ["Be true.", "Be kind."]
+    assert len(made["hard_rules"]) > 2
+
+
+def test_the_default_format_of_a_prompt_without_one_is_markdown() -> None:
+    sp = enforced(text="Name three breads")
+    assert sp.extras["a5_decisions"]["recipe"] == "Markdown"
+
+
+def test_the_format_may_be_left_as_it_is(tmp_path: Path) -> None:
+    mine = PACKAGED.model_copy(update={"options": {**PACKAGED.options, "rewrite_format": False}})
+    (tmp_path / "a5_format_enforcer.v1.json").write_text(mine.model_dump_json())
+    sp = enforced(agents=tmp_path)
+    assert sp.body["format"] == "json, please"
+    assert sp.extras["format_enforcer"]["normalized_format_spec"].startswith("A single JSON value")
+
+
+def test_rules_that_the_agent_repeats_stand_once_and_on_one_line(llm_server: Any) -> None:
+    client = agent_client(llm_server)
+    said = {"normalized_format_spec": "x", "hard_rules": ["Be true.", "One\ntwo", "[[end prompt 0123456789ab]]"]}
+    llm_server.answer(json.dumps(said), asked_by("A5_Format_Enforcer"))
+    sp = enforced(client)
+    assert sp.extras["format_enforcer"]["hard_rules"] == ["Be true.", "Be kind.", "One two"]
+    assert sp.extras["format_enforcer"]["example_shape"] == ""
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(max_size=200))
+def test_any_format_gives_a_complete_answer(form: str) -> None:
+    sp = advance(agent_pipeline(MEMORY), SuperPrompt.raw("Name three breads"), "a4")
+    sp.body["format"] = form
+    done = agent_pipeline(MEMORY).run_stage("A5_Format_Enforcer", sp)
+    made = done.extras["format_enforcer"]
+    assert tuple(made) == KEYS
+    assert done.body["format"] == (made["normalized_format_spec"] or form)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"keys": {"hard_rules": PACKAGED.keys["hard_rules"]}}, "allowed are normalized_format_spec"),
+        ({"options": {**PACKAGED.options, "as_requested": "x"}}, "options.as_requested: String should match"),
+        ({"options": {**PACKAGED.options, "formats": [{"name": "x"}]}}, r"options.formats.0.words: Field required"),
+    ],
+)
+def test_an_unfit_configuration_is_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        A5FormatEnforcer(PACKAGED.model_copy(update=change))

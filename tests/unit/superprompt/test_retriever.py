@@ -1,0 +1,97 @@
+"""retriever=superprompt: the pipeline's own Retrieval as a first stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ragtune.core.context import RAGtuneContext
+from ragtune.core.corpus import Corpus
+from ragtune.core.errors import ConfigError
+from ragtune.core.interfaces import BaseEmbedder
+from ragtune.embedders.hashing import HashingEmbedder
+from ragtune.superprompt import SuperPrompt
+from ragtune.superprompt.build import build_pipeline
+from ragtune.superprompt.memory.documents import DocumentMemory
+from ragtune.superprompt.retriever import SuperPromptRetriever
+
+MakeContext = Callable[..., RAGtuneContext]
+
+PROMPT = "## Task\nWhy does my honey bread stay moist?\n\n## Context\nIt rose overnight.\n\n## Format\nA ship's log"
+
+
+class Counting(BaseEmbedder):
+    """A hashing embedder that notes how many texts it is given at once."""
+
+    def __init__(self) -> None:
+        self._inner = HashingEmbedder(64)
+        self.sizes: list[int] = []
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.sizes.append(len(texts))
+        return self._inner.embed(texts)
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+
+def found(retriever: SuperPromptRetriever, context: RAGtuneContext, top_k: int = 100) -> list[tuple[str, float]]:
+    return [(doc.id, doc.score) for doc in retriever.retrieve(context, top_k)]
+
+
+def test_it_is_the_view_of_the_whole_pipeline(corpus: Corpus, make_context: MakeContext) -> None:
+    pipeline = build_pipeline(memory=DocumentMemory.from_corpus(corpus), policy=None)
+    done = pipeline.run_all(SuperPrompt.raw(PROMPT))
+    scores = done.extras["retrieval"]["scores"]
+    expected = [(chunk_id.removesuffix("#0"), scores[chunk_id]) for chunk_id in done.views_by_stage["retrieval"]]
+    assert found(SuperPromptRetriever(corpus), make_context(PROMPT)) == expected
+    assert expected[0][0] == "bread-3"
+
+
+def test_headers_of_the_query_are_read_as_headers(corpus: Corpus, make_context: MakeContext) -> None:
+    ids = [doc_id for doc_id, _ in found(SuperPromptRetriever(corpus), make_context(PROMPT))]
+    assert "ship-1" not in ids  # the format is no part of what is searched for
+
+
+@pytest.mark.parametrize(("query", "why"), [("", "the prompt is empty"), ("Context: honey", "no task")])
+def test_a_prompt_that_is_refused_finds_nothing_and_the_trace_says_why(
+    corpus: Corpus, make_context: MakeContext, query: str, why: str
+) -> None:
+    context = make_context(query)
+    assert SuperPromptRetriever(corpus).retrieve(context, 10) == []
+    [event] = context.trace.find("refuse", "retriever")
+    assert why in event.details["reason"]
+
+
+def test_no_more_than_n1_documents_are_found(corpus: Corpus, make_context: MakeContext) -> None:
+    context = make_context("heart bread ship honey star")
+    everything = found(SuperPromptRetriever(corpus), context)
+    assert len(everything) > 3
+    few = SuperPromptRetriever(corpus, limits={"N1_RETR_MAX_CANDIDATES": 3, "N0_QUERY_PIECES": None})
+    assert found(few, context) == everything[:3]
+
+
+@pytest.mark.parametrize("limits", [{"N1_RETR_MAX_CANDIDATES": 0}, {"N9": 1}, {"LOG_AVG_EXP_TAU": "sharp"}])
+def test_a_limit_that_is_not_allowed_is_refused_by_name_in_one_line(corpus: Corpus, limits: dict[str, float]) -> None:
+    with pytest.raises(ConfigError) as refused:
+        SuperPromptRetriever(corpus, limits=limits)
+    assert next(iter(limits)) in str(refused.value)
+    assert len(str(refused.value).splitlines()) == 1
+
+
+def test_what_is_no_embedder_is_refused(corpus: Corpus) -> None:
+    with pytest.raises(ConfigError, match="embedder=.*null for TF-IDF"):
+        SuperPromptRetriever(corpus, HashingEmbedder)  # type: ignore[arg-type]
+
+
+def test_an_embedders_vectors_of_the_documents_are_made_once(corpus: Corpus, make_context: MakeContext) -> None:
+    context = make_context("honey bread")
+    first, second = Counting(), Counting()
+    answers = [found(SuperPromptRetriever(corpus, embedder), context) for embedder in (first, second)]
+    assert answers[0] == answers[1]
+    assert len(corpus) in first.sizes
+    assert second.sizes == [1]  # the query's one piece; the documents come from the disk
