@@ -19,11 +19,15 @@ STOPWORDS = frozenset(
 )
 """Lucene's English list (``EnglishAnalyzer.ENGLISH_STOP_WORDS_SET``), 33 words."""
 
+_MOST_WORDS = 500_000
 _WORD = re.compile(r"\b\w\w+\b")
 
 
 class _Stems(dict[str, str]):
-    """Word -> stem, the empty string for a stopword; filled on demand, since words repeat and stemming is slow."""
+    """Word -> stem, the empty string for a stopword; filled on demand, since words repeat and stemming is slow.
+
+    Begun anew when it is full, or a service that is asked ever new words would grow for ever.
+    """
 
     def __init__(self) -> None:
         import Stemmer
@@ -33,6 +37,8 @@ class _Stems(dict[str, str]):
 
     def __missing__(self, word: str) -> str:
         stem = "" if word in STOPWORDS else str(self._stem(word))
+        if len(self) >= _MOST_WORDS:
+            self.clear()
         self[word] = stem
         return stem
 

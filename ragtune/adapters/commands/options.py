@@ -83,7 +83,7 @@ def _open_database(arguments: argparse.Namespace) -> BaseDatabase:
 
     if arguments.dsn and arguments.data_dir:
         raise ConfigError("--dsn and --data-dir: allowed is one of them")
-    return connect(arguments.dsn, arguments.data_dir)
+    return connect(arguments.dsn, arguments.data_dir, pool_size=arguments.threads)
 
 
 def _make_embedder(arguments: argparse.Namespace) -> BaseEmbedder:

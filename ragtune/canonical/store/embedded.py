@@ -63,11 +63,14 @@ class EmbeddedServer:
         self._owner = os.getpid()
         self._users: IO[bytes] | None = None
         self._guard = threading.Lock()
+        atexit.register(self.close)
         try:
             self._start()
         except OSError as error:
             raise StoreError(f"the embedded server in {self.folder} cannot be started: {error}") from error
-        atexit.register(self.close)
+        except BaseException:  # an interrupt as well: a server that nobody uses would run for ever
+            self.close()
+            raise
 
     @property
     def dsn(self) -> str:
@@ -201,12 +204,13 @@ class EmbeddedServer:
         return "\n" + "\n".join(lines) if lines else ""
 
 
-def connect(dsn: str | None = None, folder: str | Path | None = None) -> PostgresDatabase:
+def connect(dsn: str | None = None, folder: str | Path | None = None, pool_size: int = 8) -> PostgresDatabase:
     """The database to use: of ``dsn`` if given, else of ``$RAGTUNE_DSN`` if set, else the embedded one in ``folder``.
 
     Args:
         dsn: connection string or URI.
         folder: of the embedded server, :func:`default_folder` unless given; it stops when its last user closes.
+        pool_size: connections at most, >= 1.
 
     Raises:
         MissingExtraError: without the extra ``postgres``.
@@ -215,10 +219,10 @@ def connect(dsn: str | None = None, folder: str | Path | None = None) -> Postgre
     """
     given = dsn or os.environ.get("RAGTUNE_DSN")
     if given:
-        return PostgresDatabase(given)
+        return PostgresDatabase(given, pool_size)
     server = EmbeddedServer(default_folder() if folder is None else folder)
     try:
-        return PostgresDatabase(server.dsn, on_close=server.close)
+        return PostgresDatabase(server.dsn, pool_size, on_close=server.close)
     except BaseException:
         server.close()
         raise

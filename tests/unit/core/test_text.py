@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import pytest
+
+from ragtune.core import text
 from ragtune.core.text import STOPWORDS, terms, words_and_terms
 
 
@@ -21,3 +24,11 @@ def test_stopwords_are_lucenes_33() -> None:
 
 def test_words_outside_ascii_are_words() -> None:
     assert words_and_terms("Cafés Straße") == [("cafés", "café"), ("straße", "straße")]
+
+
+def test_the_stems_kept_are_bounded_and_stay_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text, "_MOST_WORDS", 3)
+    stems = text._Stems()
+    for word in ("running", "cats", "dogs", "the", "retrieval"):
+        assert stems[word] == text._stems()[word]
+        assert len(stems) <= 3
