@@ -4,10 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test check format bench clean
+.PHONY: run ui test check format bench clean
 
 run: $(VENV)/.base ## the main job on the shipped collection
 	$(BIN)/python run.py estimator=uncertainty budget=tight
+
+ui: $(VENV)/.ui ## the SuperPrompt page over the demo collection, http://127.0.0.1:8501, no key needed
+	$(BIN)/python -m ragtune.adapters.page --corpus datasets/demo
 
 test: $(VENV)/.dev ## every test
 	$(BIN)/python -m pytest
@@ -33,6 +36,10 @@ $(VENV)/bin/python:
 
 $(VENV)/.base: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) --editable .
+	touch $@
+
+$(VENV)/.ui: $(VENV)/.base
+	$(PIP) --editable '.[ui]'
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.base

@@ -6,7 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("bench_startup.py", "bench_controller.py", "bench_estimators.py", "bench_sweep.py", "bench_store.py")
+BENCHMARKS = (
+    "bench_startup.py",
+    "bench_controller.py",
+    "bench_estimators.py",
+    "bench_superprompt.py",
+    "bench_sweep.py",
+    "bench_store.py",
+)
 
 
 def main() -> int:

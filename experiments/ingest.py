@@ -18,7 +18,7 @@ from ragtune.canonical.chunking import chunk
 from ragtune.canonical.embedding import embed
 from ragtune.canonical.normalization import normalize
 from ragtune.canonical.policies import ChunkPolicy
-from ragtune.canonical.retriever import collection_name
+from ragtune.canonical.retrievers.postgres import collection_name
 from ragtune.canonical.store.base import BaseStore
 from ragtune.canonical.store.rows import document_digest
 from ragtune.canonical.types import Chunk, Embedding, UpsertCounts

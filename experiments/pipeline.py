@@ -22,7 +22,7 @@ from ragtune.superprompt import Pipeline, SuperPrompt
 from ragtune.superprompt.build import build_pipeline
 from ragtune.superprompt.chunks import document_of
 from ragtune.superprompt.reranking.base import BaseRerankPolicy, Reranked
-from ragtune.superprompt.retriever import SuperPromptRetriever
+from ragtune.superprompt.retrievers.superprompt import SuperPromptRetriever
 from ragtune.superprompt.stages.base import ORDER, BaseStage, FailedStageError
 from ragtune.superprompt.stages.reranker import ReRanker
 
@@ -87,7 +87,7 @@ class PipelineSession:
             if error.stage == ORDER[0] and isinstance(cause, StageError):
                 return refusal_record(query_id, error)
             if cause is None or isinstance(cause, InputError):
-                raise StageError(f"query {query_id!r}: {error}") from error
+                raise StageError(f"query {query_id!r}, stage {error.stage}: {cause or error}") from error
             raise cause from None
         return replay_record(query_id, done, policy.outcome)
 
@@ -146,9 +146,11 @@ def _require_followed(config: Mapping[str, Any]) -> None:
         raise ConfigError(f"clock={config['clock']!r}: the pipeline takes the reranker's: allowed is auto")
     taken, policy = policy_takes(config), leaf(config, "policy")
     limits = [
-        f"{key}={value}" for key, value in config["budget"].items() if key.startswith("max_") and value is not None
+        f"budget.{key}={value}"
+        for key, value in config["budget"].items()
+        if key.startswith("max_") and value is not None
     ]
     if limits and "budget" not in taken:
-        raise ConfigError(f"budget.{limits[0]}: policy={policy} has no budget: allowed is budget=unlimited")
+        raise ConfigError(f"{', '.join(limits)}: policy={policy} has no budget: allowed is budget=unlimited")
     if config["rerankers"] and "rerankers" not in taken:
         raise ConfigError(f"rerankers={', '.join(config['rerankers'])}: policy={policy} takes no further ones")

@@ -256,6 +256,12 @@ def test_the_command_checks_decisions_and_the_blocks_in_memory() -> None:
     )
 
 
+@pytest.mark.parametrize(("locale", "seed"), [("C", "1"), ("tr_TR.UTF-8", "2")])
+def test_neither_locale_nor_hash_seed_changes_an_answer(locale: str, seed: str) -> None:
+    done = check("--target", "memory", LC_ALL=locale, PYTHONHASHSEED=seed, PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_the_command_asks_a_server_by_url_with_a_key_from_the_environment(server: str) -> None:
     done = check("--target", "rest", "--url", server, "--api-key-env", "MY_KEY", MY_KEY=KEY)
     assert (done.returncode, done.stderr) == (0, "")

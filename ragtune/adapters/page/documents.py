@@ -175,7 +175,7 @@ def _passages(file: Path) -> dict[str, str]:
 
 
 def _passage(line: str, place: str) -> tuple[str, str]:
-    """Id and text; a title becomes a paragraph of its own, so that it is no part of the first sentence."""
+    """Id and text, the title in front of it as a person would write it."""
     try:
         row: Any = json.loads(line)
         doc_id, title, text = row["_id"], row.get("title") or "", row.get("text") or ""
@@ -183,4 +183,5 @@ def _passage(line: str, place: str) -> tuple[str, str]:
         raise DatasetError(f"{place}: expected a JSON object with _id, title and text") from None
     if not all(isinstance(value, str) for value in (doc_id, title, text)) or not doc_id:
         raise DatasetError(f"{place}: _id, title and text must be strings, _id not empty")
-    return doc_id, f"{title}\n\n{text}".strip()
+    between = " " if title.endswith((".", "!", "?", ":")) else ": "
+    return doc_id, f"{title}{between}{text}" if title else text

@@ -24,9 +24,10 @@ _TRACES = {
     "A2_PromptShaper": ("a2_decisions",),
     "Retrieval": ("retrieval",),
     "ReRanker": ("reranked",),
-    "A5_Format_Enforcer": ("format_enforcer",),
+    "A3_NLI_Gate": ("a3_decisions",),
+    "A4_Condenser": ("a4_decisions",),
+    "A5_Format_Enforcer": ("format_enforcer", "a5_decisions"),
 }
-_OF_STAGES = ("llm", "notices", "costs")
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def cost_entry(name: str, outcome: str, charged: CostObject, paid: CostObject) -
 
 def trace(sp: SuperPrompt, stage: str) -> dict[str, Any]:
     """What a stage wrote down: its own entries of ``extras``, who answered, and its notices; JSON values."""
-    found = {key: sp.extras[key] for key in _TRACES.get(stage, _unclaimed(sp, stage)) if key in sp.extras}
+    found = {key: sp.extras[key] for key in _TRACES.get(stage, ()) if key in sp.extras}
     answered = sp.extras.get("llm", {}).get(stage)
     if answered is not None:
         found["llm"] = answered
@@ -91,12 +92,6 @@ def trace(sp: SuperPrompt, stage: str) -> dict[str, Any]:
 def notices_of(sp: SuperPrompt, stage: str | None = None) -> list[str]:
     """What the user should know, of one stage or all."""
     return [n["message"] for n in sp.extras.get("notices", []) if stage is None or n["stage"] == stage]
-
-
-def _unclaimed(sp: SuperPrompt, stage: str) -> list[str]:
-    """Entries that begin with the stage's short name, such as ``a3_decisions``."""
-    short = stage.split("_")[0].lower()
-    return [key for key in sp.extras if key not in _OF_STAGES and key.lower().startswith(short)]
 
 
 def _rows(sp: SuperPrompt, ids: Sequence[str], before: Mapping[str, int], views: Sequence[str]) -> list[ChunkRow]:

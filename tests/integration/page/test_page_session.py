@@ -29,12 +29,12 @@ def session() -> PageSession:
     return session
 
 
-def test_the_demo_collection_is_found_and_titles_are_paragraphs_of_their_own() -> None:
+def test_the_demo_collection_is_found_and_titles_stand_before_the_texts() -> None:
     folder = demo_folder()
     assert folder is not None
     documents = read_folder(folder)
     assert len(documents) == 341
-    assert documents.texts["sourdough-01"].startswith("Tight, heavy bread and what it tells you\n\nA heavy, gummy")
+    assert documents.texts["sourdough-01"].startswith("Tight, heavy bread and what it tells you: A heavy, gummy")
 
 
 def test_a_folder_gives_its_text_files_by_path_and_leaves_hidden_ones_out(tmp_path: Path) -> None:

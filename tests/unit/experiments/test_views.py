@@ -57,6 +57,8 @@ def test_the_table_has_a_row_a_view_and_says_what_they_cost(
     print_views({view.name: view.figures for view in views}, 12.34)
     out = capsys.readouterr().out
     assert "12.3 documents reranked per query" in out
-    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line.split()[:1] in (["found"], ["chosen"])}
+    rows = {
+        line.split()[0]: line.split()[1:] for line in out.splitlines() if line.split()[:1] in (["found"], ["chosen"])
+    }
     assert rows == {"found": ["2.7", "0.7500", "1.0000"], "chosen": ["1.0", "1.0000", "0.7500"]}
     assert "1.000-1.000" in out

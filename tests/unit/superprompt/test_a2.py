@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from llm_server import Chat
-from superprompt_agents import AGENTS, SHAPED, advance, agent_client, agent_pipeline
+from superprompt_agents import AGENTS, SHAPED, advance, agent_client, agent_pipeline, own_agents
 
 from ragtune.core.errors import ConfigError
 from ragtune.superprompt import PipelineConfig, SuperPrompt
@@ -98,9 +98,7 @@ def test_what_the_user_wrote_stands_and_what_is_allowed_is_put_into_its_usual_fo
 def test_the_configuration_may_put_the_agent_above_the_user_and_the_log_says_so(
     llm_server: Any, tmp_path: Any, user_values: str, tone: str, audience: str
 ) -> None:
-    mine = PACKAGED.model_copy(update={"options": {"user_values": user_values}})
-    (tmp_path / "a2_promptshaper.v1.json").write_text(mine.model_dump_json())
-    sp = shaped(agent_client(llm_server), USERS, agents=tmp_path)
+    sp = shaped(agent_client(llm_server), USERS, agents=own_agents(tmp_path, PACKAGED, {"user_values": user_values}))
     assert (sp.body["tone"], sp.body["audience"]) == (tone, audience)
     assert sp.extras["a2_decisions"]["fields"]["tone"]["instead_of"] == "like a pirate"
 

@@ -8,15 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from llm_server import Chat
-from superprompt_agents import advance, agent_client, agent_pipeline, asked_by, numbered
+from superprompt_agents import advance, agent_client, agent_pipeline, asked_by, chunk_memory, numbered, own_agents
 
 from ragtune.core.errors import ConfigError
 from ragtune.superprompt import SuperPrompt
 from ragtune.superprompt.agents.config import ChooserConfig
 from ragtune.superprompt.agents.factory import AgentFactory
-from ragtune.superprompt.chunks import ContextChunk
 from ragtune.superprompt.duplicates import duplicates, is_trivial
-from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.stages.a3_nli_gate import NOTHING_LEFT, A3NLIGate
 
 GATE = asked_by("A3_NLI_Gate")
@@ -30,22 +28,9 @@ TEXTS = {
 }
 
 
-def memory(texts: dict[str, str]) -> DocumentMemory:
-    return DocumentMemory(
-        [ContextChunk(doc_id=name, chunk_index=0, content=text, source="memory") for name, text in texts.items()]
-    )
-
-
 def gated(client: Any = None, texts: dict[str, str] = TEXTS, **options: Any) -> SuperPrompt:
-    pipeline = agent_pipeline(memory(texts), client, **options)
+    pipeline = agent_pipeline(chunk_memory(texts), client, **options)
     return advance(pipeline, SuperPrompt.raw("Why is my bread gummy, cut hot?"), "a3")
-
-
-def folder(tmp_path: Path, **options: Any) -> Path:
-    changes = {key: options.pop(key) for key in ("max_items_per_call", "min_confidence") if key in options}
-    mine = PACKAGED.model_copy(update={"options": {**PACKAGED.options, **options}, **changes})
-    (tmp_path / "a3_nli_gate.v1.json").write_text(mine.model_dump_json())
-    return tmp_path
 
 
 def bodies(server: Any) -> list[Any]:
@@ -112,7 +97,7 @@ def test_missing_unknown_and_unsure_decisions_keep(llm_server: Any) -> None:
 def test_the_prefilter_drops_the_trivial_and_caps_the_working_set(llm_server: Any, tmp_path: Path) -> None:
     client = agent_client(llm_server)
     llm_server.answer(decided(), GATE)
-    sp = gated(client, agents=folder(tmp_path, max_candidates=2))
+    sp = gated(client, agents=own_agents(tmp_path, PACKAGED, {"max_candidates": 2}))
     assert len(sp.final_selection_ids) == 2
     reasons = {name: entry.get("because") for name, entry in sp.extras["a3_decisions"]["candidates"].items()}
     assert reasons["e#0"] == "trivial"
@@ -124,7 +109,7 @@ def test_the_prefilter_drops_the_trivial_and_caps_the_working_set(llm_server: An
 def test_many_candidates_take_several_calls(llm_server: Any, tmp_path: Path) -> None:
     client = agent_client(llm_server)
     texts = {f"d{i:02}": f"Bread number {i} is gummy and was cut hot." for i in range(30)}
-    sp = gated(client, texts, agents=folder(tmp_path, max_items_per_call=7))
+    sp = gated(client, texts, agents=own_agents(tmp_path, PACKAGED, {}, max_items_per_call=7))
     asked = [chat for chat in map(Chat, bodies(llm_server)) if GATE(chat)]
     assert [len(numbered(chat, "candidate")) for chat in asked] == [7, 7, 7, 7, 2]
     assert sp.final_selection_ids == sp.views_by_stage["reranked"]

@@ -8,15 +8,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from llm_server import Chat
-from superprompt_agents import advance, agent_client, agent_pipeline, asked_by, numbered, snippet
+from superprompt_agents import (
+    advance,
+    agent_client,
+    agent_pipeline,
+    asked_by,
+    chunk_memory,
+    numbered,
+    own_agents,
+    snippet,
+)
 
 from ragtune.core.errors import ConfigError
 from ragtune.core.tokens import count_tokens
 from ragtune.superprompt import PipelineConfig, SuperPrompt
 from ragtune.superprompt.agents.config import WriterConfig
 from ragtune.superprompt.agents.factory import AgentFactory
-from ragtune.superprompt.chunks import ContextChunk
-from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.stages.a4_condenser import NO_CONTEXT, A4Condenser
 
 CONDENSE = asked_by("A4_Condenser")
@@ -30,21 +37,9 @@ TEXTS = {
 SECTIONS = ["## Facts", "## Constraints", "## Open issues"]
 
 
-def memory(texts: dict[str, str]) -> DocumentMemory:
-    chunks = [ContextChunk(doc_id=name, chunk_index=0, content=text, source="memory") for name, text in texts.items()]
-    return DocumentMemory(chunks)
-
-
 def condensed(client: Any = None, texts: dict[str, str] = TEXTS, stage: str = "a4", **options: Any) -> SuperPrompt:
-    pipeline = agent_pipeline(memory(texts), client, **options)
+    pipeline = agent_pipeline(chunk_memory(texts), client, **options)
     return advance(pipeline, SuperPrompt.raw("Why is my bread gummy, cut hot, with quinoa?"), stage)
-
-
-def folder(tmp_path: Path, **options: Any) -> Path:
-    changes = {key: options.pop(key) for key in ("max_text_tokens", "max_input_tokens") if key in options}
-    mine = PACKAGED.model_copy(update={"options": {**PACKAGED.options, **options}, **changes})
-    (tmp_path / "a4_condenser.v1.json").write_text(mine.model_dump_json())
-    return tmp_path
 
 
 def writings(server: Any) -> list[Chat]:
@@ -106,17 +101,17 @@ def test_too_many_are_cut_to_the_most_relevant_and_the_text_rests_on_those_alone
 def test_the_token_budget_takes_what_still_fits(llm_server: Any, tmp_path: Path) -> None:
     client = agent_client(llm_server)
     sizes = {name: count_tokens(text) for name, text in TEXTS.items()}
-    agents = folder(tmp_path, max_attachment_tokens=sizes["b"] + sizes["d"])
+    agents = own_agents(tmp_path, PACKAGED, {"max_attachment_tokens": sizes["b"] + sizes["d"]})
     llm_server.answer(scored({TEXTS["b"]: 1.0, TEXTS["a"]: 0.9, TEXTS["d"]: 0.8}), CONDENSE)
     sp = condensed(client, agents=agents)
     assert sorted(sp.final_selection_ids) == ["b#0", "d#0"]
-    nothing = condensed(client, agents=folder(tmp_path, max_attachment_tokens=1))
+    nothing = condensed(client, agents=own_agents(tmp_path, PACKAGED, {"max_attachment_tokens": 1}))
     assert (nothing.final_selection_ids, nothing.s_ctx_md) == ([], NO_CONTEXT)
 
 
 def test_what_does_not_fit_into_the_call_is_trimmed(llm_server: Any, tmp_path: Path) -> None:
     texts = {f"d{i:02}": f"Bread number {i} is gummy and was cut hot. " + "Crust. " * 60 for i in range(20)}
-    sp = condensed(agent_client(llm_server), texts, agents=folder(tmp_path, max_input_tokens=2000))
+    sp = condensed(agent_client(llm_server), texts, agents=own_agents(tmp_path, PACKAGED, {}, max_input_tokens=2000))
     assert 1 <= len(sp.final_selection_ids) < 20
     assert sp.final_selection_ids == sp.views_by_stage["a3"][: len(sp.final_selection_ids)]
     assert len(numbered(writings(llm_server)[-1], "source")) == len(sp.final_selection_ids)
@@ -126,7 +121,7 @@ def test_a_text_that_is_too_long_loses_lines_and_the_log_says_so(llm_server: Any
     client = agent_client(llm_server)
     said = {"s_ctx_md": "## Facts\n" + "- fact [1]\n" * 100 + "## Constraints\n- only one"}
     llm_server.answer(json.dumps(said), CONDENSE)
-    sp = condensed(client, agents=folder(tmp_path, max_text_tokens=60))
+    sp = condensed(client, agents=own_agents(tmp_path, PACKAGED, {}, max_text_tokens=60))
     assert count_tokens(sp.s_ctx_md) <= 60
     assert "- only one" in sp.s_ctx_md
     assert sp.extras["a4_decisions"]["shortened"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from llm_server import Chat
-from superprompt_agents import advance, agent_client, agent_pipeline, asked_by
+from superprompt_agents import advance, agent_client, agent_pipeline, asked_by, own_agents
 
 from ragtune.core.errors import ConfigError
 from ragtune.superprompt import SuperPrompt
@@ -96,9 +96,7 @@ def test_the_default_format_of_a_prompt_without_one_is_markdown() -> None:
 
 
 def test_the_format_may_be_left_as_it_is(tmp_path: Path) -> None:
-    mine = PACKAGED.model_copy(update={"options": {**PACKAGED.options, "rewrite_format": False}})
-    (tmp_path / "a5_format_enforcer.v1.json").write_text(mine.model_dump_json())
-    sp = enforced(agents=tmp_path)
+    sp = enforced(agents=own_agents(tmp_path, PACKAGED, {"rewrite_format": False}))
     assert sp.body["format"] == "json, please"
     assert sp.extras["format_enforcer"]["normalized_format_spec"].startswith("A single JSON value")
 

@@ -16,7 +16,7 @@ from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.superprompt import SuperPrompt
 from ragtune.superprompt.build import build_pipeline
 from ragtune.superprompt.memory.documents import DocumentMemory
-from ragtune.superprompt.retriever import SuperPromptRetriever
+from ragtune.superprompt.retrievers.superprompt import SuperPromptRetriever
 
 MakeContext = Callable[..., RAGtuneContext]
 
@@ -84,7 +84,7 @@ def test_a_limit_that_is_not_allowed_is_refused_by_name_in_one_line(corpus: Corp
 
 
 def test_what_is_no_embedder_is_refused(corpus: Corpus) -> None:
-    with pytest.raises(ConfigError, match="embedder=.*null for TF-IDF"):
+    with pytest.raises(ConfigError, match=r"embedder=.*null for TF-IDF"):
         SuperPromptRetriever(corpus, HashingEmbedder)  # type: ignore[arg-type]
 
 

@@ -1,0 +1,1 @@
+"""First stages of the harness on canonical stores."""

@@ -1,0 +1,63 @@
+"""The reference schema (ragd section 3), as the server itself describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from postgres_server import fresh_dsn
+
+from ragtune.canonical.indexing import index
+from ragtune.canonical.store.database import PostgresDatabase
+from ragtune.canonical.store.postgres import SearchSettings
+from ragtune.canonical.types import Chunk
+from ragtune.embedders.hashing import HashingEmbedder
+
+Rows = list[tuple[Any, ...]]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[psycopg.Connection[Any]]:
+    """A database with one small collection whose indexes are built."""
+    dsn = fresh_dsn()
+    with PostgresDatabase(dsn, search=SearchSettings(exact_below=0)) as database:
+        store = database.open("tea", HashingEmbedder(dims=8), create=True)
+        index([Chunk(doc_id="x", chunk_index=0, content="green tea", metadata={"lang": "en"})], store)
+        with psycopg.connect(dsn) as connection:
+            yield connection
+
+
+def ask(server: psycopg.Connection[Any], sql: str) -> Rows:
+    return server.execute(sql).fetchall()
+
+
+def test_a_collection_has_its_model_and_dims(server: psycopg.Connection[Any]) -> None:
+    rows = ask(server, "SELECT name, embed_model, embed_dims FROM ragtune.collections")
+    assert rows == [("tea", HashingEmbedder(dims=8).name, 8)]
+
+
+def test_documents_have_their_metadata(server: psycopg.Connection[Any]) -> None:
+    assert ask(server, "SELECT doc_id, metadata FROM ragtune.documents") == [("x", {"lang": "en"})]
+
+
+def test_chunks_are_unique_by_collection_document_and_index(server: psycopg.Connection[Any]) -> None:
+    sql = "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'ragtune.chunks'::regclass"
+    assert ("UNIQUE (collection_id, doc_id, chunk_index)",) in ask(server, sql)
+
+
+def test_vectors_have_the_collections_dims_and_an_hnsw_index_with_cosine_ops(server: psycopg.Connection[Any]) -> None:
+    assert ask(server, "SELECT vector_dims(embedding) FROM ragtune.chunks") == [(8,)]
+    definitions = [row[0] for row in ask(server, "SELECT indexdef FROM pg_indexes WHERE schemaname = 'ragtune'")]
+    assert any("USING hnsw" in one and "vector_cosine_ops" in one and "vector(8)" in one for one in definitions)
+
+
+def test_terms_are_a_generated_tsvector_with_a_gin_index(server: psycopg.Connection[Any]) -> None:
+    sql = (
+        "SELECT data_type, is_generated FROM information_schema.columns "
+        "WHERE table_schema = 'ragtune' AND table_name = 'chunks' AND column_name = 'tsv'"
+    )
+    assert ask(server, sql) == [("tsvector", "ALWAYS")]
+    definitions = [row[0] for row in ask(server, "SELECT indexdef FROM pg_indexes WHERE schemaname = 'ragtune'")]
+    assert any("USING gin (tsv" in one for one in definitions)
