@@ -194,6 +194,16 @@ def test_the_embedded_database_stops_with_the_server_and_keeps_what_it_was_given
     assert databases(data_dir) == []
 
 
+@pytest.mark.parametrize(("target", "path"), [("rest", ""), ("mcp", "/mcp")])
+def test_any_server_can_be_asked_by_url_whether_it_conforms(target: str, path: str) -> None:
+    with serving("--store", "memory", "--reranker", "hashing") as server:
+        script = [sys.executable, str(ROOT / "scripts" / "conformance.py"), "--target", target]
+        done = subprocess.run([*script, "--url", server.url + path], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "passed" in done.stdout
+    assert "skipped" not in done.stdout
+
+
 def test_requests_under_way_are_finished_before_the_server_stops() -> None:
     with serving("--store", "memory") as server:
         fill(server)

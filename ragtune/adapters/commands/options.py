@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ragtune.core.interfaces import BaseEmbedder, BaseReranker
 
 EMBEDDERS = ("hashing", "sentence_transformer", "openai_compatible")
-RERANKERS = ("cross_encoder",)
+RERANKERS = ("cross_encoder", "hashing")
 
 
 def add_service_options(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +29,7 @@ def add_service_options(parser: argparse.ArgumentParser) -> None:
     models.add_argument("--embedder-model", metavar="MODEL", help="folder or name of the embedding model")
     models.add_argument("--embedder-dims", metavar="N", type=int, help="length of the vectors, where it can be chosen")
     models.add_argument("--embedder-url", metavar="URL", help="OpenAI-compatible server; else $OPENAI_BASE_URL")
-    models.add_argument("--reranker", choices=RERANKERS, help="what clients may name in rerank")
+    models.add_argument("--reranker", choices=RERANKERS, help="what clients may name; hashing needs no model")
     models.add_argument("--reranker-model", metavar="MODEL", help="folder or name of the reranking model")
     limits = parser.add_argument_group("limits")
     limits.add_argument("--max-k", metavar="N", type=int, default=1000, help="results and candidates of a list")
@@ -115,6 +115,13 @@ def _make_rerankers(arguments: argparse.Namespace) -> dict[str, BaseReranker]:
         if arguments.reranker_model:
             raise ConfigError("--reranker-model: allowed with --reranker only")
         return {}
+    if arguments.reranker == "hashing":
+        from ragtune.embedders.hashing import HashingEmbedder
+        from ragtune.rerankers.bi_encoder import BiEncoderReranker
+
+        if arguments.reranker_model:
+            raise ConfigError("--reranker-model: allowed with --reranker cross_encoder only")
+        return {"hashing": BiEncoderReranker(HashingEmbedder(), cache_dir=None)}
     from ragtune.rerankers.cross_encoder import CrossEncoderReranker
 
     if not arguments.reranker_model:
