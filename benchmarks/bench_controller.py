@@ -148,6 +148,7 @@ def core_loop(documents: Sequence[ScoredDocument], scores: dict[str, float], bat
     tracker = CostBudget.unlimited().create_tracker(ControllerTrace(), VirtualClock())
     context = RAGtuneContext(query="benchmark", query_id="q", tracker=tracker)
     pool = aggregate(controller.rounds.run(context))
+    gc.collect()
     started = time.perf_counter()
     outcome = controller.loop.run(pool, context)
     len(outcome.history[-1].ranking)
@@ -157,6 +158,7 @@ def core_loop(documents: Sequence[ScoredDocument], scores: dict[str, float], bat
 def transcription_loop(documents: Sequence[ScoredDocument], scores: dict[str, float], batch_size: int) -> float:
     """Milliseconds of the transcription from a ready pool to the final order."""
     pool = transcription.make_pool(documents)
+    gc.collect()
     started = time.perf_counter()
     transcription.drain(pool, table_lookup(scores), batch_size, budget=10 * len(documents))
     return (time.perf_counter() - started) * 1000
@@ -183,14 +185,15 @@ def compare(n: int, batch_size: int, repeats: int) -> dict[str, Any]:
     core_ms = median_ms(lambda: run_core(documents, scores, batch_size).ranking, repeats)
     literal_ms = median_ms(lambda: run_transcription(documents, scores, batch_size), repeats)
     iterations = len(literal[0])
-    loops = {
-        name: statistics.median(loop(documents, scores, batch_size) for _ in range(repeats + 1))
-        for name, loop in (("core", core_loop), ("transcription", transcription_loop))
-    }
+    # By turns, so that a machine that slows down for a while slows both.
+    loops = [
+        (core_loop(documents, scores, batch_size), transcription_loop(documents, scores, batch_size))
+        for _ in range(2 * repeats + 1)
+    ]
     return {
-        "core_loop_ms": loops["core"],
-        "transcription_loop_ms": loops["transcription"],
-        "loop_ratio": loops["transcription"] / loops["core"],
+        "core_loop_ms": statistics.median(ours for ours, _ in loops),
+        "transcription_loop_ms": statistics.median(theirs for _, theirs in loops),
+        "loop_ratio": statistics.median(theirs / ours for ours, theirs in loops),
         "pool": n,
         "batch": batch_size,
         "iterations": iterations,

@@ -37,6 +37,13 @@ def read_only(array: NDArray[_T]) -> NDArray[_T]:
     return array
 
 
+def is_closed(array: Any) -> bool:
+    """Whether it is an array of floats of its own that is closed for writing."""
+    if not isinstance(array, np.ndarray) or array.dtype != np.float64:
+        return False
+    return array.flags.owndata and not array.flags.writeable
+
+
 def replaced(array: NDArray[_T], positions: IntArray, values: Any) -> NDArray[_T]:
     """A copy with other values at ``positions``."""
     new = array.copy()

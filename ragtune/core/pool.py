@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.belief import Belief, EmpiricalBelief
-from ragtune.core.columns import CANDIDATE, IN_FLIGHT, RERANKED, PoolColumns, extended, read_only, replaced
+from ragtune.core.columns import CANDIDATE, IN_FLIGHT, RERANKED, PoolColumns, extended, is_closed, read_only, replaced
 from ragtune.core.context import GRAPH_SOURCE
 from ragtune.core.errors import IllegalTransitionError, InputError, InvalidScoreError, UnknownDocumentError
 from ragtune.core.items import TRANSITIONS, ItemState, PoolItem
@@ -46,6 +46,7 @@ class CandidatePool:
         self._unknown = np.empty(0)
         self._eligible: IntArray | None = None
         self._snapshots: dict[int, PoolItem] = {}
+        self._ranking: tuple[FloatArray | None, IntArray | None] = None, None
         self.variance: FloatArray | None = None
         self.acquisition: FloatArray | None = None
         self.belief: Belief | None = None
@@ -82,6 +83,7 @@ class CandidatePool:
         self._posterior = extended(self._posterior, [_nan_if_none(it.posterior) for it in new])
         self._strategies |= {index[it.doc_id]: it.reranker_strategy for it in new if it.reranker_strategy is not None}
         self.variance = self.acquisition = self.belief = self.batch_limit = None
+        self._ranking = None, None
         self._changed()
 
     # -- reading ---------------------------------------------------------------------------------------------------
@@ -196,7 +198,7 @@ class CandidatePool:
         """
         index, doc_ids = self._index, list(doc_ids)
         try:
-            return np.array([index[doc_id] for doc_id in doc_ids], dtype=np.intp)
+            return np.fromiter(map(index.__getitem__, doc_ids), np.intp, len(doc_ids))
         except KeyError:
             raise UnknownDocumentError(doc_id for doc_id in doc_ids if doc_id not in index) from None
 
@@ -204,6 +206,8 @@ class CandidatePool:
         """Those of ``doc_ids`` that may not be scheduled: unknown to the pool, or in another state."""
         found = [self._index.get(doc_id, -1) for doc_id in doc_ids]
         codes = self._states[found].tolist()
+        if not any(codes) and min(found, default=0) >= 0:
+            return []
         return [doc_id for doc_id, i, code in zip(doc_ids, found, codes, strict=True) if i < 0 or code != CANDIDATE]
 
     def valuation(self, mean: FloatArray, **columns: Any) -> Valuation:
@@ -225,6 +229,9 @@ class CandidatePool:
             by = self._priority if self.acquisition is None else self.acquisition
         if n <= 0:
             return []
+        ranked = self._ranked_again(by)
+        if ranked is not None:
+            return [self._ids[i] for i in ranked[:n].tolist()]
         values = by[eligible]
         if n < len(eligible):
             keep = np.flatnonzero(values >= np.partition(values, len(values) - n)[len(values) - n])
@@ -260,8 +267,8 @@ class CandidatePool:
             InvalidScoreError: if a score is not a finite number.
             UnknownDocumentError: if the pool lacks an id.
         """
-        positions = self._positions(scores)
-        values = np.array(list(scores.values()), dtype=float)
+        positions = self.positions(scores)
+        values = np.fromiter(scores.values(), float, len(scores))
         stuck = self._first_not_in({IN_FLIGHT}, positions)
         if stuck is not None:
             state = _STATES[self._states[stuck]]
@@ -299,11 +306,23 @@ class CandidatePool:
             for values in (valuation.posterior, valuation.variance, valuation.acquisition)
         )
         # 0.54 reads a priority of 0 as "not valued" and falls back to raw source scores; an estimate of 0 is a value.
-        self._priority = read_only(np.where(priority == 0.0, _VALUED, priority))
+        self._priority = priority if priority.all() else read_only(np.where(priority == 0.0, _VALUED, priority))
         self._posterior = self._without_posterior() if posterior is None else posterior
         self._snapshots = {}
         self.variance, self.acquisition, self.belief = variance, acquisition, valuation.belief
         self.batch_limit = valuation.batch_limit
+
+    def _ranked_again(self, by: FloatArray) -> IntArray | None:
+        """The eligible positions, best first, where the same closed array is asked about again: it is sorted once."""
+        if by.flags.writeable or by is not self._ranking[0]:
+            self._ranking = by, None
+            return None
+        ranked = self._ranking[1]
+        if ranked is None:
+            ranked = np.argsort(-by, kind="stable")
+        still: IntArray = ranked[self._states[ranked] == CANDIDATE]  # no document ever becomes a candidate again
+        self._ranking = by, still
+        return still
 
     def _without_posterior(self) -> FloatArray:
         if len(self._unknown) != len(self):
@@ -311,7 +330,8 @@ class CandidatePool:
         return self._unknown
 
     def _column(self, values: FloatArray, what: str) -> FloatArray:
-        column = np.array(values, dtype=float)
+        # What is closed for writing need not be copied: nobody changes it behind the history's back.
+        column = values if is_closed(values) else np.array(values, dtype=float)
         if column.shape != (len(self),):
             raise InvalidScoreError(f"{what} of shape {column.shape}: allowed is one number a document, ({len(self)},)")
         self._require_finite(column, range(len(self)), what)
@@ -330,8 +350,9 @@ class CandidatePool:
         return int(positions[[code in codes for code in found].index(False)])
 
     def _positions(self, doc_ids: Iterable[str]) -> IntArray:
+        doc_ids = list(doc_ids)
         positions = self.positions(doc_ids)
-        if len(set(positions.tolist())) != len(positions):
+        if len(set(doc_ids)) != len(doc_ids):
             raise IllegalTransitionError("a document is named twice in one operation: name each once")
         return positions
 

@@ -318,3 +318,23 @@ def test_top_candidates_go_by_acquisition_where_there_is_one():
     assert pool.top_candidates(1) == ["d0"]
     pool.apply_priorities({"d1": 0.9})
     assert pool.top_candidates(1) == ["d1"]
+
+
+def test_the_same_values_asked_about_again_give_the_same_choice_as_fresh_ones() -> None:
+    rng = np.random.default_rng(5)
+    pool = CandidatePool(PoolItem(doc_id=f"d{i:02d}", initial_rank=i) for i in range(40))
+    closed = rng.integers(0, 6, size=40) / 6
+    closed.setflags(write=False)
+    while len(pool.eligible):
+        batch = pool.top_candidates(7, closed)
+        assert batch == pool.top_candidates(7, closed) == pool.top_candidates(7, closed.copy())
+        pool.transition(batch, ItemState.IN_FLIGHT)
+    assert pool.top_candidates(7, closed) == []
+
+
+def test_values_that_are_changed_in_place_are_looked_at_again() -> None:
+    pool = CandidatePool(PoolItem(doc_id=f"d{i}", initial_rank=i) for i in range(4))
+    values = np.array([0.4, 0.3, 0.2, 0.1])
+    assert pool.top_candidates(1, values) == pool.top_candidates(1, values) == ["d0"]
+    values[3] = 0.9
+    assert pool.top_candidates(1, values) == ["d3"]
