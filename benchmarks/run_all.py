@@ -13,6 +13,7 @@ BENCHMARKS = (
     "bench_superprompt.py",
     "bench_sweep.py",
     "bench_store.py",
+    "bench_rest.py",
 )
 
 

@@ -134,7 +134,7 @@ class RerankLoop:
             return "an empty batch: propose at least one document, or stop"
         if len(set(proposal.doc_ids)) != len(proposal.doc_ids):
             return "a document is proposed twice"
-        strangers = pool.not_candidates(proposal.doc_ids)
+        strangers = [doc_id for doc_id in proposal.doc_ids if not pool.is_candidate(doc_id)]
         return f"not CANDIDATE: {strangers}" if strangers else None
 
     def _execute(

@@ -202,14 +202,6 @@ class CandidatePool:
         except KeyError:
             raise UnknownDocumentError(doc_id for doc_id in doc_ids if doc_id not in index) from None
 
-    def not_candidates(self, doc_ids: Sequence[str]) -> list[str]:
-        """Those of ``doc_ids`` that may not be scheduled: unknown to the pool, or in another state."""
-        found = [self._index.get(doc_id, -1) for doc_id in doc_ids]
-        codes = self._states[found].tolist()
-        if not any(codes) and min(found, default=0) >= 0:
-            return []
-        return [doc_id for doc_id, i, code in zip(doc_ids, found, codes, strict=True) if i < 0 or code != CANDIDATE]
-
     def valuation(self, mean: FloatArray, **columns: Any) -> Valuation:
         """An estimator's answer about this pool; see :class:`Valuation` for the columns."""
         return Valuation(self._ids, self._index, self.eligible, mean, **columns)
