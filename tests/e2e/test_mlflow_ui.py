@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import socket
-import subprocess
 import sys
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from web_pages import served
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -51,32 +47,10 @@ def runs(run: Callable[..., SimpleNamespace], tmp_path: Path) -> SimpleNamespace
 @pytest.fixture
 def ui(runs: SimpleNamespace, environment: dict[str, str], wait_for: Callable, tmp_path: Path) -> Iterator[str]:
     """The address of ``mlflow ui`` over that store."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "mlflow", "ui", "--workers", "1", "--port", str(port)]
-    process = subprocess.Popen(
-        [*command, "--backend-store-uri", runs.uri],
-        cwd=tmp_path,
-        env={**environment, "MLFLOW_DISABLE_TELEMETRY": "true"},
-        start_new_session=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    url = f"http://127.0.0.1:{port}"
-
-    def answers() -> bool:
-        with suppress(OSError):
-            return urllib.request.urlopen(f"{url}/health", timeout=1).status == 200
-        return False
-
-    try:
-        wait_for(answers, 90)
+    command = [sys.executable, "-m", "mlflow", "ui", "--workers", "1", "--backend-store-uri", runs.uri]
+    quiet = {**environment, "MLFLOW_DISABLE_TELEMETRY": "true"}
+    with served(command, "/health", wait_for, cwd=tmp_path, env=quiet) as url:
         yield url
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 @pytest.fixture

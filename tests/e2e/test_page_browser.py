@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import signal
-import socket
-import subprocess
 import sys
-import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from web_pages import served
 
 from ragtune.superprompt.stages.base import ORDER
 
@@ -43,31 +38,10 @@ BLOCKS = ("# System", "# Prompt", "# S_CTX", "# Attachments")
 @pytest.fixture(scope="module")
 def address(environment: dict[str, str], wait_for: Callable[..., None]) -> Iterator[str]:
     """Where the page is served, over the demo collection, with no key in the environment."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ragtune.adapters.page", "--port", str(port)],
-        cwd=ROOT,
-        env={name: value for name, value in environment.items() if not name.startswith("OPENAI_")},
-        start_new_session=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    url = f"http://127.0.0.1:{port}"
-
-    def answers() -> bool:
-        with suppress(OSError):
-            return urllib.request.urlopen(f"{url}/_stcore/health", timeout=1).status == 200
-        return False
-
-    try:
-        wait_for(answers, 90)
+    keyless = {name: value for name, value in environment.items() if not name.startswith("OPENAI_")}
+    command = [sys.executable, "-m", "ragtune.adapters.page"]
+    with served(command, "/_stcore/health", wait_for, cwd=ROOT, env=keyless) as url:
         yield url
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 @pytest.fixture
