@@ -64,8 +64,8 @@ def choose(pool: CandidatePool, count: int, acquisition: BaseAcquisition | None,
             lose the appeal of their uncertainty (GP-BUCB, Desautels, Krause and Burdick, JMLR 2014).
     """
     belief = pool.belief
-    if pool.batch_limit is not None:
-        count = min(count, pool.batch_limit)
+    if pool.estimates.batch_limit is not None:
+        count = min(count, pool.estimates.batch_limit)
     if acquisition is None or belief is None:
         return pool.top_candidates(count)
     if not diverse:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.core.errors import InvalidScoreError
 
 _T = TypeVar("_T", bound=np.generic)
 
@@ -42,6 +43,17 @@ def is_closed(array: Any) -> bool:
     if not isinstance(array, np.ndarray) or array.dtype != np.float64:
         return False
     return array.flags.owndata and not array.flags.writeable
+
+
+def require_finite(values: FloatArray, doc_ids: Sequence[str], what: str) -> None:
+    """Refuse numbers that are not finite, by the document's name.
+
+    Raises:
+        InvalidScoreError: if there is one.
+    """
+    if not np.isfinite(values).all():
+        at = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise InvalidScoreError(f"{what} {values[at]!r} of document {doc_ids[at]!r}: allowed is a finite number")
 
 
 def replaced(array: NDArray[_T], positions: IntArray, values: Any) -> NDArray[_T]:

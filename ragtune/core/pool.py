@@ -10,15 +10,25 @@ from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.belief import Belief, EmpiricalBelief
-from ragtune.core.columns import CANDIDATE, IN_FLIGHT, RERANKED, PoolColumns, extended, is_closed, read_only, replaced
+from ragtune.core.candidates import CandidateRanking
+from ragtune.core.columns import (
+    CANDIDATE,
+    IN_FLIGHT,
+    RERANKED,
+    PoolColumns,
+    extended,
+    read_only,
+    replaced,
+    require_finite,
+)
 from ragtune.core.context import GRAPH_SOURCE
 from ragtune.core.errors import IllegalTransitionError, InputError, InvalidScoreError, UnknownDocumentError
+from ragtune.core.estimates import Estimates
 from ragtune.core.items import TRANSITIONS, ItemState, PoolItem
 from ragtune.core.valuation import Valuation
 
 _STATES = tuple(ItemState)
 _CODE = {state: code for code, state in enumerate(_STATES)}
-_VALUED = 1e-12
 _ORIGINS = {
     target: frozenset(_CODE[state] for state, targets in TRANSITIONS.items() if target in targets) for target in _STATES
 }
@@ -42,16 +52,13 @@ class CandidatePool:
         self._items: list[PoolItem] = []
         self._strategies: dict[int, str] = {}
         self._states = np.empty(0, dtype=np.int8)
-        self._base = self._retrieval = self._priority = self._score = self._posterior = np.empty(0)
-        self._unknown = np.empty(0)
+        self._base = self._retrieval = self._score = np.empty(0)
+        self._estimates = Estimates(np.empty(0), np.empty(0))
         self._eligible: IntArray | None = None
         self._snapshots: dict[int, PoolItem] = {}
-        self._ranking: tuple[FloatArray | None, IntArray | None] = None, None
-        self.variance: FloatArray | None = None
-        self.acquisition: FloatArray | None = None
-        self.belief: Belief | None = None
-        self.batch_limit: int | None = None
+        self._ranking = CandidateRanking()
         self._discovered: NDArray[np.bool_] = np.empty(0, dtype=bool)
+        self._scored_before_growth = 0
         self.add(items)
 
     def add(self, items: Iterable[PoolItem]) -> None:
@@ -71,6 +78,8 @@ class CandidatePool:
                 raise InputError(f"duplicate document id {item.doc_id!r} in the pool: ids must be unique")
             index[item.doc_id] = len(index)
         _require_finite_items(new)
+        if new:
+            self._scored_before_growth = len(self.reranked)
         self._index = index
         self._items.extend(new)
         self._ids = (*self._ids, *(item.doc_id for item in new))
@@ -78,12 +87,9 @@ class CandidatePool:
         self._base = extended(self._base, [max(it.sources.values(), default=0.0) for it in new])
         self._retrieval = extended(self._retrieval, [it.retrieval_score for it in new])
         self._discovered = extended(self._discovered, [it.sources.keys() == {GRAPH_SOURCE} for it in new])
-        self._priority = extended(self._priority, [it.priority_value for it in new])
-        self._score = extended(self._score, [_nan_if_none(it.reranker_score) for it in new])
-        self._posterior = extended(self._posterior, [_nan_if_none(it.posterior) for it in new])
+        self._score = extended(self._score, [np.nan if it.reranker_score is None else it.reranker_score for it in new])
         self._strategies |= {index[it.doc_id]: it.reranker_strategy for it in new if it.reranker_strategy is not None}
-        self.variance = self.acquisition = self.belief = self.batch_limit = None
-        self._ranking = None, None
+        self._estimates = self._estimates.joined(new)
         self._changed()
 
     # -- reading ---------------------------------------------------------------------------------------------------
@@ -118,7 +124,7 @@ class CandidatePool:
     @property
     def priorities(self) -> FloatArray:
         """Latest estimate of each item, shape (n,)."""
-        return self._priority
+        return self._estimates.priority
 
     @property
     def scores(self) -> FloatArray:
@@ -128,7 +134,17 @@ class CandidatePool:
     @property
     def posteriors(self) -> FloatArray:
         """Posterior ranking keys, shape (n,), NaN where the estimator gave none."""
-        return self._posterior
+        return self._estimates.posterior
+
+    @property
+    def estimates(self) -> Estimates:
+        """All that the estimator said last."""
+        return self._estimates
+
+    @property
+    def belief(self) -> Belief | None:
+        """The estimator's belief, if it has one."""
+        return self._estimates.belief
 
     @property
     def retrieval_scores(self) -> FloatArray:
@@ -158,13 +174,18 @@ class CandidatePool:
         return np.flatnonzero(self._states == RERANKED)
 
     @property
+    def scored_since_growth(self) -> int:
+        """Documents reranked since candidates last joined; all of them in a pool that never grew."""
+        return len(self.reranked) - self._scored_before_growth
+
+    @property
     def active(self) -> IntArray:
         """Positions of the CANDIDATE and RERANKED items, ascending."""
         return self.columns().active
 
     def columns(self) -> PoolColumns:
         """The pool's numbers as of now; later changes do not reach them. O(1)."""
-        return PoolColumns(self._states, self._score, self._priority, self._base, self._posterior)
+        return PoolColumns(self._states, self._score, self.priorities, self._base, self.posteriors)
 
     def strategy_of(self, position: int) -> str | None:
         """The strategy that reranked the document at ``position``; None if none did."""
@@ -172,7 +193,7 @@ class CandidatePool:
 
     def belief_or_empirical(self) -> Belief:
         """The estimator's belief, or the one that its bare opinions and their errors so far amount to."""
-        return self.belief or EmpiricalBelief(self._priority, self._score)
+        return self.belief or EmpiricalBelief(self.priorities, self._score)
 
     def is_candidate(self, doc_id: str) -> bool:
         """Whether the pool holds the document and it may still be scheduled."""
@@ -216,20 +237,9 @@ class CandidatePool:
 
     def top_candidates(self, n: int, by: FloatArray | None = None) -> list[str]:
         """The ``n`` best eligible documents by ``by`` (default: acquisition, else priority), ties by rule. O(n)."""
-        eligible = self.eligible
         if by is None:
-            by = self._priority if self.acquisition is None else self.acquisition
-        if n <= 0:
-            return []
-        ranked = self._ranked_again(by)
-        if ranked is not None:
-            return [self._ids[i] for i in ranked[:n].tolist()]
-        values = by[eligible]
-        if n < len(eligible):
-            keep = np.flatnonzero(values >= np.partition(values, len(values) - n)[len(values) - n])
-            eligible, values = eligible[keep], values[keep]
-        best = eligible[np.argsort(-values, kind="stable")[:n]]
-        return [self._ids[i] for i in best.tolist()]
+            by = self.priorities if self._estimates.acquisition is None else self._estimates.acquisition
+        return [self._ids[i] for i in self._ranking.best(n, by, self._states, self.eligible).tolist()]
 
     # -- writing: the controller only ------------------------------------------------------------------------------
 
@@ -265,7 +275,7 @@ class CandidatePool:
         if stuck is not None:
             state = _STATES[self._states[stuck]]
             raise IllegalTransitionError(f"document {self._ids[stuck]!r} is {state.name}: only IN_FLIGHT takes a score")
-        self._require_finite(values, positions, "score")
+        require_finite(values, list(scores), "score")
         self._score = replaced(self._score, positions, values)
         self._states = replaced(self._states, positions, RERANKED)
         self._strategies |= dict.fromkeys(positions.tolist(), strategy)
@@ -279,61 +289,15 @@ class CandidatePool:
             UnknownDocumentError: if the pool lacks an id.
         """
         if isinstance(priorities, Valuation) and priorities.doc_ids is self._ids:
-            self._apply_valuation(priorities)
-            return
-        positions = self._positions(priorities)
-        values = np.array(list(priorities.values()), dtype=float)
-        self._require_finite(values, positions, "priority")
-        self._priority = replaced(self._priority, positions, values)
-        self._posterior = self._without_posterior()
-        self.variance = self.acquisition = self.belief = self.batch_limit = None
+            self._estimates = Estimates.of(priorities)
+        else:
+            positions = self._positions(priorities)
+            values = np.array(list(priorities.values()), dtype=float)
+            require_finite(values, list(priorities), "priority")
+            self._estimates = self._estimates.revised(positions, values)
         self._snapshots = {}
 
     # -- internals -------------------------------------------------------------------------------------------------
-
-    def _apply_valuation(self, valuation: Valuation) -> None:
-        priority = self._column(valuation.mean, "priority")
-        posterior, variance, acquisition = (
-            None if values is None else self._column(values, "estimate")
-            for values in (valuation.posterior, valuation.variance, valuation.acquisition)
-        )
-        # 0.54 reads a priority of 0 as "not valued" and falls back to raw source scores; an estimate of 0 is a value.
-        self._priority = priority if priority.all() else read_only(np.where(priority == 0.0, _VALUED, priority))
-        self._posterior = self._without_posterior() if posterior is None else posterior
-        self._snapshots = {}
-        self.variance, self.acquisition, self.belief = variance, acquisition, valuation.belief
-        self.batch_limit = valuation.batch_limit
-
-    def _ranked_again(self, by: FloatArray) -> IntArray | None:
-        """The eligible positions, best first, where the same closed array is asked about again: it is sorted once."""
-        if by.flags.writeable or by is not self._ranking[0]:
-            self._ranking = by, None
-            return None
-        ranked = self._ranking[1]
-        if ranked is None:
-            ranked = np.argsort(-by, kind="stable")
-        still: IntArray = ranked[self._states[ranked] == CANDIDATE]  # no document ever becomes a candidate again
-        self._ranking = by, still
-        return still
-
-    def _without_posterior(self) -> FloatArray:
-        if len(self._unknown) != len(self):
-            self._unknown = read_only(np.full(len(self), np.nan))
-        return self._unknown
-
-    def _column(self, values: FloatArray, what: str) -> FloatArray:
-        # What is closed for writing need not be copied: nobody changes it behind the history's back.
-        column = values if is_closed(values) else np.array(values, dtype=float)
-        if column.shape != (len(self),):
-            raise InvalidScoreError(f"{what} of shape {column.shape}: allowed is one number a document, ({len(self)},)")
-        self._require_finite(column, range(len(self)), what)
-        return read_only(column)
-
-    def _require_finite(self, values: FloatArray, positions: Sequence[int] | IntArray, what: str) -> None:
-        if not np.isfinite(values).all():
-            at = int(np.flatnonzero(~np.isfinite(values))[0])
-            doc_id = self._ids[positions[at]]
-            raise InvalidScoreError(f"{what} {values[at]!r} of document {doc_id!r}: allowed is a finite number")
 
     def _first_not_in(self, codes: Collection[int], positions: IntArray) -> int | None:
         found = self._states[positions].tolist()
@@ -351,7 +315,7 @@ class CandidatePool:
     def _snapshots_of(self, positions: IntArray) -> list[PoolItem]:
         """Snapshots are kept until the next change: pricing a batch and running it see the same items."""
         known, items, strategies, wanted = self._snapshots, self._items, self._strategies, positions.tolist()
-        now = (column[positions].tolist() for column in (self._states, self._priority, self._score, self._posterior))
+        now = (column[positions].tolist() for column in (self._states, self.priorities, self._score, self.posteriors))
         for i, state, priority, score, posterior in zip(wanted, *now, strict=True):
             if i not in known:
                 known[i] = items[i].at(
@@ -373,7 +337,3 @@ def _require_finite_items(items: Sequence[PoolItem]) -> None:
         return
     culprit = next(item for item in items if not np.isfinite(item.numbers()).all())
     raise InvalidScoreError(f"a score of document {culprit.doc_id!r}: allowed is a finite number")
-
-
-def _nan_if_none(value: float | None) -> float:
-    return np.nan if value is None else value

@@ -133,6 +133,12 @@ class RelevancePosterior:
         return (self._covariance(position) - factor[:, position] @ factor) / pivot, pivot
 
     @property
+    def discovered(self) -> float:
+        """Share of the documents that no first stage ranked, in [0, 1)."""
+        share: float = 1.0 - self._ranked / len(self)
+        return share
+
+    @property
     def factor(self) -> FloatArray:
         """Rows of the Cholesky factor, shape (k, n)."""
         return self._factor[: len(self._order)]

@@ -38,14 +38,17 @@ class UncertaintyEstimator(BaseEstimator):
     the regression.
 
     It gives mean and variance on the rerankers' scale in [0, 1], a belief for acquisition functions, and the posterior
-    key for ``ordering=posterior``: mean + ``residual_weight`` (own score - mean) + ``evidence_bonus`` * corroboration.
-    The first correction trusts a document's own score beyond what its neighbours explain; the second keeps what several
-    first-stage sources agree on and the reranker does not see, so that more budget does not hurt.
+    key for ``ordering=posterior``: mean + own weight (own score - mean) + ``evidence_bonus`` * corroboration.
+    The first correction trusts a document's own score beyond what its neighbours explain. Its weight is
+    ``residual_weight`` in the first stage's pool and tends to 1 as a corpus graph's finds fill it: those were chosen
+    because they read like what scored well, so that likeness says less and less about them. The second correction keeps
+    what several first-stage sources agree on and the reranker does not see, so that more budget does not hurt.
 
     Args:
         corpus: what ``vectors`` are made from.
         vectors: makes the text vectors of the corpus.
-        residual_weight: share of a document's own residual that counts as relevance, in [0, 1].
+        residual_weight: share of a document's own residual that counts as relevance where a first stage ranked all
+            documents, in [0, 1].
         evidence_bonus: weight of the first-stage evidence in the final order, >= 0.
         prior: hyper-parameters by name, see ``Prior``.
 
@@ -95,7 +98,8 @@ class UncertaintyEstimator(BaseEstimator):
 
     def _key(self, posterior: RelevancePosterior) -> FloatArray:
         own = np.where(posterior.scored, posterior.inverse_scale * posterior.own_logits - posterior.mean, 0.0)
-        key: FloatArray = posterior.mean + self.residual_weight * own + self.evidence_bonus * posterior.corroboration
+        weight = self.residual_weight + (1.0 - self.residual_weight) * posterior.discovered
+        key: FloatArray = posterior.mean + weight * own + self.evidence_bonus * posterior.corroboration
         return key
 
 

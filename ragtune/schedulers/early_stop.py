@@ -19,14 +19,15 @@ class EarlyStopScheduler(BaseScheduler):
     A candidate not yet scored would change the top k with the probability that its relevance lies on the other side of
     the border between ranks k and k + 1 than its place in the current order: P(Z > |key - border| / deviation), at most
     one half. The belief is the estimator's; for an estimator without one,
-    :class:`ragtune.core.belief.EmpiricalBelief`.
+    :class:`ragtune.core.belief.EmpiricalBelief`. It knows only the candidates that are there: while an expander still
+    brings new ones, nothing is settled.
 
     Args:
         batch_size: documents a batch.
         acquisition, diverse: how batches are chosen, as in the greedy scheduler.
         k: size of the top that matters.
         threshold: chance in [0, 0.5] that is still worth a document; reranking stops once all are below.
-        min_docs: documents reranked before stopping is considered.
+        min_docs: documents reranked since the pool last grew, before stopping is considered.
 
     Raises:
         ConfigError: on an argument out of range.
@@ -50,7 +51,7 @@ class EarlyStopScheduler(BaseScheduler):
 
     def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
         chance = self._chance_of_change(pool)
-        if chance < self.threshold and len(pool.reranked) >= self.min_docs:
+        if chance < self.threshold and pool.scored_since_growth >= self.min_docs:
             return StopRecord(
                 reason="top_k_settled",
                 source="scheduler",

@@ -132,7 +132,7 @@ def test_every_column_of_a_valuation_must_be_finite(column, bad):
     with pytest.raises(InvalidScoreError, match="'d1'"):
         pool.apply_priorities(pool.valuation(**columns))
     assert pool.priorities.tolist() == [0.0, 0.0]
-    assert pool.variance is pool.acquisition is pool.belief is None
+    assert pool.estimates.variance is pool.estimates.acquisition is pool.belief is None
 
 
 @pytest.mark.parametrize("column", ["mean", "variance", "acquisition", "posterior"])
@@ -157,8 +157,8 @@ def test_applied_estimates_do_not_follow_the_estimators_arrays():
     pool.apply_priorities(pool.valuation(mean, variance=variance))
     mean[:], variance[:] = 9.0, 9.0
     assert pool.priorities.tolist() == [0.1, 0.2]
-    assert pool.variance is not None
-    assert pool.variance.tolist() == [0.3, 0.4]
+    assert pool.estimates.variance is not None
+    assert pool.estimates.variance.tolist() == [0.3, 0.4]
 
 
 def test_a_posterior_lives_no_longer_than_the_valuation_that_gave_it():

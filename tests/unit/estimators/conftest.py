@@ -67,6 +67,8 @@ def advise() -> Callable[..., str]:
 
     def run(estimator, pool: CandidatePool, context) -> str:
         pool.apply_priorities(estimator.value(pool, context))
-        return "".join(pool.top_candidates(len(pool) if pool.batch_limit is None else pool.batch_limit))
+        return "".join(
+            pool.top_candidates(len(pool) if pool.estimates.batch_limit is None else pool.estimates.batch_limit)
+        )
 
     return run

@@ -75,7 +75,7 @@ def test_without_a_graph_the_neighbours_are_those_in_the_pool_by_text(corpus, it
     pool.update_scores({"bread-1": 0.9}, "default")
     pool.apply_priorities(gar.value(pool, context))
     assert pool.top_candidates(1) == ["bread-2"]
-    assert pool.batch_limit == 1
+    assert pool.estimates.batch_limit == 1
 
 
 def test_the_first_stage_s_order_is_what_unscored_documents_are_worth(gar, make_pool, make_context):

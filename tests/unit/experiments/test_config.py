@@ -31,6 +31,21 @@ def test_every_group_file_states_its_target_first() -> None:
         assert keys[0] == "_target_", file
 
 
+@pytest.mark.parametrize(
+    ("overrides", "scheduler"),
+    [
+        ([], "settled"),
+        (["estimator=uncertainty"], "settled"),
+        (["estimator=baseline"], "greedy"),
+        (["scheduler=greedy"], "greedy"),
+        (["scheduler=one_shot", "estimator=uncertainty"], "one_shot"),
+        (["scheduler.threshold=0.35"], "early_stop"),
+    ],
+)
+def test_an_estimator_may_bring_its_scheduler_and_the_command_line_wins(overrides: list[str], scheduler: str) -> None:
+    assert compose(overrides)["scheduler"] == compose([f"scheduler={scheduler}"])["scheduler"]
+
+
 def test_known_options_are_those_of_the_composed_configuration() -> None:
     assert sorted(known_options()) == sorted(compose([]))
 

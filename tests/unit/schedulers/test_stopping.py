@@ -46,6 +46,21 @@ def test_early_stop_waits_for_min_docs() -> None:
     assert isinstance(scheduler.select_batch(SETTLED, RemainingBudgetView()), BatchProposal)
 
 
+def test_early_stop_settles_nothing_while_the_pool_still_grows() -> None:
+    pool = _pool([0.99] * 4 + [0.001] * 20, dict.fromkeys(range(4), 0.99))
+    scheduler = EarlyStopScheduler(k=4, threshold=0.2, min_docs=4)
+    assert isinstance(scheduler.select_batch(pool, RemainingBudgetView()), StopRecord)
+    pool.add([PoolItem(doc_id="new", initial_rank=24, retrieval_score=0.5, sources={"graph": 0.5})])
+    pool.apply_priorities(pool.valuation(np.array([0.99] * 4 + [0.001] * 21)))
+    assert pool.scored_since_growth == 0
+    assert isinstance(scheduler.select_batch(pool, RemainingBudgetView()), BatchProposal)
+    later = {f"d{i:02d}": 0.001 for i in range(4, 8)}
+    pool.transition(later, ItemState.IN_FLIGHT)
+    pool.update_scores(later, "default")
+    assert pool.scored_since_growth == 4
+    assert isinstance(scheduler.select_batch(pool, RemainingBudgetView()), StopRecord)
+
+
 def test_value_of_information_stops_where_the_gain_falls_under_its_price() -> None:
     gain = ExpectedGainAcquisition(k=4)
     free = ValueOfInformationScheduler(gain, price=0.0)
