@@ -21,7 +21,7 @@ class UpperConfidenceAcquisition(BaseAcquisition):
         ConfigError: if ``kappa`` is negative or not a number.
     """
 
-    def __init__(self, kappa: float = 1.0) -> None:
+    def __init__(self, kappa: float = 2.0) -> None:
         self.kappa = check_number("acquisition.kappa", kappa, low=0.0)
 
     def utility(self, belief: Belief, pool: CandidatePool) -> FloatArray:

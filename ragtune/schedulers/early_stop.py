@@ -39,7 +39,7 @@ class EarlyStopScheduler(BaseScheduler):
         acquisition: BaseAcquisition | None = None,
         diverse: bool = True,
         k: int = 10,
-        threshold: float = 0.35,
+        threshold: float = 0.4,
         min_docs: int = 10,
     ) -> None:
         self.batch_size = check_count("scheduler.batch_size", batch_size, low=1)

@@ -39,7 +39,7 @@ def test_every_group_file_states_its_target_first() -> None:
         (["estimator=baseline"], "greedy"),
         (["scheduler=greedy"], "greedy"),
         (["scheduler=one_shot", "estimator=uncertainty"], "one_shot"),
-        (["scheduler.threshold=0.35"], "early_stop"),
+        (["scheduler.threshold=0.4"], "early_stop"),
     ],
 )
 def test_an_estimator_may_bring_its_scheduler_and_the_command_line_wins(overrides: list[str], scheduler: str) -> None:
