@@ -29,14 +29,21 @@ def main(root: str = "config") -> int:
     """
     os.environ["HYDRA_FULL_ERROR"] = "1"
     register_resolvers()
+    code = INTERRUPTED  # by a second Ctrl-C, where the first is still being complained about
+    try:
+        code = _launch(root)
+    finally:
+        _clean_up(code)
+    return code
+
+
+def _launch(root: str) -> int:
     try:
         hydra.main(version_base="1.3", config_path=str(CONF), config_name=root)(_app)()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else DONE
     except (Exception, KeyboardInterrupt) as error:
         return _complain(error)
-    finally:
-        _clean_up()
     return DONE
 
 
@@ -108,11 +115,11 @@ def _complain(error: BaseException, folder: Path | None = None, prefix: str = ""
     return code
 
 
-def _clean_up() -> None:
+def _clean_up(code: int) -> None:
     if "experiments.sweep" in sys.modules:
         from experiments.sweep import abandon_unfinished
 
-        abandon_unfinished()
+        abandon_unfinished(is_interrupted=code == INTERRUPTED)
     remove_new_empty()
     # At exit the interpreter would look for garbage among all that MLflow and Matplotlib loaded: a second for nothing.
     gc.freeze()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,29 @@ from experiments.track import PARENT_FILE, Tracking, parent_of
 FAILURE = "error.json"
 """In the folder of a job that failed: its exit code."""
 
-_unfinished: list[tuple[Path, Tracking | None, str | None]] = []
-"""The sweep in progress: its folder, its tracking and its parent run."""
+
+@dataclass(frozen=True)
+class _Sweep:
+    """A sweep in progress.
+
+    Attributes:
+        folder: where its jobs' folders are made.
+        jobs: the jobs' folders that it found there, with the time of their last change.
+        tracking, parent: where its parent run is, and which; None where it has none.
+        is_resumed: whether that is the parent run of an earlier sweep, which this one goes on with.
+        former_parent: what the folder's parent file said before; None if there was none.
+    """
+
+    folder: Path
+    jobs: dict[str, int]
+    tracking: Tracking | None = None
+    parent: str | None = None
+    is_resumed: bool = False
+    former_parent: str | None = None
+
+
+_unfinished: list[_Sweep] = []
+"""The sweep in progress, if any."""
 
 
 class SweepCallback(Callback):
@@ -30,20 +52,18 @@ class SweepCallback(Callback):
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         register_resolvers()
         folder = Path(config.hydra.sweep.dir).absolute()
-        tracking, parent = None, None
-        if not config.dry_run:
-            tracking, parent = _open_parent(config, folder)
-        _unfinished.append((folder, tracking, parent))
+        sweep = _Sweep(folder, _job_folders(folder))
+        _unfinished.append(sweep if config.dry_run else _open_parent(config, sweep))
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        folder, tracking, parent = _unfinished[0]
+        sweep = _unfinished[0]
         if config.dry_run:
             return
         _unfinished.clear()
         _release_workers(config)
+        folder = sweep.folder
         failures = failed_jobs(folder)
-        if tracking and parent:
-            _finish(tracking, parent, "FAILED" if failures else "FINISHED")
+        _finish(sweep, "FAILED" if failures else "FINISHED")
         print_sweep(summaries(folder), folder / "sweep.csv")
         if failures:
             sys.stderr.write(f"error: failed jobs: {', '.join(failures)}\n")
@@ -52,19 +72,26 @@ class SweepCallback(Callback):
             raise SystemExit(max(failures.values()))
 
 
-def _open_parent(config: DictConfig, folder: Path) -> tuple[Tracking | None, str | None]:
-    """Tracking and the parent run's id: the one that an interrupted sweep began, else a new one."""
+def _open_parent(config: DictConfig, sweep: _Sweep) -> _Sweep:
+    """The sweep with its parent run: the one that an interrupted sweep began, else a new one."""
+    folder = sweep.folder
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:  # Hydra is about to make it too, and that is what refuses the sweep
+        return sweep
     try:
         node = OmegaConf.to_container(config.tracking, resolve=True)
         tracking: Tracking = component({"tracking": node}, "tracking")
-        parent = (parent_of(folder / "job") if config.resume else None) or tracking.start_sweep(folder.name)
+        resumed = parent_of(folder / "job") if config.resume else None
+        parent = resumed or tracking.start_sweep(folder.name)
     except Exception as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         sys.stderr.write(f"warning: tracking is not available, results go to files only: {reason}\n")
-        return None, None
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / PARENT_FILE).write_text(json.dumps({"run_id": parent}), encoding="utf-8")
-    return tracking, parent
+        return sweep
+    file = folder / PARENT_FILE
+    former = file.read_text(encoding="utf-8") if file.is_file() else None
+    file.write_text(json.dumps({"run_id": parent}), encoding="utf-8")
+    return replace(sweep, tracking=tracking, parent=parent, is_resumed=resumed is not None, former_parent=former)
 
 
 def _release_workers(config: DictConfig) -> None:
@@ -75,20 +102,46 @@ def _release_workers(config: DictConfig) -> None:
         get_reusable_executor().shutdown(wait=True, kill_workers=True)
 
 
-def _finish(tracking: Tracking, parent: str, status: str) -> None:
+def _finish(sweep: _Sweep, status: str) -> None:
     with suppress(Exception):  # the server went down: the files are all there
-        tracking.finish(parent, status)
+        if sweep.tracking and sweep.parent:
+            sweep.tracking.finish(sweep.parent, status)
 
 
-def abandon_unfinished() -> None:
-    """Close a sweep that was refused or interrupted before its end; one without a single job leaves nothing behind."""
-    for folder, tracking, parent in _unfinished:
-        if tracking and parent:
-            _finish(tracking, parent, "KILLED")
-        if folder.is_dir() and not any(entry.is_dir() for entry in folder.iterdir()):
+def abandon_unfinished(*, is_interrupted: bool) -> None:
+    """Close a sweep that ended before its end; one without a single job leaves nothing behind.
+
+    Args:
+        is_interrupted: whether the user stopped it: its parent run is then ``KILLED``. One that was refused, or broke,
+            has ``FAILED`` if some of its jobs had begun; if none had, its parent run goes again, or stays as the
+            earlier sweep left it.
+    """
+    for sweep in _unfinished:
+        if is_interrupted:
+            _finish(sweep, "KILLED")
+        elif _job_folders(sweep.folder) != sweep.jobs:
+            _finish(sweep, "FAILED")
+        elif not sweep.is_resumed:
+            _discard_parent(sweep)
+        if sweep.folder.is_dir() and not _job_folders(sweep.folder):
             for name in (PARENT_FILE, "multirun.yaml"):
-                (folder / name).unlink(missing_ok=True)
+                (sweep.folder / name).unlink(missing_ok=True)
     _unfinished.clear()
+
+
+def _discard_parent(sweep: _Sweep) -> None:
+    with suppress(Exception):  # the server went down
+        if sweep.tracking and sweep.parent:
+            sweep.tracking.discard(sweep.parent)
+    if sweep.former_parent is not None:
+        (sweep.folder / PARENT_FILE).write_text(sweep.former_parent, encoding="utf-8")
+
+
+def _job_folders(folder: Path) -> dict[str, int]:
+    """Time of the last change, in nanoseconds, of every job's folder: a job makes files in its own."""
+    if not folder.is_dir():
+        return {}
+    return {entry.name: entry.stat().st_mtime_ns for entry in folder.iterdir() if entry.is_dir()}
 
 
 def note_failure(folder: Path, exit_code: int) -> None:

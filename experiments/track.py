@@ -61,6 +61,10 @@ class Tracking(ABC):
         """Close a run as ``FINISHED``, ``FAILED`` or ``KILLED``."""
 
     @abstractmethod
+    def discard(self, run_id: str) -> None:
+        """Take a run away that nothing came of."""
+
+    @abstractmethod
     def log(self, folder: Path, parent: str | None = None) -> str | None:
         """Log a run folder and return the tracked run's id."""
 
@@ -75,6 +79,9 @@ class NoTracking(Tracking):
         return None
 
     def finish(self, run_id: str, status: str = "FINISHED") -> None:
+        pass
+
+    def discard(self, run_id: str) -> None:
         pass
 
     def log(self, folder: Path, parent: str | None = None) -> str | None:
@@ -108,6 +115,10 @@ class MlflowTracking(Tracking):
 
     def finish(self, run_id: str, status: str = "FINISHED") -> None:
         self._connect().set_terminated(run_id, status)
+
+    def discard(self, run_id: str) -> None:
+        self.finish(run_id, "FAILED")  # what it says should someone restore it from MLflow's trash
+        self._connect().delete_run(run_id)
 
     def log(self, folder: Path, parent: str | None = None) -> str | None:
         summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))

@@ -4,7 +4,7 @@ const $ = (id) => document.getElementById(id);
 const INKS = {
   ours: ["#0072B2", "#56B4E9", "#004166", "#3d7a99"],
   incumbent: ["#000000"],
-  peer: ["#D55E00", "#009E73", "#CC79A7", "#B8860B", "#6a3d9a"],
+  peer: ["#D55E00", "#009E73", "#CC79A7", "#B8860B", "#6a3d9a", "#8C564B"],
   ceiling: ["#8a8a8a", "#b0b0b0"],
 };
 const P = D.policies.map((p) => ({ ...p, ink: INKS[p.kind][p.turn % INKS[p.kind].length] }));

@@ -23,7 +23,7 @@ from ragtune.llm.embeddings import embed_texts
 from ragtune.llm.errors import AnswerError, ServiceError
 from ragtune.llm.transport import Settings
 from ragtune.llm.types import ChatResult, EmbeddingResult, JsonResult, Message, Price, T
-from ragtune.llm.usable import require_usable, structured
+from ragtune.llm.usable import MAX_WISH_TOKENS, require_usable, structured
 
 I = TypeVar("I")  # noqa: E741
 R = TypeVar("R")
@@ -245,8 +245,8 @@ class LLMClient:
         prompt = sum(count_tokens(message.content) for message in messages)
         calls = 1
         if json and self.repair:
-            # The repair repeats the conversation and the bad answer.
-            prompt, answer, calls = 2 * prompt + answer, 2 * answer, 2
+            # The repair repeats the conversation and the bad answer, and says what is wrong with it.
+            prompt, answer, calls = 2 * prompt + answer + MAX_WISH_TOKENS, 2 * answer, 2
         usd = self.price.usd(prompt, answer)
         return CostObject(tokens=prompt + answer, calls=calls, latency_ms=calls * self.ms_per_call, usd=usd)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, replace
+from itertools import islice
 
+from ragtune.core.tokens import count_tokens, token_spans
 from ragtune.llm.calls import ChatCall
 from ragtune.llm.errors import AnswerError, AnswerKind, ServiceError
 from ragtune.llm.jsontext import UnusableJSON, parse_json
@@ -13,6 +15,11 @@ from ragtune.llm.types import ChatResult, JsonResult, Message, T
 Ask = Callable[[ChatCall], tuple[ChatResult, str]]
 
 _SHOWN_CHARS = 120
+_MAX_PROBLEM_TOKENS = 64  # a schema of many values, or names that the model made up, would be told of without end
+_WISH = "That cannot be used: {problem}. Answer again, with the corrected JSON only and no other word."
+
+MAX_WISH_TOKENS = count_tokens(_WISH.format(problem="")) + _MAX_PROBLEM_TOKENS
+"""The most that a repair's request adds to the conversation and the bad answer."""
 
 
 def require_usable(result: ChatResult, refusal: str) -> ChatResult:
@@ -59,7 +66,7 @@ def _repair(call: ChatCall, ask: Ask, first: ChatResult, kind: AnswerKind, probl
     Raises:
         AnswerError: as :func:`require_usable`; where the service fails it is the first answer's error.
     """
-    wish = f"That cannot be used: {problem}. Answer again, with the corrected JSON only and no other word."
+    wish = _WISH.format(problem=_start_of_problem(problem))
     again = (*call.messages, Message("assistant", first.text), Message("user", wish))
     failed: ServiceError | None = None
     try:
@@ -100,3 +107,8 @@ def _unusable(result: ChatResult, kind: AnswerKind, problem: str) -> AnswerError
 def _start(text: str) -> str:
     plain = " ".join(text.split())
     return repr(plain[:_SHOWN_CHARS] + ("..." if len(plain) > _SHOWN_CHARS else ""))
+
+
+def _start_of_problem(problem: str) -> str:
+    last = next(islice(token_spans(problem), _MAX_PROBLEM_TOKENS - 1, None), None)
+    return problem if last is None else problem[: last[1]]

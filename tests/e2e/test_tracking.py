@@ -187,3 +187,79 @@ def test_a_sweep_that_is_refused_leaves_nothing_behind(main: Run, tiny: list[str
     assert ended.code == 2
     assert "Could not find 'scheduler/nonsense'" in ended.err
     assert list(ended.cwd.iterdir()) == []
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list]:
+    """A store of its own for the sweeps of this process, and what it shows: parents first, then in order of start."""
+    uri = f"sqlite:///{tmp_path}/store/mlflow.db"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+
+    def runs() -> list:
+        from mlflow import MlflowClient
+
+        client = MlflowClient(tracking_uri=uri)
+        found = client.search_runs([client.get_experiment_by_name("ragtune").experiment_id])
+        return sorted(found, key=lambda run: ("mlflow.parentRunId" in run.data.tags, run.info.start_time))
+
+    return runs
+
+
+def test_a_tracked_sweep_that_is_refused_leaves_no_parent_run(
+    main: Run, tiny: list[str], store: Callable[[], list]
+) -> None:
+    ended = main("-m", *tiny, "scheduler=greedy,nonsense", tracked=True)
+    assert ended.code == 2
+    assert store() == []
+    assert list(ended.cwd.iterdir()) == []
+
+
+def test_a_tracked_sweep_that_cannot_write_leaves_no_parent_run(
+    main: Run, tiny: list[str], store: Callable[[], list], tmp_path: Path
+) -> None:
+    assert main("-m", *tiny, "seed=1", "hydra.sweep.dir=good", tracked=True).code == 0
+    (tmp_path / "file").touch()
+    ended = main("-m", *tiny, "seed=1", f"hydra.sweep.dir={tmp_path}/file/sweep", tracked=True)
+    assert ended.code == 2
+    assert len(store()) == 2
+
+
+def test_a_sweep_that_is_refused_after_some_of_its_jobs_has_failed(
+    main: Run, tiny: list[str], store: Callable[[], list]
+) -> None:
+    one_by_one = ["hydra.sweeper.max_batch_size=1", "hydra.sweep.dir=sweep"]
+    ended = main("-m", *tiny, *one_by_one, "scheduler=greedy,nonsense", tracked=True)
+    assert ended.code == 2
+    assert "Could not find 'scheduler/nonsense'" in ended.err
+    parent, child = store()
+    assert child.data.tags["mlflow.parentRunId"] == parent.info.run_id
+    assert (parent.info.status, child.info.status) == ("FAILED", "FINISHED")
+
+
+@pytest.mark.parametrize("more", [[], ["resume=true"]], ids=["anew", "resumed"])
+def test_a_refused_sweep_in_the_folder_of_another_leaves_that_one_as_it_was(
+    main: Run, tiny: list[str], store: Callable[[], list], more: list[str]
+) -> None:
+    assert main("-m", *tiny, "seed=1,2", "hydra.sweep.dir=sweep", tracked=True).code == 0
+    parent_file = Path("sweep/mlflow_parent.json")
+    before = parent_file.read_text()
+    assert main("-m", *tiny, "scheduler=greedy,nonsense", "hydra.sweep.dir=sweep", *more, tracked=True).code == 2
+    parent, *children = store()
+    assert parent.info.status == "FINISHED"
+    assert json.loads(before) == json.loads(parent_file.read_text()) == {"run_id": parent.info.run_id}
+    assert len(children) == 2
+
+
+def test_an_interrupted_sweep_leaves_a_killed_parent(
+    main: Run, tiny: list[str], store: Callable[[], list], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from experiments import app
+
+    def ctrl_c(*args: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(app, "summarize", ctrl_c)
+    ended = main("-m", *tiny, "seed=1,2", "hydra.sweep.dir=sweep", tracked=True)
+    assert ended.code == 130
+    [parent] = store()
+    assert parent.info.status == "KILLED"

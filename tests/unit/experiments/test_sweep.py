@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from omegaconf import OmegaConf
@@ -17,7 +19,7 @@ from experiments.sweep import (
     note_failure,
     summaries,
 )
-from experiments.track import PARENT_FILE
+from experiments.track import PARENT_FILE, NoTracking
 
 
 def config(folder: Path, target: str = "experiments.track.NoTracking", **options: object):
@@ -81,23 +83,24 @@ def test_an_interrupted_sweep_keeps_its_parent(tmp_path: Path, monkeypatch: pyte
     (folder / PARENT_FILE).write_text('{"run_id": "abc"}')
     SweepCallback().on_multirun_start(config(folder, resume=True))
     assert json.loads((folder / PARENT_FILE).read_text())["run_id"] == "abc"
-    abandon_unfinished()
+    abandon_unfinished(is_interrupted=True)
     SweepCallback().on_multirun_start(config(folder))
     assert json.loads((folder / PARENT_FILE).read_text())["run_id"] is None
-    abandon_unfinished()
+    abandon_unfinished(is_interrupted=True)
 
 
 def test_tracking_that_fails_costs_no_sweep(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     SweepCallback().on_multirun_start(config(tmp_path / "sweep", target="nowhere.Tracking"))
     assert "warning: tracking is not available, results go to files only" in capfd.readouterr().err
-    abandon_unfinished()
+    abandon_unfinished(is_interrupted=True)
 
 
-def test_an_abandoned_sweep_without_a_job_leaves_an_empty_folder(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_interrupted", [True, False])
+def test_an_abandoned_sweep_without_a_job_leaves_an_empty_folder(tmp_path: Path, is_interrupted: bool) -> None:
     folder = tmp_path / "sweep"
     SweepCallback().on_multirun_start(config(folder))
     (folder / "multirun.yaml").touch()
-    abandon_unfinished()
+    abandon_unfinished(is_interrupted=is_interrupted)
     assert list(folder.iterdir()) == []
 
 
@@ -106,6 +109,59 @@ def test_a_forecast_of_a_sweep_writes_nothing(tmp_path: Path, capfd: pytest.Capt
     callback = SweepCallback()
     callback.on_multirun_start(config(folder, dry_run=True))
     callback.on_multirun_end(config(folder, dry_run=True))
-    abandon_unfinished()
+    abandon_unfinished(is_interrupted=True)
     assert not folder.exists()
     assert capfd.readouterr().out == ""
+
+
+class Tracked(NoTracking):
+    """Remembers what became of the parent run ``p``."""
+
+    ended: ClassVar[list[str]] = []
+
+    def start_sweep(self, name: str) -> str:
+        return "p"
+
+    def finish(self, run_id: str, status: str = "FINISHED") -> None:
+        self.ended.append(f"{run_id} {status}")
+
+    def discard(self, run_id: str) -> None:
+        self.ended.append(f"{run_id} discarded")
+
+
+@pytest.mark.parametrize(
+    ("is_interrupted", "begun", "resume", "ended"),
+    [
+        (True, [], False, ["p KILLED"]),
+        (True, ["12"], False, ["p KILLED"]),
+        (True, ["12"], True, ["before KILLED"]),
+        (False, [], False, ["p discarded"]),
+        (False, ["12"], False, ["p FAILED"]),
+        (False, ["3"], False, ["p FAILED"]),
+        (False, ["3"], True, ["before FAILED"]),
+        (False, [], True, []),
+    ],
+)
+def test_what_becomes_of_the_parent_of_an_abandoned_sweep(
+    sweep: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    is_interrupted: bool,
+    begun: list[str],
+    resume: bool,
+    ended: list[str],
+) -> None:
+    """The folder holds twelve jobs of an earlier sweep; of this one some or none have begun."""
+    (sweep / PARENT_FILE).write_text('{"run_id": "before"}')
+    for job in sweep.glob("[0-9]*"):
+        os.utime(job, (0, 0))
+    monkeypatch.setattr(Tracked, "ended", [])
+    monkeypatch.setattr("experiments.track.Tracked", Tracked, raising=False)
+    SweepCallback().on_multirun_start(config(sweep, target="experiments.track.Tracked", resume=resume))
+    for job in begun:
+        (sweep / job).mkdir(exist_ok=True)
+        forget_failure(sweep / job)
+        note_failure(sweep / job, 1)
+    abandon_unfinished(is_interrupted=is_interrupted)
+    assert Tracked.ended == ended
+    is_parent_kept = ended != ["p discarded"] and not resume
+    assert json.loads((sweep / PARENT_FILE).read_text())["run_id"] == ("p" if is_parent_kept else "before")

@@ -102,6 +102,13 @@ def test_finishing_a_sweep_closes_its_parent(logged: SimpleNamespace) -> None:
     assert logged.client.get_run(logged.parent).info.status == "KILLED"
 
 
+def test_a_discarded_parent_is_shown_no_more(logged: SimpleNamespace) -> None:
+    empty = logged.tracking.start_sweep("refused")
+    logged.tracking.discard(empty)
+    shown = {run.info.run_id for run in logged.client.search_runs([logged.run.info.experiment_id])}
+    assert shown == {logged.parent, logged.run.info.run_id}
+
+
 def test_relogging_logs_once_and_notes_the_run(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     said = relog(run_dir)

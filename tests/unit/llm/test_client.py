@@ -4,18 +4,21 @@ import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pytest
+from llm_fakes import FakeService
 from llm_server import Fault
 from pydantic import BaseModel, Field, RootModel
 
 from ragtune.core.clock import MonotonicClock
 from ragtune.core.errors import ConfigError, InputError, LLMError
+from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
 from ragtune.llm.client import LLMClient
 from ragtune.llm.errors import AnswerError, ServiceError
 from ragtune.llm.types import ChatResult, JsonResult, Message
+from ragtune.llm.usable import MAX_WISH_TOKENS
 
 HELLO = [Message("system", "Be kind."), Message("user", "hello")]
 PRICES = {"test": {"prompt": 1.0, "completion": 10.0}}
@@ -214,9 +217,31 @@ def test_the_reserve_covers_the_bill_and_a_repair_where_one_may_come(llm_server:
     plain, json = client.expected_cost(HELLO), client.expected_cost(HELLO, json=True)
     assert plain == CostObject(tokens=104, calls=1, latency_ms=5.0, usd=(4 + 100 * 10) / 1000)
     assert json.calls == 2
-    assert json.tokens == (4 + 100) + (4 + 100 + 100)
+    assert json.tokens == (4 + 100) + (4 + 100 + MAX_WISH_TOKENS + 100)
+    assert json.usd == pytest.approx((4 + 4 + 100 + MAX_WISH_TOKENS + 200 * 10) / 1000)
     assert make_client(repair=False).expected_cost(HELLO, json=True).calls == 1
     assert client.expected_cost(HELLO, max_tokens=1).tokens == 5
+
+
+class Wide(BaseModel):
+    """A schema whose flaws take many words: 40 values, and names that the answer itself chooses."""
+
+    values: dict[str, Literal[tuple(f"value {i}" for i in range(40))]]  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("bad", ["no JSON", '{"values": []}', '{"values": {"a": 1, "b": 2, "%s": 3}}' % ("name " * 30)])
+def test_the_bill_of_a_repair_is_within_the_reserve_whatever_the_flaw(bad: str) -> None:
+    service = FakeService(lambda chat: bad)
+    client = service.client(max_tokens=count_tokens(bad))
+    with pytest.raises(AnswerError) as caught:
+        client.chat_json(HELLO, Wide)
+    reserve = client.expected_cost(HELLO, json=True)
+    assert caught.value.cost.tokens == service.billed_tokens <= reserve.tokens
+    assert caught.value.cost.usd <= reserve.usd + 1e-12
+    wish = service.chats[1][0].prompt
+    assert wish.startswith("That cannot be used: ")
+    assert wish.endswith(". Answer again, with the corrected JSON only and no other word.")
+    assert count_tokens(wish) <= MAX_WISH_TOKENS
 
 
 def test_a_model_without_a_price_is_refused_where_others_have_one() -> None:

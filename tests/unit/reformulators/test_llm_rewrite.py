@@ -19,6 +19,7 @@ from ragtune.core.errors import CacheMissError, ConfigError, LLMError
 from ragtune.core.types import FREE
 from ragtune.llm.client import LLMClient
 from ragtune.llm.prompts import PromptLibrary
+from ragtune.llm.usable import MAX_WISH_TOKENS
 from ragtune.reformulators.llm_rewrite import LLMReformulator
 
 Asking = Callable[..., SimpleNamespace]
@@ -89,7 +90,7 @@ def test_the_expected_cost_holds_the_longest_answer_and_its_repair(asking: Askin
     )
     prompt = once.tokens - 46
     assert (once.calls, twice.calls) == (1, 2)
-    assert twice.tokens == 2 * prompt + 3 * 46
+    assert twice.tokens == 2 * prompt + 3 * 46 + MAX_WISH_TOKENS
     assert once.usd == pytest.approx((prompt * 0.001 + 46 * 0.002) / 1000)
 
 

@@ -74,12 +74,12 @@ def allowed(ran: SimpleNamespace) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@given(texts=documents, plan=faults, given_=limits, batch=st.integers(1, 9))
+@given(texts=documents, plan=faults, given_=limits, batch=st.integers(1, 9), repair=st.booleans())
 @settings(max_examples=60, deadline=None)
 def test_where_the_expected_cost_is_an_upper_bound_nothing_is_overspent(
-    fakes: Any, kind: str, texts: Any, plan: list[str | None], given_: dict[str, Any], batch: int
+    fakes: Any, kind: str, texts: Any, plan: list[str | None], given_: dict[str, Any], batch: int, repair: bool
 ) -> None:
-    ran = run(fakes, kind, texts, FakeService(None, plan), False, batch, **given_)
+    ran = run(fakes, kind, texts, FakeService(None, plan), repair, batch, **given_)
     check_account(ran)
     for unit, limit in allowed(ran).items():
         assert getattr(ran.spent, unit) <= limit + 1e-9, unit
@@ -115,6 +115,23 @@ def test_where_a_service_bills_more_than_was_expected_the_overrun_is_booked_and_
     if over:
         assert ran.output.trace.find("overrun_rerank")
         assert ran.output.stop.reason in ("budget_exhausted", "budget_denied", "pool_exhausted")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(texts=documents, given_=limits, batch=st.integers(1, 9), prose=st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_answers_and_repairs_of_full_length_are_not_overspent(
+    fakes: Any, kind: str, texts: Any, given_: dict[str, Any], batch: int, prose: bool
+) -> None:
+    def longest(chat: Chat) -> str:
+        words = " ".join(["?"] * (chat.body["max_tokens"] - 9))
+        return f"{words} ? ? ? ? ? ? ? ? ?" if prose else f'{words} {{"ranking": 0}}'
+
+    ran = run(fakes, kind, texts, FakeService(longest), True, batch, **(given_ | {"charge_failures": True}))
+    check_account(ran)
+    for unit, limit in allowed(ran).items():
+        assert getattr(ran.spent, unit) <= limit + 1e-9, unit
+    assert ran.output.trace.find("overrun_rerank") == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
