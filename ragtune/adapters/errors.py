@@ -17,6 +17,7 @@ from ragtune.core.errors import (
     ModelLoadError,
     RagtuneError,
     StoreError,
+    StoreTimeoutError,
     UnknownCollectionError,
 )
 
@@ -118,6 +119,7 @@ _KIND_OF: tuple[tuple[type[Exception], str], ...] = (
     (MissingExtraError, "missing-extra"),
     (ModelLoadError, "model"),
     (InputError, "invalid-request"),
+    (StoreTimeoutError, "timeout"),
     (StoreError, "store"),
     (LLMError, "model-service"),
 )

@@ -37,8 +37,9 @@ class ServerLimits(BaseModel):
 class Runner:
     """Runs operations in threads of its own, each for a limited time.
 
-    What takes longer is answered with an error, but not cut: a thread cannot be, and the database's transaction ends
-    one way or the other. It keeps its thread until then, so hanging work cannot pile up.
+    What takes longer is answered with an error, but not cut, as a thread cannot be. It keeps its thread until it ends,
+    so hanging work cannot pile up. A PostgreSQL store with the same limit as its ``statement_timeout_s`` ends it: the
+    server cancels a statement that takes longer, and undoes its transaction.
 
     Args:
         service: what to run them on.
@@ -75,7 +76,8 @@ class Runner:
         except TimeoutError:
             raise AdapterError(
                 "timeout",
-                f"It took more than {self._timeout_s:g} s. A write may still come to an end; repeating it is harmless.",
+                f"It took more than {self._timeout_s:g} s. A write under way still comes to an end or is undone, never "
+                "by half; repeating it is harmless.",
             ) from None
 
     def close(self) -> None:

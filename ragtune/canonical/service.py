@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Self, TypeVar
@@ -124,9 +123,7 @@ class RagService:
     def doc_ids(self, collection: str, after: str | None, limit: int) -> list[str]:
         """At most ``limit`` document ids by code point: those that follow ``after``."""
         self._check_limit("limit", limit, self.limits.batch)
-        known = self._on(collection, lambda store: store.doc_ids())
-        first = 0 if after is None else bisect_right(known, after)
-        return known[first : first + limit]
+        return self._on(collection, lambda store: store.doc_ids(after, limit))
 
     def chunks(self, collection: str, doc_id: str) -> list[Chunk]:
         """A document's chunks in order; empty if the collection does not hold it."""

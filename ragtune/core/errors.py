@@ -74,6 +74,10 @@ class StoreError(RagtuneError):
     """The database of a canonical store failed or cannot be reached; nothing of the failed call was written."""
 
 
+class StoreTimeoutError(StoreError):
+    """The database cancelled a statement, as a rule because it took too long, and undid its transaction."""
+
+
 class UnknownCollectionError(InputError):
     """A store was asked for a collection that it does not hold; the message names it and those that exist."""
 

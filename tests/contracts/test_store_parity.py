@@ -105,6 +105,8 @@ def test_postgres_is_the_reference(
     for state in (corpus, change):
         assert fill(postgres, state) == fill(memory, state)
         assert everything(postgres) == everything(memory)
+        for after in (query, *postgres.doc_ids()):
+            assert postgres.doc_ids(after, 2) == memory.doc_ids(after, 2)
         for plan in plans:
             found = [
                 [candidate.model_dump_json() for candidate in retrieve(query, plan, s)] for s in (postgres, memory)
@@ -126,6 +128,7 @@ def test_any_string_at_all_is_stored_or_refused_alike(
             counts = fill(store, {(doc_id, 0): (content, (tag,), {key: value})})
             filters = Filters(tags_any=(tag,), metadata={key: value})
             plan = RetrievalPlan(mode="hybrid", filters=filters)
+            assert store.doc_ids(query) == [doc_id] * (doc_id > query)
             return counts, store.chunks(doc_id), [found.key for found in retrieve(query, plan, store)]
         except InputError as error:
             return str(error), store.counts()

@@ -130,6 +130,7 @@ def test_a_dropped_collection_is_gone_for_those_who_had_it_open(database: BaseDa
         lambda: store.delete(["x"]),
         lambda: store.chunks("x"),
         lambda: store.doc_ids(),
+        lambda: store.doc_ids("x", 1),
         lambda: store.digests(["x"]),
         lambda: store.counts(),
     ]
@@ -284,6 +285,68 @@ def test_doc_ids_are_ordered_by_code_point(store: BaseStore) -> None:
     names = ["b", "a", "B", "ä", "a b", "a-b", "\U0001f375", "￿", "_"]
     put(store, *(chunk(name) for name in names))
     assert store.doc_ids() == sorted(names)
+
+
+def pages(store: BaseStore, limit: int) -> list[list[str]]:
+    """All pages, the last of which is not full."""
+    found = [store.doc_ids(limit=limit)]
+    while len(found[-1]) == limit:
+        found.append(store.doc_ids(found[-1][-1], limit))
+    return found
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 8, 9, 10])
+def test_pages_of_doc_ids_are_the_whole_list_in_order(store: BaseStore, limit: int) -> None:
+    names = ["b", "a", "B", "ä", "a b", "a-b", "\U0001f375", "￿", "_"]
+    put(store, *(chunk(name) for name in names))
+    found = pages(store, limit)
+    assert [doc_id for page in found for doc_id in page] == sorted(names)
+    assert [len(page) for page in found] == [limit] * (9 // limit) + [9 % limit]
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [
+        (None, ["B", "a", "b"]),
+        ("", ["B", "a", "b"]),
+        ("A", ["B", "a", "b"]),
+        ("B", ["a", "b"]),
+        ("a", ["b"]),
+        ("a" * 2000, ["b"]),
+        ("'; --", ["B", "a", "b"]),
+        ("b", []),
+        ("\U0001f375", []),
+    ],
+)
+def test_doc_ids_follow_any_text_whether_or_not_it_is_one_of_them(
+    store: BaseStore, after: str | None, expected: list[str]
+) -> None:
+    put(store, *(chunk(name) for name in "abB"))
+    assert store.doc_ids(after) == expected == store.doc_ids(after, 3)
+    assert store.doc_ids(after, 1) == expected[:1]
+
+
+def test_a_page_goes_on_after_a_document_that_was_deleted_meanwhile(store: BaseStore) -> None:
+    put(store, *(chunk(name) for name in "abcd"))
+    assert store.doc_ids(limit=2) == ["a", "b"]
+    store.delete(["b", "c"])
+    assert store.doc_ids("b", 2) == ["d"]
+
+
+def test_an_empty_collection_has_one_empty_page(store: BaseStore) -> None:
+    assert pages(store, 5) == [[]]
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1.5])
+def test_a_page_has_at_least_one_doc_id(store: BaseStore, limit: Any) -> None:
+    with pytest.raises(InputError, match="limit="):
+        store.doc_ids(limit=limit)
+
+
+@pytest.mark.parametrize("after", ["a\x00", "\ud800"])
+def test_no_doc_id_follows_what_could_never_be_one(store: BaseStore, after: str) -> None:
+    with pytest.raises(InputError, match="after="):
+        store.doc_ids(after)
 
 
 # Searching

@@ -6,7 +6,9 @@ import atexit
 import itertools
 import shutil
 import tempfile
+import time
 from functools import cache
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -39,3 +41,23 @@ def fresh_dsn() -> str:
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
     return make_conninfo(dsn, dbname=name)
+
+
+def slow_down_writes(connection: Any) -> None:
+    """Let the first collection's chunks take 100 s each to be written, after their documents have been."""
+    connection.execute(
+        "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(100); RETURN NEW; END $$"
+    )
+    connection.execute("CREATE TRIGGER slow BEFORE INSERT ON ragtune.chunks_1 FOR EACH ROW EXECUTE FUNCTION slow()")
+
+
+def await_idle(connection: Any, wait_s: float = 60.0) -> None:
+    """Until no other connection of this database has a query or a transaction under way."""
+    sql = (
+        "SELECT state, query FROM pg_stat_activity WHERE backend_type = 'client backend' AND state <> 'idle' "
+        "AND datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    deadline = time.monotonic() + wait_s
+    while busy := connection.execute(sql).fetchall():
+        assert time.monotonic() < deadline, f"still under way: {busy}"
+        time.sleep(0.05)

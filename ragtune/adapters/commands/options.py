@@ -34,12 +34,14 @@ def add_service_options(parser: argparse.ArgumentParser) -> None:
     limits = parser.add_argument_group("limits")
     limits.add_argument("--max-k", metavar="N", type=int, default=1000, help="results and candidates of a list")
     limits.add_argument("--max-batch", metavar="N", type=int, default=1000, help="texts, chunks, documents, candidates")
-    limits.add_argument("--timeout", metavar="S", type=float, default=30.0, help="seconds a request may take")
+    limits.add_argument(
+        "--timeout", metavar="S", type=float, default=30.0, help="seconds for a request, and for a statement"
+    )
     limits.add_argument("--threads", metavar="N", type=int, default=8, help="requests that are worked on at once")
 
 
 def make_service(arguments: argparse.Namespace) -> RagService:
-    """The service that the options describe; its database is open.
+    """The service that the options describe; its database is open, and cancels what takes longer than a request may.
 
     Raises:
         InputError: on options that do not fit together, or a missing extra.
@@ -83,7 +85,9 @@ def _open_database(arguments: argparse.Namespace) -> BaseDatabase:
 
     if arguments.dsn and arguments.data_dir:
         raise ConfigError("--dsn and --data-dir: allowed is one of them")
-    return connect(arguments.dsn, arguments.data_dir, pool_size=arguments.threads)
+    return connect(
+        arguments.dsn, arguments.data_dir, pool_size=arguments.threads, statement_timeout_s=arguments.timeout
+    )
 
 
 def _make_embedder(arguments: argparse.Namespace) -> BaseEmbedder:

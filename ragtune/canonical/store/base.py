@@ -66,8 +66,16 @@ class BaseStore(ABC):
         """A document's chunks in order; empty if the collection does not hold it."""
 
     @abstractmethod
-    def doc_ids(self) -> list[str]:
-        """Ids of all documents, by code point."""
+    def doc_ids(self, after: str | None = None, limit: int | None = None) -> list[str]:
+        """Ids of documents by code point: all, or a page of them.
+
+        Args:
+            after: only ids that follow this text, which need not be one of them; None for all.
+            limit: at most so many, >= 1; None for all.
+
+        Raises:
+            InputError: on text that could be no id because of its characters, or a limit out of range.
+        """
 
     @abstractmethod
     def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:

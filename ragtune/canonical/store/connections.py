@@ -10,15 +10,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from ragtune.core.arguments import check_count, check_positive
-from ragtune.core.errors import ConfigError, MissingExtraError, StoreError
+from ragtune.core.arguments import check_count, check_number, check_positive
+from ragtune.core.errors import ConfigError, MissingExtraError, StoreError, StoreTimeoutError
 
 T = TypeVar("T")
 
 _STARTING_UP = "57P03"
 _UNDEFINED_TABLE = "42P01"
+_QUERY_CANCELED = "57014"
 _RECOVERY_S = 10.0
 _CONNECT_S = 5
+_STATEMENT_S = (0.001, (2**31 - 1) / 1000)  # whole milliseconds in an int4, of which 0 is no limit
 
 
 class MissingTableError(StoreError):
@@ -30,13 +32,16 @@ class Connections:
 
     Work that loses its connection is done once more on a fresh one, which must therefore be harmless: reads are, and
     so is a write in one transaction that makes the same state when repeated. The second loss is an error. A server
-    that restarts is waited for up to ten seconds; one that is not there is an error at once.
+    that restarts is waited for up to ten seconds; one that is not there is an error at once. Work that the server
+    cancels is not done again.
 
     Args:
         dsn: connection string or URI; its password never appears in an error or a log.
         pool_size: connections at most, >= 1.
         timeout_s: how long to wait for a free one, > 0.
         settings: session settings of every connection, by name.
+        statement_timeout_s: after which the server cancels a statement, 0.001 to 2147483.647; None leaves it to the
+            server's own setting.
 
     Raises:
         MissingExtraError: without the extra ``postgres``.
@@ -44,11 +49,19 @@ class Connections:
         StoreError: if the server cannot be reached.
     """
 
-    def __init__(self, dsn: str, pool_size: int, timeout_s: float, settings: dict[str, str]) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        pool_size: int,
+        timeout_s: float,
+        settings: dict[str, str],
+        statement_timeout_s: float | None = None,
+    ) -> None:
         check_count("postgres pool_size", pool_size, low=1)
         check_positive("postgres timeout_s", timeout_s)
         self._dsn = dsn
-        self._settings = settings
+        self._statement_timeout_s = statement_timeout_s
+        self._settings = settings | _limits(statement_timeout_s)
         self._owner = os.getpid()
         self._closing = threading.Lock()
         self._is_closed = False
@@ -69,7 +82,10 @@ class Connections:
         self._probe()
 
     def start(self, prepare: Callable[[Any], None]) -> None:
-        """``prepare(connection)``, which must see to it that the vector type is there, then open the pool."""
+        """``prepare(connection)``, which must see to it that the vector type is there, then open the pool.
+
+        It runs without the settings, and so without their time limit.
+        """
         try:
             with self._psycopg.connect(self._dsn, autocommit=True, connect_timeout=_CONNECT_S) as connection:
                 prepare(connection)
@@ -82,6 +98,7 @@ class Connections:
         """``work(connection)``, once more if the connection is lost; connections are in autocommit mode.
 
         Raises:
+            StoreTimeoutError: if the server cancelled it.
             StoreError: with the server's message.
         """
         if self._is_closed:
@@ -154,8 +171,18 @@ class Connections:
 
     def _explained(self, error: Exception) -> StoreError:
         state = getattr(error, "sqlstate", None)
-        kind = MissingTableError if state == _UNDEFINED_TABLE else StoreError
-        return kind(f"PostgreSQL: {self._clean(error)}" + (f" (SQLSTATE {state})" if state else ""))
+        message = f"PostgreSQL: {self._clean(error)}" + (f" (SQLSTATE {state})" if state else "")
+        if state == _QUERY_CANCELED:
+            return StoreTimeoutError(f"{message}; its transaction was undone. {self._advice()}")
+        return MissingTableError(message) if state == _UNDEFINED_TABLE else StoreError(message)
+
+    def _advice(self) -> str:
+        if self._statement_timeout_s is None:
+            return "The limit is the server's own: ask for less at once, or have its statement_timeout raised"
+        return (
+            f"A statement may take {self._statement_timeout_s:g} s: ask for less at once, try again when the database "
+            "is less busy, or allow more time (--timeout of ragtune's commands, statement_timeout_s of the library)"
+        )
 
     def _clean(self, error: Exception) -> str:
         message = " ".join(str(error).split())
@@ -170,6 +197,14 @@ class _Lost(Exception):  # noqa: N818
     def __init__(self, reason: Exception) -> None:
         super().__init__()
         self.reason = reason
+
+
+def _limits(statement_timeout_s: float | None) -> dict[str, str]:
+    """Session settings."""
+    if statement_timeout_s is None:
+        return {}
+    seconds = check_number("postgres statement_timeout_s", statement_timeout_s, *_STATEMENT_S)
+    return {"statement_timeout": str(round(seconds * 1000))}
 
 
 def _is_starting(error: Exception) -> bool:

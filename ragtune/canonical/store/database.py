@@ -27,6 +27,9 @@ class PostgresDatabase(BaseDatabase):
         timeout_s: how long to wait for a free connection, > 0.
         search: how to search.
         on_close: called after the connections are closed.
+        statement_timeout_s: after which the server cancels a statement and undoes its transaction, 0.001 to
+            2147483.647: a request's time limit, where requests are served; None leaves it to the server's own setting.
+            Making the schema is not limited.
 
     Raises:
         MissingExtraError: without the extra ``postgres``.
@@ -41,10 +44,11 @@ class PostgresDatabase(BaseDatabase):
         timeout_s: float = 30.0,
         search: SearchSettings | None = None,
         on_close: Callable[[], None] | None = None,
+        statement_timeout_s: float | None = None,
     ) -> None:
         self.search = search or SearchSettings()
         self._on_close = on_close
-        self._connections = Connections(dsn, pool_size, timeout_s, self.search.session)
+        self._connections = Connections(dsn, pool_size, timeout_s, self.search.session, statement_timeout_s)
         self._connections.start(ensure_schema)
 
     def open(self, name: str, embedder: BaseEmbedder, *, create: bool = False) -> PostgresStore:

@@ -204,25 +204,31 @@ class EmbeddedServer:
         return "\n" + "\n".join(lines) if lines else ""
 
 
-def connect(dsn: str | None = None, folder: str | Path | None = None, pool_size: int = 8) -> PostgresDatabase:
+def connect(
+    dsn: str | None = None,
+    folder: str | Path | None = None,
+    pool_size: int = 8,
+    statement_timeout_s: float | None = None,
+) -> PostgresDatabase:
     """The database to use: of ``dsn`` if given, else of ``$RAGTUNE_DSN`` if set, else the embedded one in ``folder``.
 
     Args:
         dsn: connection string or URI.
         folder: of the embedded server, :func:`default_folder` unless given; it stops when its last user closes.
         pool_size: connections at most, >= 1.
+        statement_timeout_s: as of :class:`PostgresDatabase`.
 
     Raises:
         MissingExtraError: without the extra ``postgres``.
-        ConfigError: if the DSN cannot be read.
+        ConfigError: if the DSN cannot be read, or an argument is out of range.
         StoreError: if there is no server to connect to.
     """
     given = dsn or os.environ.get("RAGTUNE_DSN")
     if given:
-        return PostgresDatabase(given, pool_size)
+        return PostgresDatabase(given, pool_size, statement_timeout_s=statement_timeout_s)
     server = EmbeddedServer(default_folder() if folder is None else folder)
     try:
-        return PostgresDatabase(server.dsn, pool_size, on_close=server.close)
+        return PostgresDatabase(server.dsn, pool_size, on_close=server.close, statement_timeout_s=statement_timeout_s)
     except BaseException:
         server.close()
         raise

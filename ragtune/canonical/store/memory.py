@@ -19,6 +19,7 @@ from ragtune.canonical.store.rows import (
     check_doc_id,
     check_filters,
     check_k,
+    check_page,
     check_query,
     cosines,
     make_rows,
@@ -175,10 +176,11 @@ class MemoryStore(BaseStore):
         with contents.lock:
             return [row.chunk.model_copy(deep=True) for row in contents.documents.get(wanted, [])]
 
-    def doc_ids(self) -> list[str]:
+    def doc_ids(self, after: str | None = None, limit: int | None = None) -> list[str]:
+        start, most = check_page(after, limit)
         contents = self._alive()
         with contents.lock:
-            return sorted(contents.documents)
+            return sorted(doc_id for doc_id in contents.documents if doc_id > start)[:most]
 
     def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
         wanted = sorted(set(map(check_doc_id, doc_ids)))

@@ -17,6 +17,7 @@ from ragtune.canonical.store.rows import (
     check_doc_id,
     check_filters,
     check_k,
+    check_page,
     check_query,
     cosines,
     dump_json,
@@ -160,8 +161,8 @@ class PostgresStore(BaseStore):
             _chunk(row) for row in self._run(lambda connection: _fetch(connection, self._sql.read_chunks(), values))
         ]
 
-    def doc_ids(self) -> list[str]:
-        return [doc_id for (doc_id,) in self._documents(self._sql.read_doc_ids(), ())]
+    def doc_ids(self, after: str | None = None, limit: int | None = None) -> list[str]:
+        return [doc_id for (doc_id,) in self._documents(self._sql.read_doc_ids(), check_page(after, limit))]
 
     def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
         values = ([check_doc_id(doc_id) for doc_id in doc_ids],)

@@ -104,6 +104,14 @@ def check_doc_id(doc_id: str) -> str:
     return _check_key(doc_id, "doc_id")
 
 
+def check_page(after: str | None, limit: int | None) -> tuple[str, int | None]:
+    """Where a page of document ids begins, the empty string where all ids follow, and how many it may have."""
+    return (
+        "" if after is None else check_string(after, "after"),
+        None if limit is None else check_count("limit", limit, low=1),
+    )
+
+
 def check_filters(filters: Filters) -> Filters:
     """``filters`` in the form in which chunks are stored.
 

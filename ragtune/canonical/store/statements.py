@@ -135,17 +135,19 @@ class Statements:
         return f"SELECT {_ROW} FROM {self.partition} c WHERE {self._mine} AND doc_id = %s ORDER BY chunk_index".encode()
 
     def read_doc_ids(self) -> bytes:
-        return f"SELECT doc_id {self._documents('true')} ORDER BY doc_id".encode()
+        """A page: ids beyond a text, at most so many, or all for null. Keys are in this order, so no more are read."""
+        return self._documents("doc_id", "doc_id > %s ORDER BY doc_id LIMIT %s::bigint")
 
     def read_document_digests(self) -> bytes:
-        return f"SELECT doc_id, digest {self._documents('doc_id = ANY(%s)')} ORDER BY doc_id".encode()
+        return self._documents("doc_id, digest", "doc_id = ANY(%s)")
 
-    def _documents(self, condition: str) -> str:
+    def _documents(self, columns: str, which: str) -> bytes:
         """A row of nulls where there is no such document, none where there is no such collection."""
+        found = f"SELECT {columns} FROM ragtune.documents WHERE {self._mine} AND {which}"
         return (
-            "FROM ragtune.collections c LEFT JOIN ragtune.documents d "
-            f"ON d.collection_id = c.collection_id AND {condition} WHERE c.{self._mine}"
-        )
+            f"SELECT d.* FROM ragtune.collections c LEFT JOIN LATERAL ({found}) d ON true "
+            f"WHERE c.{self._mine} ORDER BY d.doc_id"
+        ).encode()
 
     def _exact(self, condition: str) -> bytes:
         """Every row is compared. The plain column is no indexed expression, so the planner cannot use the index."""

@@ -12,6 +12,7 @@ from postgres_server import fresh_dsn
 from ragtune.canonical.indexing import index
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.store.postgres import SearchSettings
+from ragtune.canonical.store.statements import Statements
 from ragtune.canonical.types import Chunk
 from ragtune.embedders.hashing import HashingEmbedder
 
@@ -61,3 +62,22 @@ def test_terms_are_a_generated_tsvector_with_a_gin_index(server: psycopg.Connect
     assert ask(server, sql) == [("tsvector", "ALWAYS")]
     definitions = [row[0] for row in ask(server, "SELECT indexdef FROM pg_indexes WHERE schemaname = 'ragtune'")]
     assert any("USING gin (tsv" in one for one in definitions)
+
+
+def test_a_page_of_document_ids_reads_no_more_than_it_shows(server: psycopg.Connection[Any]) -> None:
+    sql = Statements(1, 8).read_doc_ids()
+    with server.transaction(force_rollback=True):
+        server.execute(
+            "INSERT INTO ragtune.documents SELECT 1, 'd' || lpad(n::text, 5, '0'), '', '{}' "
+            "FROM generate_series(1, 20000) n"
+        )
+        server.execute("ANALYZE ragtune.documents")
+        assert server.execute(sql, ("d10000", 3)).fetchall() == [("d10001",), ("d10002",), ("d10003",)]
+        ((plan,),) = server.execute(b"EXPLAIN (ANALYZE, FORMAT JSON) " + sql, ("d10000", 3)).fetchall()
+    scans = [node for node in nodes(plan[0]["Plan"]) if node.get("Relation Name") == "documents"]
+    assert [(node["Actual Rows"], node["Index Name"]) for node in scans] == [(3, "documents_pkey")]
+
+
+def nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
+    """Of a query's plan, in any order."""
+    return [plan, *(node for inner in plan.get("Plans", ()) for node in nodes(inner))]

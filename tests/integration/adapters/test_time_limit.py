@@ -1,0 +1,87 @@
+"""A request that PostgreSQL takes too long for is answered as such, and the server stops working on it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import psycopg
+import pytest
+from postgres_server import await_idle, fresh_dsn, slow_down_writes
+from starlette.testclient import TestClient
+
+from ragtune.adapters.commands.options import add_service_options, make_limits, make_service
+from ragtune.adapters.limits import ServerLimits
+from ragtune.adapters.mcp import create_server
+from ragtune.adapters.rest import create_app
+from ragtune.canonical.service import RagService
+from ragtune.canonical.store.database import PostgresDatabase
+from ragtune.embedders.hashing import HashingEmbedder
+
+EMBEDDER = HashingEmbedder()
+GENEROUS = ServerLimits(timeout_s=120)
+INGEST = {"collection": "tea", "documents": [{"doc_id": "after", "content": "Tea."}]}
+TIMEOUT = "urn:ragtune:problem:timeout"
+
+
+@pytest.fixture
+def dsn() -> str:
+    """Of a database whose collection ``tea`` is empty."""
+    made = fresh_dsn()
+    with PostgresDatabase(made) as database:
+        database.open("tea", EMBEDDER, create=True)
+    return made
+
+
+@pytest.fixture
+def outsider(dsn: str) -> Iterator[Any]:
+    """Writes to the collection take far longer than any limit here but the generous one."""
+    with closing(psycopg.connect(dsn, autocommit=True)) as connection:
+        slow_down_writes(connection)
+        yield connection
+
+
+@pytest.fixture
+def service(dsn: str) -> Iterator[RagService]:
+    """Whose database has a much shorter limit than its servers."""
+    with RagService(PostgresDatabase(dsn, statement_timeout_s=1.5), {"hashing": EMBEDDER}) as made:
+        yield made
+
+
+def assert_nothing_written(outsider: Any) -> None:
+    await_idle(outsider)
+    assert outsider.execute("SELECT documents, chunks, terms FROM ragtune.collections").fetchone() == (0, 0, 0)
+    for table in ("documents", "chunks"):
+        assert outsider.execute(f"SELECT FROM ragtune.{table}").fetchall() == []
+
+
+def test_a_statement_that_the_database_cancels_is_a_timeout_by_rest(service: RagService, outsider: Any) -> None:
+    client = TestClient(create_app(service, limits=GENEROUS), base_url="http://localhost")
+    response = client.post("/v1/ingest", json=INGEST)
+    assert (response.status_code, response.headers["content-type"]) == (504, "application/problem+json")
+    assert response.json()["type"] == TIMEOUT
+    assert "1.5 s" in response.json()["detail"]
+    assert_nothing_written(outsider)
+
+
+def test_a_statement_that_the_database_cancels_is_a_timeout_by_mcp(service: RagService, outsider: Any) -> None:
+    result: Any = asyncio.run(create_server(service, limits=GENEROUS).call_tool("ingest", INGEST))
+    assert result.is_error
+    assert (result.structured_content["type"], result.structured_content["status"]) == (TIMEOUT, 504)
+    assert_nothing_written(outsider)
+
+
+def test_the_database_of_a_command_has_the_time_limit_of_a_request(dsn: str, outsider: Any) -> None:
+    parser = argparse.ArgumentParser()
+    add_service_options(parser)
+    arguments = parser.parse_args(["--dsn", dsn, "--timeout", "1.5"])
+    with make_service(arguments) as service:
+        client = TestClient(create_app(service, limits=make_limits(arguments)), base_url="http://localhost")
+        response = client.post("/v1/ingest", json=INGEST)
+        assert (response.status_code, response.json()["type"]) == (504, TIMEOUT)
+        assert_nothing_written(outsider)
+        outsider.execute("DROP TRIGGER slow ON ragtune.chunks_1")
+        assert client.post("/v1/ingest", json=INGEST).status_code == 200
