@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
 from collections.abc import Mapping, Sequence
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -15,11 +18,17 @@ from ragtune.core.interfaces import BaseReformulator, BaseReranker
 from ragtune.core.items import PoolItem
 from ragtune.core.types import FREE, CostObject, ScoredDocument
 
+_SURPRISE = 1.0
+"""Standard deviation, in logits, of a score around its estimate: recorded ones are off by about as much."""
+
+_CLIP = 1e-6
+
 
 class ForecastReranker(BaseReranker):
-    """Prices batches as the real reranker does and returns the current estimate instead of a score.
+    """Prices batches as the real reranker does and makes scores up: the current estimate, off by a normal error.
 
-    Exact for policies that do not look at scores; for adaptive ones the forecast of a world without surprises.
+    Exact for policies that do not look at scores. One that stops by them is forecast as if the real scores surprised
+    it as much; that is a guess, and mostly a high one. The errors are a function of query and document alone.
     """
 
     def __init__(self, real: BaseReranker) -> None:
@@ -31,10 +40,18 @@ class ForecastReranker(BaseReranker):
         return True
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
-        return {item.doc_id: min(1.0, max(0.0, item.priority_value)) for item in items}
+        return {item.doc_id: _surprising(item.priority_value, context.query_id, item.doc_id) for item in items}
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
         return self._real.expected_cost(items, context)
+
+
+def _surprising(estimate: float, query_id: str, doc_id: str) -> float:
+    """The estimate with a reproducible normal error on the logit scale."""
+    digest = hashlib.blake2b(f"{query_id}\0{doc_id}".encode(), digest_size=6).digest()
+    error = NormalDist(sigma=_SURPRISE).inv_cdf((int.from_bytes(digest, "big") + 0.5) / 2**48)
+    certain = min(1.0 - _CLIP, max(_CLIP, estimate))
+    return 1.0 / (1.0 + math.exp(-math.log(certain / (1.0 - certain)) - error))
 
 
 class ForecastReformulator(BaseReformulator):

@@ -50,8 +50,9 @@ class RelevancePosterior:
     """Exact Gaussian-process regression by an incremental Cholesky factor (Rasmussen and Williams 2006, alg. 2.1).
 
     Scoring a document adds one row of length n to the factor: O(n (k + t)) work for k scored documents and t terms a
-    document, O(n) memory, no matrix is ever inverted, and every pivot is at least the noise. The reranker's logit
-    scale has a closed-form MAP estimate, refitted with every score.
+    document, O(n) memory, no matrix is ever inverted, and every pivot is at least the noise: a variance that rounding
+    takes below 0, as a covariance that is not positive definite would, counts as 0 and in ``regularised``. The
+    reranker's logit scale has a closed-form MAP estimate, refitted with every score.
 
     Args:
         evidence: of the first stage.
@@ -78,6 +79,7 @@ class RelevancePosterior:
         self._columns: dict[int, FloatArray] = {}
         self._reference: str | None = None
         self._calibrations: dict[str | None, LogitCalibration] = {}
+        self.regularised = 0
         self.scored = np.zeros(n, dtype=bool)
         self.own_logits = np.zeros(n)
         self.variance = (self._design**2).sum(axis=1) + prior.text_weight * self._lengths
@@ -177,6 +179,7 @@ class RelevancePosterior:
         if k == len(self._factor):
             self._grow()
         seen = self._factor[:k, position].copy()
+        self.regularised += bool(self.variance[position] < 0.0)
         row, pivot = self.row(position, self._factor[:k], self.variance)
         self._factor[k], self._pivots[k] = row, pivot
         self._logits[k] = (logit - seen @ self._logits[:k]) / pivot

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ragtune.core.arguments import check_number, check_positive
+from ragtune.core.arguments import check_count, check_number
 from ragtune.core.arrays import FloatArray
 from ragtune.core.context import RAGtuneContext
 from ragtune.core.corpus import Corpus
@@ -17,6 +17,9 @@ from ragtune.core.pool import CandidatePool
 from ragtune.core.valuation import Valuation
 from ragtune.estimators._first_stage import first_stage_evidence
 from ragtune.estimators._posterior import PosteriorBelief, Prior, RelevancePosterior
+
+_TINY = 1e-6
+"""The least noise and scale: below it, rounding decides."""
 
 
 class SparseVectors(Protocol):
@@ -93,7 +96,11 @@ class UncertaintyEstimator(BaseEstimator):
             variance=spread,
             posterior=key,
             belief=PosteriorBelief(posterior, key, self._prior.noise, posterior.factor, posterior.variance),
-            diagnostics={"scored": int(posterior.scored.sum()), "logit_scale": round(scale, 6)},
+            diagnostics={
+                "scored": int(posterior.scored.sum()),
+                "logit_scale": round(scale, 6),
+                "regularised": posterior.regularised,
+            },
         )
 
     def _key(self, posterior: RelevancePosterior) -> FloatArray:
@@ -111,11 +118,11 @@ def _on_score_scale(mean: FloatArray, variance: FloatArray) -> tuple[FloatArray,
 
 
 def _checked(prior: Prior) -> Prior:
-    positive = ("noise", "scale", "scale_strength")
+    tiny = ("noise", "scale", "scale_strength")
     anything = ("intercept", "evidence_slope", "feedback_slope")
     for name, value in asdict(prior).items():
-        if name in positive:
-            check_positive(f"estimator.{name}", value)
+        if name == "feedback_docs":
+            check_count(f"estimator.{name}", value, low=1)
         else:
-            check_number(f"estimator.{name}", value, low=-np.inf if name in anything else 0.0)
+            check_number(f"estimator.{name}", value, low=-np.inf if name in anything else _TINY * (name in tiny))
     return prior

@@ -183,3 +183,13 @@ def test_a_pool_too_small_to_have_a_spread_extends_to_finite_numbers(ranked: int
     posterior.update(range(ranked, 8), [0.5] * (8 - ranked), ["a"] * (8 - ranked))
     assert np.abs(posterior.mean).max() < 100
     assert posterior.variance.max() < 100
+
+
+def test_a_variance_that_rounding_took_below_zero_counts_as_zero_and_is_counted() -> None:
+    posterior = RelevancePosterior(_evidence(10), _rows(10), Prior())
+    posterior.update([0], [0.9], ["a"])
+    assert posterior.regularised == 0
+    posterior.variance = posterior.variance - 10.0
+    posterior.update([1], [0.2], ["a"])
+    assert posterior.regularised == 1
+    assert np.isfinite(posterior.mean).all()

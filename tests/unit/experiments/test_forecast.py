@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from experiments.config import compose
 from experiments.forecast import ForecastReranker, forecast, print_forecast
 from experiments.record import UNITS
 from ragtune.rerankers.replay import ReplayReranker
@@ -24,6 +25,13 @@ def test_where_scores_decide_nothing_the_forecast_is_what_the_run_charges(
     assert [figures["total"][unit] for unit in UNITS] == pytest.approx(charged)
     assert figures["per_query"]["docs"] == charged[0] / 4
     assert figures["total"]["usd"] > 0
+
+
+def test_a_policy_that_stops_by_scores_is_forecast_to_stop() -> None:
+    config = compose(["budget=unlimited", "tracking=none"])
+    figures, again = (forecast(config, lambda done, total: None) for _ in range(2))
+    assert 10 < figures["per_query"]["docs"] < 35  # 23.6 in the run itself; the pools hold 66
+    assert figures == again
 
 
 def test_no_score_is_ever_asked_for(
