@@ -157,7 +157,7 @@ def _budgeted(reranker: BaseReranker, chunks: Sequence[ContextChunk], docs: int)
     from ragtune.core.corpus import Corpus, Document
     from ragtune.embedders.tfidf import TfidfEmbedder
     from ragtune.estimators.uncertainty import UncertaintyEstimator
-    from ragtune.schedulers.early_stop import EarlyStopScheduler
+    from ragtune.schedulers.settled import SettledScheduler
     from ragtune.superprompt.reranking.budgeted import BudgetedPolicy
 
     limit = check_count("reranker budget", docs, low=1)
@@ -166,7 +166,7 @@ def _budgeted(reranker: BaseReranker, chunks: Sequence[ContextChunk], docs: int)
     corpus = Corpus(documents or [Document(id="none", text="")])
     return BudgetedPolicy(
         UncertaintyEstimator(corpus, TfidfEmbedder),
-        EarlyStopScheduler(acquisition=UpperConfidenceAcquisition()),
+        SettledScheduler(acquisition=UpperConfidenceAcquisition()),
         reranker,
         CostBudget.unlimited().model_copy(update={"max_reranker_docs": limit}),
         ordering="posterior",

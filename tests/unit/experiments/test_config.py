@@ -9,6 +9,7 @@ import yaml
 
 from experiments.config import CONF, PROJECT_ROOT, compose, fingerprint, results_key
 from experiments.options import known_options
+from experiments.outputs import leaf
 from ragtune.core.errors import ConfigError
 
 
@@ -29,6 +30,14 @@ def test_every_group_file_states_its_target_first() -> None:
     for file in sorted(file for group in groups for file in group.glob("*.yaml")):
         keys = [key for key in yaml.safe_load(file.read_text()) if key != "defaults"]
         assert keys[0] == "_target_", file
+
+
+@pytest.mark.parametrize("group", ["estimator", "scheduler", "expander"])
+def test_a_policys_parts_are_called_in_results_as_they_are_chosen(group: str) -> None:
+    files = sorted((CONF / group).glob("*.yaml"))
+    assert files
+    for file in files:
+        assert leaf({group: yaml.safe_load(file.read_text())}, group) == file.stem
 
 
 @pytest.mark.parametrize(
@@ -91,6 +100,10 @@ def test_the_key_handed_to_workers_is_canonical_json() -> None:
         ("bootstrap.level=high", "bootstrap.level='high': allowed is a number"),
         ("measures=nDCG@10", "measures='nDCG@10': allowed is a list"),
         ("measures=[1]", "measures=[1]"),
+        ("~scheduler", "scheduler was deleted, but is needed: leave '~scheduler' out"),
+        ("~tracking", "tracking was deleted"),
+        ("~plan", "plan was deleted"),
+        ("~seed", "seed was deleted"),
         ("dataset.path=${nowhere}", "cannot be resolved"),
     ],
 )
