@@ -155,7 +155,7 @@ def _rerankers(config: Mapping[str, Any], dataset: Dataset) -> dict[str, BaseRer
 
 
 def _plan(config: Mapping[str, Any]) -> RetrievalPlan:
-    depth = config["retriever"]["depth"]
+    depth = config["retriever"].get("depth")
     plan = dict(config["plan"])
     if isinstance(depth, int) and depth >= 1:
         plan["depth_per_reformulation"] = min(plan["depth_per_reformulation"], depth)

@@ -100,7 +100,7 @@ def _complain(error: BaseException, folder: Path | None = None, prefix: str = ""
         message, code = f"interrupted; finished queries are kept: repeat the command with {again}", INTERRUPTED
     elif isinstance(error, InputError):
         message, code = str(error), BAD_INPUT
-    elif isinstance(error, HydraException | OmegaConfBaseException):
+    elif isinstance(error, HydraException | OmegaConfBaseException) or _is_hydras(error):
         message, code = readable(error), BAD_INPUT
     elif isinstance(error, OSError) and error.filename:
         message, code = f"cannot use {error.filename}: {error.strerror}", BAD_INPUT
@@ -113,6 +113,12 @@ def _complain(error: BaseException, folder: Path | None = None, prefix: str = ""
         message, code = f"{type(error).__name__}: {error}", FAILED
     sys.stderr.write(f"error: {prefix}{message}\n")
     return code
+
+
+def _is_hydras(error: BaseException) -> bool:
+    """Whether it is a complaint of Hydra itself about what it was given, in Python's own words."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    return isinstance(error, ValueError) and frames[-1][0].f_globals.get("__name__", "").startswith("hydra.")
 
 
 def _clean_up(code: int) -> None:

@@ -69,13 +69,15 @@ def resolve(cfg: DictConfig, root: str = "config") -> dict[str, Any]:
     """The configuration as plain data, every interpolation resolved, the harness's own options checked.
 
     Raises:
-        ConfigError: naming the option that is missing (``???``), unknown or out of range.
+        ConfigError: naming the option that is missing (``???``), deleted, unknown or out of range.
     """
     # Here, so that --help need not load the library.
-    from experiments.options import check_options
+    from experiments.options import check_names, check_options
 
+    # First, since what is deleted may be referred to by what is not.
+    check_names([str(name) for name in cfg], root)
     config = plain(cfg)
-    check_options(config, root)
+    check_options(config)
     return config
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -15,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.graphs_scratch import scratch_beside
 from experiments.replay import Progress
 from ragtune.core.arguments import check_choice, check_count
 from ragtune.core.corpus import Corpus
@@ -139,11 +139,12 @@ class DenseNearness:
 
 @dataclass(frozen=True)
 class GraphCost:
-    """What a graph has cost: documents, neighbours found in all, seconds, bytes on disk; ``built`` is False where a
-    good graph was there already.
+    """What a graph has cost: documents, neighbours kept of each (``k``), neighbours found in all, seconds, bytes on
+    disk; ``built`` is False where a good graph was there already.
     """
 
     documents: int
+    k: int
     neighbours: int
     seconds: float
     bytes: int
@@ -168,13 +169,13 @@ def build_graph(
             least ``k`` neighbours is kept.
         progress: told of the documents done.
         kind: ``tfidf``, ``bm25`` or ``dense``.
-        k: neighbours kept of each document, >= 1.
+        k: neighbours kept of each document, >= 1; all others, where there are fewer of them.
         query_terms: of ``bm25``, see :class:`Bm25Nearness`.
         model: of ``dense``.
         force: replace whatever graph is there.
 
     Raises:
-        ConfigError: on an argument out of range, or if ``out`` holds something else.
+        ConfigError: on an argument out of range, or if ``out`` holds something else or is just being built.
     """
     check_choice("graph kind", kind, KINDS)
     check_count("graph k", k, low=1)
@@ -186,16 +187,16 @@ def build_graph(
     wanted = GraphManifest(
         corpus=corpus.digest,
         documents=len(corpus),
-        k=k,
+        k=min(k, max(1, len(corpus) - 1)),
         kind=kind,
         settings=nearness.settings,
         library=f"ragtune {version('ragtune')}, {nearness.library}, numpy {np.__version__}",
     )
     if not force and _is_kept(out, corpus, wanted):
         return _cost(out, corpus, time.perf_counter() - started, built=False)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=".new-", ignore_cleanup_errors=True) as scratch:
-        nearness.prepare(Path(scratch), progress)
-        fresh = Path(scratch) / "graph"
+    with scratch_beside(out) as scratch:
+        nearness.prepare(scratch, progress)
+        fresh = scratch / "graph"
         fresh.mkdir()
         _fill(fresh, nearness, wanted, progress)
         seconds = time.perf_counter() - started
@@ -254,6 +255,7 @@ def _cost(out: Path, corpus: Corpus, seconds: float, *, built: bool) -> GraphCos
     neighbours = np.load(out / NEIGHBOURS, mmap_mode="r")
     return GraphCost(
         documents=len(corpus),
+        k=neighbours.shape[1],
         neighbours=int((neighbours >= 0).sum()),
         seconds=seconds,
         bytes=sum(file.stat().st_size for file in out.iterdir()),

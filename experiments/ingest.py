@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from experiments.build import component, load_dataset
 from experiments.config import composed, plain
-from experiments.options import known_options
+from experiments.options import check_names
 from experiments.replay import Progress
 from experiments.terminal import progress_bar
 from ragtune.canonical.chunking import chunk
@@ -179,9 +179,7 @@ def run(overrides: Sequence[str]) -> IngestCounts:
 
 
 def _check_options(config: Mapping[str, Any]) -> None:
-    for key in config:
-        if key not in known_options("ingest"):
-            raise ConfigError(f"unknown option {key!r}: allowed are {', '.join(known_options('ingest'))}")
+    check_names(list(config), "ingest")
     if not isinstance(config["prune"], bool):
         raise ConfigError(f"prune={config['prune']!r}: allowed are true and false")
     if not isinstance(config["collection"], str | None):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.datasets.dataset import Qrels
+from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
 
 Rankings = Mapping[str, Sequence[str]]
@@ -24,7 +25,7 @@ class Measures:
         qrels: graded judgments.
 
     Raises:
-        ConfigError: on an empty list or an unknown measure.
+        ConfigError: on an empty list, an unknown measure, or a cutoff or relevance level below 1.
     """
 
     def __init__(self, names: Sequence[str], qrels: Qrels) -> None:
@@ -43,6 +44,8 @@ class Measures:
             raise ConfigError(
                 f"measures={list(names)}: {error}; allowed is ir-measures' notation, e.g. nDCG@10"
             ) from None
+        for measure in self._measures:
+            self._check(measure)
 
     def of_topics(self, rankings: Rankings, topic_query: Mapping[str, str]) -> NDArray[np.float64]:
         """Values of shape (len(topic_query), len(names)), in that order of topics.
@@ -61,6 +64,13 @@ class Measures:
                 if metric.query_id in run:
                     values[row[states[metric.query_id]], column[metric.measure]] = metric.value
         return values
+
+    @staticmethod
+    def _check(measure: Any) -> None:
+        """What ir-measures lets pass: trec_eval ends the whole process on a cutoff of 0."""
+        for name in ("cutoff", "rel"):
+            if name in measure.params:
+                check_count(f"measure {str(measure)!r}: {name}", measure.params[name], low=1)
 
     def _evaluator(self, queries: frozenset[str]) -> Any:
         """Kept between calls: digesting the judgments takes longer than measuring a run by them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -13,19 +13,15 @@ from ragtune.core.arguments import check_count, check_number
 from ragtune.core.errors import ConfigError
 
 
-def check_options(config: Mapping[str, Any], root: str = "config") -> None:
-    """Check a resolved configuration.
+def check_options(config: Mapping[str, Any]) -> None:
+    """Check the values of a resolved configuration.
 
     Args:
-        config: plain data.
-        root: which file of conf/ it was composed from.
+        config: plain data, its names checked.
 
     Raises:
         ConfigError: naming the option, its value and what is allowed.
     """
-    for key in config:
-        if key not in known_options(root):
-            raise ConfigError(f"unknown option {key!r}: allowed are {', '.join(known_options(root))}")
     check_count("seed", config["seed"])
     for name in ("resume", "dry_run"):
         if not isinstance(config[name], bool):
@@ -35,13 +31,32 @@ def check_options(config: Mapping[str, Any], root: str = "config") -> None:
     for name in ("plan", "rerankers", "bootstrap"):
         if not isinstance(config[name], dict):
             raise ConfigError(f"{name}={config[name]!r}: allowed are options below it, e.g. {name}.NAME=VALUE")
-    check_count("bootstrap.resamples", config["bootstrap"]["resamples"], 1)
-    level = check_number("bootstrap.level", config["bootstrap"]["level"])
+    check_count("bootstrap.resamples", config["bootstrap"].get("resamples"), 1)
+    level = check_number("bootstrap.level", config["bootstrap"].get("level"))
     if not 0 < level < 1:
         raise ConfigError(f"bootstrap.level={level!r}: allowed is a number between 0 and 1, e.g. 0.95")
     measures = config["measures"]
     if not isinstance(measures, list) or not all(isinstance(name, str) for name in measures):
         raise ConfigError(f"measures={measures!r}: allowed is a list of names, e.g. measures=[nDCG@10,AP]")
+
+
+def check_names(names: Collection[str], root: str) -> None:
+    """Check that a configuration holds the options of ``conf/ROOT.yaml``, all of them and no other.
+
+    Args:
+        names: its keys.
+        root: which file of conf/ it was composed from.
+
+    Raises:
+        ConfigError: naming the option.
+    """
+    known = known_options(root)
+    for key in names:
+        if key not in known:
+            raise ConfigError(f"unknown option {key!r}: allowed are {', '.join(known)}")
+    for key in known:
+        if key not in names:
+            raise ConfigError(f"{key} was deleted, but is needed: leave '~{key}' out")
 
 
 @lru_cache(maxsize=2)

@@ -20,7 +20,7 @@ from ragtune.core.errors import RagtuneError
 
 
 def main() -> int:
-    """Build and say what it cost; 0 done, 2 bad input."""
+    """Build and say what it cost; 0 done, 2 bad input, 130 interrupted."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="the graph's folder")
     parser.add_argument("--kind", choices=tuple(KINDS), default="tfidf")
@@ -38,6 +38,11 @@ def main() -> int:
     except RagtuneError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted; nothing was kept: repeat the command\n")
+        return 130
+    if cost.k < given.k:
+        sys.stdout.write(f"--k {given.k}: a document has {cost.documents - 1:,} others, so k={cost.k} is stored\n")
     what = "built in" if cost.built else "kept what was there, checked in"
     sys.stdout.write(
         f"{given.out}: {cost.documents:,} documents, {cost.neighbours:,} neighbours, {what} {cost.seconds:.1f} s, "

@@ -14,8 +14,9 @@ import tempfile
 from pathlib import Path
 
 from experiments.frontier.report import require_plotly
-from experiments.frontier.runs import find_run, study_of_runs
-from experiments.frontier.write import file_stem, write_study
+from experiments.frontier.run_folder import find_runs
+from experiments.frontier.runs import study_of_runs
+from experiments.frontier.write import file_stem, require_writable, write_study
 from ragtune.core.errors import RagtuneError
 
 
@@ -28,19 +29,23 @@ def main() -> int:
         "--texts", action="store_true", help="show queries, documents, judgments (needs the collection)"
     )
     parser.add_argument("--no-report", action="store_true", help="no report.html")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     command = shlex.join(["python", "scripts/compare.py", *sys.argv[1:]])
     try:
         if not arguments.no_report:
             require_plotly()
+        require_writable(arguments.out or Path("results", "compare"))
         with tempfile.TemporaryDirectory() as downloads:
-            runs = [find_run(text, Path(downloads)) for text in arguments.runs]
+            runs = find_runs(arguments.runs, Path(downloads))
             study = study_of_runs(runs, command, texts=arguments.texts)
         name = file_stem(f"{runs[0].name}-and-{len(runs) - 1}-more")
         folder = arguments.out or Path("results", "compare", name)
         write_study(study, folder, report=not arguments.no_report)
     except RagtuneError as error:
         sys.stderr.write(f"error: {error}\n")
+        return 2
+    except OSError as error:
+        sys.stderr.write(f"error: cannot use {error.filename or 'a file'}: {error.strerror or error}\n")
         return 2
     sys.stdout.write((folder / "compare.md").read_text(encoding="utf-8"))
     sys.stdout.write(f"{folder}\n")

@@ -31,7 +31,7 @@ def main() -> int:
     parser.add_argument("--collections", default="", help="only these, separated by commas")
     parser.add_argument("--policies", default="", help="only these (and the incumbent), separated by commas")
     parser.add_argument("options", nargs="*", metavar="KEY=VALUE", help="changes to the configuration")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     options = [*arguments.options, *([f"data={arguments.data}"] if arguments.data else [])]
     try:
         grid = load_grid(arguments.config, options).only(_names(arguments.collections), _names(arguments.policies))
@@ -41,6 +41,9 @@ def main() -> int:
             run_frontier(grid, folder, command, update)
     except RagtuneError as error:
         sys.stderr.write(f"error: {error}\n")
+        return 2
+    except OSError as error:
+        sys.stderr.write(f"error: cannot use {error.filename or 'a file'}: {error.strerror or error}\n")
         return 2
     except KeyboardInterrupt:
         sys.stderr.write("interrupted; finished cells are kept: repeat the command to go on\n")

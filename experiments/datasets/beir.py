@@ -123,6 +123,8 @@ def _json_lines(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def _text(row: dict[str, Any], key: str, file: Path, number: int, default: str | None = None) -> str:
     value = row.get(key)
     value = default if value is None else value
-    if not isinstance(value, str) or (default is None and not value):
+    if not isinstance(value, str):
         raise DatasetError(f"{file}:{number}: {key!r} is {value!r}: allowed is a string")
+    if default is None and not value:
+        raise DatasetError(f"{file}:{number}: {key!r} is '': it must not be empty")
     return value

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ import numpy as np
 
 from experiments.build import session_for
 from experiments.config import PROJECT_ROOT, results_key
-from experiments.frontier.decisions import decisions_of
+from experiments.frontier.decisions import INELIGIBLE, decisions_of
 from experiments.frontier.grid import CollectionEntry, Grid, composed
+from experiments.frontier.stamps import DataStamps
 from experiments.frontier.study import Cell
 from experiments.measure import Measures
 from experiments.replay import Progress
@@ -54,25 +56,30 @@ class Job:
 def jobs_of(grid: Grid, folder: Path) -> list[Job]:
     """Every cell of the grid, each collection's full reranking first, neighbours sharing a session.
 
+    Args:
+        grid: what is compared.
+        folder: of the cells' files; what lies beside it are results too.
+
     Raises:
         ConfigError: naming the policy and collection whose configuration is wrong.
     """
     jobs = []
+    stamps = DataStamps(folder.parent)
     for collection in grid.collections:
-        jobs.append(_full_job(grid, collection, folder))
+        jobs.append(_full_job(grid, collection, folder, stamps))
         for entry in grid.policies:
             config = composed(collection, entry, grid.seed)
             for budget in grid.budgets:
                 traced = entry.name in grid.traces.policies and budget == grid.traces.budget
                 where = (collection.name, entry.name, str(budget))
-                jobs.append(_job(where, config, budget, grid.measures, traced, folder))
+                jobs.append(_job(where, config, budget, grid.measures, traced, folder, stamps))
     return jobs
 
 
-def _full_job(grid: Grid, collection: CollectionEntry, folder: Path) -> Job:
+def _full_job(grid: Grid, collection: CollectionEntry, folder: Path, stamps: DataStamps) -> Job:
     config = composed(collection, grid.incumbent, grid.seed)
     config["assembler"]["ordering"] = "reranked_first"
-    return _job((collection.name, grid.incumbent.name, FULL), config, None, grid.measures, False, folder)
+    return _job((collection.name, grid.incumbent.name, FULL), config, None, grid.measures, False, folder, stamps)
 
 
 def _job(
@@ -82,19 +89,23 @@ def _job(
     measures: Sequence[str],
     traced: bool,
     folder: Path,
+    stamps: DataStamps,
 ) -> Job:
-    what = [results_key(config), limit, list(measures), traced, code_digest(), _data_stamp(config)]
+    what = [results_key(config), limit, list(measures), traced, code_digest(), stamps.of(config)]
     key = sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:24]
     return Job(*where, config, limit, measures, traced, folder / f"{key}.json.gz")
 
 
 def run_jobs(jobs: Sequence[Job], processes: int, progress: Progress) -> dict[tuple[str, str, str], Cell]:
     """Replay what is not kept yet; every cell by (collection, policy, column)."""
-    todo = [job for job in jobs if not job.file.is_file()]
-    progress(len(jobs) - len(todo), len(jobs))
-    for done, _ in enumerate(_executed(todo, processes), start=len(jobs) - len(todo) + 1):
-        progress(done, len(jobs))
-    return {(job.collection, job.policy, job.column): read_cell(job.file) for job in jobs}
+    files = {job.file: job for job in jobs}  # policies of the same configuration share one
+    cells = {file: cell for file in files if (cell := kept_cell(file)) is not None}
+    todo = [job for file, job in files.items() if file not in cells]
+    progress(len(cells), len(files))
+    for done, _ in enumerate(_executed(todo, processes), start=len(cells) + 1):
+        progress(done, len(files))
+    cells |= {job.file: read_cell(job.file) for job in todo}
+    return {(job.collection, job.policy, job.column): cells[job.file] for job in jobs}
 
 
 def _executed(jobs: Sequence[Job], processes: int) -> Iterator[None]:
@@ -135,9 +146,14 @@ def _replayed(job: Job) -> dict[str, Any]:
         "docs": [cost.docs for cost in spent],
         "calls": [cost.calls for cost in spent],
         "expanded": [outputs[q].final_budget_state["expanded_docs"] for q in judged],
+        "ineligible": [_ineligible(outputs[q]) for q in judged],
         "stops": [outputs[q].stop.reason for q in judged],
         "decisions": _decisions(outputs) if job.traced else {},
     }
+
+
+def _ineligible(output: ControllerOutput) -> int:
+    return sum(event.details["count"] for event in output.trace.find(INELIGIBLE))
 
 
 def _write_cell(file: Path, column: str, cell: Mapping[str, Any]) -> None:
@@ -151,10 +167,18 @@ def _decisions(outputs: Mapping[str, ControllerOutput]) -> dict[str, Any]:
     return {query_id: decisions_of(output) for query_id, output in outputs.items()}
 
 
+def kept_cell(file: Path) -> Cell | None:
+    """The cell that such a file holds; None if there is no file, or it is damaged."""
+    try:
+        return read_cell(file)
+    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError):
+        return None
+
+
 def read_cell(file: Path) -> Cell:
     """The cell that such a file holds."""
     cell = json.loads(gzip.decompress(file.read_bytes()))
-    counts = {key: np.array(cell[key], dtype=np.int64) for key in ("docs", "calls", "expanded")}
+    counts = {key: np.array(cell[key], dtype=np.int64) for key in ("docs", "calls", "expanded", "ineligible")}
     return Cell(np.array(cell["values"], dtype=float), **counts, stops=cell["stops"], decisions=cell["decisions"])
 
 
@@ -171,27 +195,3 @@ def code_digest() -> str:
             if file.name not in presentation:
                 sha.update(file.relative_to(PROJECT_ROOT).as_posix().encode() + b"\0" + file.read_bytes())
     return sha.hexdigest()
-
-
-def _data_stamp(config: Mapping[str, Any]) -> list[Any]:
-    """Path, size and time of change of every file that the configuration names: changed data are replayed again."""
-    return [stamp for text in sorted(set(_texts(config))) if "/" in text for stamp in _stamps(text)]
-
-
-@cache
-def _stamps(text: str) -> tuple[tuple[str, int, int], ...]:
-    path = Path(text)
-    files = sorted(path.rglob("*")) if path.is_dir() else [path]
-    found = [(str(file), file.stat()) for file in files if file.is_file()]
-    return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in found)
-
-
-def _texts(node: Any) -> Iterator[str]:
-    if isinstance(node, str):
-        yield node
-    elif isinstance(node, Mapping):
-        for value in node.values():
-            yield from _texts(value)
-    elif isinstance(node, (list, tuple)):
-        for value in node:
-            yield from _texts(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,14 @@ from ragtune.core.output import ControllerOutput, HistoryStep
 ROW = ("batch", "doc", "first_rank", "estimate", "standing", "open", "score", "final_rank")
 """Fields of a row: batch from 1; document; first-stage rank from 1; the estimator's value of it at that moment, its
 standing among the ``open`` candidates by that value; the reranker's score; its final rank, from 1. None: not known."""
+
+INELIGIBLE = "ineligible"
+"""Action of the trace events that count neighbours which an expander found and the reranker cannot score."""
+
+
+def counted(events: Iterable[Mapping[str, Any]], action: str) -> int:
+    """Documents that all events of that action, as ``traces.jsonl.gz`` holds them, count together."""
+    return sum(event["details"]["count"] for event in events if event["action"] == action)
 
 
 def decisions_of(output: ControllerOutput) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from experiments.frontier.cells import FULL, jobs_of, run_jobs
 from experiments.frontier.grid import CollectionEntry, Grid, composed
 from experiments.frontier.report import grades_of, require_plotly, shown
 from experiments.frontier.study import Cell, Collection, Line, Study
-from experiments.frontier.write import write_study
+from experiments.frontier.write import require_writable, write_study
 from experiments.provenance import git_sha
 from experiments.replay import Progress
 
@@ -28,7 +28,11 @@ def run_frontier(grid: Grid, folder: Path, command: str, progress: Progress) -> 
         folder: results; ``cells/`` below it keeps each finished cell.
         command: what makes these results again, for the record.
         progress: told of finished cells.
+
+    Raises:
+        ConfigError: if nothing can be written there, or a configuration is wrong.
     """
+    require_writable(folder)
     if grid.report:
         require_plotly()
     cells = run_jobs(jobs_of(grid, folder / "cells"), grid.jobs, progress)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from string import Template
@@ -10,10 +10,12 @@ from typing import Any
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from experiments.config import CONF, compose, register_resolvers
 from experiments.frontier.study import KINDS, Policy
 from experiments.options import check_options
+from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
 
 FOLDER = CONF / "frontier"
@@ -80,19 +82,23 @@ class Grid:
     report: bool = True
 
     def __post_init__(self) -> None:
+        _require_names("name", [self.name])
         for what, entries in (("collections", self.collections), ("policies", self.policies)):
             _require_names(what, [entry.name for entry in entries])
         _require_budgets(self.budgets)
         _require_policies(self.policies)
-        if not self.measures:
-            raise ConfigError("measures is empty: name at least one, e.g. nDCG@10; the first is the headline")
+        _require_measures(self.measures)
         for what in ("resamples", "permutations"):
             if not _is_count(getattr(self, what)):
                 raise ConfigError(f"{what}={getattr(self, what)!r}: allowed is an integer >= 1")
-        if not 0 < self.level < 1:
+        if not isinstance(self.level, float) or not 0 < self.level < 1:
             raise ConfigError(f"level={self.level!r}: allowed is a number between 0 and 1, e.g. 0.95")
         if self.jobs != -1 and not _is_count(self.jobs):
             raise ConfigError(f"jobs={self.jobs!r}: allowed is an integer >= 1, or -1 for one a core")
+        for what in ("texts", "report"):
+            if not isinstance(getattr(self, what), bool):
+                raise ConfigError(f"{what}={getattr(self, what)!r}: allowed are true, false")
+        check_count("seed", self.seed)
         self._require_traces()
 
     def _require_traces(self) -> None:
@@ -136,12 +142,25 @@ def load_grid(name: str, options: Sequence[str] = ()) -> Grid:
         raise ConfigError(f"no frontier configuration {name!r}: allowed are {there}, or the path of a YAML file")
     register_resolvers()
     try:
-        loaded = OmegaConf.merge(OmegaConf.load(file), OmegaConf.from_dotlist(list(options)))
+        loaded = OmegaConf.merge(OmegaConf.load(file), *map(_option, options))
         raw: Any = OmegaConf.to_container(loaded, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
         raise ConfigError(f"{file.name}: {str(error).splitlines()[0]}") from None
+    except (YAMLError, OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file.name} cannot be read: {' '.join(str(error).split())}") from None
+    if not isinstance(raw, dict):
+        raise ConfigError(f"{file.name} holds no KEY: VALUE pairs")
     raw = {key: value for key, value in raw.items() if key not in PLACES}
     return grid_of({"name": file.stem, **raw})
+
+
+def _option(text: str) -> Any:
+    try:
+        return OmegaConf.from_dotlist([text])
+    except YAMLError as error:
+        raise ConfigError(
+            f"cannot parse {text!r}: {str(error).splitlines()[0]}; options are given as KEY=VALUE"
+        ) from None
 
 
 def grid_of(raw: Mapping[str, Any]) -> Grid:
@@ -151,9 +170,13 @@ def grid_of(raw: Mapping[str, Any]) -> Grid:
         ConfigError: on an unknown or missing key, or a bad value.
     """
     values = dict(raw)
-    values["collections"] = [_made(CollectionEntry, "collections", e) for e in values.get("collections") or []]
-    values["policies"] = [_made(PolicyEntry, "policies", e) for e in values.get("policies") or []]
-    values["traces"] = _made(TraceChoice, "traces", values.get("traces") or {})
+    for what, kind in (("collections", CollectionEntry), ("policies", PolicyEntry)):
+        values[what] = [_made(kind, what, entry) for entry in _entries(what, values.get(what) or [])]
+    traces: TraceChoice = _made(TraceChoice, "traces", values.get("traces") or {})
+    values["traces"] = TraceChoice(traces.budget, _listed(traces.policies, str))
+    values |= {
+        what: _listed(values[what], kind) for what, kind in (("budgets", int), ("measures", str)) if what in values
+    }
     grid: Grid = _made(Grid, "frontier", values)
     return grid
 
@@ -185,6 +208,17 @@ def _made(kind: type[Any], where: str, values: Any) -> Any:
         raise ConfigError(f"{where}: {problem}; allowed are {allowed}") from None
 
 
+def _entries(what: str, given: Any) -> Sequence[Any]:
+    if not isinstance(given, list):
+        raise ConfigError(f"{what}={given!r}: allowed is a list of entries; the option --{what} chooses among them")
+    return given
+
+
+def _listed(value: Any, kind: type[Any]) -> Any:
+    """A single value of that kind as the list of one that it stands for."""
+    return [value] if isinstance(value, kind) else value
+
+
 def _pick(what: str, entries: Sequence[Any], names: set[str]) -> list[Any]:
     known = [entry.name for entry in entries]
     unknown = sorted(names - set(known))
@@ -197,6 +231,10 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
+def _is_listed(values: Any, is_good: Callable[[Any], bool]) -> bool:
+    return isinstance(values, (list, tuple)) and bool(values) and all(map(is_good, values))
+
+
 def _require_names(what: str, names: Sequence[str]) -> None:
     if not names:
         raise ConfigError(f"{what} is empty: name at least one")
@@ -207,9 +245,16 @@ def _require_names(what: str, names: Sequence[str]) -> None:
             raise ConfigError(f"{what}: the name {name!r} is given twice")
 
 
-def _require_budgets(budgets: Sequence[int]) -> None:
-    if not budgets or not all(_is_count(b) for b in budgets) or list(budgets) != sorted(set(budgets)):
-        raise ConfigError(f"budgets={list(budgets)!r}: allowed are ascending integers >= 1, e.g. [10, 20, 50]")
+def _require_budgets(budgets: Any) -> None:
+    if not _is_listed(budgets, _is_count) or list(budgets) != sorted(set(budgets)):
+        raise ConfigError(f"budgets={budgets!r}: allowed are ascending integers >= 1, e.g. [10, 20, 50]")
+
+
+def _require_measures(measures: Any) -> None:
+    if not measures:
+        raise ConfigError("measures is empty: name at least one, e.g. nDCG@10; the first is the headline")
+    if not _is_listed(measures, lambda name: isinstance(name, str)):
+        raise ConfigError(f"measures={measures!r}: allowed is a list of names, e.g. [nDCG@10, AP]")
 
 
 def _require_policies(policies: Sequence[PolicyEntry]) -> None:

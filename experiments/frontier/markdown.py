@@ -57,6 +57,9 @@ def _collection(study: Study, collection: Collection, cells: Any, policies: Any)
     parts += [f"### Areas and documents to quality ({headline})\n", _areas(study, policies)]
     parts += [f"### Queries won / lost / tied against {study.by_name[study.reference].label}\n", _wins(study, cells)]
     parts += ["### Documents charged a query, mean (10% - 90% of the queries)\n", _charged(study, cells)]
+    if cells["ineligible_mean"].any():
+        title = "### Neighbours found that the reranker cannot score, mean a query\n"
+        parts += [title, _grid(study, study.columns, lambda *key: f"{cells.loc[key, 'ineligible_mean']:.1f}")]
     return "\n".join(parts)
 
 

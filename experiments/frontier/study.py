@@ -32,6 +32,7 @@ class Cell:
     Attributes:
         values: shape (q, m).
         docs, calls, expanded: shape (q,), charged documents and calls, and documents added to the pool.
+        ineligible: shape (q,), neighbours that an expander found and the reranker cannot score.
         stops: why each query stopped.
         decisions: by query id, what was reranked when and why (see ``decisions.py``); only where asked for.
     """
@@ -40,6 +41,7 @@ class Cell:
     docs: NDArray[np.int64]
     calls: NDArray[np.int64]
     expanded: NDArray[np.int64]
+    ineligible: NDArray[np.int64]
     stops: Sequence[str]
     decisions: Mapping[str, Any] = field(default_factory=dict)
 

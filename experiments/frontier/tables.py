@@ -87,6 +87,7 @@ def _costs(cell: Cell) -> dict[str, Any]:
         **{f"docs_{name}": float(value) for name, value in zip(("p10", "median", "p90"), quantiles, strict=True)},
         "calls_mean": float(cell.calls.mean()),
         "expanded_mean": float(cell.expanded.mean()),
+        "ineligible_mean": float(cell.ineligible.mean()),
         "stop_reasons": json.dumps(dict(sorted(Counter(cell.stops).items()))),
     }
 
@@ -171,7 +172,8 @@ def per_query_table(study: Study) -> Any:
             part: dict[str, Any] = {"collection": collection.name, "policy": policy, "budget": column}
             part |= {"query_id": list(collection.queries)}
             part |= {measure: cell.values[:, j] for j, measure in enumerate(study.measures)}
-            part |= {"docs": cell.docs, "calls": cell.calls, "expanded": cell.expanded, "stop_reason": cell.stops}
+            part |= {"docs": cell.docs, "calls": cell.calls, "expanded": cell.expanded}
+            part |= {"ineligible": cell.ineligible, "stop_reason": cell.stops}
             parts.append(pd.DataFrame(part))
     return pd.concat(parts, ignore_index=True)
 

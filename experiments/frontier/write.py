@@ -4,12 +4,32 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from tempfile import TemporaryFile
 
+from experiments.folders import note_missing, remove_new_empty
 from experiments.frontier.figures import draw_front, draw_lines
 from experiments.frontier.markdown import markdown
 from experiments.frontier.report import html
 from experiments.frontier.study import Study
 from experiments.frontier.tables import cells_table, per_query_table, policies_table
+from ragtune.core.errors import ConfigError
+
+
+def require_writable(folder: Path) -> None:
+    """Refuse, before any work, a folder that results cannot be written into; nothing new is left behind.
+
+    Raises:
+        ConfigError: naming the folder and what is in the way.
+    """
+    try:
+        note_missing(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ConfigError(f"nothing can be written to {str(folder)!r}: {error.strerror}") from None
+    finally:
+        remove_new_empty()
 
 
 def write_study(study: Study, folder: Path, *, report: bool) -> None:

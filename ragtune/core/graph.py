@@ -22,6 +22,12 @@ MANIFEST, NEIGHBOURS, WEIGHTS = "graph.json", "neighbours.npy", "weights.npy"
 NOBODY = -1
 """What fills the row of a document with fewer than K neighbours; its weight is 0."""
 
+_HIGHEST = 1 + 1e-4
+"""Of weights: a cosine of float32 vectors may be rounded above 1."""
+
+_CHECKED_AT_ONCE = 2**20
+"""Entries of a mapped array that are looked at together."""
+
 
 class GraphManifest(BaseModel):
     """What a graph says of itself, in ``graph.json``.
@@ -69,7 +75,7 @@ class CorpusGraph:
         corpus: the collection.
         neighbours: shape (N, K), corpus positions, nearest first, the document itself excluded, equal weights by
             position, :data:`NOBODY` where there are fewer.
-        weights: shape (N, K), falling along each row; the larger, the nearer.
+        weights: shape (N, K), in (0, 1], falling along each row; the larger, the nearer.
         k: neighbours used, at most K; None for K.
     """
 
@@ -83,11 +89,16 @@ class CorpusGraph:
 
     @classmethod
     def open(cls, path: str | Path, corpus: Corpus, k: int | None = None) -> CorpusGraph:
-        """The graph in a folder, memory-mapped.
+        """The graph in a folder, memory-mapped; read through once, in blocks, to check what it holds.
+
+        Args:
+            path: the folder.
+            corpus: the collection.
+            k: neighbours used; a graph that keeps all N - 1 serves any number.
 
         Raises:
             ConfigError: if the folder is no graph, or was built from another corpus (naming both hashes), or holds
-                fewer than ``k`` neighbours a document.
+                fewer than ``k`` neighbours a document, or positions or weights that no graph has.
         """
         folder = Path(path)
         manifest = GraphManifest.read(folder)
@@ -96,11 +107,16 @@ class CorpusGraph:
                 f"corpus graph {str(folder)!r} was built from another corpus: its hash is {manifest.corpus}, "
                 f"this collection's is {corpus.digest}; build its own by scripts/build_graph.py"
             )
-        if k is not None and check_count("graph k", k, low=1) > manifest.k:
+        used = manifest.k if k is None else check_count("graph k", k, low=1)
+        if used > manifest.k and manifest.k < len(corpus) - 1:
             raise ConfigError(f"graph k={k!r}: corpus graph {str(folder)!r} holds {manifest.k} neighbours a document")
-        shape = (manifest.documents, manifest.k)
+        shape = (len(corpus), manifest.k)
         neighbours = _mapped(folder / NEIGHBOURS, shape, np.dtype(np.int32))
-        return cls(corpus, neighbours, _mapped(folder / WEIGHTS, shape, np.dtype(np.float32)), k)
+        weights = _mapped(folder / WEIGHTS, shape, np.dtype(np.float32))
+        rows = max(1, _CHECKED_AT_ONCE // manifest.k)
+        for start in range(0, len(corpus), rows):
+            _check_rows(folder, start, neighbours[start : start + rows], weights[start : start + rows], len(corpus))
+        return cls(corpus, neighbours, weights, min(used, manifest.k))
 
     def neighbours(self, doc_id: str) -> list[str]:
         """Ids of a document's neighbours, nearest first.
@@ -157,3 +173,27 @@ def _mapped(file: Path, shape: tuple[int, int], dtype: np.dtype[Any]) -> NDArray
             f"{shape} and {dtype}"
         )
     return array
+
+
+def _check_rows(folder: Path, start: int, neighbours: NDArray[Any], weights: NDArray[Any], documents: int) -> None:
+    """Check the rows from ``start`` on against what :func:`nearest` writes."""
+    nobody = neighbours == NOBODY
+    own = neighbours == np.arange(start, start + len(neighbours))[:, None]
+    strange = ((neighbours < 0) & ~nobody) | (neighbours >= documents) | own
+    allowed = f"the position of another document, 0 to {documents - 1}, or {NOBODY} for no neighbour"
+    _refuse_first(folder / NEIGHBOURS, start, neighbours, strange, allowed)
+    # Negated, so that NaN is refused.
+    out_of_range = ~((weights > 0) & (weights <= _HIGHEST)) & ~nobody
+    _refuse_first(folder / WEIGHTS, start, weights, out_of_range, "a number above 0, at most 1")
+    _refuse_first(folder / WEIGHTS, start, weights, nobody & (weights != 0), "0 where there is no neighbour")
+    rising = np.diff(weights, axis=1, prepend=np.float32(_HIGHEST)) > 0
+    _refuse_first(folder / WEIGHTS, start, weights, rising, "at most the weight before it")
+
+
+def _refuse_first(file: Path, start: int, values: NDArray[Any], is_wrong: NDArray[np.bool_], allowed: str) -> None:
+    if is_wrong.any():
+        row, column = np.argwhere(is_wrong)[0].tolist()
+        raise ConfigError(
+            f"damaged corpus graph: {str(file)!r} holds {values[row, column]!s} in row {start + row}, column "
+            f"{column}: allowed is {allowed}"
+        )

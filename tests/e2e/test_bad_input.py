@@ -32,6 +32,9 @@ OPTIONS = {
     "an argument forced in": (["+estimator.foo=1"], ["estimator", "'foo'"]),
     "an unknown component": (["estimator=best"], ["'estimator/best'", "baseline", "uncertainty"]),
     "a malformed override": (["estimator=["], ["cannot parse 'estimator=['"]),
+    "a needed group deleted": (["~scheduler"], ["scheduler was deleted, but is needed"]),
+    "a group chosen to be nothing": (["scheduler=null"], ["group override must be a string"]),
+    "an option that is needed deleted": (["~retriever.depth"], ["retriever.depth=None", "integer"]),
     "an override without a value": (["estimator"], ["'estimator'"]),
     "a missing value": (["dataset=beir"], ["dataset.path is missing"]),
     "a negative budget": (
@@ -46,6 +49,7 @@ OPTIONS = {
     "a top of nothing": (["scheduler=early_stop", "scheduler.k=0"], ["k=0", ">= 1"]),
     "a depth of nothing": (["retriever.depth=0"], ["retriever.depth=0", "greater than or equal to 1"]),
     "an unknown measure": (["measures=[nDCG@10,Niceness]"], ["Niceness", "ir-measures"]),
+    "a measure of no document": (["measures=[RR@0]"], ["'RR@0'", "cutoff=0", ">= 1"]),
     "no measure": (["measures=[]"], ["measures is empty"]),
     "a negative seed": (["seed=-1"], ["seed=-1", ">= 0"]),
     "a flag that is neither": (["resume=maybe"], ["resume='maybe'", "true and false"]),

@@ -113,3 +113,9 @@ def test_one_run_the_same_run_twice_and_an_unfinished_run_are_refused(
         ended = compare(run, tmp_path, *arguments)
         assert ended.code == 2
         assert said in ended.err
+
+
+def test_a_results_folder_that_cannot_be_written_is_refused_before_any_run_is_read(run: Run, tmp_path: Path) -> None:
+    ended = run("a", "--out", "/proc/nope", "b", script="scripts/compare.py", cwd=tmp_path)
+    assert ended.code == 2
+    assert ended.err == "error: nothing can be written to '/proc/nope': No such file or directory\n"

@@ -111,10 +111,12 @@ def test_a_killed_frontier_goes_on_and_keeps_finished_cells(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--config", "nope"), "no frontier configuration 'nope': allowed are demo"),
+        (("--config", "nope"), "no frontier configuration 'nope': allowed are "),
         (("--policies", "nobody"), "policies: unknown 'nobody': allowed are fixed"),
         (("--collections", "nowhere"), "collections: unknown 'nowhere': allowed are demo"),
         (("budgets=[10,5]",), "budgets=[10, 5]"),
+        (("budgets=[5]", "--policies", "uncertainty", "level=abc"), "level='abc'"),
+        (("--out", "/proc/nope", "jobs=1"), "nothing can be written to '/proc/nope'"),
         (("measures=[nDCK@10]", "jobs=1"), "nDCK@10"),
         (("--config", "shared", "--data", "/does/not/exist", "jobs=1"), "'/does/not/exist/dl19' does not exist"),
     ],

@@ -48,11 +48,14 @@ def test_a_policys_parts_are_called_in_results_as_they_are_chosen(group: str) ->
         (["estimator=baseline"], "greedy"),
         (["scheduler=greedy"], "greedy"),
         (["scheduler=one_shot", "estimator=uncertainty"], "one_shot"),
-        (["scheduler.threshold=0.4"], "early_stop"),
     ],
 )
 def test_an_estimator_may_bring_its_scheduler_and_the_command_line_wins(overrides: list[str], scheduler: str) -> None:
     assert compose(overrides)["scheduler"] == compose([f"scheduler={scheduler}"])["scheduler"]
+
+
+def test_an_option_of_the_scheduler_that_an_estimator_brings_may_be_given() -> None:
+    assert compose(["scheduler.threshold=0.4"])["scheduler"] == {**compose([])["scheduler"], "threshold": 0.4}
 
 
 def test_known_options_are_those_of_the_composed_configuration() -> None:
@@ -102,7 +105,9 @@ def test_the_key_handed_to_workers_is_canonical_json() -> None:
         ("measures=[1]", "measures=[1]"),
         ("~scheduler", "scheduler was deleted, but is needed: leave '~scheduler' out"),
         ("~tracking", "tracking was deleted"),
+        ("~dataset", "dataset was deleted"),
         ("~plan", "plan was deleted"),
+        ("~bootstrap.level", "bootstrap.level=None: allowed is a number"),
         ("~seed", "seed was deleted"),
         ("dataset.path=${nowhere}", "cannot be resolved"),
     ],

@@ -136,6 +136,47 @@ def test_an_interrupted_build_leaves_nothing(corpus: Corpus, tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_a_killed_build_left_is_replaced(corpus: Corpus, tmp_path: Path) -> None:
+    (tmp_path / ".new-graph" / "graph").mkdir(parents=True)
+    (tmp_path / ".new-graph" / "graph" / NEIGHBOURS).write_bytes(b"half")
+    (tmp_path / ".new-other").mkdir()
+    build_graph(corpus, tmp_path / "graph", silent, k=2)
+    assert {path.name for path in tmp_path.iterdir()} == {"graph", ".new-other"}
+
+
+def test_two_builds_of_one_graph_do_not_disturb_each_other(corpus: Corpus, tmp_path: Path) -> None:
+    refusals: list[str] = []
+
+    def build_again(done: int, total: int) -> None:
+        if done == 5:
+            with pytest.raises(ConfigError) as refused:
+                build_graph(corpus, tmp_path / "graph", silent, k=2)
+            refusals.append(str(refused.value))
+
+    assert build_graph(corpus, tmp_path / "graph", build_again, k=2).built
+    assert "is being built by another process" in refusals[0]
+    assert CorpusGraph.open(tmp_path / "graph", corpus).neighbours("bread-1")[0] == "bread-2"
+
+
+def test_a_k_beyond_the_other_documents_is_stored_as_that_many(corpus: Corpus, tmp_path: Path) -> None:
+    cost = build_graph(corpus, tmp_path / "graph", silent, k=100_000)
+    assert (cost.k, GraphManifest.read(tmp_path / "graph").k) == (11, 11)
+    assert CorpusGraph.open(tmp_path / "graph", corpus, k=16).neighbours("bread-1")[0] == "bread-2"
+    assert not build_graph(corpus, tmp_path / "graph", silent, k=50).built
+
+
+def test_a_single_document_has_a_graph_without_edges(tmp_path: Path) -> None:
+    alone = Corpus([Document(id="a", text="alone")])
+    assert build_graph(alone, tmp_path / "graph", silent).neighbours == 0
+    assert CorpusGraph.open(tmp_path / "graph", alone).neighbours("a") == []
+
+
+def test_wrong_contents_are_built_again(corpus: Corpus, tmp_path: Path) -> None:
+    build_graph(corpus, tmp_path / "graph", silent, k=2)
+    np.save(tmp_path / "graph" / NEIGHBOURS, np.full((12, 2), 99999, dtype=np.int32))
+    assert build_graph(corpus, tmp_path / "graph", silent, k=2).built
+
+
 @pytest.mark.parametrize("wish", [{"kind": "colbert"}, {"k": 0}, {"query_terms": 0, "kind": "bm25"}])
 def test_bad_arguments_are_refused(corpus: Corpus, tmp_path: Path, wish: dict) -> None:
     with pytest.raises(ConfigError, match="graph"):
@@ -173,3 +214,22 @@ def test_the_script_refuses_bad_input_with_exit_code_2(
     assert script("--out", str(tmp_path / "graph"), "--k", "0", "dataset=demo") == 2
     assert "graph k=0" in capsys.readouterr().err
     assert script("--out", str(tmp_path / "graph"), "dataset=beir", f"dataset.path={tmp_path / 'nowhere'}") == 2
+
+
+def test_the_script_says_that_there_are_fewer_neighbours_than_asked_for(
+    script, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert script("--out", str(tmp_path / "graph"), "--k", "100000", "dataset=demo") == 0
+    assert "--k 100000: a document has 340 others, so k=340" in capsys.readouterr().out
+
+
+def test_an_interrupted_script_ends_with_exit_code_130_and_one_line(
+    script, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(graphs, "_fill", interrupt)
+    assert script("--out", str(tmp_path / "graph"), "dataset=demo") == 130
+    assert capsys.readouterr().err.splitlines()[-1] == "interrupted; nothing was kept: repeat the command"
+    assert list(tmp_path.iterdir()) == []

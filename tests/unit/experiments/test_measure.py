@@ -62,6 +62,12 @@ def test_the_order_given_is_the_order_measured() -> None:
         (["nDCG@"], "nDCG@"),
         (["AP", "AP"], "named twice"),
         (["__import__('os')"], "measures="),
+        (["nDCG@0"], "measure 'nDCG@0': cutoff=0: allowed is a whole number >= 1"),
+        (["AP", "P(rel=2)@0"], "measure 'P(rel=2)@0': cutoff=0"),
+        (["AP@0"], "cutoff=0"),
+        (["RR@0"], "cutoff=0"),
+        (["P(rel=0)@5"], "measure 'P(rel=0)@5': rel=0: allowed is a whole number >= 1"),
+        (["nDCG@2.5"], "cutoff=2.5"),
     ],
 )
 def test_a_bad_list_of_measures_is_refused(names: list[str], said: str) -> None:

@@ -42,7 +42,19 @@ def test_every_shipped_configuration_is_valid_down_to_its_components(name: str) 
         ({"budgets": [0, 5]}, "ascending integers"),
         ({"budgets": [5, True]}, "ascending integers"),
         ({"measures": []}, "measures is empty"),
+        ({"measures": 5}, "measures=5: allowed is a list"),
+        ({"measures": ["nDCG@10", 5]}, "measures=['nDCG@10', 5]"),
+        ({"budgets": "abc"}, "budgets='abc': allowed are ascending integers"),
+        ({"budgets": None}, "budgets=None: allowed are"),
         ({"level": 1.0}, "level=1.0"),
+        ({"level": "abc"}, "level='abc': allowed is a number between 0 and 1"),
+        ({"level": True}, "level=True"),
+        ({"report": "maybe"}, "report='maybe': allowed are true, false"),
+        ({"texts": "maybe"}, "texts='maybe': allowed are true, false"),
+        ({"seed": "abc"}, "seed='abc'"),
+        ({"name": 5}, "name 5"),
+        ({"collections": 5}, "collections=5: allowed is a list"),
+        ({"policies": "fixed"}, "policies='fixed': allowed is a list"),
         ({"jobs": 0}, "jobs=0"),
         ({"resamples": 0}, "resamples=0"),
         ({"permutations": 1.5}, "permutations=1.5"),
@@ -63,6 +75,27 @@ def test_bad_values_are_refused_with_what_is_allowed(
     with pytest.raises(ConfigError) as refused:
         grid_of(raw(**change))
     assert said in str(refused.value)
+
+
+def test_a_single_budget_measure_or_traced_policy_need_no_brackets(raw: Callable[..., dict[str, Any]]) -> None:
+    grid = grid_of(raw(budgets=5, measures="nDCG@10", traces={"budget": 5, "policies": "ours"}))
+    assert (grid.budgets, grid.measures, grid.traces.policies) == ([5], ["nDCG@10"], ["ours"])
+
+
+@pytest.mark.parametrize("option", ["budgets=[5", "level=a: b: c"])
+def test_an_option_that_is_no_yaml_is_named(option: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load_grid("demo", [option])
+    assert option in str(refused.value)
+
+
+@pytest.mark.parametrize("content", ["budgets: [5", "- a\n", ""])
+def test_a_file_that_is_no_configuration_is_named(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(content)
+    with pytest.raises(ConfigError) as refused:
+        load_grid(str(file))
+    assert "\n" not in str(refused.value)
 
 
 def test_an_unknown_component_is_refused_with_policy_and_collection() -> None:

@@ -28,7 +28,8 @@ def cell(quality: float, docs: int, spread: np.ndarray) -> Cell:
     q = len(spread)
     values = np.column_stack([quality + spread, np.full(q, 0.5)])
     counts = np.full(q, docs)
-    return Cell(values, counts, np.ones(q, dtype=int), np.zeros(q, dtype=int), ["budget_exhausted"] * q)
+    expanded, ineligible = np.zeros((2, q), dtype=int)
+    return Cell(values, counts, np.ones(q, dtype=int), expanded, ineligible, ["budget_exhausted"] * q)
 
 
 @pytest.fixture
@@ -108,6 +109,22 @@ def test_the_page_of_tables_says_how_it_was_made_and_marks_what_is_significant(s
     assert "| *oracle* | 0.900▲ | 0.900▲ |" in page
     assert "| fixed depth | 0.400 | 0.600 |" in page
     assert "20/0/0" in page
+
+
+def test_neighbours_that_cannot_be_scored_are_counted_and_shown_where_there_are_any(
+    study: Callable[..., Study],
+) -> None:
+    made = study()
+    title = "### Neighbours found that the reranker cannot score, mean a query"
+    assert title not in markdown(made, cells_table(made), policies_table(made))
+    cells = made.collections[0].cells
+    cells["ours", "20"].ineligible[:5] = 2
+    rows = cells_table(made)
+    assert rows.set_index(["policy", "budget"]).loc[("ours", "20"), "ineligible_mean"] == 0.5
+    assert list(rows.columns).index("ineligible_mean") == list(rows.columns).index("expanded_mean") + 1
+    assert per_query_table(made)["ineligible"].sum() == 10
+    section = markdown(made, rows, policies_table(made)).split(title)[1]
+    assert "| ours <b>&</b> | 0.0 | 0.5 |" in section
 
 
 def test_the_report_is_one_file_that_no_text_can_break_out_of(study: Callable[..., Study]) -> None:
