@@ -161,7 +161,7 @@ class LLMServer:
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self._seen: Counter[str] = Counter()
-        self._now = 0
+        self._under_way: list[Recorded] = []
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
         self.reset()
@@ -194,6 +194,7 @@ class LLMServer:
         self.faults.clear()
         self.requests.clear()
         self._seen.clear()
+        self._under_way = []  # what an earlier test gave up on may still be served
         self.random_faults, self.usage, self.embed, self.most_at_once = None, True, word_vector, 0
 
     # -- running ---------------------------------------------------------------------------------------------------
@@ -231,10 +232,10 @@ class LLMServer:
     async def _serve(self, request: Request, reply: Callable[[Recorded, Fault | None], Response]) -> Response:
         body = await request.json()
         with self._lock:
-            self._now += 1
-            self.most_at_once = max(self.most_at_once, self._now)
-            record = Recorded(request.url.path, dict(request.headers), body)
+            record, under_way = Recorded(request.url.path, dict(request.headers), body), self._under_way
             self.requests.append(record)
+            under_way.append(record)
+            self.most_at_once = max(self.most_at_once, len(self._under_way))
             fault = self._fault(body)
             record.fault = fault.kind if fault else None
         try:
@@ -246,7 +247,7 @@ class LLMServer:
             return response
         finally:
             with self._lock:
-                self._now -= 1
+                under_way.pop()
 
     def _fault(self, body: Mapping[str, Any]) -> Fault | None:
         if self.faults:

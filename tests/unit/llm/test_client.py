@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
@@ -308,3 +309,18 @@ def test_bad_calls_are_refused(make_client: Make) -> None:
         make_client().chat(HELLO, max_tokens=0)
     with pytest.raises(InputError, match="role='robot'"):
         Message("robot", "hello")
+
+
+def test_the_server_of_the_tests_does_not_count_what_an_earlier_test_gave_up_on(
+    llm_server: Any, make_client: Make
+) -> None:
+    llm_server.faults += [Fault("slow", delay_s=0.3)]
+    client = make_client(clock=MonotonicClock())
+    with ThreadPoolExecutor(1) as earlier:
+        slow = earlier.submit(client.chat, [Message("user", "slow")])
+        while not llm_server.requests:
+            time.sleep(0.005)
+        llm_server.reset()
+        client.chat([Message("user", "quick")])
+        assert llm_server.most_at_once == 1
+        slow.result()
