@@ -19,7 +19,7 @@ from ragtune.core.items import PoolItem
 from ragtune.core.types import FREE, CostObject, ScoredDocument
 
 _SURPRISE = 1.0
-"""Standard deviation, in logits, of a score around its estimate: recorded ones are off by about as much."""
+"""Standard deviation of a score around its estimate, in logits; without it, they were up to 2.7 times too high."""
 
 _CLIP = 1e-6
 
@@ -27,8 +27,8 @@ _CLIP = 1e-6
 class ForecastReranker(BaseReranker):
     """Prices batches as the real reranker does and makes scores up: the current estimate, off by a normal error.
 
-    Exact for policies that do not look at scores. One that stops by them is forecast as if the real scores surprised
-    it as much; that is a guess, and mostly a high one. The errors are a function of query and document alone.
+    Exact for policies that do not look at scores. For one that stops by them it is a guess, and mostly a high one. The
+    errors are a function of query and document alone.
     """
 
     def __init__(self, real: BaseReranker) -> None:
