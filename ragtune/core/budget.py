@@ -95,6 +95,11 @@ class CostTracker:
         """Milliseconds since the request began, on the run's clock."""
         return self.clock.now_ms() - self._start_ms
 
+    @property
+    def time_left_ms(self) -> float:
+        """Milliseconds left until the limit, never below 0; infinite without one."""
+        return _amount_left(self.budget.max_latency_ms, self.elapsed_ms)
+
     # -- reranking -------------------------------------------------------------------------------------------------
 
     def denial(self, cost: CostObject) -> dict[str, Any] | None:

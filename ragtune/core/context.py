@@ -87,6 +87,11 @@ class RAGtuneContext(BaseModel):
         """The request's trace."""
         return self.tracker.trace
 
+    @property
+    def time_left_ms(self) -> float:
+        """Milliseconds until the request's time limit, never below 0; infinite without one. A remote call's deadline."""
+        return self.tracker.time_left_ms
+
     def remember(self, owner: object, make: Callable[[], T]) -> T:
         """The owner's state for this request, made on first use."""
         key = id(owner)

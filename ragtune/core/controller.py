@@ -66,7 +66,23 @@ class RAGtuneController:
         self.default_budget = budget
         self.seed = seed
         simulated = all(r.simulates_time for r in rerankers.values())
+        self._parts = (retriever, reformulator, estimator, scheduler, *rerankers.values(), assembler, expander)
+        self._is_prepared = False
         self._make_clock = clock_factory or (VirtualClock if simulated else MonotonicClock)
+
+    def prepare(self) -> None:
+        """Make every part ready, so that no request's clock sees a model being loaded; done once, by the first
+        request if nobody asked before.
+
+        Raises:
+            InputError: if a part cannot be made ready, e.g. a model that is not there.
+        """
+        if self._is_prepared:
+            return
+        for part in self._parts:
+            if part is not None:
+                part.prepare()
+        self._is_prepared = True
 
     def run(
         self, query: str, override_budget: CostBudget | None = None, *, query_id: str | None = None
@@ -82,6 +98,7 @@ class RAGtuneController:
             InputError: on unusable input, e.g. a score table that lacks a pair.
             RetrievalError: if the original retrieval fails. Later failures degrade and are traced.
         """
+        self.prepare()
         context = self._open(query, override_budget or self.default_budget, query_id)
         rounds = self.rounds.run(context)
         paid = context.meter.actual

@@ -28,7 +28,17 @@ from ragtune.core.types import (
 )
 
 
-class BaseRetriever(ABC):
+class Component(ABC):
+    """What every part of a controller is."""
+
+    def prepare(self) -> None:  # noqa: B027: most parts have nothing to make ready
+        """Load models, import what is imported lazily, warm up: whatever must not run on a request's clock.
+
+        The controller calls it before the clock of its first request starts. Calling it again does nothing.
+        """
+
+
+class BaseRetriever(Component):
     """First stage: finds candidates."""
 
     @abstractmethod
@@ -39,7 +49,7 @@ class BaseRetriever(ABC):
         """
 
 
-class BaseReformulator(ABC):
+class BaseReformulator(Component):
     """Produces further views of the query."""
 
     @abstractmethod
@@ -72,7 +82,7 @@ class BaseFusion(ABC):
         """
 
 
-class BaseEstimator(ABC):
+class BaseEstimator(Component):
     """Values the pool. It neither schedules nor spends (0.54)."""
 
     @abstractmethod
@@ -83,7 +93,7 @@ class BaseEstimator(ABC):
         """
 
 
-class BaseScheduler(ABC):
+class BaseScheduler(Component):
     """Chooses the next batch. It neither spends nor moves items (0.54)."""
 
     @abstractmethod
@@ -102,7 +112,7 @@ class BaseAcquisition(ABC):
         """Shape (n,); the scheduler takes the eligible documents where it is highest. Any scale."""
 
 
-class BaseReranker(ABC):
+class BaseReranker(Component):
     """The expensive scorer."""
 
     @abstractmethod
@@ -128,7 +138,7 @@ class BaseReranker(ABC):
         return self.is_recorded
 
 
-class BaseAssembler(ABC):
+class BaseAssembler(Component):
     """Turns the ranked pool into the context that the user gets.
 
     Attributes:
@@ -145,7 +155,7 @@ class BaseAssembler(ABC):
         """
 
 
-class BaseExpander(ABC):
+class BaseExpander(Component):
     """Brings new documents into the pool between batches."""
 
     @abstractmethod

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from ragtune.core.breaker import CircuitBreaker
 from ragtune.core.clock import Clock
 from ragtune.core.errors import MissingExtraError
-from ragtune.llm.breaker import CircuitBreaker
 from ragtune.llm.credentials import host_of, read_credentials, redact
 from ragtune.llm.errors import CircuitOpenError, ServiceError, ServiceKind
 from ragtune.llm.retry import LONGEST_WAIT_S, backoff_s, retry_after_s
