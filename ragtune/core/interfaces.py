@@ -28,13 +28,15 @@ from ragtune.core.types import (
 )
 
 
-class Component(ABC):
+class Component(ABC):  # noqa: B024
     """What every part of a controller is."""
 
-    def prepare(self) -> None:  # noqa: B027: most parts have nothing to make ready
+    def prepare(self) -> None:  # noqa: B027
         """Load models, import what is imported lazily, warm up: whatever must not run on a request's clock.
 
-        The controller calls it before the clock of its first request starts. Calling it again does nothing.
+        The controller calls it before the clock of its first request starts. Calling it again does nothing. A component
+        that holds others prepares them. A model that may turn out to be needless (a cache holds what it would say) can
+        be loaded later, within ``context.tracker.clock.paused()``.
         """
 
 
@@ -63,6 +65,11 @@ class BaseReformulator(Component):
     def expected_cost(self, context: RAGtuneContext, first_round: Sequence[ScoredDocument]) -> CostObject:
         """What :meth:`generate` is expected to be charged in tokens, time and money, before it runs."""
         return FREE
+
+    @property
+    def unpriced(self) -> frozenset[str]:
+        """Units of a cost that is not free in which an expected 0 says that the price is not known."""
+        return frozenset()
 
     @property
     def is_active(self) -> bool:
@@ -123,6 +130,11 @@ class BaseReranker(Component):
         """What this batch is expected to be charged, before it runs."""
         return price_by_count([item.doc_id for item in items], "")
 
+    @property
+    def unpriced(self) -> frozenset[str]:
+        """Units in which an expected cost of 0 says that the price is not known, rather than that it is nothing."""
+        return frozenset({"tokens", "latency_ms", "usd"})
+
     def can_score(self, doc_id: str, context: RAGtuneContext) -> bool:
         """Whether the reranker can score that document for this request: always, unless scores are recorded."""
         return True
@@ -166,7 +178,7 @@ class BaseExpander(Component):
         """
 
 
-class BaseEmbedder(ABC):
+class BaseEmbedder(Component):
     """Turns texts into vectors whose dot product is a cosine."""
 
     @abstractmethod

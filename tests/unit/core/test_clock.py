@@ -33,3 +33,25 @@ def test_the_monotonic_clock_never_goes_back_and_ignores_simulated_work():
     before = clock.now_ms()
     clock.advance(1e9)
     assert before <= clock.now_ms() < before + 1e8
+
+
+def test_a_paused_monotonic_clock_stands_still_and_leaves_the_pause_out(monkeypatch):
+    seconds = 0.0
+    monkeypatch.setattr("ragtune.core.clock.time.perf_counter", lambda: seconds)
+    clock = MonotonicClock()
+    with clock.paused(), clock.paused():
+        seconds = 8.0
+        assert clock.now_ms() == 0.0
+    assert clock.now_ms() == 0.0
+    with pytest.raises(RuntimeError), clock.paused():
+        seconds = 9.0
+        raise RuntimeError
+    seconds = 9.5
+    assert clock.now_ms() == 500.0
+
+
+def test_a_pause_of_a_virtual_clock_changes_nothing():
+    clock = VirtualClock()
+    with clock.paused():
+        clock.advance(5.0)
+    assert clock.now_ms() == 5.0

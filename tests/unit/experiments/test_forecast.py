@@ -51,7 +51,7 @@ def test_progress_is_reported_query_by_query(compose_tiny: Callable[..., dict[st
 
 
 def test_the_wrapped_reranker_simulates_time() -> None:
-    assert ForecastReranker(None).is_recorded  # type: ignore[arg-type]
+    assert ForecastReranker(None, set()).is_recorded  # type: ignore[arg-type]
 
 
 def test_rewriting_that_costs_is_priced_and_not_run(
