@@ -172,11 +172,12 @@ def test_a_judged_query_that_retrieved_nothing_scores_zero_and_stays_in_the_mean
 
 
 def test_the_forecast_is_what_the_run_then_charges_and_writes_nothing(main: Main, tiny: list[str]) -> None:
-    forecast = main(*tiny, "dry_run=true", "reranker.ms_per_doc=2")
+    prices = ["reranker.ms_per_doc=2", "reranker.usd_per_doc=0.001"]
+    forecast = main(*tiny, "dry_run=true", *prices)
     assert forecast.code == 0
     assert list(forecast.cwd.iterdir()) == []
     total = next(line.split() for line in forecast.lines if line.strip().startswith("total"))
-    charged = summary_of(main(*tiny, "reranker.ms_per_doc=2"))["cost"]["charged"]
+    charged = summary_of(main(*tiny, *prices))["cost"]["charged"]
     assert [float(cell.replace(",", "")) for cell in total[1:]] == list(charged.values())
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import pytest
 
@@ -36,17 +37,22 @@ def test_the_monotonic_clock_never_goes_back_and_ignores_simulated_work():
 
 
 def test_a_paused_monotonic_clock_stands_still_and_leaves_the_pause_out(monkeypatch):
-    seconds = 0.0
-    monkeypatch.setattr("ragtune.core.clock.time.perf_counter", lambda: seconds)
+    now = SimpleNamespace(seconds=0.0)
+    monkeypatch.setattr("ragtune.core.clock.time.perf_counter", lambda: now.seconds)
     clock = MonotonicClock()
-    with clock.paused(), clock.paused():
-        seconds = 8.0
-        assert clock.now_ms() == 0.0
+
+    def load(fails):
+        with clock.paused(), clock.paused():
+            now.seconds += 8.0
+            assert clock.now_ms() == 0.0
+            if fails:
+                raise RuntimeError("no such model")
+
+    load(fails=False)
+    with pytest.raises(RuntimeError):
+        load(fails=True)
     assert clock.now_ms() == 0.0
-    with pytest.raises(RuntimeError), clock.paused():
-        seconds = 9.0
-        raise RuntimeError
-    seconds = 9.5
+    now.seconds += 0.5
     assert clock.now_ms() == 500.0
 
 
