@@ -55,8 +55,13 @@ class BatchRunner:
 
     def __init__(self, rerankers: Mapping[str, BaseReranker], policy: FailurePolicy) -> None:
         self._rerankers = rerankers
-        self._run = RunBreakers(policy, rerankers)
+        self._policy = policy
+        self.forget_failures()
         self._paces = {strategy: Pace() for strategy in rerankers}
+
+    def forget_failures(self) -> None:
+        """Open every strategy again."""
+        self._run = RunBreakers(self._policy, self._rerankers)
 
     def open_book(self) -> BatchBook:
         """The book of a new request."""
