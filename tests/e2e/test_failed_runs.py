@@ -16,7 +16,13 @@ Main = Callable[..., SimpleNamespace]
 
 @pytest.fixture
 def judged_by_llm(tiny: list[str], tmp_path: Path) -> list[str]:
-    model = ["model=test", "max_retries=0", "backoff_initial_s=0", f"cache_dir={tmp_path / 'record'}"]
+    model = [
+        "model=test",
+        "max_retries=0",
+        "backoff_initial_s=0",
+        "breaker_failures=999",
+        f"cache_dir={tmp_path / 'record'}",
+    ]
     node = "reranker.llm"
     return [
         *[option for option in tiny if not option.startswith("reranker")],
