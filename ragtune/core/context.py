@@ -89,7 +89,7 @@ class RAGtuneContext(BaseModel):
 
     @property
     def time_left_ms(self) -> float:
-        """Milliseconds until the request's time limit, a remote call's deadline: >= 0, infinite without a limit."""
+        """Milliseconds until the time limit, never below 0; infinite without one. What a remote call may take."""
         return self.tracker.time_left_ms
 
     def remember(self, owner: object, make: Callable[[], T]) -> T:

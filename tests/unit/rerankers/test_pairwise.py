@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from ragtune import CostBudget
-from ragtune.core.clock import MonotonicClock, VirtualClock
+from ragtune.core.clock import Clock, MonotonicClock, VirtualClock
 from ragtune.core.context import RAGtuneContext
 from ragtune.core.items import PoolItem
 from ragtune.core.trace import ControllerTrace
@@ -188,13 +188,14 @@ def test_a_failed_pass_leaves_the_charge_of_those_before_it(
     assert failed.meter.actual == CostObject()
 
 
+@pytest.mark.parametrize("clock", [VirtualClock, MonotonicClock])
 def test_a_run_from_the_cache_decides_under_a_time_limit_as_the_first_one_did(
-    machine: Machine, fakes: SimpleNamespace
+    machine: Machine, fakes: SimpleNamespace, clock: type[Clock]
 ) -> None:
     def run() -> SimpleNamespace:
         reranker = Slow(machine)
         limit = CostBudget.unlimited().model_copy(update={"max_latency_ms": 250.0})
-        controller = fakes.controller(reranker=reranker, budget=limit, clock_factory=VirtualClock)
+        controller = fakes.controller(reranker=reranker, budget=limit, clock_factory=clock)
         return SimpleNamespace(output=controller.run("q"), is_loaded=reranker._is_loaded)
 
     first, second = run(), run()
