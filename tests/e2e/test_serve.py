@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import tomllib
 from collections.abc import Callable, Iterator
@@ -189,6 +190,36 @@ def test_the_embedded_database_stops_with_the_server_and_keeps_what_it_was_given
         status, found = server.ask("POST", "/v1/retrieve", {"collection": "tea", "query": "steamed"})
         assert (status, found["candidates"][0]["doc_id"]) == (200, "green")
         assert server.ask("POST", "/mcp", {})[0] == 404
+        server.process.terminate()
+        assert server.process.wait(60) == 0
+    assert databases(data_dir) == []
+
+
+def test_a_database_that_is_killed_comes_back_and_nothing_acknowledged_is_lost(data_dir: Path) -> None:
+    acknowledged: list[str] = []
+
+    def write(server: Server) -> None:
+        while len(acknowledged) < 60:
+            document = {"doc_id": f"d{len(acknowledged):03d}", "content": "Tea again."}
+            if server.ask("POST", "/v1/ingest", {"collection": "tea", "documents": [document]})[0] == 200:
+                acknowledged.append(document["doc_id"])
+
+    with serving("--data-dir", str(data_dir), OPENAI_API_KEY="hunter2") as server:
+        assert server.ask("POST", "/v1/collections", {"collection": "tea"})[0] == 200
+        assert "hunter2" not in str([psutil.Process(pid).environ() for pid in databases(data_dir)])
+        writer = threading.Thread(target=write, args=[server])
+        writer.start()
+        wait_until(lambda: len(acknowledged) > 10)
+        before = set(databases(data_dir))
+        for pid in before:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: server.ask("GET", "/readyz")[0] == 200)
+        writer.join(60)
+        assert len(acknowledged) == 60
+        status, found = server.ask("GET", "/v1/collections/tea/documents?limit=1000")
+        assert (status, found["doc_ids"]) == (200, acknowledged)
+        assert not before & set(databases(data_dir))
         server.process.terminate()
         assert server.process.wait(60) == 0
     assert databases(data_dir) == []
