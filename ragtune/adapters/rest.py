@@ -13,7 +13,7 @@ from ragtune.adapters.operations import OPERATIONS, Operation
 from ragtune.adapters.protection import Protection, response_headers
 from ragtune.adapters.security import Security
 from ragtune.canonical.service import RagService
-from ragtune.core.errors import MissingExtraError
+from ragtune.core.errors import MissingExtraError, RagtuneError
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request, Response
@@ -164,19 +164,10 @@ def _add_problems(app: FastAPI) -> None:
             return answer(AdapterError("method-not-allowed", f"Allowed: {allowed}."), {"Allow": allowed})
         return answer(AdapterError("not-found", f"{request.url.path[:200]} is no path of this server."))
 
-    app.add_exception_handler(Exception, on_error)
     app.add_exception_handler(HTTPException, on_http_error)
-    for kind in _handled():
+    # What is answered here; anything else goes on to the server's log as well.
+    for kind in (RagtuneError, Exception):
         app.add_exception_handler(kind, on_error)
-
-
-def _handled() -> tuple[type[Exception], ...]:
-    """What is answered where it is raised; anything else goes on to the server's log as well."""
-    from pydantic import ValidationError
-
-    from ragtune.core.errors import RagtuneError
-
-    return RagtuneError, ValidationError
 
 
 def _methods(app: FastAPI, request: Request) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -200,6 +200,33 @@ def test_a_request_that_never_ends_is_given_up(make_server: Callable[..., TestCl
         return {"type": "http.request", "body": b"x", "more_body": True}
 
     assert asyncio.run(status_of(client, "/v1/normalize", trickle)) == 408
+
+
+async def stalled(size: int) -> AsyncIterator[dict[str, Any]]:
+    """A sender that stops after so many bytes."""
+    yield {"type": "http.request", "body": b"x" * size, "more_body": True}
+    await asyncio.sleep(60)
+
+
+def test_slow_senders_hold_neither_all_places_nor_all_memory(make_server: Callable[..., TestClient]) -> None:
+    client = make_server(Security(), ServerLimits(in_flight=1, body_bytes=1000))
+
+    async def send() -> list[int | None]:
+        senders = [asyncio.create_task(status_of(client, "/v1/normalize", stalled(900).__anext__)) for _ in range(17)]
+        largest = asyncio.create_task(status_of(client, "/mcp", stalled(990).__anext__))
+        async with asyncio.timeout(30):
+            given_up = await largest
+            body = iter([{"type": "http.request", "body": b'{"content": "tea"}', "more_body": False}])
+
+            async def quick() -> dict[str, Any]:
+                return next(body)
+
+            served = await status_of(client, "/v1/normalize", quick)
+        for sender in senders:
+            sender.cancel()
+        return [given_up, served]
+
+    assert asyncio.run(send()) == [408, 200]
 
 
 def test_a_client_that_goes_away_gets_no_answer(make_server: Callable[..., TestClient]) -> None:
