@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from ragtune.adapters import docs
 from ragtune.adapters.errors import MEDIA_TYPE, AdapterError, Problem, headers_of, problem_of
 from ragtune.adapters.limits import ServerLimits, has_more_values
 from ragtune.adapters.security import Security
@@ -16,8 +17,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-OPEN_PATHS = frozenset({"/healthz", "/readyz"})
-"""Paths that need no key and no place: who watches over the server has none."""
+OPEN_PATHS = docs.PATHS | {"/healthz", "/readyz"}
+"""Paths that need no key and no place: who watches over the server has none, nor has who opens a page."""
 
 _UNFINISHED = 16  # bodies of the largest size allowed that are kept while they are being sent
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ragtune.adapters import docs
 from ragtune.adapters.errors import AdapterError, problem_of
 from ragtune.adapters.limits import Runner, ServerLimits
 from ragtune.adapters.openapi import Schemas
@@ -55,7 +56,7 @@ def create_app(
         title="RAGtune",
         summary="The canonical blocks of retrieval-augmented generation.",
         version="1.0.0",
-        routes=list(routes),
+        routes=[*routes, *docs.routes()],
         docs_url=None,  # both pages load their scripts from elsewhere
         redoc_url=None,
         lifespan=lifespan,

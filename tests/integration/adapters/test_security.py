@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -236,3 +237,17 @@ def test_a_client_that_goes_away_gets_no_answer(make_server: Callable[..., TestC
         return {"type": "http.disconnect"}
 
     assert asyncio.run(status_of(client, "/v1/normalize", leave)) is None
+
+
+def test_the_page_of_the_api_is_open_and_its_description_is_not(make_server: Callable[..., TestClient]) -> None:
+    client = make_server(Security(api_key=KEY))
+    page = client.get("/docs")
+    assert page.headers["content-type"].startswith("text/html")
+    parts = re.findall(r'(?:href|src)="([^"]+)"', page.text)
+    assert len(parts) == 4
+    for part in parts:
+        found = client.get(f"/{part}")
+        assert (found.status_code, found.headers["x-content-type-options"]) == (200, "nosniff")
+        assert found.headers["content-security-policy"].startswith("default-src 'none'; script-src 'self';")
+    assert client.get("/openapi.json").status_code == 401
+    assert client.get("/docs/nowhere").status_code == 401
