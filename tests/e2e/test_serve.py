@@ -270,20 +270,20 @@ def test_a_chunked_body_beyond_the_limit_is_cut_off() -> None:
         assert server.ask("GET", "/healthz")[0] == 200
 
 
-@pytest.mark.parametrize(
-    "sent", [b"", b"GET /healthz HTTP/1.1\r\nHost: loc", b"GET /healthz HTTP/1.1\r\nX: " + b"x" * 2**17]
-)
-def test_a_head_that_does_not_come_or_never_ends_is_not_waited_for(sent: bytes) -> None:
-    request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+def test_a_head_that_does_not_come_or_never_ends_is_not_waited_for() -> None:
+    start = b"GET /healthz HTTP/1.1\r\n"
     with serving("--store", "memory", "--timeout", "0.5") as server:
-        for first in (b"", request):  # a fresh connection, and one that was answered before
-            with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
-                if first:
-                    client.sendall(first)
-                    assert client.recv(10_000).startswith(b"HTTP/1.1 200 ")
-                with suppress(ConnectionError):
-                    client.sendall(sent)
-                    assert client.recv(100) == b""
+        for is_used in (False, True):  # a fresh connection, and one that was answered before
+            for sent in (b"" if not is_used else start, start + b"Host: loc", start + b"X: " + b"x" * 2**17):
+                with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
+                    answered = b""
+                    if is_used:
+                        client.sendall(start + b"Host: localhost\r\n\r\n")
+                    while is_used and not answered.endswith(b'{"status":"ok"}'):
+                        answered += client.recv(1000)
+                    with suppress(ConnectionError):
+                        client.sendall(sent)
+                        assert client.recv(100) == b""
 
 
 @pytest.mark.browser
