@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import pwd
 import secrets
 import shutil
 import stat
@@ -38,6 +37,8 @@ def server_account() -> Account | None:
     Raises:
         StoreError: if root has no other user to run it as.
     """
+    import pwd  # which Windows lacks, where a server's DSN is given
+
     if os.geteuid() != 0:
         return None
     known = {entry.pw_name: Account(entry.pw_name, entry.pw_uid, entry.pw_gid) for entry in pwd.getpwall()}
