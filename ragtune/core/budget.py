@@ -222,6 +222,10 @@ class CostTracker:
         """Documents that may still be added to the pool."""
         return _left(self.budget.max_expanded_docs, self._expanded_docs)
 
+    def remaining_retrieval_rounds(self) -> int:
+        """Retrieval rounds beyond the original one that may still begin."""
+        return _left(self.budget.max_retrieval_rounds, self._retrieval_rounds)
+
     def exhausted_unit(self) -> dict[str, Any] | None:
         """The first unit in which no further batch is possible (type, used, limit), or None."""
         budget = self.budget
@@ -281,6 +285,12 @@ class CostTracker:
     def _try_count(self, what: str, account: str, limit: int | None, n: int, **given: Any) -> bool:
         _require_not_negative(what, n)
         used: int = getattr(self, account)
+        if self.time_left_ms <= 0:
+            elapsed = self.elapsed_ms
+            self.trace.add(
+                "budget", f"deny_{what}", reason="latency_exceeded", requested=n, remaining=0.0, elapsed=elapsed
+            )
+            return False
         if n > _left(limit, used):
             self.trace.add("budget", f"deny_{what}", reason="limit_reached", requested=n, used=used, limit=limit)
             return False

@@ -60,7 +60,7 @@ class RAGtuneController:
         rerankers = dict(reranker) if isinstance(reranker, Mapping) else {"default": reranker}
         if not rerankers:
             raise ConfigError("no reranker given: name at least one strategy (the noop reranker scores nothing)")
-        self.rounds = RetrievalRounds(retriever, reformulator, plan or RetrievalPlan())
+        self.rounds = RetrievalRounds(retriever, reformulator, plan or RetrievalPlan(), tuple(rerankers.values()))
         self.loop = RerankLoop(estimator, scheduler, rerankers, assembler.ordering, expander)
         self.assembler = assembler
         self.default_budget = budget
