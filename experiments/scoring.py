@@ -40,7 +40,7 @@ def write_score_table(
     started = time.perf_counter()
     for done, (query_id, query) in enumerate(session.dataset.queries.items(), start=1):
         context = RAGtuneContext(query=query, query_id=query_id, tracker=CostBudget.unlimited().create_tracker())
-        items = _items(session, context, pairs, config["retriever"]["depth"])
+        items = _items(session, context, pairs, config["retrieval"]["original_query_depth"])
         tokens += reranker.expected_cost(items, context).tokens
         scores = reranker.rerank(items, context, "default")
         rows += [(query_id, doc_id, score) for doc_id, score in scores.items()]

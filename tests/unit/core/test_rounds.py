@@ -267,9 +267,9 @@ def originals(n: int, *, of: float = 20.0) -> list[ScoredDocument]:
     return [doc(f"o{i:02d}", of - i) for i in range(n)]
 
 
-@pytest.mark.parametrize("factor", [0.001, 1.0, 1000.0, -1.0])
-def test_a_rewrites_scores_are_put_on_the_originals_scale_by_rank_alone(factor):
-    found = [doc(d, factor * (9.0 if factor < 0 else 1.0) + i) for i, d in zip((3, 2, 1), ("o04", "new", "o00"))]
+@pytest.mark.parametrize(("factor", "offset"), [(0.001, 0.0), (1.0, -500.0), (1000.0, 7.0)])
+def test_a_rewrites_scores_are_put_on_the_originals_scale_by_rank_alone(factor, offset):
+    found = [doc(doc_id, factor * -i + offset) for i, doc_id in enumerate(("o04", "new", "o00"))]
     pool = aggregate([result("original", *originals(15)), result("rewrite_0", *found)])
     # o04: 1/5 + 0.1/1, so rank 10/3; new: 0.1/2, rank 20, beyond the end; o00: 1/1 + 0.1/3, the top.
     on_scale = {"o04": 21 - 10 / 3, "new": 6.0, "o00": 20.0}
