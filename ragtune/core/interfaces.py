@@ -166,7 +166,7 @@ class BaseExpander(Component):
         """
 
 
-class BaseEmbedder(ABC):
+class BaseEmbedder(Component):
     """Turns texts into vectors whose dot product is a cosine."""
 
     @abstractmethod
