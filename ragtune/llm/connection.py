@@ -134,13 +134,14 @@ class Connection:
                 return text
         except TimeoutError:
             return Failure("timeout", f"no whole answer within {within_s:.3g} s")
-        except openai.APIConnectionError as error:
-            cause = error.__cause__ or error
-            if isinstance(cause, _UnreadableError):
-                return Failure(cause.kind, str(cause), retryable=False)
-            return Failure("connection", self._readable(str(cause) or type(cause).__name__))
         except openai.APIStatusError as error:
             return self._refused(error)
+        except Exception as error:  # of the HTTP library or ours; which ones are wrapped depends on the version
+            cause = error if isinstance(error, _UnreadableError) else error.__cause__ or error
+            if isinstance(cause, _UnreadableError):
+                return Failure(cause.kind, str(cause), retryable=False)
+            detail = self._readable(str(cause) or type(cause).__name__)
+            return Failure("connection", detail, retryable=isinstance(error, openai.APIConnectionError))
 
     def _refused(self, error: Any) -> Failure:
         status, kind = error.status_code, _kind(error.status_code)

@@ -280,6 +280,7 @@ def test_hostile_text_arrives_whole(llm_server: Any, make_client: Make) -> None:
         ("max_tokens", 0),
         ("max_tokens_field", "length"),
         ("timeout_s", 0),
+        ("max_body_bytes", 0),
         ("max_retries", -1),
         ("backoff_initial_s", -1),
         ("backoff_cap_s", float("nan")),
