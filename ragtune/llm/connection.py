@@ -7,6 +7,7 @@ import concurrent.futures
 import functools
 import importlib
 import os
+import platform
 import threading
 import weakref
 import zlib
@@ -91,6 +92,7 @@ class Connection:
             "embeddings": api.embeddings.with_raw_response.create,
         }
         self._redactor.watch_logs()
+        _run(_warm_up())
         self.owner = os.getpid()
         self._close = weakref.finalize(self, _shut, self._client.close, self.owner)
         self._close.atexit = False  # the process ends them
@@ -229,6 +231,14 @@ def _loop(process: int) -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="ragtune-llm", daemon=True).start()
     return loop
+
+
+async def _warm_up() -> None:
+    """What the libraries would else import and find out in the first request."""
+    import anyio
+
+    platform.platform()
+    await anyio.getaddrinfo("127.0.0.1", 0)
 
 
 def _shut(close: Callable[[], Coroutine[Any, Any, None]], owner: int) -> concurrent.futures.Future[None] | None:

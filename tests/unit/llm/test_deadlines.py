@@ -164,7 +164,10 @@ def test_a_recorded_repair_has_what_its_first_answer_left(llm_server: Any, make_
     with pytest.raises(AnswerError, match="the repair failed: the recorded answer took 2000 ms, .* 1000 ms") as late:
         replay.chat_json(HELLO, Names, within_ms=3000.0)
     assert late.value.cost.latency_ms == 3000.0
-    assert [getattr(one, "calls", None) for one in replay.chat_json_many([HELLO] * 2, Names, within_ms=4000.0)] == [2, 2]
+    assert [getattr(one, "calls", None) for one in replay.chat_json_many([HELLO] * 2, Names, within_ms=4000.0)] == [
+        2,
+        2,
+    ]
 
 
 def test_a_deadline_that_passed_replays_as_such_and_is_tried_again_when_recording(
