@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from experiments.build import component, load_measures
-from experiments.config import fingerprint, results_key
+from experiments.config import results_key
 from experiments.curves import Curve, curve
+from experiments.inputs import identity, require_same
 from experiments.journal import Journal
 from experiments.measure import Measures
 from experiments.outputs import Results, per_query_table, read_summary, write_results, write_summary
@@ -21,7 +22,6 @@ from experiments.summary import summarize
 from experiments.terminal import print_path, print_queries, print_run, progress_bar
 from experiments.track import Tracking, parent_of
 from experiments.views import print_views, views_of
-from ragtune.core.errors import ConfigError
 
 
 def run_experiment(config: Mapping[str, Any], folder: Path, overrides: list[str], *, in_sweep: bool = False) -> None:
@@ -52,11 +52,7 @@ def _finished(config: Mapping[str, Any], folder: Path) -> dict[str, Any] | None:
     summary = read_summary(folder)
     if summary is None or (folder / Journal.NAME).exists():
         return None
-    if summary["fingerprint"] != fingerprint(config):
-        raise ConfigError(
-            f"resume=true, but {str(folder)!r} holds the results of another configuration: "
-            "repeat that command's options, or choose another hydra.run.dir"
-        )
+    require_same(identity(config), summary, f"{str(folder)!r} holds the results of")
     return summary
 
 
@@ -66,7 +62,8 @@ def _produce(config: Mapping[str, Any], folder: Path, overrides: list[str], *, p
     dataset = subject.open(results_key(config))
     measures = load_measures(config)
     folder.mkdir(parents=True, exist_ok=True)
-    with Journal(folder, fingerprint(config), resume=config["resume"]) as journal:
+    run = identity(config)
+    with Journal(folder, run, resume=config["resume"]) as journal:
         with progress_bar(f"replaying {dataset.name}", enabled=progress) as update:
             records = replay(config, journal, update)
         judged = dataset.judged
@@ -79,7 +76,7 @@ def _produce(config: Mapping[str, Any], folder: Path, overrides: list[str], *, p
             **origin,
             "policy": subject.label(config),
             "tags": {**origin["tags"], **subject.tags(config)},
-            "fingerprint": fingerprint(config),
+            **run,
             "wall_s": round(time.perf_counter() - started, 3),
             "mlflow_run_id": None,
         }

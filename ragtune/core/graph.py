@@ -109,7 +109,8 @@ class CorpusGraph:
         if manifest.corpus != corpus.digest:
             raise ConfigError(
                 f"corpus graph {str(folder)!r} was built from another corpus: its hash is "
-                f"{quoted(manifest.corpus)[1:-1]}, this collection's is {corpus.digest}; build its own by scripts/build_graph.py"
+                f"{quoted(manifest.corpus)[1:-1]}, this collection's is {corpus.digest}; "
+                "build its own by scripts/build_graph.py"
             )
         used = manifest.k if k is None else check_count("graph k", k, low=1)
         if used > manifest.k and manifest.k < len(corpus) - 1:

@@ -79,7 +79,7 @@ class ScoreTable:
     """Calibrated scores by query and document.
 
     Args:
-        path: a TREC run (any suffix, gzipped or not) or a Parquet file with columns ``query_id``, ``doc_id``, ``score``.
+        path: a TREC run (any suffix, or gzipped) or a Parquet file with columns ``query_id``, ``doc_id``, ``score``.
         scale: what the numbers are; None takes the manifest's word, else ``identity``.
 
     Raises:

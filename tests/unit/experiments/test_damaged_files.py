@@ -56,6 +56,15 @@ def files(collection: Path, corpus: Corpus, make_graph: Callable[..., str]) -> S
     return SimpleNamespace(root=root, corpus=corpus)
 
 
+def refusal_of(read: Callable[[], object]) -> str:
+    """What a refusal says; nothing where nothing is refused."""
+    try:
+        read()
+    except (DatasetError, ScoreTableError, ConfigError) as error:
+        return str(error)
+    return ""
+
+
 @pytest.mark.filterwarnings("ignore:Reading .*npy")
 @pytest.mark.parametrize("name", list(READERS))
 def test_only_errors_that_name_the_input_leave(files: SimpleNamespace, name: str) -> None:
@@ -74,10 +83,8 @@ def test_only_errors_that_name_the_input_leave(files: SimpleNamespace, name: str
             data = data[:at] + new + data[at + int(length * len(data)) :]
         file.unlink(missing_ok=True)
         file.write_bytes(data)
-        try:
-            read(files.root, files.corpus)
-        except (DatasetError, ScoreTableError, ConfigError) as error:
-            assert "\n" not in str(error)
-            assert len(str(error).replace(str(files.root), "")) < 500
+        said = refusal_of(lambda: read(files.root, files.corpus)).replace(str(files.root), "")
+        assert "\n" not in said
+        assert len(said) < 500
 
     damaged()
