@@ -22,6 +22,7 @@ from experiments.summary import summarize
 from experiments.terminal import print_path, print_queries, print_run, progress_bar
 from experiments.track import Tracking, parent_of
 from experiments.views import print_views, views_of
+from ragtune.core.errors import DatasetError
 
 
 def run_experiment(config: Mapping[str, Any], folder: Path, overrides: list[str], *, in_sweep: bool = False) -> None:
@@ -49,7 +50,10 @@ def run_experiment(config: Mapping[str, Any], folder: Path, overrides: list[str]
 
 def _finished(config: Mapping[str, Any], folder: Path) -> dict[str, Any] | None:
     """The summary of this very run if it is complete; None if it is not, or if a later one was begun here."""
-    summary = read_summary(folder)
+    try:
+        summary = read_summary(folder)
+    except DatasetError as error:
+        raise DatasetError(f"{error}; without that file, resume=true starts over") from None
     if summary is None or (folder / Journal.NAME).exists():
         return None
     require_same(identity(config), summary, f"{str(folder)!r} holds the results of")
