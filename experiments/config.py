@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -106,11 +105,6 @@ def results_key(config: Mapping[str, Any]) -> str:
     """The part of the configuration that decides the results, as canonical JSON: what workers are handed."""
     what = {key: value for key, value in config.items() if key not in WHERE_NOT_WHAT}
     return json.dumps(what, sort_keys=True)
-
-
-def fingerprint(config: Mapping[str, Any]) -> str:
-    """SHA-256 of :func:`results_key`."""
-    return sha256(results_key(config).encode()).hexdigest()
 
 
 def readable(error: BaseException, script: str = "run.py") -> str:
