@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ragtune import Corpus, CostBudget, Document, RAGtuneController, RetrievalPlan, ScoredDocument
@@ -75,10 +76,10 @@ class FakeReformulator(BaseReformulator):
 
 
 class FakeEstimator(BaseEstimator):
-    """The retrieval score, or what ``value`` says."""
+    """The retrieval score as far as it lies in [0, 1], or what ``value`` says."""
 
     def __init__(self, value: Callable[[CandidatePool, RAGtuneContext], Any] | None = None) -> None:
-        self._value = value or (lambda pool, context: pool.valuation(pool.base_scores))
+        self._value = value or (lambda pool, context: pool.valuation(np.clip(pool.base_scores, 0.0, 1.0)))
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Any:
         return self._value(pool, context)
@@ -237,7 +238,7 @@ def llm_server(running_llm_server: Any) -> Any:
 @pytest.fixture
 def stingy_budget() -> CostBudget:
     """Nothing may be reranked, and little assembled."""
-    return CostBudget(max_tokens=25, max_reranker_docs=0, max_reformulations=0)
+    return CostBudget(max_tokens=25, max_reranker_docs=0, max_reformulations=0, assembly_token_buffer=0)
 
 
 # -- a small collection and small real models, for the contract suites -------------------------------------------------

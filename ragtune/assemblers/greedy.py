@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ragtune.core.assembly import best_that_fit
 from ragtune.core.context import RAGtuneContext
 from ragtune.core.interfaces import BaseAssembler
 from ragtune.core.items import PoolItem
 from ragtune.core.ordering import Ordering
 from ragtune.core.types import ScoredDocument
-from ragtune.core.unchecked import unchecked
 
 
 class GreedyAssembler(BaseAssembler):
@@ -29,23 +29,4 @@ class GreedyAssembler(BaseAssembler):
         self.ordering = Ordering.parse(ordering)
 
     def assemble(self, items: Sequence[PoolItem], context: RAGtuneContext) -> list[ScoredDocument]:
-        return [
-            _to_document(item)
-            for item in self.ordering.sort(items)
-            if context.tracker.try_consume_tokens(item.token_count)
-        ]
-
-
-def _to_document(item: PoolItem) -> ScoredDocument:
-    values = {
-        "id": item.doc_id,
-        "content": item.content,
-        "metadata": item.metadata,
-        "score": item.final_score(),
-        "original_score": item.retrieval_score,
-        "reranker_score": item.reranker_score,
-        "fusion_score": item.fusion_score,
-        "token_count": item.token_count,
-        "sources": item.sources,
-    }
-    return unchecked(ScoredDocument, values)
+        return best_that_fit(self.ordering, items, context)

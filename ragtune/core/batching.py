@@ -9,7 +9,7 @@ import numpy as np
 
 from ragtune.core.interfaces import BaseAcquisition
 from ragtune.core.pool import CandidatePool
-from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
+from ragtune.core.types import BUDGET_EXHAUSTED, STRATEGY_CLOSED, BatchProposal, RemainingBudgetView, StopRecord
 
 
 def propose(
@@ -26,6 +26,8 @@ def propose(
         diagnostics: facts for the trace.
     """
     strategy = strategy or budget.strategies[0]
+    if strategy in budget.closed:
+        return StopRecord(reason=STRATEGY_CLOSED, source="scheduler", details={"strategy": strategy})
     wish = list(doc_ids[: budget.remaining_rerank_docs])
     cost = budget.price(wish, strategy)
     if wish and not budget.affords(cost):
@@ -33,7 +35,7 @@ def propose(
         cost = budget.price(wish, strategy)
     if not wish:
         return StopRecord(
-            reason="budget_exhausted",
+            reason=BUDGET_EXHAUSTED,
             source="scheduler",
             details={"why": "no unit of work fits into what is left", "strategy": strategy},
         )

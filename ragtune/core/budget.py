@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from ragtune.core.accounts import DIGITS, Account, Shortfall
 from ragtune.core.clock import Clock, MonotonicClock
-from ragtune.core.errors import InputError
+from ragtune.core.errors import ControllerOnlyError, InputError
 from ragtune.core.trace import ControllerTrace
 from ragtune.core.types import FREE, UNLIMITED, CostObject, Pricer, RemainingBudgetView, price_by_count
 from ragtune.core.unchecked import unchecked
 
 RERANK, REFORMULATION = "rerank", "reformulation"
 """What a cost is spent on: both draw on one account of tokens, time and money, each on its own count of calls."""
-
-_DIGITS = 9
-"""Money and time are kept to this many decimals, so that three charges of $0.10 fit into $0.30."""
 
 
 def _unlimited_if_infinite(value: Any) -> Any:
@@ -31,17 +31,22 @@ Amount = Annotated[Annotated[float, Field(ge=0, allow_inf_nan=False)] | None, Be
 class CostBudget(BaseModel):
     """Limits of one request; ``None`` (or infinity) means unlimited.
 
+    ``CostBudget()`` has the defaults of 0.1, which limit tokens, documents and time at once;
+    :meth:`only` limits what it is told to and nothing else.
+
     Attributes:
         max_tokens: tokens for reranking, LLM calls and the assembled context together.
-        max_reranker_docs: documents reranked.
-        max_reranker_calls: reranker calls.
+        max_reranker_docs: documents sent to a reranker.
+        max_reranker_calls: reranker calls, failed ones included.
         max_reformulations: reformulator calls.
         max_retrieval_rounds: retrieval rounds beyond the original one.
         max_latency_ms: milliseconds since the request began; no batch starts that is expected to pass it.
         max_cost_usd: dollars.
         max_expanded_docs: documents that an expander may add to the pool.
-        assembly_token_buffer: tokens that reranking may not touch, so that the context is never empty.
-        charge_failures: whether a failed batch is charged (0.54 says no; a live API bills it).
+        assembly_token_buffer: tokens that reranking may not touch, so that a context is left; None for half of
+            ``max_tokens``.
+        charge_failures: whether a failed batch's documents and calls, and the tokens and money that the reranker
+            reports for it, are charged. False is 0.54 to the letter: nothing is consumed by a failed batch.
     """
 
     max_tokens: Count = 4000
@@ -52,16 +57,31 @@ class CostBudget(BaseModel):
     max_latency_ms: Amount = 2000.0
     max_cost_usd: Amount = None
     max_expanded_docs: Count = None
-    assembly_token_buffer: int = Field(default=0, ge=0)
-    charge_failures: bool = False
+    assembly_token_buffer: Annotated[int, Field(ge=0)] | None = None
+    charge_failures: bool = True
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     @classmethod
+    def only(cls, **limits: Any) -> CostBudget:
+        """A budget that limits what is named and nothing else: ``CostBudget.only(max_reranker_docs=20)``.
+
+        Raises:
+            pydantic.ValidationError: on an unknown limit or a bad value.
+        """
+        return cls.model_validate({name: None for name in cls.model_fields if name.startswith("max_")} | limits)
+
+    @classmethod
     def unlimited(cls) -> CostBudget:
         """A budget that never denies anything."""
-        limits = [name for name in cls.model_fields if name.startswith("max_")]
-        return cls.model_validate(dict.fromkeys(limits))
+        return cls.only()
+
+    @property
+    def tokens_for_assembly(self) -> int:
+        """The buffer in tokens: as given, else half of ``max_tokens``, and 0 where tokens are unlimited."""
+        if self.assembly_token_buffer is not None:
+            return self.assembly_token_buffer
+        return 0 if self.max_tokens is None else self.max_tokens // 2
 
     def create_tracker(self, trace: ControllerTrace | None = None, clock: Clock | None = None) -> CostTracker:
         """An account of this budget that starts now (0.54 section 3)."""
@@ -83,12 +103,14 @@ class CostTracker:
         self.clock = clock if clock is not None else MonotonicClock()
         self._start_ms = self.clock.now_ms()
         self._tokens = 0
+        self._assembled_tokens = 0
         self._rerank_docs = 0
         self._rerank_calls = 0
         self._reformulations = 0
         self._retrieval_rounds = 0
         self._expanded_docs = 0
         self._usd = 0.0
+        self._is_open = True
 
     @property
     def elapsed_ms(self) -> float:
@@ -100,34 +122,47 @@ class CostTracker:
         """Milliseconds left until the limit, never below 0; infinite without one."""
         return _amount_left(self.budget.max_latency_ms, self.elapsed_ms)
 
+    @property
+    def overrun_ms(self) -> float:
+        """Milliseconds by which the request has passed its time limit; 0 within it or without one."""
+        limit = self.budget.max_latency_ms
+        return 0.0 if limit is None else max(0.0, round(self.elapsed_ms - limit, DIGITS))
+
+    @property
+    def assembled_tokens(self) -> int:
+        """Tokens that assembly has spent."""
+        return self._assembled_tokens
+
+    @contextmanager
+    def read_only(self) -> Iterator[None]:
+        """While a component is at work, it may spend tokens on the context and nothing else."""
+        self._is_open, before = False, self._is_open
+        try:
+            yield
+        finally:
+            self._is_open = before
+
+    def _require_open(self) -> None:
+        if not self._is_open:
+            raise ControllerOnlyError("only the controller spends the budget: a component reports to context.meter")
+
     # -- reranking -------------------------------------------------------------------------------------------------
 
-    def denial(self, cost: CostObject) -> dict[str, Any] | None:
-        """Why ``cost`` cannot be spent on reranking (unit, requested, remaining), or None if it can."""
-        budget = self.budget
-        return self._time_or_money_denial(cost) or _first_excess(
-            ("doc_limit_exceeded", cost.docs, _left(budget.max_reranker_docs, self._rerank_docs)),
-            ("call_limit_exceeded", cost.calls, _left(budget.max_reranker_calls, self._rerank_calls)),
-            ("token_limit_exceeded", cost.tokens, self._tokens_above_buffer()),
-        )
-
-    def _time_or_money_denial(self, cost: CostObject) -> dict[str, Any] | None:
-        budget, elapsed = self.budget, self.elapsed_ms
-        if not _within(budget.max_latency_ms, elapsed, cost.latency_ms):
-            left = _amount_left(budget.max_latency_ms, elapsed)
-            return {
-                "reason": "latency_exceeded",
-                "requested": cost.latency_ms,
-                "remaining": left,
-                "elapsed": elapsed,
-            }
-        if not _within(budget.max_cost_usd, self._usd, cost.usd):
-            left = _amount_left(budget.max_cost_usd, self._usd)
-            return {"reason": "cost_limit_exceeded", "requested": cost.usd, "remaining": left}
+    def shortfall(self, cost: CostObject) -> Shortfall | None:
+        """The first unit in which ``cost`` cannot be spent on reranking, or None if it can be in all."""
+        for account, asked in zip(self._accounts(), _in_order(cost), strict=True):
+            if not account.has(asked):
+                return Shortfall(account, asked)
         return None
+
+    def denial(self, cost: CostObject) -> dict[str, Any] | None:
+        """Why ``cost`` cannot be spent on reranking (reason, requested, remaining), or None if it can."""
+        short = self.shortfall(cost)
+        return None if short is None else short.figures()
 
     def consume(self, cost: CostObject) -> bool:
         """Spend ``cost`` on a rerank batch if every unit allows it; all of it or nothing."""
+        self._require_open()
         denial = self.denial(cost)
         if denial is not None:
             self.trace.add("budget", "deny_rerank", **denial)
@@ -145,6 +180,7 @@ class CostTracker:
 
         A time of 0 was unknown, so that taking any is no overrun.
         """
+        self._require_open()
         if actual is charged or actual == charged:
             return
         self._book(charged, sign=-1, spent_on=spent_on)
@@ -155,7 +191,8 @@ class CostTracker:
         self.trace.add("budget", f"{action}_{spent_on}", charged=before, actual=after)
 
     def refund(self, cost: CostObject, spent_on: str = RERANK) -> None:
-        """Give back a failed batch's charge (0.54: nothing consumed), unless the budget charges failures."""
+        """Book a failed batch: it stays charged, unless the budget follows 0.54 to the letter and gives it back."""
+        self._require_open()
         if self.budget.charge_failures:
             self.trace.add("budget", "charge_failure", cost=cost.by_unit())
             return
@@ -171,9 +208,7 @@ class CostTracker:
         """
         if cost == FREE:
             return self._try_count(REFORMULATION, "_reformulations", self.budget.max_reformulations, n)
-        denial = self._time_or_money_denial(cost) or _first_excess(
-            ("token_limit_exceeded", cost.tokens, self._tokens_above_buffer())
-        )
+        denial = self.denial(CostObject(tokens=cost.tokens, latency_ms=cost.latency_ms, usd=cost.usd))
         if denial is not None:
             self.trace.add("budget", f"deny_{REFORMULATION}", **denial)
             return False
@@ -197,12 +232,22 @@ class CostTracker:
         if n_tokens > _left(self.budget.max_tokens, self._tokens):
             return False
         self._tokens += n_tokens
+        self._assembled_tokens += n_tokens
         return True
+
+    def restart_assembly(self) -> None:
+        """Give back what a failed assembly has spent, for another one."""
+        self._require_open()
+        self._tokens -= self._assembled_tokens
+        self._assembled_tokens = 0
 
     # -- views -----------------------------------------------------------------------------------------------------
 
     def remaining_view(
-        self, strategies: tuple[str, ...] = ("default",), pricer: Pricer = price_by_count
+        self,
+        strategies: tuple[str, ...] = ("default",),
+        pricer: Pricer = price_by_count,
+        closed: tuple[str, ...] = (),
     ) -> RemainingBudgetView:
         """What is left in every unit, as schedulers see it."""
         budget = self.budget
@@ -210,10 +255,11 @@ class CostTracker:
             "remaining_tokens": _left(budget.max_tokens, self._tokens),
             "remaining_rerank_docs": _left(budget.max_reranker_docs, self._rerank_docs),
             "remaining_rerank_calls": _left(budget.max_reranker_calls, self._rerank_calls),
-            "assembly_token_buffer": budget.assembly_token_buffer,
-            "remaining_latency_ms": _amount_left(budget.max_latency_ms, self.elapsed_ms),
+            "assembly_token_buffer": budget.tokens_for_assembly,
+            "remaining_latency_ms": self.time_left_ms,
             "remaining_usd": _amount_left(budget.max_cost_usd, self._usd),
             "strategies": strategies,
+            "closed": closed,
             "pricer": pricer,
         }
         return unchecked(RemainingBudgetView, left)
@@ -223,20 +269,13 @@ class CostTracker:
         return _left(self.budget.max_expanded_docs, self._expanded_docs)
 
     def exhausted_unit(self) -> dict[str, Any] | None:
-        """The first unit in which no further batch is possible (type, used, limit), or None."""
-        budget = self.budget
-        units = (
-            ("rerank_docs", self._rerank_docs, budget.max_reranker_docs),
-            ("rerank_calls", self._rerank_calls, budget.max_reranker_calls),
-            ("latency_ms", self.elapsed_ms, budget.max_latency_ms),
-            ("usd", self._usd, budget.max_cost_usd),
-        )
-        for unit, used, limit in units:
-            if limit is not None and used >= limit:
-                return {"limit": unit, "used": used, "allowed": limit}
-        if budget.max_tokens is not None and self._tokens + budget.assembly_token_buffer > budget.max_tokens:
-            return {"limit": "tokens", "used": self._tokens, "allowed": budget.max_tokens}
-        return None
+        """The first unit in which no further batch is possible (limit: its name, used, allowed), or None."""
+        account = self.exhausted_account()
+        return None if account is None else {"limit": account.unit, "used": account.used, "allowed": account.limit}
+
+    def exhausted_account(self) -> Account | None:
+        """The account of the first unit in which no further batch is possible, or None."""
+        return next((account for account in self._accounts() if account.is_exhausted()), None)
 
     def is_exhausted(self) -> bool:
         """Whether no further batch can be paid for (0.54 section 3)."""
@@ -264,21 +303,31 @@ class CostTracker:
             "retrieval_rounds": self._retrieval_rounds,
             "expanded_docs": self._expanded_docs,
             "usd": self._usd,
+            "latency_overrun": self.overrun_ms,
         }
 
     # -- internals -------------------------------------------------------------------------------------------------
 
-    def _tokens_above_buffer(self) -> int:
-        return max(0, _left(self.budget.max_tokens, self._tokens) - self.budget.assembly_token_buffer)
+    def _accounts(self) -> tuple[Account, ...]:
+        """What reranking draws on, in the order in which a refusal is explained."""
+        budget = self.budget
+        return (
+            Account("latency_ms", self.elapsed_ms, budget.max_latency_ms),
+            Account("usd", self._usd, budget.max_cost_usd),
+            Account("rerank_docs", self._rerank_docs, budget.max_reranker_docs),
+            Account("rerank_calls", self._rerank_calls, budget.max_reranker_calls),
+            Account("tokens", self._tokens, budget.max_tokens, budget.tokens_for_assembly),
+        )
 
     def _book(self, cost: CostObject, sign: int, spent_on: str = RERANK) -> None:
         self._tokens += sign * cost.tokens
-        self._usd = max(0.0, round(self._usd + sign * cost.usd, _DIGITS))
+        self._usd = max(0.0, round(self._usd + sign * cost.usd, DIGITS))
         if spent_on == RERANK:
             self._rerank_docs += sign * cost.docs
             self._rerank_calls += sign * cost.calls
 
     def _try_count(self, what: str, account: str, limit: int | None, n: int, **given: Any) -> bool:
+        self._require_open()
         _require_not_negative(what, n)
         used: int = getattr(self, account)
         if n > _left(limit, used):
@@ -289,24 +338,17 @@ class CostTracker:
         return True
 
 
-def _first_excess(*checks: tuple[str, int, int]) -> dict[str, Any] | None:
-    """The first of (reason, requested, remaining) that asks for more than there is."""
-    for reason, requested, remaining in checks:
-        if requested > remaining:
-            return {"reason": reason, "requested": requested, "remaining": remaining}
-    return None
-
-
 def _left(limit: int | None, used: int) -> int:
     return UNLIMITED if limit is None else max(0, limit - used)
 
 
 def _amount_left(limit: float | None, used: float) -> float:
-    return math.inf if limit is None else max(0.0, round(limit - used, _DIGITS))
+    return math.inf if limit is None else max(0.0, round(limit - used, DIGITS))
 
 
-def _within(limit: float | None, used: float, cost: float) -> bool:
-    return limit is None or round(used + cost, _DIGITS) <= limit
+def _in_order(cost: CostObject) -> tuple[float, float, int, int, int]:
+    """The amounts of a cost in the order of the accounts."""
+    return cost.latency_ms, cost.usd, cost.docs, cost.calls, cost.tokens
 
 
 def _require_not_negative(what: str, n: int) -> None:

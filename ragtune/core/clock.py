@@ -9,7 +9,13 @@ from ragtune.core.errors import ConfigError
 
 
 class Clock(ABC):
-    """A monotonic source of milliseconds; its zero is arbitrary."""
+    """A monotonic source of milliseconds; its zero is arbitrary.
+
+    Attributes:
+        is_real: whether work that is done takes time on this clock.
+    """
+
+    is_real: bool
 
     @abstractmethod
     def now_ms(self) -> float:
@@ -17,17 +23,26 @@ class Clock(ABC):
 
     @abstractmethod
     def advance(self, ms: float) -> None:
-        """Account for ``ms`` of simulated work; real clocks ignore it, since real work takes real time."""
+        """Account for ``ms`` (>= 0) of work whose time was recorded and has not passed while it was looked up.
+
+        Raises:
+            ConfigError: if ``ms`` is negative or not a number.
+        """
 
 
 class MonotonicClock(Clock):
-    """The machine's monotonic clock, for live rerankers."""
+    """The machine's monotonic clock, for live rerankers; time that was only recorded is added to it."""
+
+    is_real = True
+
+    def __init__(self) -> None:
+        self._recorded_ms = 0.0
 
     def now_ms(self) -> float:
-        return time.perf_counter() * 1000.0
+        return time.perf_counter() * 1000.0 + self._recorded_ms
 
     def advance(self, ms: float) -> None:
-        """Nothing to do: the work itself took the time."""
+        self._recorded_ms += _required(ms)
 
 
 class VirtualClock(Clock):
@@ -36,6 +51,8 @@ class VirtualClock(Clock):
     It is rounded to 1e-9 ms: three steps of 0.1 ms make 0.3 ms, not the 0.30000000000000004 that a limit would refuse.
     """
 
+    is_real = False
+
     def __init__(self, start_ms: float = 0.0) -> None:
         self._now_ms = float(start_ms)
 
@@ -43,11 +60,10 @@ class VirtualClock(Clock):
         return self._now_ms
 
     def advance(self, ms: float) -> None:
-        """Move forward by ``ms`` (>= 0).
+        self._now_ms = round(self._now_ms + _required(ms), 9)
 
-        Raises:
-            ConfigError: if ``ms`` is negative or not a number.
-        """
-        if not ms >= 0:
-            raise ConfigError(f"a clock cannot advance by {ms!r} ms: allowed is a number >= 0")
-        self._now_ms = round(self._now_ms + ms, 9)
+
+def _required(ms: float) -> float:
+    if not ms >= 0:
+        raise ConfigError(f"a clock cannot advance by {ms!r} ms: allowed is a number >= 0")
+    return ms

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -18,18 +18,29 @@ CANDIDATE, IN_FLIGHT, RERANKED, DROPPED = range(4)
 
 
 class PoolColumns(NamedTuple):
-    """The pool's numbers at one moment; read-only arrays of shape (n,), NaN where there is none."""
+    """The pool's numbers at one moment; read-only arrays of shape (n,), NaN where there is none.
+
+    ``keeps_dropped`` says whether DROPPED items still take part in the final ranking, behind all others.
+    """
 
     states: NDArray[np.int8]
     scores: FloatArray
     priorities: FloatArray
     base_scores: FloatArray
     posteriors: FloatArray
+    keeps_dropped: bool = True
 
     @property
     def active(self) -> IntArray:
         """Positions of the CANDIDATE and RERANKED items, ascending."""
         return np.flatnonzero((self.states == CANDIDATE) | (self.states == RERANKED))
+
+    @property
+    def ranked(self) -> IntArray:
+        """Positions of the items that take part in the final ranking, ascending."""
+        if not self.keeps_dropped:
+            return self.active
+        return np.flatnonzero(self.states != IN_FLIGHT)
 
 
 def read_only(array: NDArray[_T]) -> NDArray[_T]:
@@ -54,6 +65,37 @@ def require_finite(values: FloatArray, doc_ids: Sequence[str], what: str) -> Non
     if not np.isfinite(values).all():
         at = int(np.flatnonzero(~np.isfinite(values))[0])
         raise InvalidScoreError(f"{what} {values[at]!r} of document {doc_ids[at]!r}: allowed is a finite number")
+
+
+def is_calibrated(value: object) -> bool:
+    """Whether it is a number in [0, 1]; True and False are no numbers, nor is a text that could be read as one."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        return False
+    return bool(0.0 <= value <= 1.0)
+
+
+def calibrated(values: Mapping[str, float], what: str) -> FloatArray:
+    """The numbers of ``values`` in order, shape (len(values),), each checked to lie in [0, 1].
+
+    Raises:
+        InvalidScoreError: naming the first document whose value does not.
+    """
+    for doc_id, value in values.items():
+        if not is_calibrated(value):
+            raise InvalidScoreError(f"{what} {value!r} of document {doc_id!r}: allowed is a number in [0, 1]")
+    return np.fromiter(values.values(), float, len(values))
+
+
+def require_calibrated(values: FloatArray, doc_ids: Sequence[str], what: str) -> None:
+    """Refuse numbers that do not lie in [0, 1], by the document's name.
+
+    Raises:
+        InvalidScoreError: if there is one.
+    """
+    inside = (values >= 0.0) & (values <= 1.0)
+    if not inside.all():
+        at = int(np.flatnonzero(~inside)[0])
+        raise InvalidScoreError(f"{what} {values[at]!r} of document {doc_ids[at]!r}: allowed is a number in [0, 1]")
 
 
 def replaced(array: NDArray[_T], positions: IntArray, values: Any) -> NDArray[_T]:

@@ -89,7 +89,7 @@ class RAGtuneContext(BaseModel):
 
     @property
     def time_left_ms(self) -> float:
-        """Milliseconds until the request's time limit, never below 0; infinite without one. A remote call's deadline."""
+        """Milliseconds until the time limit, never below 0; infinite without one. What a remote call may take."""
         return self.tracker.time_left_ms
 
     def remember(self, owner: object, make: Callable[[], T]) -> T:

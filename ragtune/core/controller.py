@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 
+from ragtune.core.assembly import assemble
+from ragtune.core.batches import describe
 from ragtune.core.budget import CostBudget
 from ragtune.core.clock import Clock, MonotonicClock, VirtualClock
 from ragtune.core.context import RAGtuneContext
-from ragtune.core.errors import ConfigError
+from ragtune.core.errors import ConfigError, InputError
+from ragtune.core.failures import FailurePolicy
 from ragtune.core.interfaces import (
     BaseAssembler,
     BaseEstimator,
@@ -19,6 +22,7 @@ from ragtune.core.interfaces import (
     BaseScheduler,
 )
 from ragtune.core.loop import RerankLoop
+from ragtune.core.ordering import Ordering
 from ragtune.core.output import ControllerOutput
 from ragtune.core.rounds import RetrievalPlan, RetrievalRounds, aggregate
 from ragtune.core.trace import ControllerTrace
@@ -41,6 +45,11 @@ class RAGtuneController:
         clock_factory: makes the clock of a request; by default virtual if every reranker's time is recorded, else
             monotonic.
         seed: root of all randomness.
+        failures: how long a failing reranker is tried, and what becomes of documents that it could not score; the
+            defaults of :class:`~ragtune.core.failures.FailurePolicy` if None.
+
+    Raises:
+        ConfigError: if no reranker is given, or the assembler names an unknown ordering.
     """
 
     def __init__(
@@ -56,12 +65,14 @@ class RAGtuneController:
         plan: RetrievalPlan | None = None,
         clock_factory: Callable[[], Clock] | None = None,
         seed: int = 0,
+        failures: FailurePolicy | None = None,
     ) -> None:
         rerankers = dict(reranker) if isinstance(reranker, Mapping) else {"default": reranker}
         if not rerankers:
             raise ConfigError("no reranker given: name at least one strategy (the noop reranker scores nothing)")
         self.rounds = RetrievalRounds(retriever, reformulator, plan or RetrievalPlan())
-        self.loop = RerankLoop(estimator, scheduler, rerankers, assembler.ordering, expander)
+        ordering = Ordering.parse(assembler.ordering)
+        self.loop = RerankLoop(estimator, scheduler, rerankers, ordering, expander, failures or FailurePolicy())
         self.assembler = assembler
         self.default_budget = budget
         self.seed = seed
@@ -80,8 +91,13 @@ class RAGtuneController:
         if self._is_prepared:
             return
         for part in self._parts:
-            if part is not None:
-                part.prepare()
+            try:
+                if part is not None:
+                    part.prepare()
+            except InputError:
+                raise
+            except Exception as error:
+                raise ConfigError(f"{type(part).__name__} cannot be made ready: {describe(error)}") from error
         self._is_prepared = True
 
     def run(
@@ -96,7 +112,8 @@ class RAGtuneController:
 
         Raises:
             InputError: on unusable input, e.g. a score table that lacks a pair.
-            RetrievalError: if the original retrieval fails. Later failures degrade and are traced.
+            RetrievalError: if the original retrieval fails. Whatever fails later degrades and is traced: no other error
+                leaves this method.
         """
         self.prepare()
         context = self._open(query, override_budget or self.default_budget, query_id)
@@ -105,7 +122,8 @@ class RAGtuneController:
         pool = aggregate(rounds)
         context.trace.add("controller", "pool", size=len(pool), rounds=[r.strategy for r in rounds])
         outcome = self.loop.run(pool, context)
-        documents = self.assembler.assemble(pool.get_active_items(), context)
+        ranked = pool.items_at(outcome.history[-1].columns.ranked)
+        documents = assemble(self.assembler, ranked, context)
         context.trace.add("assembler", "assemble", documents=[doc.id for doc in documents])
         return ControllerOutput.model_construct(
             query=query,
@@ -117,12 +135,22 @@ class RAGtuneController:
             stop=outcome.stop,
             actual_cost=paid + outcome.actual_cost,
             dropped=outcome.dropped,
+            batches=outcome.batches,
         )
 
     def _open(self, query: str, budget: CostBudget, query_id: str | None) -> RAGtuneContext:
-        query_id = query_id or hashlib.sha256(query.encode()).hexdigest()[:16]
+        query_id = query_id or hashlib.sha256(_utf8(query)).hexdigest()[:16]
         clock = self._make_clock()
         trace = ControllerTrace(query_id=query_id)
         trace.use_clock(clock)
         tracker = budget.create_tracker(trace, clock)
         return RAGtuneContext(query=query, query_id=query_id, tracker=tracker, seed=self.seed)
+
+
+def _utf8(query: str) -> bytes:
+    if not isinstance(query, str):
+        raise InputError(f"a query of type {type(query).__name__}: allowed is a text")
+    try:
+        return query.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"query {query[:80]!r} is no valid Unicode: it holds half of a surrogate pair") from None

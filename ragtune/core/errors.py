@@ -48,6 +48,10 @@ class IllegalTransitionError(RagtuneError):
     """A pool item was asked to make a transition that the state machine forbids (0.54, section 1)."""
 
 
+class ControllerOnlyError(RagtuneError):
+    """A component tried to move, score or pay for documents itself; only the controller does (0.54, section 3)."""
+
+
 class UnknownDocumentError(RagtuneError, KeyError):
     """A document id that the pool does not hold."""
 
@@ -63,7 +67,7 @@ class UnknownDocumentError(RagtuneError, KeyError):
 
 
 class InvalidScoreError(RagtuneError, ValueError):
-    """A score that is not a finite number; refused where it enters the pool."""
+    """A score that is no finite number, or outside the range that it must lie in; refused where it enters the pool."""
 
 
 class RetrievalError(RagtuneError):

@@ -10,7 +10,7 @@ import numpy as np
 
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.belief import Belief
-from ragtune.core.columns import extended, is_closed, read_only, replaced, require_finite
+from ragtune.core.columns import extended, is_closed, read_only, replaced, require_calibrated, require_finite
 from ragtune.core.errors import InvalidScoreError
 from ragtune.core.items import PoolItem
 from ragtune.core.valuation import Valuation
@@ -40,22 +40,22 @@ class Estimates:
         """A valuation's columns.
 
         Raises:
-            InvalidScoreError: if a column has another shape, or a number that is not finite.
+            InvalidScoreError: if a column has another shape, a number that is not finite, or a priority outside [0, 1].
         """
         ids = valuation.doc_ids
         priority = _column(valuation.mean, ids, "priority")
+        require_calibrated(priority, ids, "priority")
         posterior, variance, acquisition = (
             None if values is None else _column(values, ids, "estimate")
             for values in (valuation.posterior, valuation.variance, valuation.acquisition)
         )
-        # 0.54 reads a priority of 0 as "not valued" and falls back to raw source scores; an estimate of 0 is a value.
-        priority = priority if priority.all() else read_only(np.where(priority == 0.0, _VALUED, priority))
+        priority = _valued(priority)
         posterior = _unknown(len(ids)) if posterior is None else posterior
         return cls(priority, posterior, variance, acquisition, valuation.belief, valuation.batch_limit)
 
     def revised(self, positions: IntArray, priorities: FloatArray) -> Estimates:
         """Other priorities at ``positions``; whatever else was said is void."""
-        return Estimates(replaced(self.priority, positions, priorities), _unknown(len(self.priority)))
+        return Estimates(replaced(self.priority, positions, _valued(priorities)), _unknown(len(self.priority)))
 
     def joined(self, items: Iterable[PoolItem]) -> Estimates:
         """With the items' own numbers behind; what was said of the others alone is void."""
@@ -64,6 +64,11 @@ class Estimates:
         return Estimates(
             extended(self.priority, [it.priority_value for it in items]), extended(self.posterior, posteriors)
         )
+
+
+def _valued(priority: FloatArray) -> FloatArray:
+    """0.54 reads a priority of 0 as "not valued" and falls back to raw source scores; an estimate of 0 is a value."""
+    return priority if priority.all() else read_only(np.where(priority == 0.0, _VALUED, priority))
 
 
 @lru_cache(maxsize=16)

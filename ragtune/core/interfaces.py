@@ -28,17 +28,17 @@ from ragtune.core.types import (
 )
 
 
-class Component(ABC):
+class Component:
     """What every part of a controller is."""
 
-    def prepare(self) -> None:  # noqa: B027: most parts have nothing to make ready
+    def prepare(self) -> None:
         """Load models, import what is imported lazily, warm up: whatever must not run on a request's clock.
 
         The controller calls it before the clock of its first request starts. Calling it again does nothing.
         """
 
 
-class BaseRetriever(Component):
+class BaseRetriever(Component, ABC):
     """First stage: finds candidates."""
 
     @abstractmethod
@@ -49,7 +49,7 @@ class BaseRetriever(Component):
         """
 
 
-class BaseReformulator(Component):
+class BaseReformulator(Component, ABC):
     """Produces further views of the query."""
 
     @abstractmethod
@@ -82,7 +82,7 @@ class BaseFusion(ABC):
         """
 
 
-class BaseEstimator(Component):
+class BaseEstimator(Component, ABC):
     """Values the pool. It neither schedules nor spends (0.54)."""
 
     @abstractmethod
@@ -93,7 +93,7 @@ class BaseEstimator(Component):
         """
 
 
-class BaseScheduler(Component):
+class BaseScheduler(Component, ABC):
     """Chooses the next batch. It neither spends nor moves items (0.54)."""
 
     @abstractmethod
@@ -112,15 +112,22 @@ class BaseAcquisition(ABC):
         """Shape (n,); the scheduler takes the eligible documents where it is highest. Any scale."""
 
 
-class BaseReranker(Component):
+class BaseReranker(Component, ABC):
     """The expensive scorer."""
 
     @abstractmethod
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
-        """``{doc_id: calibrated relevance in [0, 1]}``; ids it could not score are left out (they are DROPPED)."""
+        """``{doc_id: calibrated relevance in [0, 1]}``; ids it could not score are left out (they are DROPPED).
+
+        A score that is no number in [0, 1] costs the document that it belongs to, and no other. What the batch really
+        cost in tokens, time and money, failed or not, goes to ``context.meter``; documents are counted by the loop.
+        """
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
-        """What this batch is expected to be charged, before it runs."""
+        """The tokens, time and money that this batch is expected to be charged, before it runs.
+
+        Documents are counted by the loop, and calls at least as one a batch, whatever is said here.
+        """
         return price_by_count([item.doc_id for item in items], "")
 
     def can_score(self, doc_id: str, context: RAGtuneContext) -> bool:
@@ -138,7 +145,7 @@ class BaseReranker(Component):
         return self.is_recorded
 
 
-class BaseAssembler(Component):
+class BaseAssembler(Component, ABC):
     """Turns the ranked pool into the context that the user gets.
 
     Attributes:
@@ -151,11 +158,13 @@ class BaseAssembler(Component):
     def assemble(self, items: Sequence[PoolItem], context: RAGtuneContext) -> list[ScoredDocument]:
         """The final documents, best first, paid for in tokens through ``context.tracker``.
 
-        ``items`` are CANDIDATE or RERANKED only (0.54 invariant 5).
+        ``items`` are CANDIDATE or RERANKED (0.54 invariant 5) and, unless the failure policy says otherwise, those that
+        could not be scored (DROPPED), which ``ordering.sort`` ranks behind all others. A document's ``score`` is the
+        key that the list is sorted by. Tokens that were not paid for are charged afterwards.
         """
 
 
-class BaseExpander(Component):
+class BaseExpander(Component, ABC):
     """Brings new documents into the pool between batches."""
 
     @abstractmethod

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ragtune.core.arrays import IntArray
 from ragtune.core.types import ScoredDocument
 from ragtune.core.unchecked import unchecked
 
@@ -114,3 +115,16 @@ class PoolItem(BaseModel):
         if self.priority_value > 0:
             return self.priority_value
         return max(self.sources.values()) if self.sources else 0.0
+
+
+class SentBatch(NamedTuple):
+    """One batch as it was sent to a reranker.
+
+    Attributes:
+        strategy: the reranker's name.
+        positions: shape (b,), the documents in the order of the proposal; their scores are ``pool.scores[positions]``,
+            NaN where the reranker gave none.
+    """
+
+    strategy: str
+    positions: IntArray

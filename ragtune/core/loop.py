@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from ragtune.core.context import GRAPH_SOURCE, CostMeter, RAGtuneContext
+from ragtune.core.accounts import Account
+from ragtune.core.batches import BatchBook, BatchRunner, describe
+from ragtune.core.context import GRAPH_SOURCE, RAGtuneContext
 from ragtune.core.errors import InputError
+from ragtune.core.failures import BatchCount, FailurePolicy
 from ragtune.core.interfaces import BaseEstimator, BaseExpander, BaseReranker, BaseScheduler
-from ragtune.core.items import ItemState, PoolItem
+from ragtune.core.items import PoolItem
 from ragtune.core.ordering import Ordering
 from ragtune.core.output import HistoryStep
 from ragtune.core.pool import CandidatePool
 from ragtune.core.rounds import require_finite
-from ragtune.core.types import FREE, BatchProposal, CostObject, Pricer, ScoredDocument, StopRecord
+from ragtune.core.types import (
+    BUDGET_EXHAUSTED,
+    STRATEGY_CLOSED,
+    BatchProposal,
+    CostObject,
+    Pricer,
+    ScoredDocument,
+    StopRecord,
+)
 from ragtune.core.valuation import Valuation
 
 
-@dataclass
+@dataclass(frozen=True)
 class LoopOutcome:
     """What the loop leaves behind, beside the pool itself."""
 
-    history: list[HistoryStep] = field(default_factory=list)
-    stop: StopRecord = field(default_factory=lambda: StopRecord(reason="not_started", source="controller"))
-    actual_cost: CostObject = FREE
-    dropped: dict[str, str] = field(default_factory=dict)
+    history: list[HistoryStep]
+    stop: StopRecord
+    actual_cost: CostObject
+    dropped: dict[str, str]
+    batches: BatchCount
 
 
 class RerankLoop:
@@ -37,154 +49,115 @@ class RerankLoop:
         rerankers: Mapping[str, BaseReranker],
         ordering: Ordering,
         expander: BaseExpander | None,
+        failures: FailurePolicy,
     ) -> None:
         self._estimator = estimator
         self._scheduler = scheduler
-        self._rerankers = rerankers
         self._strategies = tuple(rerankers)
+        self._batches = BatchRunner(rerankers, failures)
+        self._keeps_dropped = failures.keep_unscored
         self._ordering = ordering
         self._expander = expander
 
     def run(self, pool: CandidatePool, context: RAGtuneContext) -> LoopOutcome:
-        """Spend the request's budget on the pool."""
-        outcome = LoopOutcome()
+        """Spend the request's budget on the pool.
+
+        Raises:
+            InputError: if a component does: bad input ends a run, it is never swallowed.
+        """
+        book = self._batches.open_book()
+        history: list[HistoryStep] = []
         stop: StopRecord | None = None
-        while stop is None:
-            stop = self._estimate(pool, context)
-            # Expansion starts from the best of what is known now, so it comes after the scores have been digested.
-            if stop is None and outcome.history and self._expand(pool, context):
+        try:
+            while stop is None:
                 stop = self._estimate(pool, context)
-            self._record(pool, context, outcome)
-            stop = stop or self._step(pool, context, outcome)
-        if len(outcome.history) == 1 and stop.reason in ("budget_exhausted", "budget_denied"):
+                # Expansion starts from the best of what is known now, so it comes after the scores have been digested.
+                if stop is None and history and self._expand(pool, context):
+                    stop = self._estimate(pool, context)
+                columns = pool.columns(self._keeps_dropped)
+                history.append(HistoryStep(context.tracker.spent(), pool.doc_ids, self._ordering, columns))
+                stop = stop or self._step(pool, context, book)
+        finally:
+            book.breakers.finish()
+        if len(history) == 1 and stop.reason in (BUDGET_EXHAUSTED, "budget_denied"):
             context.trace.add("controller", "skip_rerank", reason="budget_denied")
-        context.trace.add("controller", "stop", reason=stop.reason, source=stop.source, details=stop.details)
-        outcome.stop = stop
-        return outcome
+        context.trace.add("controller", "stop", **stop.model_dump())
+        return LoopOutcome(history, stop, book.actual_cost, book.dropped, book.breakers.count())
 
     # -- one iteration ---------------------------------------------------------------------------------------------
 
     def _estimate(self, pool: CandidatePool, context: RAGtuneContext) -> StopRecord | None:
         try:
-            priorities = self._estimator.value(pool, context)
+            with pool.read_only(), context.tracker.read_only():
+                priorities = self._estimator.value(pool, context)
             pool.apply_priorities(priorities)
+            if isinstance(priorities, Valuation) and priorities.diagnostics:
+                context.trace.add("estimator", "value", **priorities.diagnostics)
         except InputError:
             raise
         except Exception as error:
             return _failure("estimator", error)
-        if isinstance(priorities, Valuation) and priorities.diagnostics:
-            context.trace.add("estimator", "value", **priorities.diagnostics)
         return None
 
-    def _record(self, pool: CandidatePool, context: RAGtuneContext, outcome: LoopOutcome) -> None:
-        outcome.history.append(HistoryStep(context.tracker.spent(), pool.doc_ids, self._ordering, pool.columns()))
-
-    def _step(self, pool: CandidatePool, context: RAGtuneContext, outcome: LoopOutcome) -> StopRecord | None:
+    def _step(self, pool: CandidatePool, context: RAGtuneContext, book: BatchBook) -> StopRecord | None:
         if not len(pool.eligible):
             return StopRecord(reason="pool_exhausted" if len(pool) else "empty_pool", source="controller")
-        unit = context.tracker.exhausted_unit()
-        if unit is not None:
-            return StopRecord(reason="budget_exhausted", source="budget", details=unit)
-        proposal = self._propose(pool, context)
+        if exhausted := context.tracker.exhausted_account():
+            return self._exhausted(pool, context, exhausted)
+        proposal = self._propose(pool, context, book)
         if isinstance(proposal, StopRecord):
             return proposal
-        reranker = self._rerankers[proposal.strategy]
-        items = pool.get_items(proposal.doc_ids)
-        try:
-            cost = reranker.expected_cost(items, context)
-        except InputError:
-            raise
-        except Exception as error:
-            self._drop(pool, context, outcome, proposal.doc_ids, _describe(error))
-            return None
-        if not context.tracker.consume(cost):
-            denial = context.tracker.denial(cost) or {}
-            return StopRecord(reason="budget_denied", source="budget", details=denial)
-        self._execute(pool, context, outcome, proposal, reranker, items, cost)
+        if not book.breakers.admits(proposal.strategy):
+            return _closed(proposal.strategy, book)
+        cost = self._batches.price(pool.get_items(proposal.doc_ids), proposal.strategy, context, book)
+        _trace_proposal(pool, context, proposal, cost)
+        if short := context.tracker.shortfall(cost):
+            context.tracker.consume(cost)  # writes the denial
+            return StopRecord(
+                reason="budget_denied", source="budget", details=short.figures(), message=short.in_words()
+            )
+        context.tracker.consume(cost)
+        self._batches.run(pool, context, proposal, cost, book)
         return None
 
-    def _propose(self, pool: CandidatePool, context: RAGtuneContext) -> BatchProposal | StopRecord:
-        view = context.tracker.remaining_view(self._strategies, self._pricer(pool, context))
+    @staticmethod
+    def _exhausted(pool: CandidatePool, context: RAGtuneContext, account: Account) -> StopRecord:
+        if not pool.batches:
+            # Nothing was ever proposed, so this is the only place that can say what stood in the way (0.1).
+            context.trace.add("budget", "deny_rerank", reason=account.reason, remaining=account.remaining)
+        details = {"limit": account.unit, "used": account.used, "allowed": account.limit}
+        return StopRecord(reason=BUDGET_EXHAUSTED, source="budget", details=details, message=account.in_words())
+
+    def _propose(self, pool: CandidatePool, context: RAGtuneContext, book: BatchBook) -> BatchProposal | StopRecord:
+        pricer = self._pricer(pool, context, book)
+        closed = tuple(name for name in self._strategies if name in book.breakers.closed)
+        view = context.tracker.remaining_view(self._strategies, pricer, closed)
         try:
-            proposal = self._scheduler.select_batch(pool, view)
+            with pool.read_only(), context.tracker.read_only():
+                proposal = self._scheduler.select_batch(pool, view)
+            if isinstance(proposal, StopRecord):
+                return _explained(proposal, pool, context, pricer, book)
+            if problem := self._objection(pool, proposal):
+                return StopRecord(reason="illegal_proposal", source="scheduler", details={"error": problem})
         except InputError:
             raise
         except Exception as error:
             return _failure("scheduler", error)
-        if proposal is None or isinstance(proposal, StopRecord):
-            return proposal or StopRecord(reason="no_proposal", source="scheduler")
-        if problem := self._objection(pool, proposal):
-            return StopRecord(reason="illegal_proposal", source="scheduler", details={"error": problem})
-        context.trace.add(
-            "scheduler",
-            "propose",
-            doc_ids=list(proposal.doc_ids),
-            strategy=proposal.strategy,
-            estimates=pool.priorities[pool.positions(proposal.doc_ids)].tolist(),
-            diagnostics=proposal.diagnostics,
-        )
-        return proposal
+        return proposal or StopRecord(reason="no_proposal", source="scheduler")
 
-    def _objection(self, pool: CandidatePool, proposal: BatchProposal) -> str | None:
+    def _objection(self, pool: CandidatePool, proposal: BatchProposal | None) -> str | None:
+        if proposal is None:
+            return None
         if not isinstance(proposal, BatchProposal):
             return f"a proposal of type {type(proposal).__name__}: allowed is BatchProposal, StopRecord or None"
-        if proposal.strategy not in self._rerankers:
-            return f"unknown strategy {proposal.strategy!r}: registered are {', '.join(self._rerankers)}"
+        if proposal.strategy not in self._strategies:
+            return f"unknown strategy {proposal.strategy!r}: registered are {', '.join(self._strategies)}"
         if not proposal.doc_ids:
             return "an empty batch: propose at least one document, or stop"
         if len(set(proposal.doc_ids)) != len(proposal.doc_ids):
             return "a document is proposed twice"
         strangers = [doc_id for doc_id in proposal.doc_ids if not pool.is_candidate(doc_id)]
         return f"not CANDIDATE: {strangers}" if strangers else None
-
-    def _execute(
-        self,
-        pool: CandidatePool,
-        context: RAGtuneContext,
-        outcome: LoopOutcome,
-        proposal: BatchProposal,
-        reranker: BaseReranker,
-        items: Sequence[PoolItem],
-        cost: CostObject,
-    ) -> None:
-        """Run one paid batch: scores in, or everything DROPPED and refunded (0.54: no retries)."""
-        pool.transition(proposal.doc_ids, ItemState.IN_FLIGHT)
-        context.meter = CostMeter()
-        started_ms = context.tracker.elapsed_ms
-        scores: dict[str, float] = {}
-        failure: str | None = None
-        try:
-            returned = reranker.rerank(items, context, proposal.strategy)
-            pool.update_scores(returned, proposal.strategy)
-            scores = {doc_id: float(score) for doc_id, score in returned.items()}
-        except InputError:
-            raise
-        except Exception as error:
-            failure = _describe(error)
-        charged = context.meter.charged or cost
-        context.tracker.clock.advance(charged.latency_ms)
-        outcome.actual_cost = outcome.actual_cost + context.meter.actual
-        context.tracker.settle(cost, charged)
-        if failure is None:
-            context.trace.add("reranker", "rerank", strategy=proposal.strategy, scores=scores)
-        else:
-            context.tracker.refund(charged)
-        self._note_overrun(context, started_ms)
-        missing = [doc_id for doc_id in proposal.doc_ids if doc_id not in scores]
-        if missing:
-            self._drop(pool, context, outcome, missing, failure or "not scored by the reranker")
-
-    def _drop(
-        self, pool: CandidatePool, context: RAGtuneContext, outcome: LoopOutcome, doc_ids: Sequence[str], why: str
-    ) -> None:
-        pool.transition(doc_ids, ItemState.DROPPED)
-        context.trace.add("controller", "drop", doc_ids=list(doc_ids), error=why)
-        outcome.dropped |= dict.fromkeys(doc_ids, why)
-
-    def _note_overrun(self, context: RAGtuneContext, started_ms: float) -> None:
-        limit, now = context.tracker.budget.max_latency_ms, context.tracker.elapsed_ms
-        if limit is not None and now > limit:
-            context.trace.add("budget", "overrun_latency", limit_ms=limit, elapsed_ms=now, batch_ms=now - started_ms)
 
     def _expand(self, pool: CandidatePool, context: RAGtuneContext) -> bool:
         """Whether the pool has grown; no document is looked for that no further batch could score."""
@@ -193,14 +166,16 @@ class RerankLoop:
             return False
         behind = pool.entries[-1].initial_rank + 1
         try:
-            found = require_finite(self._expander.expand(pool, context, limit))
+            with pool.read_only(), context.tracker.read_only():
+                found = require_finite(self._expander.expand(pool, context, limit))
             new = list(dict.fromkeys(doc.id for doc in found if doc.id not in pool))
             first = {doc.id: doc for doc in reversed(found)}
             items = [_discovery(first[doc_id], behind + i) for i, doc_id in enumerate(new)]
+            CandidatePool(items)  # refuses what the pool would refuse, before it is paid for
         except InputError:
             raise
         except Exception as error:
-            context.trace.add("expander", "expansion_failed", error=_describe(error))
+            context.trace.add("expander", "expansion_failed", error=describe(error))
             return False
         if not items or not context.tracker.try_consume_expansion(len(items)):
             return False
@@ -208,19 +183,54 @@ class RerankLoop:
         context.trace.add("expander", "expand", doc_ids=new)
         return True
 
-    def _pricer(self, pool: CandidatePool, context: RAGtuneContext) -> Pricer:
+    def _pricer(self, pool: CandidatePool, context: RAGtuneContext, book: BatchBook) -> Pricer:
         def price(doc_ids: Sequence[str], strategy: str) -> CostObject:
-            return self._rerankers[strategy].expected_cost(pool.get_items(doc_ids), context)
+            return self._batches.price(pool.get_items(doc_ids), strategy, context, book)
 
         return price
 
 
+def _trace_proposal(pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal, cost: CostObject) -> None:
+    context.trace.add(
+        "scheduler",
+        "propose",
+        doc_ids=list(proposal.doc_ids),
+        strategy=proposal.strategy,
+        expected_cost=cost.by_unit(),
+        estimates=pool.priorities[pool.positions(proposal.doc_ids)].tolist(),
+        diagnostics=proposal.diagnostics,
+    )
+
+
+def _explained(
+    stop: StopRecord, pool: CandidatePool, context: RAGtuneContext, pricer: Pricer, book: BatchBook
+) -> StopRecord:
+    """A scheduler's stop with what it cannot see: the account that binds, or why a strategy is closed."""
+    if stop.reason == STRATEGY_CLOSED:
+        return _closed(str(stop.details.get("strategy")), book)
+    if stop.reason != BUDGET_EXHAUSTED or stop.message:
+        return stop
+    strategy = stop.details.get("strategy")
+    short = context.tracker.shortfall(pricer(pool.top_candidates(1), strategy)) if strategy else None
+    return (
+        stop
+        if short is None
+        else stop.model_copy(update={"details": {**stop.details, **short.figures()}, "message": short.in_words()})
+    )
+
+
+def _closed(strategy: str, book: BatchBook) -> StopRecord:
+    error = book.breakers.closed.get(strategy, "")
+    return StopRecord(
+        reason=STRATEGY_CLOSED,
+        source="controller",
+        details={"strategy": strategy, "error": error, "failed": book.breakers.failed, "sent": book.breakers.sent},
+        message=f"strategy {strategy!r} failed too often and is not tried again for now; first error: {error}",
+    )
+
+
 def _failure(source: str, error: Exception) -> StopRecord:
-    return StopRecord(reason=f"{source}_failed", source=source, details={"error": _describe(error)})
-
-
-def _describe(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+    return StopRecord(reason=f"{source}_failed", source=source, details={"error": describe(error)})
 
 
 def _discovery(doc: ScoredDocument, initial_rank: int) -> PoolItem:

@@ -12,27 +12,25 @@ from numpy.typing import NDArray
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.columns import PoolColumns
 from ragtune.core.errors import ConfigError
-from ragtune.core.items import PoolItem
+from ragtune.core.items import ItemState, PoolItem
 from ragtune.core.pool import CandidatePool
 
 
 @dataclass(frozen=True)
 class RankingKeys:
-    """What a ranking is sorted by: tier, then score, both descending; then position in tie-breaking order.
+    """What a ranking is sorted by: the score, descending; then the position in tie-breaking order.
 
     Attributes:
-        tier: shape (m,), the coarse key.
-        score: shape (m,), the fine key.
-        positions: shape (m,), the documents that take part (the active ones), ascending.
+        score: shape (m,), the key of each document that takes part; any monotone scale.
+        positions: shape (m,), the documents that take part, ascending.
     """
 
-    tier: NDArray[np.int8]
     score: FloatArray
     positions: IntArray
 
     def argsort(self) -> IntArray:
         """The participating positions, best first."""
-        return self.positions[np.lexsort((-self.score, -self.tier))]
+        return self.positions[np.argsort(-self.score, kind="stable")]
 
 
 class Ordering(str, Enum):
@@ -41,6 +39,10 @@ class Ordering(str, Enum):
     - ``final_score``: reranker score, else positive priority, else best source score (0.54 invariant 8);
     - ``reranked_first``: reranked documents by their score, then the rest in first-stage order (the classic order);
     - ``posterior``: the estimator's key after all evidence; from an estimator that gives none, ``reranked_first``.
+
+    Documents that no such key orders stand behind those that have one, in first-stage order, and documents that a
+    reranker failed to score (DROPPED) stand behind all. Their keys go on falling by 1 a document from the lowest key,
+    or from 0 where that is lower, so one number orders the whole list.
     """
 
     FINAL_SCORE = "final_score"
@@ -66,13 +68,17 @@ class Ordering(str, Enum):
 
     def keys_at(self, columns: PoolColumns) -> RankingKeys:
         """The ranking keys at the moment of ``columns``."""
-        active = columns.active
+        ranked = columns.ranked
         every = (columns.scores, columns.priorities, columns.base_scores, columns.posteriors)
-        tier, score = self._key_columns(*(column[active] for column in every))
-        return RankingKeys(tier, score, active)
+        dropped = columns.states[ranked] == _DROPPED
+        return RankingKeys(self._keys(dropped, *(column[ranked] for column in every)), ranked)
 
     def sort(self, items: Sequence[PoolItem]) -> list[PoolItem]:
         """The items, best first."""
+        return [item for item, _ in self.ranked(items)]
+
+    def ranked(self, items: Sequence[PoolItem]) -> list[tuple[PoolItem, float]]:
+        """The items, best first, each with the key that it is sorted by."""
         items = sorted(items, key=PoolItem.tie_key)
         columns = (
             [np.nan if it.reranker_score is None else it.reranker_score for it in items],
@@ -80,17 +86,34 @@ class Ordering(str, Enum):
             [max(it.sources.values(), default=0.0) for it in items],
             [np.nan if it.posterior is None else it.posterior for it in items],
         )
-        tier, score = self._key_columns(*(np.array(column, dtype=float) for column in columns))
-        return [items[i] for i in RankingKeys(tier, score, np.arange(len(items))).argsort()]
+        dropped = np.array([it.state is ItemState.DROPPED for it in items], dtype=bool)
+        keys = self._keys(dropped, *(np.array(column, dtype=float) for column in columns))
+        return [(items[i], float(keys[i])) for i in np.argsort(-keys, kind="stable")]
 
-    def _key_columns(
-        self, scores: FloatArray, priorities: FloatArray, base: FloatArray, posteriors: FloatArray
-    ) -> tuple[NDArray[np.int8], FloatArray]:
+    def _keys(
+        self,
+        dropped: NDArray[np.bool_],
+        scores: FloatArray,
+        priorities: FloatArray,
+        base: FloatArray,
+        posteriors: FloatArray,
+    ) -> FloatArray:
         scored = ~np.isnan(scores)
         fused = ~np.isnan(posteriors)
         if self is Ordering.POSTERIOR and fused.any():
-            return fused.astype(np.int8), np.where(fused, posteriors, 0.0)
+            return _behind(_behind(posteriors, ~fused), dropped)
         if self is not Ordering.FINAL_SCORE:
-            return scored.astype(np.int8), np.where(scored, scores, 0.0)
-        final = np.where(scored, scores, np.where(priorities > 0, priorities, base))
-        return np.zeros(len(final), dtype=np.int8), final
+            return _behind(_behind(scores, ~scored), dropped)
+        return _behind(np.where(scored, scores, np.where(priorities > 0, priorities, base)), dropped)
+
+
+_DROPPED = list(ItemState).index(ItemState.DROPPED)
+
+
+def _behind(keys: FloatArray, last: NDArray[np.bool_]) -> FloatArray:
+    """The keys with those of ``last`` replaced by values below all others, falling in the documents' own order."""
+    if not last.any():
+        return keys
+    others = keys[~last]
+    lowest = min(0.0, float(others.min())) if len(others) else 0.0
+    return np.where(last, lowest - np.cumsum(last), keys)

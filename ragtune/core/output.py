@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_serializer
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator
 
 from ragtune.core.columns import PoolColumns
+from ragtune.core.failures import BatchCount
 from ragtune.core.ordering import Ordering, RankingKeys
 from ragtune.core.trace import ControllerTrace
 from ragtune.core.types import CostObject, ScoredDocument, StopRecord
@@ -30,6 +33,13 @@ class HistoryStep:
     ordering: Ordering
     columns: PoolColumns
 
+    @classmethod
+    def recorded(cls, cost: CostObject, ranking: Sequence[str]) -> HistoryStep:
+        """A step as it comes back from JSON: its documents in their order, without the figures behind it."""
+        unknown, nothing = np.full(len(ranking), np.nan), np.zeros(len(ranking))
+        columns = PoolColumns(np.zeros(len(ranking), dtype=np.int8), unknown, nothing, nothing, unknown)
+        return cls(cost, tuple(ranking), Ordering.RERANKED_FIRST, columns)
+
     @cached_property
     def keys(self) -> RankingKeys:
         """What the ranking is sorted by."""
@@ -37,7 +47,7 @@ class HistoryStep:
 
     @cached_property
     def ranking(self) -> tuple[str, ...]:
-        """Active document ids, best first."""
+        """Ids of the documents that take part, best first."""
         return tuple(self.doc_ids[i] for i in self.keys.argsort())
 
 
@@ -51,7 +61,8 @@ class ControllerOutput(BaseModel):
         history: the anytime history: step 0 is before any batch, then one step a batch.
         stop: why the loop stopped.
         actual_cost: what this run really paid (0 under replay).
-        dropped: documents lost to failed batches, with the error.
+        dropped: documents that could not be scored, with the reason; they are ranked behind the rest.
+        batches: how many batches were sent, and how many failed.
     """
 
     query: str
@@ -63,6 +74,7 @@ class ControllerOutput(BaseModel):
     stop: StopRecord
     actual_cost: CostObject = Field(default_factory=CostObject)
     dropped: dict[str, str] = Field(default_factory=dict)
+    batches: BatchCount = Field(default_factory=BatchCount)
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
@@ -70,7 +82,16 @@ class ControllerOutput(BaseModel):
     def _plain_history(self, history: list[HistoryStep]) -> list[dict[str, Any]]:
         return [{"cost": step.cost.model_dump(), "ranking": list(step.ranking)} for step in history]
 
+    @field_validator("history", mode="before")
+    @classmethod
+    def _read_history(cls, history: Any) -> Any:
+        if not isinstance(history, list):
+            return history
+        return [
+            HistoryStep.recorded(CostObject(**s["cost"]), s["ranking"]) if isinstance(s, dict) else s for s in history
+        ]
+
     @property
     def ranking(self) -> tuple[str, ...]:
-        """All active documents, best first, before the token budget cuts the list."""
+        """All documents that take part, best first, before the token budget cuts the list."""
         return self.history[-1].ranking

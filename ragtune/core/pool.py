@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,15 +17,21 @@ from ragtune.core.columns import (
     IN_FLIGHT,
     RERANKED,
     PoolColumns,
+    calibrated,
     extended,
     read_only,
     replaced,
-    require_finite,
 )
 from ragtune.core.context import GRAPH_SOURCE
-from ragtune.core.errors import IllegalTransitionError, InputError, InvalidScoreError, UnknownDocumentError
+from ragtune.core.errors import (
+    ControllerOnlyError,
+    IllegalTransitionError,
+    InputError,
+    InvalidScoreError,
+    UnknownDocumentError,
+)
 from ragtune.core.estimates import Estimates
-from ragtune.core.items import TRANSITIONS, ItemState, PoolItem
+from ragtune.core.items import TRANSITIONS, ItemState, PoolItem, SentBatch
 from ragtune.core.valuation import Valuation
 
 _STATES = tuple(ItemState)
@@ -49,7 +56,7 @@ class CandidatePool:
     def __init__(self, items: Iterable[PoolItem] = ()) -> None:
         self._ids: tuple[str, ...] = ()
         self._index: dict[str, int] = {}
-        self._items: list[PoolItem] = []
+        self._items: tuple[PoolItem, ...] = ()
         self._strategies: dict[int, str] = {}
         self._states = np.empty(0, dtype=np.int8)
         self._base = self._retrieval = self._score = np.empty(0)
@@ -59,6 +66,8 @@ class CandidatePool:
         self._ranking = CandidateRanking()
         self._discovered: NDArray[np.bool_] = np.empty(0, dtype=bool)
         self._scored_before_growth = 0
+        self._batches: tuple[SentBatch, ...] = ()
+        self._is_open = True
         self.add(items)
 
     def add(self, items: Iterable[PoolItem]) -> None:
@@ -69,6 +78,7 @@ class CandidatePool:
                 the pool is left as it was.
             InvalidScoreError: if a number is not finite; the pool is left as it was.
         """
+        self._require_open()
         new = sorted(items, key=PoolItem.tie_key)
         if self._items and new and new[0].tie_key() < self._items[-1].tie_key():
             raise InputError(f"document {new[0].doc_id!r} ranks before the present ones: additions rank behind them")
@@ -81,7 +91,7 @@ class CandidatePool:
         if new:
             self._scored_before_growth = len(self.reranked)
         self._index = index
-        self._items.extend(new)
+        self._items = (*self._items, *new)
         self._ids = (*self._ids, *(item.doc_id for item in new))
         self._states = extended(self._states, [_CODE[it.state] for it in new])
         self._base = extended(self._base, [max(it.sources.values(), default=0.0) for it in new])
@@ -174,6 +184,11 @@ class CandidatePool:
         return np.flatnonzero(self._states == RERANKED)
 
     @property
+    def batches(self) -> tuple[SentBatch, ...]:
+        """Every batch that was sent to a reranker, in that order, failed ones included."""
+        return self._batches
+
+    @property
     def scored_since_growth(self) -> int:
         """Documents reranked since candidates last joined; all of them in a pool that never grew."""
         return len(self.reranked) - self._scored_before_growth
@@ -183,9 +198,13 @@ class CandidatePool:
         """Positions of the CANDIDATE and RERANKED items, ascending."""
         return self.columns().active
 
-    def columns(self) -> PoolColumns:
-        """The pool's numbers as of now; later changes do not reach them. O(1)."""
-        return PoolColumns(self._states, self._score, self.priorities, self._base, self.posteriors)
+    def columns(self, keeps_dropped: bool = True) -> PoolColumns:
+        """The pool's numbers as of now; later changes do not reach them. O(1).
+
+        Args:
+            keeps_dropped: whether DROPPED items are ranked, behind all others.
+        """
+        return PoolColumns(self._states, self._score, self.priorities, self._base, self.posteriors, keeps_dropped)
 
     def strategy_of(self, position: int) -> str | None:
         """The strategy that reranked the document at ``position``; None if none did."""
@@ -231,6 +250,10 @@ class CandidatePool:
         """Snapshots of the named items, in the given order."""
         return self._snapshots_of(self.positions(doc_ids))
 
+    def items_at(self, positions: IntArray) -> list[PoolItem]:
+        """Snapshots of the items at ``positions``, in that order."""
+        return self._snapshots_of(positions)
+
     def get_active_items(self) -> list[PoolItem]:
         """Snapshots of the CANDIDATE and RERANKED items (0.54 invariant 5), in tie-breaking order."""
         return self._snapshots_of(self.active)
@@ -243,13 +266,33 @@ class CandidatePool:
 
     # -- writing: the controller only ------------------------------------------------------------------------------
 
-    def transition(self, doc_ids: Iterable[str], target: ItemState) -> None:
+    @contextmanager
+    def read_only(self) -> Iterator[None]:
+        """While a component works on the pool, nothing in it can be moved, scored or added."""
+        self._is_open, before = False, self._is_open
+        try:
+            yield
+        finally:
+            self._is_open = before
+
+    def _require_open(self) -> None:
+        if not self._is_open:
+            raise ControllerOnlyError("only the controller changes the pool: a component returns what it has to say")
+
+    def transition(self, doc_ids: Iterable[str], target: ItemState, strategy: str = "default") -> None:
         """Move all of ``doc_ids`` to ``target``, or none of them.
 
+        Args:
+            doc_ids: the documents.
+            target: the state.
+            strategy: who scores the batch, where ``target`` is IN_FLIGHT.
+
         Raises:
+            ControllerOnlyError: while a component is at work.
             IllegalTransitionError: if any item's state does not allow it, or an id is given twice.
             UnknownDocumentError: if the pool lacks an id.
         """
+        self._require_open()
         positions = self._positions(doc_ids)
         stuck = self._first_not_in(_ORIGINS[target], positions)
         if stuck is not None:
@@ -259,6 +302,8 @@ class CandidatePool:
                 f"allowed is {sorted(s.name for s in TRANSITIONS[state]) or 'nothing'}"
             )
         self._states = replaced(self._states, positions, _CODE[target])
+        if target is ItemState.IN_FLIGHT:
+            self._batches = (*self._batches, SentBatch(strategy, read_only(positions)))
         self._changed()
 
     def update_scores(self, scores: Mapping[str, float], strategy: str) -> None:
@@ -266,17 +311,16 @@ class CandidatePool:
 
         Raises:
             IllegalTransitionError: if an item is not IN_FLIGHT (0.54 invariant 7).
-            InvalidScoreError: if a score is not a finite number.
+            InvalidScoreError: if a score is not a number in [0, 1].
             UnknownDocumentError: if the pool lacks an id.
         """
+        self._require_open()
         positions = self.positions(scores)
-        values = np.fromiter(scores.values(), float, len(scores))
         stuck = self._first_not_in({IN_FLIGHT}, positions)
         if stuck is not None:
             state = _STATES[self._states[stuck]]
             raise IllegalTransitionError(f"document {self._ids[stuck]!r} is {state.name}: only IN_FLIGHT takes a score")
-        require_finite(values, list(scores), "score")
-        self._score = replaced(self._score, positions, values)
+        self._score = replaced(self._score, positions, calibrated(scores, "score"))
         self._states = replaced(self._states, positions, RERANKED)
         self._strategies |= dict.fromkeys(positions.tolist(), strategy)
         self._changed()
@@ -285,16 +329,15 @@ class CandidatePool:
         """Write an estimator's output to the items.
 
         Raises:
-            InvalidScoreError: if a priority is not a finite number.
+            InvalidScoreError: if a priority is not a number in [0, 1].
             UnknownDocumentError: if the pool lacks an id.
         """
+        self._require_open()
         if isinstance(priorities, Valuation) and priorities.doc_ids is self._ids:
             self._estimates = Estimates.of(priorities)
         else:
             positions = self._positions(priorities)
-            values = np.array(list(priorities.values()), dtype=float)
-            require_finite(values, list(priorities), "priority")
-            self._estimates = self._estimates.revised(positions, values)
+            self._estimates = self._estimates.revised(positions, calibrated(priorities, "priority"))
         self._snapshots = {}
 
     # -- internals -------------------------------------------------------------------------------------------------

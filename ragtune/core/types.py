@@ -13,6 +13,10 @@ UNLIMITED = sys.maxsize
 """What an unlimited unit shows in :class:`RemainingBudgetView`: an int, so that ``min`` and slices work."""
 
 
+BUDGET_EXHAUSTED, STRATEGY_CLOSED = "budget_exhausted", "strategy_closed"
+"""Reasons to stop that a scheduler and the loop both may find."""
+
+
 class ScoredDocument(BaseModel):
     """A document with its scores: what retrievers return and what the controller hands back.
 
@@ -114,6 +118,7 @@ class RemainingBudgetView(BaseModel):
         remaining_latency_ms: milliseconds left (infinite where unlimited).
         remaining_usd: dollars left (infinite where unlimited).
         strategies: names of the registered rerankers, the default first.
+        closed: those of them that failed too often to be tried again; a batch for one is not sent.
         pricer: what :meth:`price` asks.
     """
 
@@ -124,6 +129,7 @@ class RemainingBudgetView(BaseModel):
     remaining_latency_ms: float = float("inf")
     remaining_usd: float = float("inf")
     strategies: tuple[str, ...] = ("default",)
+    closed: tuple[str, ...] = ()
 
     pricer: SkipJsonSchema[Pricer] = Field(default=price_by_count, exclude=True, repr=False)
 
@@ -162,10 +168,12 @@ class StopRecord(BaseModel):
         reason: a short identifier, e.g. ``budget_exhausted``, ``top_k_settled``.
         source: the component that decided.
         details: the figures that the decision rests on.
+        message: the same in words; of a budget, it names the binding unit, its limit and its usage.
     """
 
     reason: str
     source: str
     details: dict[str, Any] = Field(default_factory=dict)
+    message: str = ""
 
     model_config = ConfigDict(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
@@ -26,7 +27,8 @@ class CascadeScheduler(BaseScheduler):
     default strategy. Scales are calibrated by the estimator, from documents that are alike.
 
     Args:
-        limits: documents that each stronger strategy may rerank, strongest first: ``{strategy: documents}``.
+        limits: documents that each stronger strategy may be sent, scored or not, strongest first:
+            ``{strategy: documents}``.
         batch_size: documents a batch.
         acquisition, diverse: how batches are chosen.
         k: size of the top that matters.
@@ -66,7 +68,7 @@ class CascadeScheduler(BaseScheduler):
         diagnostics = {"top_k_probability": round(promise, 6)}
         if promise >= self.escalate_above and len(pool.reranked) >= self.min_docs:
             for strategy, left in self._left(pool).items():
-                proposal = propose(batch[:left], budget, strategy, diagnostics)
+                proposal = propose(batch[: max(0, left)], budget, strategy, diagnostics)
                 if isinstance(proposal, BatchProposal):
                     return proposal
         return propose(batch, budget, diagnostics=diagnostics)
@@ -79,5 +81,7 @@ class CascadeScheduler(BaseScheduler):
         return float(tail((border - belief.key[positions]) / deviation).mean())
 
     def _left(self, pool: CandidatePool) -> dict[str, int]:
-        used = [pool.strategy_of(position) for position in pool.reranked]
-        return {strategy: limit - used.count(strategy) for strategy, limit in self.limits.items()}
+        sent = Counter[str]()
+        for batch in pool.batches:
+            sent[batch.strategy] += len(batch.positions)
+        return {strategy: limit - sent[strategy] for strategy, limit in self.limits.items()}

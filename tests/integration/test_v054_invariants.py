@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from ragtune import CostBudget
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.errors import IllegalTransitionError
+from ragtune.core.failures import FailurePolicy
 from ragtune.core.items import ItemState
 from ragtune.core.types import BatchProposal, CostObject
 from ragtune.estimators.baseline import BaselineEstimator
@@ -17,6 +18,8 @@ from ragtune.schedulers.greedy import GreedyScheduler
 from ragtune.schedulers.one_shot import OneShotScheduler
 
 UNLIMITED = CostBudget.unlimited()
+LETTER = {"failures": FailurePolicy(keep_unscored=False), "budget": CostBudget.only(charge_failures=False)}
+"""0.54 to the letter: a failed batch leaves the answer and costs nothing."""
 
 
 def test_invariant_1_stable_identity(fakes):
@@ -86,8 +89,8 @@ def test_invariant_4_budget_view_fairness(fakes):
 def test_invariant_5_assembly_source(fakes):
     assembler = fakes.Assembler()
     reranker = fakes.Reranker(script=[RuntimeError("boom"), lambda items: {items[0].doc_id: 0.5}])
-    budget = UNLIMITED.model_copy(update={"max_reranker_docs": 10})
-    fakes.controller(assembler=assembler, reranker=reranker, budget=budget).run("q")
+    budget = LETTER["budget"].model_copy(update={"max_reranker_docs": 10})
+    fakes.controller(assembler=assembler, reranker=reranker, **LETTER | {"budget": budget}).run("q")
     states = [item.state for item in assembler.seen]
     assert set(states) == {ItemState.CANDIDATE, ItemState.RERANKED}
     assert len(states) == 20 - 5 - 4
@@ -118,14 +121,15 @@ def test_invariant_7_no_double_counting(fakes):
     ).run("q")
     scores = {item.doc_id: item.reranker_score for item in assembler.seen}
     assert scores["doc_000"] == 0.25
-    assert "doc_019" not in output.dropped
-    assert "IllegalTransitionError" in output.dropped["doc_005"]
-    assert output.history[2].cost.docs == 5
+    assert scores["doc_019"] is None
+    assert scores["doc_005"] == 0.5
+    assert output.dropped == {}
+    assert output.trace.find("foreign_scores")[0].details["doc_ids"] == ["doc_000", "doc_019"]
 
 
 def test_invariant_8_final_score_precedence(fakes):
     def value(pool, context):
-        return {doc_id: 0.0 if doc_id == "doc_003" else 0.6 for doc_id in pool.doc_ids if pool.is_candidate(doc_id)}
+        return {doc_id: 0.6 for doc_id in pool.doc_ids if pool.is_candidate(doc_id) and doc_id != "doc_003"}
 
     docs = [doc.model_copy(update={"score": 0.7}) for doc in fakes.docs(4)]
     reranker = fakes.Reranker(script=[lambda items: {items[0].doc_id: 0.1}])

@@ -38,7 +38,24 @@ def test_the_defaults_are_the_specs():
         1,
         2000.0,
     )
-    assert budget.charge_failures is False
+    assert budget.charge_failures is True
+
+
+def test_only_limits_what_it_names_and_nothing_else():
+    budget = CostBudget.only(max_reranker_docs=20)
+    assert {name: getattr(budget, name) for name in LIMITS} == dict.fromkeys(LIMITS) | {"max_reranker_docs": 20}
+    assert CostBudget.only() == CostBudget.unlimited()
+    with pytest.raises(ValidationError, match="docs"):
+        CostBudget.only(docs=20)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [({}, 2000), ({"max_tokens": None}, 0), ({"max_tokens": 7}, 3), ({"assembly_token_buffer": 0}, 0)],
+)
+def test_half_of_the_tokens_are_kept_for_the_context_unless_said_otherwise(given, kept):
+    tracker = CostBudget(**given).create_tracker()
+    assert tracker.remaining_view().assembly_token_buffer == kept
 
 
 @pytest.mark.parametrize("name", [*LIMITS, "assembly_token_buffer"])
@@ -135,6 +152,7 @@ def test_the_snapshot_has_every_unit():
         "retrieval_rounds",
         "expanded_docs",
         "usd",
+        "latency_overrun",
     }
 
 
@@ -266,7 +284,7 @@ def test_settling_at_the_expected_price_is_silent():
 
 
 def test_a_failed_batch_is_refunded_and_its_waste_is_traced():
-    tracker = tracker_of(max_reranker_docs=3)
+    tracker = tracker_of(max_reranker_docs=3, charge_failures=False)
     cost = CostObject(tokens=7, docs=3, calls=1, usd=0.1)
     tracker.consume(cost)
     tracker.refund(cost)
@@ -275,8 +293,8 @@ def test_a_failed_batch_is_refunded_and_its_waste_is_traced():
     assert tracker.consume(cost)
 
 
-def test_a_failed_batch_is_charged_where_the_budget_says_so():
-    tracker = tracker_of(charge_failures=True)
+def test_a_failed_batch_stays_charged():
+    tracker = tracker_of()
     cost = CostObject(docs=3, calls=1)
     tracker.consume(cost)
     tracker.refund(cost)
@@ -323,5 +341,6 @@ def test_no_sequence_of_wishes_overspends_any_unit(docs, calls, tokens, buffer, 
     assert spent.tokens <= max(0, tokens - buffer)
     assert spent.latency_ms <= latency
     assert spent.usd <= usd
+    assert tracker.overrun_ms == 0.0
     if tokens >= buffer:
         assert tracker.try_consume_tokens(buffer)

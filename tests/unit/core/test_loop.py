@@ -58,7 +58,7 @@ def test_a_used_up_unit_stops_the_loop_and_is_named(fakes, budget, unit):
     ("budget", "reason"),
     [
         (limits(max_reranker_docs=7), "doc_limit_exceeded"),
-        (limits(max_tokens=140), "token_limit_exceeded"),
+        (limits(max_tokens=140, assembly_token_buffer=0), "token_limit_exceeded"),
         (limits(max_tokens=240, assembly_token_buffer=100), "token_limit_exceeded"),
         (limits(max_latency_ms=15.0), "latency_exceeded"),
         (limits(max_cost_usd=0.15), "cost_limit_exceeded"),
@@ -85,6 +85,7 @@ def test_the_scheduler_may_stop_and_its_reason_is_kept(fakes):
         "reason": "top_k_settled",
         "source": "scheduler",
         "details": record.details,
+        "message": "",
     }
 
 

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import math
+import time
 
 import numpy as np
 import pytest
 
-from ragtune import CostBudget
+from ragtune import CostBudget, ScoredDocument
 from ragtune.core.errors import ScoreTableError
+from ragtune.core.failures import FailurePolicy
 from ragtune.core.items import ItemState
 from ragtune.core.types import BatchProposal, CostObject
+from ragtune.schedulers.cascade import CascadeScheduler
+from ragtune.schedulers.greedy import GreedyScheduler
 
 
 def limits(**fields) -> CostBudget:
@@ -26,89 +30,295 @@ def batch(*doc_ids: str, **fields) -> BatchProposal:
 # -- failing components ------------------------------------------------------------------------------------------------
 
 
-BROKEN_BATCHES = {
+def ids(*numbers: int) -> list[str]:
+    return [f"doc_{number:03d}" for number in numbers]
+
+
+def good(items) -> dict[str, float]:
+    return {item.doc_id: (item.initial_rank + 1) / 1000 for item in items}
+
+
+NOTHING_USABLE = {
     "raises": RuntimeError("out of memory"),
-    "NaN": lambda items: {item.doc_id: math.nan if i else 0.5 for i, item in enumerate(items)},
     "inf": lambda items: {item.doc_id: math.inf for item in items},
     "None score": lambda items: {item.doc_id: None for item in items},
-    "text score": lambda items: {item.doc_id: "good" for item in items},
-    "stranger": lambda items: {items[0].doc_id: 0.5, "stranger": 0.5},
-    "document of no batch": lambda items: {items[0].doc_id: 0.5, "doc_019": 0.5},
+    "text score": lambda items: {item.doc_id: "0.5" for item in items},
+    "truth": lambda items: {item.doc_id: True for item in items},
+    "off the scale": lambda items: {item.doc_id: 7.3 for item in items},
+    "nothing": lambda items: {},
+    "only strangers": lambda items: {"stranger": 0.5},
     "a list": lambda items: [0.5 for _ in items],
     "None": None,
 }
 
 
-@pytest.mark.parametrize("step", BROKEN_BATCHES.values(), ids=BROKEN_BATCHES)
-def test_a_failed_batch_is_dropped_unpaid_and_the_run_goes_on(fakes, step):
+@pytest.mark.parametrize("step", NOTHING_USABLE.values(), ids=NOTHING_USABLE)
+def test_a_failed_batch_is_ranked_behind_and_the_run_goes_on(fakes, step):
     reranker = fakes.Reranker(script=[step])
     output = fakes.controller(reranker=reranker).run("q")
-    lost = reranker.batches[0]
-    assert list(output.dropped) == lost
-    assert set(output.ranking) == {f"doc_{i:03d}" for i in range(20)} - set(lost)
-    assert output.history[-1].cost.docs == 15
-    assert len(reranker.batches) == 4
+    assert list(output.dropped) == reranker.batches[0] == ids(0, 1, 2, 3, 4)
+    assert output.ranking[-5:] == tuple(ids(0, 1, 2, 3, 4))
+    assert {doc.id for doc in output.documents} == set(output.ranking) == set(ids(*range(20)))
+    assert (output.batches.sent, output.batches.failed) == (4, 1)
+    assert output.batches.first_error == output.dropped["doc_000"]
+    assert (output.history[-1].cost.docs, output.history[-1].cost.calls) == (20, 4)
     assert output.stop.reason == "pool_exhausted"
-    assert output.trace.find("refund_rerank")[0].details["wasted"]["docs"] == 5
     drop = output.trace.find("drop")[0].details
-    assert drop["doc_ids"] == lost
-    assert drop["error"] == output.dropped[lost[0]]
-    assert not set(lost) & {doc.id for doc in output.documents}
-
-
-def test_a_failed_batch_is_charged_if_the_budget_says_so(fakes):
-    reranker = fakes.Reranker(script=[RuntimeError("boom")])
-    output = fakes.controller(reranker=reranker, budget=limits(max_reranker_docs=10, charge_failures=True)).run("q")
-    assert len(reranker.batches) == 2
-    assert output.history[-1].cost.docs == 10
+    assert drop == {"doc_ids": ids(0, 1, 2, 3, 4), "error": output.dropped["doc_000"]}
     assert "charge_failure" in actions(output)
 
 
-def test_a_failed_batch_wastes_what_it_really_cost(fakes):
-    def fail(items):
-        raise RuntimeError("cut off")
+@pytest.mark.parametrize("bad", [math.nan, -math.inf, None, "0.5", 7.3, -0.1, True, [0.5], 10**400])
+def test_a_bad_score_costs_the_one_document_that_it_belongs_to(fakes, bad):
+    reranker = fakes.Reranker(script=[lambda items: good(items) | {"doc_002": bad}])
+    output = fakes.controller(reranker=reranker, budget=limits(max_reranker_docs=5)).run("q")
+    assert list(output.dropped) == ids(2)
+    assert "no number in [0, 1]" in output.dropped["doc_002"]
+    assert output.trace.find("rerank")[0].details["scores"] == {f"doc_00{i}": (i + 1) / 1000 for i in (0, 1, 3, 4)}
+    assert output.ranking[-1] == "doc_002"
+    assert output.batches.failed == 0
 
+
+def test_scores_of_documents_that_were_not_sent_are_traced_and_ignored(fakes):
+    reranker = fakes.Reranker(script=[lambda items: good(items) | {"stranger": 0.5, "doc_019": 0.9, 7: 0.5}])
+    output = fakes.controller(reranker=reranker, budget=limits(max_reranker_docs=5)).run("q")
+    assert output.dropped == {}
+    assert output.trace.find("foreign_scores")[0].details == {"doc_ids": ["stranger", "doc_019", "7"], "count": 3}
+    assert len(output.trace.find("rerank")[0].details["scores"]) == 5
+
+
+def test_attempts_count_as_calls_documents_and_time(fakes):
+    reranker = fakes.Reranker(
+        script=[RuntimeError("boom")] * 9,
+        cost=lambda items: CostObject(tokens=100, latency_ms=10.0, usd=0.1),
+    )
+    output = fakes.controller(reranker=reranker, budget=limits(max_reranker_calls=2)).run("q")
+    assert len(reranker.batches) == 2
+    cost = output.history[-1].cost
+    assert (cost.calls, cost.docs, cost.latency_ms) == (2, 10, 20.0)
+    assert (cost.tokens, cost.usd) == (0, 0.0)  # the server reported none
+    assert output.stop.message == "rerank_calls: 2 of 2 used"
+
+
+def test_a_failed_batch_costs_the_tokens_and_the_money_that_were_reported(fakes):
     for charge_failures in (False, True):
         reranker = fakes.Reranker(
-            script=[fail, fail, fail, fail], act=lambda ctx: ctx.meter.charge(CostObject(docs=5, calls=1, tokens=30))
+            script=[RuntimeError("cut off")] * 2,
+            act=lambda ctx: ctx.meter.charge(CostObject(tokens=30, usd=0.5)),
         )
-        output = fakes.controller(reranker=reranker, budget=limits(charge_failures=charge_failures)).run("q")
-        assert output.history[-1].cost.tokens == (120 if charge_failures else 0)
+        budget = limits(charge_failures=charge_failures, max_reranker_docs=10)
+        output = fakes.controller(reranker=reranker, budget=budget).run("q")
+        spent = output.history[2].cost
+        assert (spent.tokens, spent.usd, spent.docs) == ((60, 1.0, 10) if charge_failures else (0, 0.0, 0))
         action, key = ("charge_failure", "cost") if charge_failures else ("refund_rerank", "wasted")
         assert output.trace.find(action)[0].details[key]["tokens"] == 30
 
 
-def test_every_batch_failing_still_gives_an_answer(fakes):
-    reranker = fakes.Reranker(script=[RuntimeError("boom")] * 4)
-    output = fakes.controller(reranker=reranker).run("q")
-    assert output.ranking == ()
-    assert output.documents == []
-    assert len(output.dropped) == 20
-
-
-def test_an_error_while_pricing_drops_the_batch_and_the_run_goes_on(fakes):
-    prices = iter([RuntimeError("no price")])
-
-    def cost(items):
-        if (error := next(prices, None)) is not None:
-            raise error
-        return CostObject(docs=len(items), calls=1)
-
-    reranker = fakes.Reranker(cost=cost)
-    output = fakes.controller(reranker=reranker).run("q")
-    assert len(output.dropped) == 5
-    assert len(reranker.batches) == 3
+def test_0_54_to_the_letter_leaves_failed_documents_out_and_charges_nothing_for_them(fakes):
+    reranker = fakes.Reranker(script=[RuntimeError("boom")])
+    letter = FailurePolicy(keep_unscored=False)
+    output = fakes.controller(reranker=reranker, failures=letter, budget=limits(charge_failures=False)).run("q")
+    assert set(output.ranking) == {doc.id for doc in output.documents} == set(ids(*range(5, 20)))
     assert output.history[-1].cost.docs == 15
+    assert [len(step.ranking) for step in output.history] == [20, 15, 15, 15, 15]
 
 
-def test_partial_results_are_kept_and_the_missing_documents_dropped(fakes):
-    reranker = fakes.Reranker(script=[lambda items: {items[1].doc_id: 0.9, items[3].doc_id: 0.8}])
-    assembler = fakes.Assembler()
-    output = fakes.controller(reranker=reranker, assembler=assembler, budget=limits(max_reranker_docs=5)).run("q")
-    assert output.dropped == dict.fromkeys(["doc_000", "doc_002", "doc_004"], "not scored by the reranker")
-    reranked = [item.doc_id for item in assembler.seen if item.state is ItemState.RERANKED]
-    assert reranked == ["doc_001", "doc_003"]
-    assert output.history[-1].cost.docs == 5
+# -- breakers ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_dead_reranker_is_given_up_and_the_answer_is_the_first_stages(fakes):
+    reranker = fakes.Reranker(script=[ConnectionError(f"refused {i}") for i in range(99)])
+    output = fakes.controller(reranker=reranker, failures=FailurePolicy(batches_in_a_row=2)).run("q")
+    assert len(reranker.batches) == 2
+    assert set(output.ranking) == {doc.id for doc in output.documents} == set(ids(*range(20)))
+    assert output.ranking[:10] == tuple(ids(*range(10, 20)))
+    assert output.stop.reason == "strategy_closed"
+    assert output.stop.details == {"strategy": "default", "error": "ConnectionError: refused 0", "failed": 2, "sent": 2}
+    assert "refused 0" in output.stop.message
+    assert output.trace.find("close_strategy")[0].details["error"] == "ConnectionError: refused 0"
+
+
+def test_a_batch_that_succeeds_starts_the_count_of_failures_again(fakes):
+    reranker = fakes.Reranker(script=[RuntimeError(), good, RuntimeError(), good])
+    output = fakes.controller(reranker=reranker, failures=FailurePolicy(batches_in_a_row=2)).run("q")
+    assert (output.batches.sent, output.batches.failed, output.stop.reason) == (4, 2, "pool_exhausted")
+
+
+def test_after_some_dead_requests_the_strategy_is_closed_for_the_run_until_it_is_tried_again(fakes):
+    reranker = fakes.Reranker(script=[ConnectionError("refused")] * 6)
+    policy = FailurePolicy(batches_in_a_row=2, requests_in_a_row=2, retry_after_s=0.2)
+    controller = fakes.controller(reranker=reranker, failures=policy)
+    outputs = [controller.run(query) for query in "abcd"]
+    assert [output.batches.sent for output in outputs] == [2, 2, 0, 0]
+    assert all(output.stop.reason == "strategy_closed" for output in outputs)
+    assert outputs[3].batches.first_error == "ConnectionError: refused"
+    assert outputs[3].ranking == tuple(ids(*range(20)))
+    time.sleep(0.25)
+    assert controller.run("e").batches.sent == 2
+    assert controller.run("f").batches.sent == 0
+    time.sleep(0.25)
+    assert controller.run("g").batches.failed == 0
+    assert controller.run("h").batches.sent == 4
+
+
+def test_a_cascade_with_a_dead_strong_model_goes_on_with_the_other_one(fakes):
+    strong, weak = fakes.Reranker(script=[RuntimeError("dead")] * 99), fakes.Reranker()
+    scheduler = CascadeScheduler({"strong": 2}, batch_size=1, escalate_above=0.0, min_docs=0)
+    output = fakes.controller(reranker={"default": weak, "strong": strong}, scheduler=scheduler).run("q")
+    assert len(strong.batches) == 2
+    assert len(weak.batches) == 18
+    assert output.stop.reason == "pool_exhausted"
+
+
+def test_a_scheduler_that_will_not_hear_that_a_strategy_is_closed_is_stopped(fakes):
+    reranker = fakes.Reranker(script=[RuntimeError("dead")] * 99)
+    scheduler = fakes.Scheduler(batch_size=1)
+    output = fakes.controller(reranker=reranker, scheduler=scheduler).run("q")
+    assert (len(reranker.batches), output.stop.reason) == (3, "strategy_closed")
+    assert scheduler.views[-1].closed == ("default",)
+
+
+# -- prices and bills that cannot be -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "price",
+    [
+        RuntimeError("no price"),
+        None,
+        3,
+        CostObject.model_construct(tokens=-5, docs=0, calls=0, latency_ms=0.0, usd=0.0),
+    ],
+)
+def test_a_price_that_cannot_be_told_is_traced_once_and_the_batch_runs(fakes, price):
+    def cost(items):
+        if isinstance(price, Exception):
+            raise price
+        return price
+
+    output = fakes.controller(reranker=fakes.Reranker(cost=cost), budget=limits(max_reranker_docs=10)).run("q")
+    assert output.history[-1].cost == CostObject(docs=10, calls=2)
+    assert len(output.trace.find("expected_cost_failed")) == 1
+
+
+def test_a_bill_that_cannot_be_is_traced_and_the_expected_cost_stands(fakes):
+    bad = CostObject.model_construct(tokens=-50, docs=-5, calls=-1, latency_ms=math.nan, usd=-1.0)
+    reranker = fakes.Reranker(cost=lambda items: CostObject(tokens=10), act=lambda ctx: ctx.meter.charge(bad))
+    output = fakes.controller(reranker=reranker, budget=limits(max_reranker_docs=10)).run("q")
+    assert output.history[-1].cost == CostObject(tokens=20, docs=10, calls=2)
+    assert len(output.trace.find("bad_report")) == 2
+
+
+# -- a budget that a component cannot bypass ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["expected_cost", "meter", "both"])
+def test_documents_and_calls_are_counted_by_the_loop(fakes, what):
+    silent = CostObject(tokens=1)
+    reranker = fakes.Reranker(
+        cost=None if what == "meter" else lambda items: silent,
+        act=None if what == "expected_cost" else lambda ctx: ctx.meter.charge(silent),
+    )
+    budget = limits(max_reranker_docs=4, max_reranker_calls=3)
+    output = fakes.controller(reranker=reranker, scheduler=GreedyScheduler(batch_size=3), budget=budget).run("q")
+    assert [len(batch) for batch in reranker.batches] == [3, 1]
+    assert (output.final_budget_state["rerank_docs"], output.final_budget_state["rerank_calls"]) == (4, 2)
+
+
+def test_further_calls_that_a_reranker_makes_are_charged(fakes):
+    reranker = fakes.Reranker(act=lambda ctx: ctx.meter.charge(CostObject(calls=7)))
+    output = fakes.controller(reranker=reranker, budget=limits(max_reranker_calls=8)).run("q")
+    assert output.final_budget_state["rerank_calls"] == 14
+    assert len(reranker.batches) == 2
+
+
+MEDDLING = {
+    "moves": lambda pool, context: pool.transition([pool.doc_ids[0]], ItemState.DROPPED),
+    "scores": lambda pool, context: pool.update_scores({pool.doc_ids[0]: 1.0}, "default"),
+    "adds": lambda pool, context: pool.add([]),
+    "values": lambda pool, context: pool.apply_priorities({}),
+    "refunds": lambda pool, context: context.tracker.refund(CostObject(docs=5)),
+    "settles": lambda pool, context: context.tracker.settle(CostObject(docs=5), CostObject()),
+    "consumes": lambda pool, context: context.tracker.try_consume_rerank(1),
+}
+
+
+@pytest.mark.parametrize("meddle", MEDDLING.values(), ids=MEDDLING)
+def test_only_the_controller_moves_documents_and_spends(fakes, meddle):
+    def value(pool, context):
+        meddle(pool, context)
+        return pool.valuation(pool.base_scores)
+
+    output = fakes.controller(estimator=fakes.Estimator(value)).run("q")
+    assert output.stop.reason == "estimator_failed"
+    assert "ControllerOnlyError" in output.stop.details["error"]
+    assert (output.dropped, output.history[-1].cost.docs) == ({}, 0)
+    assert output.ranking == tuple(ids(*range(20)))
+
+
+@pytest.mark.parametrize("spends", [True, False])
+def test_the_token_budget_holds_whatever_an_assembler_does(fakes, spends):
+    class Generous(fakes.Assembler):
+        def assemble(self, items, context):
+            if spends:
+                context.tracker.try_consume_tokens(15)
+            documents = [ScoredDocument(id=item.doc_id, token_count=0, content=item.content) for item in items]
+            return [*documents, documents[0], ScoredDocument(id="stranger", content="x")]
+
+    budget = limits(max_tokens=40, assembly_token_buffer=40)
+    output = fakes.controller(assembler=Generous(), budget=budget).run("q")
+    assert [doc.id for doc in output.documents] == ids(0, 1, 2, 3)
+    assert output.final_budget_state["tokens"] <= 40
+    refused = [event.details["doc_id"] for event in output.trace.find("refuse_document")]
+    assert refused == [*ids(*range(4, 20)), "doc_000", "stranger"]
+
+
+@pytest.mark.parametrize("returned", [RuntimeError("template"), None, ["doc_000"], 5])
+def test_an_assembler_that_fails_leaves_the_best_documents_that_fit(fakes, returned):
+    class Broken(fakes.Assembler):
+        def assemble(self, items, context):
+            context.tracker.try_consume_tokens(25)
+            if isinstance(returned, Exception):
+                raise returned
+            return returned
+
+    budget = limits(max_tokens=35, max_reranker_docs=0)
+    output = fakes.controller(assembler=Broken(), budget=budget).run("q")
+    assert [doc.id for doc in output.documents] == ids(0, 1, 2)
+    assert output.final_budget_state["tokens"] == 30
+    assert output.trace.find("assembly_failed")
+
+
+def test_a_denial_is_traced_even_where_nothing_may_be_reranked(fakes):
+    output = fakes.controller(budget=limits(max_reranker_docs=0)).run("q")
+    assert output.trace.find("deny_rerank")[0].details == {"reason": "doc_limit_exceeded", "remaining": 0}
+    assert output.stop.message == "rerank_docs: 0 of 0 used"
+
+
+def test_a_proposal_carries_its_expected_cost(fakes):
+    reranker = fakes.Reranker(cost=lambda items: CostObject(tokens=len(items)))
+    output = fakes.controller(reranker=reranker, budget=limits(max_reranker_docs=5)).run("q")
+    expected = output.trace.find("propose")[0].details["expected_cost"]
+    assert expected == CostObject(tokens=5, docs=5, calls=1).model_dump()
+
+
+@pytest.mark.parametrize(
+    ("budget", "message"),
+    [
+        ({"max_tokens": 250, "assembly_token_buffer": 40}, "200 of 250 used, 40 of them kept for the context"),
+        ({"max_cost_usd": 0.25}, "usd: 0.24 of 0.25 used"),
+        ({"max_latency_ms": 25.0}, "latency_ms: 24 of 25 used"),
+    ],
+)
+def test_the_stop_says_which_unit_binds_its_limit_and_its_usage(fakes, budget, message):
+    cost = lambda items: CostObject(tokens=20 * len(items), latency_ms=2.0 * len(items), usd=len(items) / 50)  # noqa: E731
+    scheduler = GreedyScheduler(batch_size=5)
+    output = fakes.controller(reranker=fakes.Reranker(cost=cost), scheduler=scheduler, budget=limits(**budget)).run("q")
+    assert output.stop.reason == "budget_exhausted"
+    assert message in output.stop.message
+
+
+# -- failing policies --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("part", ["estimator", "scheduler"])
@@ -134,9 +344,11 @@ def test_a_failing_policy_stops_the_loop_with_what_there_is(fakes, part):
         lambda pool, _: pool.valuation(np.full(len(pool), np.inf)),
         lambda pool, _: pool.valuation(np.zeros(3)),
         lambda pool, _: None,
-        lambda pool, _: {pool.doc_ids[0]: "high"},
+        lambda pool, _: {pool.doc_ids[0]: "0.5"},
+        lambda pool, _: {pool.doc_ids[0]: 99.0},
+        lambda pool, _: pool.valuation(np.full(len(pool), 99.0)),
     ],
-    ids=["NaN", "stranger", "inf", "wrong shape", "None", "text"],
+    ids=["NaN", "stranger", "inf", "wrong shape", "None", "text", "99", "99 in an array"],
 )
 def test_an_estimators_nonsense_is_refused_where_it_enters(fakes, value):
     output = fakes.controller(estimator=fakes.Estimator(value)).run("q")

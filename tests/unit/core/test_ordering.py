@@ -35,6 +35,8 @@ def pools(draw) -> CandidatePool:
 
 def naive_order(ordering: Ordering, items: list[PoolItem]) -> list[str]:
     def key(item: PoolItem):
+        if item.state is ItemState.DROPPED:
+            return (2, 0.0, *item.tie_key())
         if ordering is Ordering.FINAL_SCORE:
             return 0, -item.final_score(), item.initial_rank, item.doc_id
         value = item.posterior if by_posterior else item.reranker_score
@@ -46,10 +48,14 @@ def naive_order(ordering: Ordering, items: list[PoolItem]) -> list[str]:
 
 @given(pool=pools(), ordering=st.sampled_from(list(Ordering)), data=st.data())
 def test_columns_items_and_a_plain_sort_agree_on_every_tie(pool, ordering, data):
-    active = pool.get_active_items()
-    by_columns = [pool.doc_ids[i] for i in ordering.keys(pool).argsort()]
-    by_items = [it.doc_id for it in ordering.sort(data.draw(st.permutations(active)))]
-    assert by_columns == by_items == naive_order(ordering, active)
+    for keeps_dropped in (True, False):
+        columns = pool.columns(keeps_dropped)
+        items = pool.items_at(columns.ranked) if keeps_dropped else pool.get_active_items()
+        by_columns = [pool.doc_ids[i] for i in ordering.keys_at(columns).argsort()]
+        by_items = ordering.ranked(data.draw(st.permutations(items)))
+        assert by_columns == [it.doc_id for it, _ in by_items] == naive_order(ordering, items)
+        keys = [key for _, key in by_items]
+        assert keys == sorted(keys, reverse=True)
 
 
 def test_reranked_first_keeps_the_first_stages_order_behind_the_reranked():
@@ -67,6 +73,19 @@ def test_keys_do_not_change_with_the_pool():
     pool.transition(["d0"], ItemState.DROPPED)
     for before in keys.values():
         assert before.argsort().tolist() == [0, 1, 2]
+
+
+def test_what_has_no_key_stands_behind_with_keys_that_go_on_falling():
+    scores, states = (
+        [None, 0.2, None, 0.9],
+        [ItemState.CANDIDATE, ItemState.RERANKED, ItemState.DROPPED, ItemState.RERANKED],
+    )
+    items = [
+        PoolItem(doc_id=f"d{i}", initial_rank=i, reranker_score=score, state=state, sources={"original": 40.0})
+        for i, (score, state) in enumerate(zip(scores, states, strict=True))
+    ]
+    ranked = [(item.doc_id, key) for item, key in Ordering.RERANKED_FIRST.ranked(items)]
+    assert ranked == [("d3", 0.9), ("d1", 0.2), ("d0", -1.0), ("d2", -2.0)]
 
 
 @pytest.mark.parametrize("name", ["final_score", "reranked_first", "posterior"])

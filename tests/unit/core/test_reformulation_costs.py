@@ -77,7 +77,7 @@ def test_the_true_cost_replaces_the_expected_one(fakes, tokens, action):
 @pytest.mark.parametrize(
     ("limits", "reason", "remaining"),
     [
-        ({"max_tokens": 99}, "token_limit_exceeded", 99),
+        ({"max_tokens": 99, "assembly_token_buffer": 0}, "token_limit_exceeded", 99),
         ({"max_tokens": 120, "assembly_token_buffer": 30}, "token_limit_exceeded", 90),
         ({"max_cost_usd": 0.4}, "cost_limit_exceeded", 0.4),
         ({"max_latency_ms": 49.0}, "latency_exceeded", 49.0),
@@ -105,14 +105,14 @@ def test_reranker_calls_and_documents_are_no_concern_of_rewriting(fakes):
 
 @pytest.mark.parametrize("true", [None, CostObject(tokens=30, calls=1, usd=0.1)])
 def test_a_failure_is_given_back_and_its_waste_is_traced(fakes, true):
-    context, rounds = run(fakes, Costly(true, fail))
+    context, rounds = run(fakes, Costly(true, fail), charge_failures=False)
     assert rounds == ["original"]
     assert events(context)["refund_reformulation"] == {"wasted": (true or PRICE).model_dump()}
     assert (context.tracker.spent().tokens, context.tracker.spent().usd) == (0, 0.0)
 
 
-def test_a_failure_is_charged_where_the_budget_says_so(fakes):
-    context, _ = run(fakes, Costly(CostObject(tokens=30), fail), charge_failures=True)
+def test_a_failure_is_charged_as_reported(fakes):
+    context, _ = run(fakes, Costly(CostObject(tokens=30), fail))
     assert context.tracker.spent().tokens == 30
     assert events(context)["charge_failure"] == {"cost": CostObject(tokens=30).model_dump()}
 

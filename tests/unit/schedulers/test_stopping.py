@@ -23,7 +23,7 @@ def _pool(priorities: list[float], scores: dict[int, float] | None = None, strat
     pool.apply_priorities(pool.valuation(np.array(priorities)))
     if scores:
         ids = {f"d{i:02d}": score for i, score in scores.items()}
-        pool.transition(ids, ItemState.IN_FLIGHT)
+        pool.transition(ids, ItemState.IN_FLIGHT, strategy)
         pool.update_scores(ids, strategy)
     return pool
 

@@ -1,0 +1,88 @@
+"""From ranked items to the context that the user gets, within the token budget whatever an assembler does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ragtune.core.batches import describe
+from ragtune.core.context import RAGtuneContext
+from ragtune.core.errors import InputError
+from ragtune.core.interfaces import BaseAssembler
+from ragtune.core.items import PoolItem
+from ragtune.core.ordering import Ordering
+from ragtune.core.tokens import count_tokens
+from ragtune.core.types import ScoredDocument
+from ragtune.core.unchecked import unchecked
+
+
+def assemble(assembler: BaseAssembler, items: Sequence[PoolItem], context: RAGtuneContext) -> list[ScoredDocument]:
+    """The assembler's documents as far as their tokens are paid for; best first while they fit, if it fails.
+
+    What the assembler has not paid for itself is charged here, document by document; one that does not fit is left
+    out. Documents that the pool does not hold, or that come twice, are left out too. All of that is traced.
+
+    Raises:
+        InputError: if the assembler does.
+    """
+    try:
+        with context.tracker.read_only():
+            documents = list(assembler.assemble(items, context))
+        return _paid(documents, items, context)
+    except InputError:
+        raise
+    except Exception as error:
+        context.trace.add("assembler", "assembly_failed", error=describe(error))
+        context.tracker.restart_assembly()
+        return best_that_fit(assembler.ordering, items, context)
+
+
+def best_that_fit(ordering: Ordering, items: Sequence[PoolItem], context: RAGtuneContext) -> list[ScoredDocument]:
+    """The items best first while their tokens fit; one that does not is skipped, and shorter ones get their chance."""
+    return [
+        _document(item, key)
+        for item, key in ordering.ranked(items)
+        if context.tracker.try_consume_tokens(item.token_count)
+    ]
+
+
+def _paid(
+    documents: Iterable[ScoredDocument], items: Sequence[PoolItem], context: RAGtuneContext
+) -> list[ScoredDocument]:
+    known = {item.doc_id: item for item in items}
+    prepaid = context.tracker.assembled_tokens
+    kept: list[ScoredDocument] = []
+    for document in documents:
+        item = known.pop(document.id, None)
+        if item is None:
+            context.trace.add("assembler", "refuse_document", doc_id=document.id, why="not in the pool, or given twice")
+            continue
+        tokens = _tokens(document, item)
+        owed = max(0, tokens - prepaid)
+        if not context.tracker.try_consume_tokens(owed):
+            context.trace.add("assembler", "refuse_document", doc_id=document.id, why="over the token budget")
+            continue
+        prepaid -= tokens - owed
+        kept.append(document)
+    return kept
+
+
+def _tokens(document: ScoredDocument, item: PoolItem) -> int:
+    """Tokens of what is handed out: the item's own count for its own text, else those that the other text has."""
+    if document.content in ("", item.content):
+        return item.token_count
+    return max(document.token_count, count_tokens(document.content))
+
+
+def _document(item: PoolItem, key: float) -> ScoredDocument:
+    values = {
+        "id": item.doc_id,
+        "content": item.content,
+        "metadata": item.metadata,
+        "score": key,
+        "original_score": item.retrieval_score,
+        "reranker_score": item.reranker_score,
+        "fusion_score": item.fusion_score,
+        "token_count": item.token_count,
+        "sources": item.sources,
+    }
+    return unchecked(ScoredDocument, values)

@@ -1,0 +1,93 @@
+"""A time limit on a real clock: what is expected to pass it does not start, and recorded time counts too."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from ragtune import CostBudget
+from ragtune.core.pace import Pace
+from ragtune.core.types import CostObject
+from ragtune.schedulers.greedy import GreedyScheduler
+
+
+def test_nothing_is_expected_before_anything_was_seen():
+    assert Pace().expect(5) is None
+
+
+def test_a_line_through_the_batches_errs_on_the_long_side():
+    pace = Pace()
+    for docs, ms in [(10, 120.0), (20, 220.0), (5, 70.0)]:
+        pace.observe(docs, ms)
+    assert pace.expect(40) == pytest.approx(420.0)
+    assert pace.expect(1) == pytest.approx(30.0)
+    pace.observe(10, 150.0)
+    for docs, ms in [(10, 150.0), (20, 220.0), (5, 70.0)]:
+        assert pace.expect(docs) >= ms - 1e-9
+
+
+def test_batches_of_one_size_say_what_a_document_takes():
+    pace = Pace()
+    pace.observe(4, 40.0)
+    pace.observe(4, 80.0)
+    assert pace.expect(4) == pytest.approx(80.0)
+    assert pace.expect(8) == pytest.approx(140.0)
+
+
+def test_an_expectation_is_never_negative():
+    pace = Pace()
+    pace.observe(1, 100.0)
+    pace.observe(10, 1.0)
+    assert pace.expect(1000) >= 0.0
+
+
+def slow(ms: float):
+    def score(items):
+        time.sleep(ms * len(items) / 1000)
+        return {item.doc_id: 0.5 for item in items}
+
+    return score
+
+
+def test_no_live_batch_starts_that_is_expected_to_end_after_the_limit(fakes):
+    reranker = fakes.Reranker(script=[slow(40)] * 20, recorded=False)
+    budget = CostBudget.only(max_latency_ms=500.0)
+    output = fakes.controller(reranker=reranker, scheduler=GreedyScheduler(batch_size=2), budget=budget).run("q")
+    assert 2 <= len(reranker.batches) <= 6
+    assert output.stop.reason == "budget_exhausted"
+    assert "latency_ms" in output.stop.message
+    assert output.final_budget_state["latency_overrun"] == 0.0
+
+
+def test_what_was_learned_holds_for_the_next_request(fakes):
+    reranker = fakes.Reranker(script=[slow(40)] * 20, recorded=False)
+    controller = fakes.controller(reranker=reranker, scheduler=GreedyScheduler(batch_size=5))
+    controller.run("q", CostBudget.only(max_reranker_docs=5))
+    output = controller.run("q", CostBudget.only(max_latency_ms=100.0))
+    assert all(len(batch) < 3 for batch in reranker.batches[1:])
+    assert output.trace.find("propose")[0].details["expected_cost"]["latency_ms"] > 0
+
+
+def test_an_overrun_that_could_not_be_foreseen_is_in_the_account(fakes):
+    reranker = fakes.Reranker(script=[slow(40)], recorded=False)
+    output = fakes.controller(reranker=reranker, budget=CostBudget.only(max_latency_ms=50.0)).run("q")
+    assert len(reranker.batches) == 1
+    assert output.final_budget_state["latency_overrun"] > 100.0
+    assert output.trace.find("overrun_latency")
+
+
+def test_recorded_and_live_strategies_share_one_clock(fakes):
+    recorded = fakes.Reranker(cost=lambda items: CostObject(latency_ms=100.0))
+    live = fakes.Reranker(script=[slow(1)] * 20, recorded=False)
+    controller = fakes.controller(reranker={"default": recorded, "live": live}, scheduler=fakes.Scheduler(batch_size=1))
+    output = controller.run("q", CostBudget.only(max_latency_ms=250.0))
+    assert len(recorded.batches) == 2
+    assert 200.0 <= output.final_budget_state["latency"] < 250.0
+
+
+def test_a_cached_live_batch_takes_the_time_that_it_took_when_it_was_made(fakes):
+    reranker = fakes.Reranker(recorded=False, act=lambda ctx: ctx.meter.charge(CostObject(latency_ms=400.0)))
+    output = fakes.controller(reranker=reranker, budget=CostBudget.only(max_latency_ms=1000.0)).run("q")
+    assert len(reranker.batches) == 2
+    assert 800.0 <= output.final_budget_state["latency"] < 1000.0
