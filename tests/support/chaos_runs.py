@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
-from typing import Any
 
 import pandas as pd
 from command_line import content, finish, finished_queries, start_script
@@ -113,24 +112,15 @@ def assert_clear(ended: SimpleNamespace, code: int) -> None:
     assert len(errors) == (1 if code else 0), ended.err
 
 
-def tracked_runs(uri: str) -> list[Any]:
-    """All that the store shows."""
-    from mlflow import MlflowClient
-
-    client = MlflowClient(tracking_uri=uri)
-    experiment = client.get_experiment_by_name("ragtune")
-    return list(client.search_runs([experiment.experiment_id]))
-
-
-def assert_tracked_once(uri: str, folder: Path) -> None:
-    """The store shows one run of the folder's, finished, with the whole curve, and none that is still going on."""
+def assert_tracked_once(uri: str, folder: Path, experiment: str = "ragtune") -> None:
+    """The experiment shows one run, the folder's, finished, with the whole curve and every file."""
     from mlflow import MlflowClient
 
     summary = read_summary(folder)
     assert summary is not None
-    [run] = tracked_runs(uri)
-    assert (run.info.run_id, run.info.status) == (summary["mlflow_run_id"], "FINISHED")
     client = MlflowClient(tracking_uri=uri)
+    [run] = client.search_runs([client.get_experiment_by_name(experiment).experiment_id])
+    assert (run.info.run_id, run.info.status) == (summary["mlflow_run_id"], "FINISHED")
     curve = pd.read_csv(folder / "curve.csv")
     logged = client.get_metric_history(run.info.run_id, "curve/nDCG_10")
     assert sorted((m.step, m.value) for m in logged) == list(zip(curve["documents"], curve["nDCG@10"], strict=True))

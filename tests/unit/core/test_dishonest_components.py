@@ -329,13 +329,18 @@ class Assembler(BaseAssembler):
         return self.script.next(context)(items, context.tracker)
 
 
+def new(pool: Any, count: int = 1, score: float = 0.5) -> list[ScoredDocument]:
+    """Documents that the pool lacks, out of a collection that is finite: else an unlimited request had no end."""
+    return [document(f"new_{i}", score) for i in range(20) if f"new_{i}" not in pool][:count]
+
+
 EXPANSIONS: list[Misdeed] = [
-    lambda pool, limit: [document(f"new_{len(pool)}")],
+    lambda pool, limit: new(pool),
     lambda pool, limit: [],
-    lambda pool, limit: [document(f"new_{len(pool)}", math.nan)],
-    lambda pool, limit: [document(f"new_{len(pool)}")] * 3,
+    lambda pool, limit: new(pool, score=math.nan),
+    lambda pool, limit: new(pool) * 3,
     lambda pool, limit: [document(doc_id) for doc_id in pool.doc_ids],
-    lambda pool, limit: [document(f"new_{len(pool)}_{i}") for i in range(min(limit, 20) + 3)],
+    lambda pool, limit: new(pool, min(limit, 10) + 3),
     lambda pool, limit: None,
     lambda pool, limit: ["new"],
     lambda pool, limit: _moves(pool, limit),
