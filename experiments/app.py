@@ -17,11 +17,12 @@ from experiments.outputs import Results, per_query_table, read_summary, write_re
 from experiments.provenance import provenance
 from experiments.replay import replay
 from experiments.subjects.subject import Subject
-from experiments.summary import summarize
+from experiments.summary import has_given_up, summarize
 from experiments.terminal import print_path, print_queries, print_run, progress_bar
 from experiments.track import Tracking, parent_of
 from experiments.views import print_views, views_of
-from ragtune.core.errors import ConfigError
+from ragtune.core.arguments import check_number
+from ragtune.core.errors import ConfigError, FailedRunError
 
 
 def run_experiment(config: Mapping[str, Any], folder: Path, overrides: list[str], *, in_sweep: bool = False) -> None:
@@ -45,6 +46,7 @@ def run_experiment(config: Mapping[str, Any], folder: Path, overrides: list[str]
     results = _produce(config, folder, overrides, progress=verbosity > 0)
     _track(tracking, folder, results.summary)
     _report(results, folder, 0 if in_sweep and verbosity < 2 else verbosity)
+    _fail_if_failed(results.summary, folder)
 
 
 def _finished(config: Mapping[str, Any], folder: Path) -> dict[str, Any] | None:
@@ -65,6 +67,7 @@ def _produce(config: Mapping[str, Any], folder: Path, overrides: list[str], *, p
     subject: Subject = component(config, "subject")
     dataset = subject.open(results_key(config))
     measures = load_measures(config)
+    allowed = check_number("failures.max_share", config["failures"]["max_share"], 0.0, 1.0)
     folder.mkdir(parents=True, exist_ok=True)
     with Journal(folder, fingerprint(config), resume=config["resume"]) as journal:
         with progress_bar(f"replaying {dataset.name}", enabled=progress) as update:
@@ -74,7 +77,7 @@ def _produce(config: Mapping[str, Any], folder: Path, overrides: list[str], *, p
         views = views_of(records, subject.views, judged, measures, **config["bootstrap"], seed=config["seed"])
         origin = provenance(config, overrides, dataset)
         summary = {
-            **summarize(dataset, records, drawn),
+            **summarize(dataset, records, drawn, max_failed_share=allowed),
             **({"views": {view.name: view.figures for view in views}} if views else {}),
             **origin,
             "policy": subject.label(config),
@@ -85,8 +88,28 @@ def _produce(config: Mapping[str, Any], folder: Path, overrides: list[str], *, p
         }
         results = Results(config, dataset, records, drawn, summary, views)
         write_results(folder, results)
-        journal.remove()
+        if summary["failures"]["status"] == "failed":
+            journal.forget([record.query_id for record in records if record.dropped or has_given_up(record)])
+        else:
+            journal.remove()
     return results
+
+
+def _fail_if_failed(summary: Mapping[str, Any], folder: Path) -> None:
+    """Raise a run's failure, once everything that it has found is written and tracked.
+
+    Raises:
+        FailedRunError: if more batches failed than the configuration allows.
+    """
+    failures = summary["failures"]
+    if failures["status"] != "failed":
+        return
+    raise FailedRunError(
+        f"the reranker failed: {failures['batches_failed']} of {failures['batches_sent']} batches, "
+        f"{failures['queries_given_up']} of {summary['queries_replayed']} queries given up; "
+        f"first error: {failures['first_error']}; results are kept: "
+        f"repeat the command with hydra.run.dir={folder} resume=true to try the failed queries again"
+    )
 
 
 def _curve(config: Mapping[str, Any], records: list[Any], measures: Measures) -> Curve:

@@ -19,6 +19,7 @@ from experiments.measure import Measures
 from ragtune.core.clock import Clock, MonotonicClock, VirtualClock
 from ragtune.core.controller import RAGtuneController
 from ragtune.core.errors import ConfigError, InputError
+from ragtune.core.failures import FailurePolicy
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.rounds import RetrievalPlan
 
@@ -108,6 +109,7 @@ def build_session(config: Mapping[str, Any], wrap: Any = None, wrap_reformulator
         plan=_plan(config),
         clock_factory=_clock_factory(config["clock"], rerankers),
         seed=config["seed"],
+        failures=_failures(config),
     )
     return Session(dataset, controller, rerankers, parts)
 
@@ -152,6 +154,14 @@ def _rerankers(config: Mapping[str, Any], dataset: Dataset) -> dict[str, BaseRer
             option = "reranker.scores" if name == "default" else f"rerankers.{name}.scores"
             raise ConfigError(f"{option} is missing: give a score table (a TREC run or Parquet), or choose a reranker")
     return {name: component({"reranker": node}, "reranker", resources) for name, node in named.items()}
+
+
+def _failures(config: Mapping[str, Any]) -> FailurePolicy:
+    node = {key: value for key, value in config["failures"].items() if key != "max_share"}
+    try:
+        return FailurePolicy.model_validate(node)
+    except ValidationError as error:
+        raise _readable(error, "failures", node) from None
 
 
 def _plan(config: Mapping[str, Any]) -> RetrievalPlan:

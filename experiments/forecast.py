@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from functools import partial
 from statistics import NormalDist
 from typing import Any
 
@@ -28,11 +29,16 @@ class ForecastReranker(BaseReranker):
     """Prices batches as the real reranker does and makes scores up: the current estimate, off by a normal error.
 
     Exact for policies that do not look at scores. For one that stops by them it is a guess, and mostly a high one. The
-    errors are a function of query and document alone.
+    errors are a function of query and document alone. The real reranker is not made ready, so no model is loaded.
+
+    Args:
+        real: knows the prices.
+        unknown: units of which a batch had no price; grows.
     """
 
-    def __init__(self, real: BaseReranker) -> None:
+    def __init__(self, real: BaseReranker, unknown: set[str]) -> None:
         self._real = real
+        self._unknown = unknown
 
     @property
     def is_recorded(self) -> bool:
@@ -40,6 +46,7 @@ class ForecastReranker(BaseReranker):
         return True
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
+        self._unknown |= _missing(self.expected_cost(items, context), self._real.unpriced)
         return {item.doc_id: _surprising(item.priority_value, context.query_id, item.doc_id) for item in items}
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
@@ -58,27 +65,44 @@ class ForecastReformulator(BaseReformulator):
     """Prices rewriting as the real reformulator does, and runs it only where it is free.
 
     So a forecast with a language model's rewrites lacks the documents that only they would find.
+
+    Args:
+        real: knows the prices.
+        unknown: units of which a rewriting had no price; grows.
     """
 
-    def __init__(self, real: BaseReformulator) -> None:
+    def __init__(self, real: BaseReformulator, unknown: set[str]) -> None:
         self._real = real
+        self._unknown = unknown
 
     @property
     def is_active(self) -> bool:
         return self._real.is_active
 
     def generate(self, context: RAGtuneContext, first_round: Sequence[ScoredDocument]) -> list[str]:
-        is_free = self._real.expected_cost(context, first_round) == FREE
-        return self._real.generate(context, first_round) if is_free else []
+        cost = self._real.expected_cost(context, first_round)
+        if cost == FREE:
+            return self._real.generate(context, first_round)
+        self._unknown |= _missing(cost, self._real.unpriced)
+        return []
 
     def expected_cost(self, context: RAGtuneContext, first_round: Sequence[ScoredDocument]) -> CostObject:
         return self._real.expected_cost(context, first_round)
 
 
+def _missing(cost: CostObject, unpriced: Set[str]) -> set[str]:
+    return {unit for unit, amount in cost.by_unit().items() if not amount and unit in unpriced}
+
+
 def forecast(config: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
-    """Totals over all queries and means per query, in every unit; nothing that costs runs, and nothing is written."""
+    """Totals over all queries and means per query, in every unit, None where the price of a part of it is not known;
+    nothing that costs runs, and nothing is written.
+    """
+    unknown: set[str] = set()
     session = build_session(
-        {**config, "clock": "virtual"}, wrap=ForecastReranker, wrap_reformulator=ForecastReformulator
+        {**config, "clock": "virtual"},
+        wrap=partial(ForecastReranker, unknown=unknown),
+        wrap_reformulator=partial(ForecastReformulator, unknown=unknown),
     )
     queries = session.dataset.queries
     costs = np.zeros((len(queries), len(UNITS)))
@@ -89,9 +113,13 @@ def forecast(config: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     return {
         "dataset": session.dataset.name,
         "queries": len(queries),
-        "total": dict(zip(UNITS, costs.sum(axis=0).tolist(), strict=True)),
-        "per_query": dict(zip(UNITS, costs.mean(axis=0).tolist(), strict=True)),
+        "total": _known(costs.sum(axis=0).tolist(), unknown),
+        "per_query": _known(costs.mean(axis=0).tolist(), unknown),
     }
+
+
+def _known(amounts: Sequence[float], unknown: Set[str]) -> dict[str, float | None]:
+    return {unit: None if unit in unknown else amount for unit, amount in zip(UNITS, amounts, strict=True)}
 
 
 def print_forecast(figures: Mapping[str, Any]) -> None:
@@ -108,6 +136,11 @@ def print_forecast(figures: Mapping[str, Any]) -> None:
         table.add_column(column, justify="right" if column else "left")
     for row in ("total", "per_query"):
         values = figures[row]
-        cells = [f"{values[unit]:,.4f}" if unit == "usd" else f"{values[unit]:,.1f}" for unit in UNITS]
-        table.add_row(row.replace("_", " "), *cells)
+        table.add_row(row.replace("_", " "), *(_cell(unit, values[unit]) for unit in UNITS))
     Console(highlight=False).print(table)
+
+
+def _cell(unit: str, amount: float | None) -> str:
+    if amount is None:
+        return "unknown"
+    return f"{amount:,.4f}" if unit == "usd" else f"{amount:,.1f}"

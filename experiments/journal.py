@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from types import TracebackType
 
@@ -29,9 +30,10 @@ class Journal:
     def __init__(self, folder: Path, fingerprint: str, *, resume: bool) -> None:
         self.path = folder / self.NAME
         self.finished: dict[str, QueryRecord] = {}
+        self._is_begun_again = False
         kept = self._read(fingerprint) if resume and self.path.exists() else 0
         # Unbuffered, so that a line which does not fit on the disk can be taken back whole.
-        self._file = self.path.open("r+b" if kept else "wb", buffering=0)
+        self._file = self.path.open("r+b" if kept else "w+b", buffering=0)
         self._file.seek(kept)
         self._file.truncate()
         if not kept:
@@ -88,8 +90,19 @@ class Journal:
 
     def _close(self) -> None:
         self._file.close()
-        if not self.finished:  # nothing to resume: leave nothing
+        if not self.finished and not self._is_begun_again:  # nothing to resume: leave nothing
             self.path.unlink(missing_ok=True)
+
+    def forget(self, query_ids: Collection[str]) -> None:
+        """Begin again without some finished queries, so that resuming replays them."""
+        kept = [record for query_id, record in self.finished.items() if query_id not in query_ids]
+        self._file.seek(0)
+        header = self._file.readline()
+        self._file.seek(len(header))
+        self._file.truncate()
+        self.finished, self._is_begun_again = {}, True
+        for record in kept:
+            self.append(record)
 
     def remove(self) -> None:
         """The run is complete and its files are written: the journal has served."""

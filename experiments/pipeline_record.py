@@ -60,6 +60,7 @@ def replay_record(query_id: str, done: SuperPrompt, reranked: Reranked | None) -
         context_docs=len(done.final_selection_ids),
         context_tokens=sum(count_tokens(chunk.snippet) for chunk in done.chunks(done.final_selection_ids)),
         trace=_trace(query_id, done, reranked, stop),
+        batches={} if output is None else output.batches.model_dump(),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ragtune.core.output import ControllerOutput
@@ -24,9 +24,10 @@ class QueryRecord:
         actual: what the run really paid, in each of ``UNITS``.
         stop: reason, source and details.
         account: the tracker's final snapshot.
-        dropped: documents lost to failed batches, with the error.
+        dropped: documents that could not be scored, with the reason.
         context_docs, context_tokens: size of the assembled context.
         trace: the trace as one JSON line.
+        batches: how many were sent to a reranker and failed, and the first error; empty where none could be.
     """
 
     query_id: str
@@ -40,6 +41,7 @@ class QueryRecord:
     context_docs: int
     context_tokens: int
     trace: str
+    batches: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, output: ControllerOutput) -> QueryRecord:
@@ -57,6 +59,7 @@ class QueryRecord:
             context_docs=len(output.documents),
             context_tokens=sum(doc.token_count for doc in output.documents),
             trace=output.trace.model_dump_json(),
+            batches=output.batches.model_dump(),
         )
 
     @property

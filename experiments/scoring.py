@@ -13,7 +13,9 @@ from experiments.terminal import Progress
 from ragtune.core.budget import CostBudget
 from ragtune.core.context import RAGtuneContext
 from ragtune.core.errors import ConfigError
+from ragtune.core.interfaces import BaseReranker
 from ragtune.core.items import PoolItem
+from ragtune.core.types import FREE, CostObject
 
 
 def write_score_table(
@@ -36,29 +38,43 @@ def write_score_table(
     if reranker.is_recorded:
         raise ConfigError("reranker=replay scores nothing: choose a live one, e.g. reranker=cross_encoder")
     rows: list[tuple[str, str, float]] = []
-    tokens = 0
-    started = time.perf_counter()
+    total, ms_per_call = FREE, 0.0
+    reranker.prepare()
     for done, (query_id, query) in enumerate(session.dataset.queries.items(), start=1):
         context = RAGtuneContext(query=query, query_id=query_id, tracker=CostBudget.unlimited().create_tracker())
         items = _items(session, context, pairs, config["retriever"]["depth"])
-        tokens += reranker.expected_cost(items, context).tokens
-        scores = reranker.rerank(items, context, "default")
+        scores, cost = _scored(reranker, items, context)
+        total, ms_per_call = total + cost, reranker.expected_cost([], context).latency_ms
         rows += [(query_id, doc_id, score) for doc_id, score in scores.items()]
         progress(done, len(session.dataset.queries))
-    elapsed_ms = (time.perf_counter() - started) * 1000
     _write(file, rows)
+    ms_per_call = min(ms_per_call, total.latency_ms / len(session.dataset.queries))
+    in_calls = ms_per_call * len(session.dataset.queries)
     manifest = {
         "scale": "identity",
         "model": model or _describe(config["reranker"]),
         "text_hash": session.dataset.corpus.digest,
-        "tokens_per_doc": round(tokens / len(rows), 1),
-        "ms_per_doc": round(elapsed_ms / len(rows), 2),
+        "tokens_per_doc": round(total.tokens / len(rows), 1),
+        "ms_per_doc": round((total.latency_ms - in_calls) / len(rows), 2),
+        "ms_per_call": round(ms_per_call, 2),
+        "usd_per_doc": total.usd / len(rows) if total.usd or "usd" not in reranker.unpriced else None,
         "pairs": len(rows),
         "dataset": session.dataset.name,
         "source": "scripts/score_table.py",
     }
     file.with_name(file.name + ".manifest.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
     return {"queries": len(session.dataset.queries), "pairs": len(rows)}
+
+
+def _scored(
+    reranker: BaseReranker, items: list[PoolItem], context: RAGtuneContext
+) -> tuple[dict[str, float], CostObject]:
+    """The scores, and what they cost when they were made, which may have been in an earlier run."""
+    started = time.perf_counter()
+    scores = reranker.rerank(items, context, "default")
+    elapsed_ms = (time.perf_counter() - started) * 1000
+    measured = reranker.expected_cost(items, context).model_copy(update={"latency_ms": elapsed_ms})
+    return scores, context.meter.charged or measured
 
 
 def _items(session: Session, context: RAGtuneContext, pairs: str, depth: int) -> list[PoolItem]:

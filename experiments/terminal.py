@@ -78,9 +78,24 @@ def print_run(summary: Mapping[str, Any], curve: Curve | None, policy: str) -> N
     stops = ", ".join(f"{reason} {count}" for reason, count in summary["stop_reasons"].items())
     console.print(f"stopped: {stops}; 95% of the final quality at {summary['docs_to_95pct']} documents a query")
     if summary["dropped_docs"]:
-        console.print(f"[bold]dropped by failed batches: {summary['dropped_docs']} documents (see traces)[/bold]")
+        console.print(f"[bold]{_unscored_line(summary)}[/bold]")
+    if summary["latency_overrun_ms"]["queries"]:
+        console.print(_late_line(summary["latency_overrun_ms"]))
     for what, count in summary["warnings"].items():
         console.print(f"warning: {count} {what}")
+
+
+def _unscored_line(summary: Mapping[str, Any]) -> str:
+    failures = summary["failures"]
+    return (
+        f"without a score, so ranked behind: {summary['dropped_docs']} documents; "
+        f"{failures['batches_failed']} of {failures['batches_sent']} batches failed (see traces)"
+    )
+
+
+def _late_line(late: Mapping[str, Any]) -> str:
+    by = f"{late['mean']:.0f} ms on average, {late['max']:.0f} at most"
+    return f"past the time limit: {late['queries']} queries, by {by}"
 
 
 def _priced(curve: Curve | None) -> dict[str, tuple[str, str]]:

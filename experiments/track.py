@@ -163,7 +163,7 @@ class MlflowTracking(Tracking):
             with suppress(Exception):  # what went wrong is being raised already
                 self.finish(run_id, "FAILED")
             raise
-        self.finish(run_id)
+        self.finish(run_id, "FAILED" if summary.get("failures", {}).get("status") == "failed" else "FINISHED")
         return run_id
 
     def _fill(self, run_id: str, folder: Path, summary: Mapping[str, Any], parent: str | None) -> None:

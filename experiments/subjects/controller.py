@@ -16,7 +16,9 @@ class ControllerSubject(Subject):
     """Retrieval rounds, rerank loop, assembly: one request a query."""
 
     def open(self, config_json: str) -> Dataset:
-        return session_for(config_json).dataset
+        session = session_for(config_json)
+        session.controller.forget_failures()
+        return session.dataset
 
     def replay_shard(self, config_json: str, query_ids: Sequence[str]) -> list[QueryRecord]:
         session = session_for(config_json)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from ragtune.core.errors import ConfigError
 
@@ -21,6 +23,11 @@ class Clock(ABC):
     def now_ms(self) -> float:
         """Milliseconds since an arbitrary zero; never decreases."""
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stands still for what is no part of a request, e.g. loading a model. A simulated clock does so anyway."""
+        yield
+
     @abstractmethod
     def advance(self, ms: float) -> None:
         """Account for ``ms`` (>= 0) of work whose time was recorded and has not passed while it was looked up.
@@ -36,13 +43,28 @@ class MonotonicClock(Clock):
     is_real = True
 
     def __init__(self) -> None:
-        self._recorded_ms = 0.0
+        self._added_ms = 0.0
+        self._paused_at: float | None = None
 
     def now_ms(self) -> float:
-        return time.perf_counter() * 1000.0 + self._recorded_ms
+        if self._paused_at is not None:
+            return self._paused_at
+        return time.perf_counter() * 1000.0 + self._added_ms
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        if self._paused_at is not None:
+            yield
+            return
+        stopped_at = self._paused_at = self.now_ms()
+        try:
+            yield
+        finally:
+            self._paused_at = None
+            self._added_ms -= self.now_ms() - stopped_at
 
     def advance(self, ms: float) -> None:
-        self._recorded_ms += _required(ms)
+        self._added_ms += _required(ms)
 
 
 class VirtualClock(Clock):

@@ -100,6 +100,10 @@ class RAGtuneController:
                 raise ConfigError(f"{type(part).__name__} cannot be made ready: {describe(error)}") from error
         self._is_prepared = True
 
+    def forget_failures(self) -> None:
+        """Begin a new run: strategies that an earlier one gave up are tried again."""
+        self.loop.forget_failures()
+
     def run(
         self, query: str, override_budget: CostBudget | None = None, *, query_id: str | None = None
     ) -> ControllerOutput:

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from ragtune.core.corpus import Corpus
 from ragtune.core.diskcache import AUTO, DiskCache
-from ragtune.core.interfaces import BaseEmbedder
+from ragtune.core.interfaces import BaseEmbedder, Component
 
 _FILE = "embeddings.npy"
 
 
-class DocumentVectors:
+class DocumentVectors(Component):
     """An embedder's vectors of every document, cached by corpus and embedder, memory-mapped, made on first use.
 
     Args:
@@ -28,6 +28,10 @@ class DocumentVectors:
         self._corpus = corpus
         self._embedder = embedder
         self._cache = DiskCache("dense", cache_dir)
+
+    def prepare(self) -> None:
+        """Make the vectors, or open those on disk, for which the embedder need not be ready."""
+        _ = self.matrix
 
     @cached_property
     def matrix(self) -> NDArray[np.float32]:

@@ -74,6 +74,10 @@ class RetrievalError(RagtuneError):
     """The original retrieval failed, so there is nothing to rank."""
 
 
+class FailedRunError(RagtuneError):
+    """So many batches of a run failed that its figures say nothing of the policy; they are kept all the same."""
+
+
 class StoreError(RagtuneError):
     """The database of a canonical store failed or cannot be reached; nothing of the failed call was written."""
 

@@ -34,7 +34,9 @@ class Component:
     def prepare(self) -> None:
         """Load models, import what is imported lazily, warm up: whatever must not run on a request's clock.
 
-        The controller calls it before the clock of its first request starts. Calling it again does nothing.
+        The controller calls it before the clock of its first request starts. Calling it again does nothing. A component
+        that holds others prepares them. A model that may turn out to be needless (a cache holds what it would say) can
+        be loaded later, within ``context.tracker.clock.paused()``.
         """
 
 
@@ -63,6 +65,11 @@ class BaseReformulator(Component, ABC):
     def expected_cost(self, context: RAGtuneContext, first_round: Sequence[ScoredDocument]) -> CostObject:
         """What :meth:`generate` is expected to be charged in tokens, time and money, before it runs."""
         return FREE
+
+    @property
+    def unpriced(self) -> frozenset[str]:
+        """Units of a cost that is not free in which an expected 0 says that the price is not known."""
+        return frozenset()
 
     @property
     def is_active(self) -> bool:
@@ -130,6 +137,11 @@ class BaseReranker(Component, ABC):
         """
         return price_by_count([item.doc_id for item in items], "")
 
+    @property
+    def unpriced(self) -> frozenset[str]:
+        """Units in which an expected cost of 0 says that the price is not known, rather than that it is nothing."""
+        return frozenset({"tokens", "latency_ms", "usd"})
+
     def can_score(self, doc_id: str, context: RAGtuneContext) -> bool:
         """Whether the reranker can score that document for this request: always, unless scores are recorded."""
         return True
@@ -175,7 +187,7 @@ class BaseExpander(Component, ABC):
         """
 
 
-class BaseEmbedder(ABC):
+class BaseEmbedder(Component, ABC):
     """Turns texts into vectors whose dot product is a cosine."""
 
     @abstractmethod

@@ -84,6 +84,10 @@ class RerankLoop:
         context.trace.add("controller", "stop", **stop.model_dump())
         return LoopOutcome(history, stop, book.actual_cost, book.dropped, book.breakers.count())
 
+    def forget_failures(self) -> None:
+        """Open every strategy again."""
+        self._batches.forget_failures()
+
     # -- one iteration ---------------------------------------------------------------------------------------------
 
     def _estimate(self, pool: CandidatePool, context: RAGtuneContext) -> StopRecord | None:

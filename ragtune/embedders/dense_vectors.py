@@ -29,6 +29,7 @@ class DenseVectors:
     def __init__(self, corpus: Corpus, embedder: BaseEmbedder, cache_dir: str | Path | None = AUTO) -> None:
         self._corpus = corpus
         self._vectors = DocumentVectors(corpus, embedder, cache_dir)
+        self._vectors.prepare()  # at once, as TF-IDF's are: no request's clock is to see it
 
     def rows(self, doc_ids: Sequence[str]) -> Any:
         """``scipy.sparse.csr_matrix`` of shape (len(doc_ids), d), float64, rows L2-normalised.

@@ -45,6 +45,16 @@ class SentenceTransformerEmbedder(BaseEmbedder):
         self.revision = revision
         self._loaded: Any = None
 
+    def prepare(self) -> None:
+        """Load the model and run it once, since its first pass is slower than all others.
+
+        Raises:
+            MissingExtraError: if the extra ``models`` is not installed.
+            ModelLoadError: if the model cannot be loaded.
+        """
+        if self._loaded is None:
+            self.embed(["a first text"])
+
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Shape (len(texts), d), rows L2-normalised.
 

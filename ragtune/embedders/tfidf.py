@@ -68,6 +68,11 @@ class TfidfEmbedder(BaseEmbedder):
         self.min_df = check_count("tfidf min_df", min_df, low=1)
         self._model = _remember(self.name, lambda: self._fetch(cache_dir))
 
+    def prepare(self) -> None:
+        """Make :meth:`embed` ready, which imports scikit-learn; :meth:`rows` always is."""
+        if self._model.vocabulary:
+            _ = self._model.vectorizer
+
     def rows(self, doc_ids: Sequence[str]) -> Any:
         """Vectors of documents of the collection: ``scipy.sparse.csr_matrix``, shape (len(doc_ids), terms), float64.
 

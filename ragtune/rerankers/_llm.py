@@ -59,6 +59,11 @@ class LLMReranker(BaseReranker):
         """True where answers are recorded: they come with their times, and a run repeats exactly."""
         return self.llm.mode != "live"
 
+    @property
+    def unpriced(self) -> frozenset[str]:
+        """Time; tokens are counted, and a model without a price is free."""
+        return frozenset({"latency_ms"})
+
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
         """Scores of the documents that could be judged.
 

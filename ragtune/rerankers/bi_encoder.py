@@ -29,10 +29,12 @@ class BiEncoderReranker(PairwiseReranker):
         embedder: makes the vectors.
         batch_size: documents a pass, >= 1.
         max_length: tokens charged for a document, >= 1; None for no limit. How many are read is the embedder's matter.
-        ms_per_doc: expected milliseconds a document, >= 0; 0 means unknown.
-        ms_per_call: expected milliseconds a batch besides, >= 0.
-        usd_per_1k_tokens: expected dollars, >= 0.
+        ms_per_doc: expected milliseconds a document, >= 0.
+        ms_per_call: expected milliseconds a batch besides, >= 0; where both are 0, they are measured when the embedder
+            is made ready.
+        usd_per_1k_tokens: dollars, >= 0; 0 means unknown.
         cache_dir: of the scores; ``auto`` for the platform's cache folder, a folder, or None for no cache.
+        preload: whether the model is loaded beforehand even where all scores may be in the cache.
 
     Raises:
         ConfigError: on an argument out of range.
@@ -47,15 +49,16 @@ class BiEncoderReranker(PairwiseReranker):
         ms_per_call: float = 0.0,
         usd_per_1k_tokens: float = 0.0,
         cache_dir: str | Path | None = AUTO,
+        preload: bool = True,
     ) -> None:
-        super().__init__(batch_size, max_length, ms_per_doc, ms_per_call, usd_per_1k_tokens, cache_dir)
+        super().__init__(batch_size, max_length, ms_per_doc, ms_per_call, usd_per_1k_tokens, cache_dir, preload)
         self._embedder = embedder
 
     def _identity(self) -> str:
         return f"bi_encoder {self._embedder.name}"
 
-    def _prepare(self, context: RAGtuneContext) -> None:
-        self._query(context)
+    def _make_ready(self) -> None:
+        self._embedder.prepare()
 
     def _count_tokens(self, items: Sequence[PoolItem], context: RAGtuneContext) -> int:
         """Document tokens, and the query's once a call."""

@@ -20,7 +20,8 @@ class CrossEncoderReranker(PairwiseReranker):
 
     The sigmoid is applied here, whatever activation the model's own configuration names, so that every cross-encoder
     is on the one calibrated scale (design, section 3). Logits are rounded to 5 decimals before it: padding makes the
-    last bits of float32 depend on which documents share a pass. The model is loaded on first use.
+    last bits of float32 depend on which documents share a pass. The model is loaded by :meth:`prepare`, or once a score
+    is missing; never on a request's clock.
 
     Args:
         model: local folder or hub name of a model with one output.
@@ -29,15 +30,17 @@ class CrossEncoderReranker(PairwiseReranker):
         batch_size: pairs a forward pass, >= 1.
         device: ``cpu``, ``cuda``, ...; None lets the library choose.
         revision: branch, tag or commit of a hub model.
-        ms_per_doc: expected milliseconds a document, >= 0; 0 means unknown.
-        ms_per_call: expected milliseconds a batch besides, >= 0.
-        usd_per_1k_tokens: expected dollars, >= 0.
+        ms_per_doc: expected milliseconds a document, >= 0.
+        ms_per_call: expected milliseconds a batch besides, >= 0; where both are 0, they are measured when the model is
+            made ready.
+        usd_per_1k_tokens: dollars, >= 0; 0 means unknown.
         cache_dir: of the scores; ``auto`` for the platform's cache folder, a folder, or None for no cache.
+        preload: whether the model is loaded beforehand even where all scores may be in the cache.
 
     Raises:
         ConfigError: on an argument out of range.
-        MissingExtraError: on first use, if the extra ``models`` is not installed.
-        ModelLoadError: on first use, if the model cannot be loaded or has more than one output.
+        MissingExtraError: once the model is loaded, if the extra ``models`` is not installed.
+        ModelLoadError: likewise, if the model cannot be loaded or has more than one output.
     """
 
     def __init__(
@@ -51,15 +54,16 @@ class CrossEncoderReranker(PairwiseReranker):
         ms_per_call: float = 0.0,
         usd_per_1k_tokens: float = 0.0,
         cache_dir: str | Path | None = AUTO,
+        preload: bool = True,
     ) -> None:
-        super().__init__(batch_size, max_length, ms_per_doc, ms_per_call, usd_per_1k_tokens, cache_dir)
+        super().__init__(batch_size, max_length, ms_per_doc, ms_per_call, usd_per_1k_tokens, cache_dir, preload)
         self.model = model
         self.device = device
         self.revision = revision
         self._loaded: Any = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_loaded": None}
+        return {**super().__getstate__(), "_loaded": None}
 
     def _identity(self) -> str:
         identity = model_identity(self.model, self.revision)
@@ -68,7 +72,11 @@ class CrossEncoderReranker(PairwiseReranker):
             identity = model_identity(self.model, self.revision) or f"{self.model}@{self.revision or 'main'}"
         return f"cross_encoder sigmoid {identity} max_length={self.max_length}"
 
-    def _prepare(self, context: RAGtuneContext) -> None:
+    @property
+    def _device(self) -> str | None:
+        return self.device
+
+    def _make_ready(self) -> None:
         self._ready()
 
     def _ready(self) -> Any:

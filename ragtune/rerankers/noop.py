@@ -20,6 +20,11 @@ class NoOpReranker(BaseReranker):
         return {item.doc_id: min(1.0, max(0.0, item.final_score())) for item in items}
 
     @property
+    def unpriced(self) -> frozenset[str]:
+        """None: it really is free."""
+        return frozenset()
+
+    @property
     def is_recorded(self) -> bool:
         """True: it takes no time, so runs without a live reranker stay on the virtual clock and repeat exactly."""
         return True

@@ -48,14 +48,20 @@ class ReplayReranker(BaseReranker):
         self.table = _load(str(scores), scale)
         manifest = self.table.manifest
         self.tokens_per_doc = manifest.tokens_per_doc if tokens_per_doc is None else tokens_per_doc
-        self.ms_per_doc, self.ms_per_call, self.usd_per_doc = (
-            (getattr(manifest, name) or 0.0) if value is None else value for name, value in prices.items()
-        )
+        given = {name: getattr(manifest, name) if value is None else value for name, value in prices.items()}
+        self.ms_per_doc, self.ms_per_call, self.usd_per_doc = (value or 0.0 for value in given.values())
+        is_timed = given["ms_per_doc"] is not None or given["ms_per_call"] is not None
+        self._unpriced = {"latency_ms": not is_timed, "usd": given["usd_per_doc"] is None}
 
     @property
     def is_recorded(self) -> bool:
         """True: time is simulated."""
         return True
+
+    @property
+    def unpriced(self) -> frozenset[str]:
+        """Time and money, unless an argument or the manifest says them."""
+        return frozenset(unit for unit, is_unknown in self._unpriced.items() if is_unknown)
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
         return {item.doc_id: self.table.score(context.query_id, item.doc_id) for item in items}

@@ -23,7 +23,7 @@ class DenseRetriever(BaseRetriever):
     Scores are in [-1, 1], rounded to 6 decimals, so that float32 noise does not decide between equal documents. Every
     document has a score, so min(top_k, collection) documents are returned; a query of which the embedder knows
     nothing (a zero vector) finds nothing. The document vectors are cached on disk, keyed by corpus and embedder, and
-    memory-mapped; they are made on the first query.
+    memory-mapped; they are made by :meth:`prepare`, or on the first query.
 
     Args:
         corpus: what is searched.
@@ -36,6 +36,11 @@ class DenseRetriever(BaseRetriever):
         self._embedder = embedder
         self._documents = DocumentVectors(corpus, embedder, cache_dir)
         self._tie_ranks = id_ranks(corpus.doc_ids)
+
+    def prepare(self) -> None:
+        """Make the embedder and the document vectors ready."""
+        self._embedder.prepare()
+        self._documents.prepare()
 
     def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
         query = self._embedder.embed([context.query])[0]

@@ -38,6 +38,11 @@ class HybridRetriever(BaseRetriever):
         self._retrievers = {name: make(corpus) for name, make in retrievers.items()}
         self._fusion = fusion
 
+    def prepare(self) -> None:
+        """Make every retriever ready."""
+        for retriever in self._retrievers.values():
+            retriever.prepare()
+
     def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
         depth = max(top_k, self.depth_each)
         lists = {name: retriever.retrieve(context, depth) for name, retriever in self._retrievers.items()}

@@ -172,21 +172,23 @@ def test_a_judged_query_that_retrieved_nothing_scores_zero_and_stays_in_the_mean
 
 
 def test_the_forecast_is_what_the_run_then_charges_and_writes_nothing(main: Main, tiny: list[str]) -> None:
-    forecast = main(*tiny, "dry_run=true", "reranker.ms_per_doc=2")
+    prices = ["reranker.ms_per_doc=2", "reranker.usd_per_doc=0.001"]
+    forecast = main(*tiny, "dry_run=true", *prices)
     assert forecast.code == 0
     assert list(forecast.cwd.iterdir()) == []
     total = next(line.split() for line in forecast.lines if line.strip().startswith("total"))
-    charged = summary_of(main(*tiny, "reranker.ms_per_doc=2"))["cost"]["charged"]
+    charged = summary_of(main(*tiny, *prices))["cost"]["charged"]
     assert [float(cell.replace(",", "")) for cell in total[1:]] == list(charged.values())
 
 
-def test_a_failing_component_drops_its_batch_and_the_run_goes_on_and_reports_it(main: Main, tiny: list[str]) -> None:
+def test_a_failing_component_costs_its_batch_and_the_run_goes_on_and_reports_it(main: Main, tiny: list[str]) -> None:
     broken = ["reranker._target_=misbehaving.Broken", "+reranker.on=ship-1", "scheduler.batch_size=2"]
     ended = main(*tiny, *broken, "budget=unlimited")
     summary = summary_of(ended)
     assert summary["dropped_docs"] == 8  # a batch of two in each of four queries
-    assert summary["cost"]["charged"]["docs"] == 4 * (12 - 2)
-    assert "dropped by failed batches: 8 documents (see traces)" in ended.out
+    assert summary["cost"]["charged"]["docs"] == 4 * 12
+    assert (summary["failures"]["batches_failed"], summary["failures"]["status"]) == (4, "finished")
+    assert "without a score, so ranked behind: 8 documents; 4 of 24 batches failed (see traces)" in ended.out
     with gzip.open(Path(ended.lines[-1]) / "traces.jsonl.gz", "rt") as file:
         assert "the model server is on fire" in file.read()
 

@@ -79,6 +79,11 @@ class PostgresRetriever(BaseRetriever):
             raise UnknownCollectionError(f"{error}; {_advice(name)}") from None
         _check_documents(self._store, corpus)
 
+    def prepare(self) -> None:
+        """Make the embedder ready, where queries are embedded."""
+        if self._mode != "lexical":
+            self._store.embedder.prepare()
+
     def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
         pool = max(top_k, self._pool)
         while True:

@@ -93,6 +93,14 @@ class DocumentMemory(BaseMemory):
         ]
         return cls(chunks, embedder, vectors)
 
+    def prepare(self) -> None:
+        """Make the embedder and the chunks' vectors ready, or the chunks' terms."""
+        if self.embedder is None:
+            _ = self._terms
+        else:
+            self.embedder.prepare()
+            _ = self._vectors
+
     def search(self, pieces: Sequence[str], conversation: Sequence[ContextChunk], limit: int) -> Matches:
         """Every chunk and every turn, whatever ``limit`` is."""
         chunks = [*conversation, *self.chunks]

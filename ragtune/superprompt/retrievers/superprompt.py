@@ -56,6 +56,10 @@ class SuperPromptRetriever(BaseRetriever):
         self._corpus = corpus
         self._pipeline = build_pipeline(self.config, memory=self.memory, policy=None, clock=VirtualClock())
 
+    def prepare(self) -> None:
+        """Make the memory ready."""
+        self.memory.prepare()
+
     def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
         sp = SuperPrompt.raw(context.query)
         try:

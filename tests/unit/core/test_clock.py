@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import pytest
 
@@ -34,3 +35,30 @@ def test_the_monotonic_clock_never_goes_back_and_adds_recorded_time():
     before = clock.now_ms()
     clock.advance(1e9)
     assert before + 1e9 <= clock.now_ms() < before + 1.1e9
+
+
+def test_a_paused_monotonic_clock_stands_still_and_leaves_the_pause_out(monkeypatch):
+    now = SimpleNamespace(seconds=0.0)
+    monkeypatch.setattr("ragtune.core.clock.time.perf_counter", lambda: now.seconds)
+    clock = MonotonicClock()
+
+    def load(fails):
+        with clock.paused(), clock.paused():
+            now.seconds += 8.0
+            assert clock.now_ms() == 0.0
+            if fails:
+                raise RuntimeError("no such model")
+
+    load(fails=False)
+    with pytest.raises(RuntimeError):
+        load(fails=True)
+    assert clock.now_ms() == 0.0
+    now.seconds += 0.5
+    assert clock.now_ms() == 500.0
+
+
+def test_a_pause_of_a_virtual_clock_changes_nothing():
+    clock = VirtualClock()
+    with clock.paused():
+        clock.advance(5.0)
+    assert clock.now_ms() == 5.0

@@ -16,6 +16,14 @@ def test_the_model_is_loaded_on_first_use(minilm: str) -> None:
     assert embedder._loaded is not None
 
 
+def test_a_prepared_model_is_loaded(minilm: str) -> None:
+    embedder = SentenceTransformerEmbedder(minilm, device="cpu")
+    embedder.prepare()
+    loaded = embedder._loaded
+    embedder.prepare()
+    assert embedder._loaded is loaded is not None
+
+
 def test_meaning_counts_more_than_words(minilm: str) -> None:
     query, near, far = SentenceTransformerEmbedder(minilm, device="cpu").embed(
         ["a physician", "the doctor in the hospital", "a physical book"]

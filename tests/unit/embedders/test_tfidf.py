@@ -31,6 +31,13 @@ def test_weights_are_sublinear_tf_times_smoothed_idf() -> None:
     assert sorted(row[row > 0]) == pytest.approx(sorted([apple / norm, pear / norm]))
 
 
+def test_what_embeds_queries_is_prepared(corpus: Corpus) -> None:
+    embedder = TfidfEmbedder(corpus)
+    TfidfEmbedder(Corpus([Document(id="blank", text="")]), cache_dir=None).prepare()
+    embedder.prepare()
+    assert "vectorizer" in vars(embedder._model)
+
+
 def test_rows_are_sparse_in_the_order_asked_and_their_products_are_cosines(corpus: Corpus) -> None:
     rows = TfidfEmbedder(corpus).rows(["heart-2", "blank-1", "heart-1", "heart-2"])
     assert issparse(rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -51,18 +52,53 @@ def test_progress_is_reported_query_by_query(compose_tiny: Callable[..., dict[st
 
 
 def test_the_wrapped_reranker_simulates_time() -> None:
-    assert ForecastReranker(None).is_recorded  # type: ignore[arg-type]
+    assert ForecastReranker(None, set()).is_recorded  # type: ignore[arg-type]
 
 
 def test_rewriting_that_costs_is_priced_and_not_run(
     compose_tiny: Callable[..., dict[str, Any]], llm_server: Any
 ) -> None:
     options = ("reformulator=llm_rewrite", f"reformulator.llm.base_url={llm_server.url}")
-    plain = forecast(compose_tiny(), lambda done, total: None)["total"]
-    figures = forecast(compose_tiny(*options), lambda done, total: None)["total"]
+    free = "reranker.usd_per_doc=0"
+    plain = forecast(compose_tiny(free), lambda done, total: None)["total"]
+    figures = forecast(compose_tiny(free, *options), lambda done, total: None)["total"]
     assert llm_server.requests == []
     assert figures["tokens"] > plain["tokens"]
     assert figures["usd"] > plain["usd"]
+
+
+@pytest.mark.parametrize(
+    ("options", "unknown"),
+    [
+        ([], {"latency_ms", "usd"}),
+        (["reranker.ms_per_doc=0"], {"usd"}),
+        (["reranker.ms_per_call=2", "reranker.usd_per_doc=0"], set()),
+        (["reranker=cross_encoder", "reranker.model=/no/such/model"], {"latency_ms", "usd"}),
+        (["reranker=cross_encoder", "reranker.model=none", "reranker.ms_per_doc=2"], {"usd"}),
+        (["reranker=noop"], set()),
+        (["+reranker@rerankers.live=cross_encoder"], {"latency_ms", "usd"}),
+        (["reranker.ms_per_call=2", "reranker.usd_per_doc=0", "reformulator=llm_rewrite"], {"latency_ms"}),
+        (["reranker=noop", "budget=zero"], set()),
+    ],
+)
+def test_what_has_no_price_is_unknown_rather_than_nothing(
+    compose_tiny: Callable[..., dict[str, Any]],
+    options: list[str],
+    unknown: set[str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    figures = forecast(compose_tiny(*options), lambda done, total: None)
+    for row in ("total", "per_query"):
+        assert {unit for unit, amount in figures[row].items() if amount is None} == unknown
+    print_forecast(figures)
+    assert capsys.readouterr().out.count("unknown") == 2 * len(unknown)
+    assert ("null" in json.dumps(figures)) == bool(unknown)
+
+
+def test_a_reranker_that_names_no_price_is_no_free_one(fakes: SimpleNamespace, make_context: Any) -> None:
+    unknown: set[str] = set()
+    ForecastReranker(fakes.Reranker(), unknown).rerank(fakes.items(1), make_context(), "default")
+    assert unknown == {"tokens", "latency_ms", "usd"}
 
 
 def test_the_table_names_every_unit(capsys: pytest.CaptureFixture[str]) -> None:

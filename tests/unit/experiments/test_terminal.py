@@ -24,6 +24,8 @@ def summary(**fields: object) -> dict:
         "stop_reasons": {"budget_exhausted": 3, "top_k_settled": 1},
         "docs_to_95pct": 8,
         "dropped_docs": 0,
+        "latency_overrun_ms": {"queries": 0, "mean": 0.0, "max": 0.0},
+        "failures": {"batches_sent": 4, "batches_failed": 1},
         "warnings": {},
         **fields,
     }
@@ -40,14 +42,19 @@ def test_the_final_table_shows_measures_intervals_costs_and_reasons(capsys: pyte
     for said in ("tiny/test - 4 queries - baseline + greedy", "0.8125", "0.700-0.900", "12.5 documents", "456 tokens"):
         assert said in out
     assert "budget_exhausted 3, top_k_settled 1" in out
-    assert "dropped" not in out
+    assert "without a score" not in out
+    assert "time limit" not in out
     assert "warning" not in out
 
 
 def test_what_was_lost_or_odd_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    print_run(summary(dropped_docs=7, warnings={"documents without text (kept)": 2}), None, "p")
+    late = {"queries": 3, "mean": 12.4, "max": 30.6}
+    print_run(
+        summary(dropped_docs=7, warnings={"documents without text (kept)": 2}, latency_overrun_ms=late), None, "p"
+    )
     out = capsys.readouterr().out
-    assert "dropped by failed batches: 7 documents" in out
+    assert "without a score, so ranked behind: 7 documents; 1 of 4 batches failed (see traces)" in out
+    assert "past the time limit: 3 queries, by 12 ms on average, 31 at most" in out
     assert "warning: 2 documents without text (kept)" in out
 
 

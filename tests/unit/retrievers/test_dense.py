@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,9 @@ from ragtune.core.corpus import Corpus
 from ragtune.core.interfaces import BaseEmbedder
 from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtune.embedders.tfidf import TfidfEmbedder
+from ragtune.fusion.concat import ConcatFusion
 from ragtune.retrievers.dense import DenseRetriever
+from ragtune.retrievers.hybrid import HybridRetriever
 
 MakeContext = Callable[..., RAGtuneContext]
 
@@ -22,8 +25,12 @@ class Counting(BaseEmbedder):
 
     def __init__(self, inner: BaseEmbedder, name: str = "") -> None:
         self.inner = inner
-        self.texts = 0
+        self.texts = self.preparations = 0
         self._name = name or inner.name
+
+    def prepare(self) -> None:
+        self.preparations += 1
+        self.inner.prepare()
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         self.texts += len(texts)
@@ -66,6 +73,17 @@ def test_documents_are_embedded_once_and_only_when_needed(
     assert again.retrieve(make_context("tea"), 3) == before
     assert embedder.texts == len(corpus) + 2
     assert isinstance(again._documents.matrix, np.memmap)
+
+
+def test_what_was_prepared_embeds_the_query_alone(
+    corpus: Corpus, embedder: Counting, make_context: MakeContext
+) -> None:
+    retriever = HybridRetriever(corpus, {"dense": partial(DenseRetriever, embedder=embedder)}, ConcatFusion())
+    retriever.prepare()
+    retriever.prepare()
+    assert (embedder.texts, embedder.preparations) == (len(corpus), 2)
+    retriever.retrieve(make_context("tea"), 3)
+    assert embedder.texts == len(corpus) + 1
 
 
 def test_another_embedder_gets_vectors_of_its_own(

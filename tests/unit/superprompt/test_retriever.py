@@ -52,6 +52,18 @@ def test_it_is_the_view_of_the_whole_pipeline(corpus: Corpus, make_context: Make
     assert expected[0][0] == "bread-3"
 
 
+@pytest.mark.parametrize("embedder", [None, Counting()])
+def test_what_was_prepared_is_made_no_more(
+    corpus: Corpus, make_context: MakeContext, embedder: Counting | None
+) -> None:
+    retriever = SuperPromptRetriever(corpus, embedder)
+    retriever.prepare()
+    made = {name for name in vars(retriever.memory) if name in ("_terms", "_vectors")}
+    assert made == {"_vectors" if embedder else "_terms"}
+    retriever.retrieve(make_context(PROMPT), 5)
+    assert embedder is None or embedder.sizes.count(len(corpus)) == 1
+
+
 def test_headers_of_the_query_are_read_as_headers(corpus: Corpus, make_context: MakeContext) -> None:
     ids = [doc_id for doc_id, _ in found(SuperPromptRetriever(corpus), make_context(PROMPT))]
     assert "ship-1" not in ids  # the format is no part of what is searched for

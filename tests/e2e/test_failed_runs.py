@@ -1,0 +1,91 @@
+"""A run whose reranker is dead says so, exits with 1, keeps what it has, and is mended by resuming."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from llm_server import Fault
+
+Main = Callable[..., SimpleNamespace]
+
+
+@pytest.fixture
+def judged_by_llm(tiny: list[str], tmp_path: Path) -> list[str]:
+    model = [
+        "model=test",
+        "max_retries=0",
+        "backoff_initial_s=0",
+        "breaker_failures=999",
+        f"cache_dir={tmp_path / 'record'}",
+    ]
+    node = "reranker.llm"
+    return [
+        *[option for option in tiny if not option.startswith("reranker")],
+        "reranker=llm_pointwise",
+        *(f"{node}.{option}" for option in model),
+        f"+{node}.prices.test={{prompt:0,completion:0}}",
+        "estimator=baseline",
+        "scheduler=greedy",
+        "scheduler.batch_size=2",
+        "budget=unlimited",
+        "budget.max_reranker_docs=6",
+        "hydra.run.dir=run",
+    ]
+
+
+def summary_of(ended: SimpleNamespace) -> dict[str, Any]:
+    summary: dict[str, Any] = json.loads((ended.cwd / "run" / "summary.json").read_text())
+    return summary
+
+
+def test_a_dead_reranker_ends_with_1_keeps_the_first_stages_results_and_is_mended_by_resuming(
+    main: Main, judged_by_llm: list[str], llm_server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    at_server = [*judged_by_llm, f"reranker.llm.base_url={llm_server.url}"]
+    baseline = main(*at_server, "budget.max_reranker_docs=0", "hydra.run.dir=baseline")
+    assert baseline.code == 0, baseline.err
+    first_stage = json.loads((baseline.cwd / "baseline" / "summary.json").read_text())["measures"]
+
+    llm_server.faults.extend([Fault("server_error")] * 999)
+    ended = main(*at_server)
+    assert ended.code == 1
+    last = ended.err.splitlines()[-1]
+    for said in ("the reranker failed", "queries given up", "first error: ", "resume=true"):
+        assert said in last
+    summary = summary_of(ended)
+    assert summary["failures"]["status"] == "failed"
+    assert summary["failures"]["share"] == 1.0
+    assert summary["measures"]["R@100"] == first_stage["R@100"]
+
+    llm_server.reset()
+    mended = main(*at_server, "resume=true")
+    assert mended.code == 0, mended.err
+    assert summary_of(mended)["failures"]["batches_failed"] == 0
+    again = main(*at_server, "resume=true")
+    assert "nothing to do" in again.err
+
+
+def test_a_failed_run_may_be_allowed(main: Main, tiny: list[str]) -> None:
+    broken = ["reranker._target_=misbehaving.Broken", "+reranker.on=ship-1", "scheduler.batch_size=12"]
+    refused = main(*tiny, *broken, "budget=unlimited")
+    assert refused.code == 1
+    assert "3 of 3 batches, 1 of 4 queries given up" in refused.err
+    assert main(*tiny, *broken, "budget=unlimited", "failures.max_share=1").code == 0
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("failures.max_share=2", "failures.max_share=2: allowed is a number in [0, 1]"),
+        ("failures.batches_in_a_row=0", "failures.batches_in_a_row=0: Input should be greater than or equal to 1"),
+    ],
+)
+def test_limits_of_failure_are_checked(main: Main, tiny: list[str], option: str, said: str) -> None:
+    ended = main(*tiny, option)
+    assert (ended.code, said in ended.err, list(ended.cwd.iterdir())) == (2, True, [])

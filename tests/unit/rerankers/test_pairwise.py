@@ -1,0 +1,206 @@
+"""Time and money of rerankers that score pairs: what is measured, what a cache remembers, what no clock sees."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from ragtune import CostBudget
+from ragtune.core.clock import Clock, MonotonicClock, VirtualClock
+from ragtune.core.context import RAGtuneContext
+from ragtune.core.items import PoolItem
+from ragtune.core.trace import ControllerTrace
+from ragtune.core.types import CostObject
+from ragtune.rerankers._pairwise import PairwiseReranker
+
+MakeContext = Callable[..., RAGtuneContext]
+LOADING_MS, PASS_MS, PAIR_MS = 8000.0, 5.0, 20.0
+
+
+class Machine:
+    """Time that passes only where work is done, so that all of it is exact."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0.0
+        self.loads = 0
+
+    def perf_counter(self) -> float:
+        return self.now_ms / 1000.0
+
+
+class Slow(PairwiseReranker):
+    """Takes 8 s to load, and 5 ms a pass besides 20 ms a pair."""
+
+    def __init__(self, machine: Machine, batch_size: int = 32, cache_dir: str | None = "auto", **options: object):
+        given = {"max_length": None, "ms_per_doc": 0.0, "ms_per_call": 0.0, "usd_per_1k_tokens": 0.5, "preload": False}
+        super().__init__(batch_size=batch_size, cache_dir=cache_dir, **(given | options))  # type: ignore[arg-type]
+        self._machine = machine
+        self._is_loaded = False
+        self.fails = False
+
+    def _identity(self) -> str:
+        return "slow"
+
+    def _make_ready(self) -> None:
+        if not self._is_loaded:
+            self._machine.now_ms += LOADING_MS
+            self._machine.loads += 1
+            self._is_loaded = True
+
+    def _score(self, texts: Sequence[str], context: RAGtuneContext) -> list[float]:
+        assert self._is_loaded
+        self._machine.now_ms += PASS_MS + PAIR_MS * len(texts)
+        if self.fails:
+            raise RuntimeError("out of memory")
+        return [(len(text) % 10) / 10 for text in texts]
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    machine = Machine()
+    for module in ("ragtune.rerankers._pairwise", "ragtune.core.clock"):
+        monkeypatch.setattr(f"{module}.time", machine)
+    return machine
+
+
+def charged(context: RAGtuneContext) -> CostObject:
+    assert context.meter.charged is not None
+    return context.meter.charged
+
+
+@pytest.mark.parametrize("batch_size", [2, 32])
+@pytest.mark.parametrize("prices", [{}, {"ms_per_doc": 1.0}])
+def test_a_charge_does_not_depend_on_what_the_cache_holds(
+    machine: Machine,
+    items: list[PoolItem],
+    make_context: MakeContext,
+    batch_size: int,
+    prices: dict[str, float],
+) -> None:
+    live, cached, kept, mixed = (make_context() for _ in range(4))
+    Slow(machine, batch_size, **prices).rerank(items[:4], live, "default")
+    assert charged(live) == live.meter.actual
+    assert charged(live).latency_ms == pytest.approx(PASS_MS * (4 / min(4, batch_size)) + 4 * PAIR_MS)
+    Slow(machine, **prices).rerank(items[:4], cached, "default")
+    assert charged(cached) == charged(live)
+    assert cached.meter.actual == CostObject()
+
+    # Each costs what it cost when it was made, though the batch is another one; only the new one is paid.
+    Slow(machine, **prices).rerank(items[3:4], kept, "default")
+    Slow(machine, **prices).rerank(items[3:5], mixed, "default")
+    assert (charged(mixed).docs, mixed.meter.actual.docs) == (2, 1)
+    assert mixed.meter.actual.latency_ms == pytest.approx(PASS_MS + PAIR_MS)
+    assert charged(mixed).latency_ms == pytest.approx(charged(kept).latency_ms + PASS_MS + PAIR_MS)
+
+
+def test_a_passes_time_is_shared_among_its_pairs_by_their_tokens(
+    machine: Machine, items: list[PoolItem], make_context: MakeContext
+) -> None:
+    batch = items[:4]
+    Slow(machine).rerank(batch, make_context(), "default")
+    parts = []
+    for item in batch:
+        context = make_context()
+        Slow(machine).rerank([item], context, "default")
+        parts.append(charged(context))
+    assert sum(part.latency_ms for part in parts) == pytest.approx(PASS_MS + 4 * PAIR_MS)
+    a_token = (PASS_MS + 4 * PAIR_MS) / sum(part.tokens for part in parts)
+    assert [part.latency_ms for part in parts] == pytest.approx([a_token * part.tokens for part in parts])
+
+
+def test_loading_is_on_no_requests_clock_even_in_the_middle_of_a_run(
+    machine: Machine, items: list[PoolItem], make_context: MakeContext
+) -> None:
+    first = Slow(machine)
+    first.prepare()
+    first.rerank(items[:2], make_context(), "default")
+    assert machine.loads == 1
+
+    again = Slow(machine)
+    again.prepare()
+    context = make_context(tracker=CostBudget.unlimited().create_tracker(ControllerTrace(), MonotonicClock()))
+    again.rerank(items[:2], context, "default")
+    assert (machine.loads, context.tracker.elapsed_ms) == (1, 0.0)
+    again.rerank(items[:3], context, "default")
+    assert machine.loads == 2
+    assert context.tracker.elapsed_ms == pytest.approx(PASS_MS + PAIR_MS)
+    assert context.meter.actual.latency_ms == pytest.approx(PASS_MS + PAIR_MS)
+
+
+def test_the_warm_up_says_how_long_a_batch_should_take(
+    machine: Machine, items: list[PoolItem], make_context: MakeContext
+) -> None:
+    reranker = Slow(machine)
+    assert reranker.expected_cost(items[:4], make_context()).latency_ms == 0.0
+    reranker.prepare()
+    expected = [reranker.expected_cost(items[:n], make_context()) for n in (1, 4)]
+    a_token = (expected[1].latency_ms - expected[0].latency_ms) / (expected[1].tokens - expected[0].tokens)
+    assert expected[0].latency_ms == pytest.approx(PASS_MS + expected[0].tokens * a_token)
+    assert a_token > 0
+
+    known, eager, priced = Slow(machine), Slow(machine, preload=True), Slow(machine, ms_per_doc=2.0, ms_per_call=3.0)
+    for other in (known, priced):
+        other.prepare()
+        other.prepare()
+    assert machine.loads == 1
+    eager.prepare()
+    eager.prepare()
+    assert machine.loads == 2
+    assert known.expected_cost(items[:4], make_context()) == expected[1]
+    assert priced.expected_cost(items[:4], make_context()).latency_ms == 11.0
+    assert Slow(machine, cache_dir=None).unpriced == {"latency_ms", "usd"}
+
+    pickle.loads(pickle.dumps(Slow(Machine(), cache_dir=None))).prepare()
+    Slow(machine, cache_dir=None).prepare()
+    assert machine.loads == 3
+
+
+def test_scores_kept_by_a_version_that_timed_nothing_are_charged_the_expected_time(
+    machine: Machine, items: list[PoolItem], make_context: MakeContext, private_cache: Path
+) -> None:
+    Slow(machine).rerank(items[:4], make_context(), "default")
+    for file in private_cache.rglob("times.sqlite*"):
+        file.unlink()
+    reranker, context = Slow(machine), make_context()
+    reranker.prepare()
+    scores = reranker.rerank(items[:4], context, "default")
+    assert len(scores) == 4
+    assert charged(context) == reranker.expected_cost(items[:4], context)
+    assert charged(context).latency_ms > PASS_MS
+    assert context.meter.actual == CostObject()
+
+
+def test_a_failed_pass_leaves_the_charge_of_those_before_it(
+    machine: Machine, items: list[PoolItem], make_context: MakeContext
+) -> None:
+    reranker, context = Slow(machine), make_context()
+    reranker.rerank(items[:1], context, "default")
+    before = charged(context)
+    reranker.fails = True
+    failed = make_context()
+    with pytest.raises(RuntimeError, match="out of memory"):
+        reranker.rerank(items[:3], failed, "default")
+    assert charged(failed) == before
+    assert failed.meter.actual == CostObject()
+
+
+@pytest.mark.parametrize("clock", [VirtualClock, MonotonicClock])
+def test_a_run_from_the_cache_decides_under_a_time_limit_as_the_first_one_did(
+    machine: Machine, fakes: SimpleNamespace, clock: type[Clock]
+) -> None:
+    def run() -> SimpleNamespace:
+        reranker = Slow(machine)
+        limit = CostBudget.unlimited().model_copy(update={"max_latency_ms": 250.0})
+        controller = fakes.controller(reranker=reranker, budget=limit, clock_factory=clock)
+        return SimpleNamespace(output=controller.run("q"), is_loaded=reranker._is_loaded)
+
+    first, second = run(), run()
+    assert (first.is_loaded, second.is_loaded) == (True, False)
+    assert 0 < first.output.history[-1].cost.docs < 20
+    assert second.output.trace.model_dump_json() == first.output.trace.model_dump_json()
+    assert second.output.history[-1].cost == first.output.history[-1].cost
+    assert second.output.actual_cost == CostObject()
