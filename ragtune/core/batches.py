@@ -80,7 +80,7 @@ class BatchRunner:
         """
         reranker = self._rerankers[strategy]
         try:
-            said = _checked(reranker.expected_cost(items, context))
+            said = checked(reranker.expected_cost(items, context))
         except InputError:
             raise
         except Exception as error:
@@ -107,7 +107,7 @@ class BatchRunner:
         started_ms = context.tracker.elapsed_ms
         answer = self._ask(pool, context, proposal)
         charged = self._bill(context, proposal, cost, started_ms, has_failed=answer.error is not None)
-        book.actual_cost = book.actual_cost + _reported(context, context.meter.actual, FREE)
+        book.actual_cost = book.actual_cost + reported(context, context.meter.actual, FREE)
         context.tracker.settle(cost, charged)
         if answer.error is None:
             book.breakers.scored(proposal.strategy)
@@ -145,10 +145,10 @@ class BatchRunner:
         tracker, docs = context.tracker, len(proposal.doc_ids)
         reranker = self._rerankers[proposal.strategy]
         silent = CostObject(latency_ms=cost.latency_ms) if has_failed else cost
-        reported = context.meter.charged is not None
-        said = _reported(context, context.meter.charged, silent)
+        is_reported = context.meter.charged is not None
+        said = reported(context, context.meter.charged, silent)
         # A batch whose time was recorded, by a score table or a cache, lasts as long as it did when it was made.
-        recorded_ms = said.latency_ms if reported or reranker.simulates_time or not tracker.clock.is_real else 0.0
+        recorded_ms = said.latency_ms if is_reported or reranker.simulates_time or not tracker.clock.is_real else 0.0
         tracker.clock.advance(max(0.0, recorded_ms - (tracker.elapsed_ms - started_ms)))
         took_ms = tracker.elapsed_ms - started_ms
         if tracker.clock.is_real:
@@ -202,18 +202,18 @@ def _usable(returned: Any, sent: Sequence[str], context: RAGtuneContext) -> Answ
     return answer
 
 
-def _reported(context: RAGtuneContext, cost: CostObject | None, otherwise: CostObject) -> CostObject:
+def reported(context: RAGtuneContext, cost: CostObject | None, otherwise: CostObject) -> CostObject:
     """A cost that a component has reported, or ``otherwise`` where it reported none or none that can be."""
     if cost is None:
         return otherwise
     try:
-        return _checked(cost)
+        return checked(cost)
     except (TypeError, ValidationError) as error:
         context.trace.add("reranker", "bad_report", error=describe(error).splitlines()[0])
         return otherwise
 
 
-def _checked(cost: Any) -> CostObject:
+def checked(cost: Any) -> CostObject:
     """A component's cost, validated again: whoever made it may have skipped that.
 
     Raises:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from ragtune.core.batches import checked, reported
 from ragtune.core.budget import REFORMULATION
 from ragtune.core.context import ORIGINAL, CostMeter, RAGtuneContext, rewrite_round
 from ragtune.core.errors import InputError, InvalidScoreError, RetrievalError
@@ -56,7 +57,8 @@ class RetrievalRounds:
             RetrievalError: if the original round fails; supplemental failures are traced and skipped.
         """
         try:
-            found = require_finite(self.retriever.retrieve(context, self._plan.original_query_depth))
+            with context.tracker.read_only():
+                found = require_finite(self.retriever.retrieve(context, self._plan.original_query_depth))
         except InputError:
             raise
         except Exception as error:
@@ -72,7 +74,8 @@ class RetrievalRounds:
     def _supplement(self, context: RAGtuneContext, rewrite: str, name: str) -> list[ReformulationResult]:
         round_context = context.model_copy(update={"query": rewrite, "round": name})
         try:
-            found = require_finite(self.retriever.retrieve(round_context, self._plan.depth_per_reformulation))
+            with context.tracker.read_only():
+                found = require_finite(self.retriever.retrieve(round_context, self._plan.depth_per_reformulation))
         except InputError:
             raise
         except Exception as error:
@@ -95,12 +98,13 @@ class RetrievalRounds:
             return []
 
     def _paid_rewrites(self, context: RAGtuneContext, found: Sequence[ScoredDocument]) -> list[str]:
-        cost = self._reformulator.expected_cost(context, found)
+        cost = checked(self._reformulator.expected_cost(context, found))
         if not context.tracker.try_consume_reformulation(cost=cost):
             return []
         context.meter = CostMeter()
         try:
-            proposed = list(self._reformulator.generate(context, found))
+            with context.tracker.read_only():
+                proposed = list(self._reformulator.generate(context, found))
             rewrites = distinct_rewrites(proposed, context.query)
         except Exception:
             wasted = _settle(context, cost)
@@ -163,7 +167,7 @@ def _round(context: RAGtuneContext, rewrite: str, name: str, found: Sequence[Sco
 
 def _settle(context: RAGtuneContext, expected: CostObject) -> CostObject:
     """Book what the rewriting really cost, as far as it is known, and let its time pass."""
-    charged = context.meter.charged or expected
+    charged = reported(context, context.meter.charged, expected)
     context.tracker.clock.advance(charged.latency_ms)
     context.tracker.settle(expected, charged, REFORMULATION)
     return charged

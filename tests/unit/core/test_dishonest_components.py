@@ -75,6 +75,7 @@ MEDDLING: list[Callable[[RAGtuneContext], Any]] = [
     lambda context: context.tracker.try_consume_tokens(1),
     lambda context: context.tracker.try_consume_tokens(-50),
     lambda context: setattr(context, "meter", None),
+    lambda context: setattr(context, "tracker", CostBudget.unlimited().create_tracker()),
     lambda context: context.memory.clear(),
 ]
 
