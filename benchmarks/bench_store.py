@@ -115,9 +115,10 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write the figures here as well")
     arguments = parser.parse_args()
     figures: dict[str, Any] = {"chunks": arguments.chunks, "dims": arguments.dims}
-    with tempfile.TemporaryDirectory(prefix="ragtune-bench-") as folder, EmbeddedServer(folder) as server:
+    with tempfile.TemporaryDirectory(prefix="ragtune-bench-") as folder:
+        Path(folder).chmod(0o711)  # where this is root, the server runs as another user
         collection = Collection(arguments.chunks, arguments.dims, arguments.queries)
-        with PostgresDatabase(server.dsn) as database:
+        with EmbeddedServer(folder) as server, PostgresDatabase(server.dsn) as database:
             figures |= ingest(database, server.dsn, collection, arguments.repeats)
             store = database.open("bench", GivenVectors(arguments.dims))
             figures |= recall(store, collection)

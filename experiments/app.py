@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from experiments.build import component, load_measures
-from experiments.config import fingerprint, results_key
+from experiments.config import results_key
 from experiments.curves import Curve, curve
+from experiments.inputs import identity, require_same
 from experiments.journal import Journal
 from experiments.measure import Measures
 from experiments.outputs import Results, per_query_table, read_summary, write_results, write_summary
@@ -22,7 +23,7 @@ from experiments.terminal import print_path, print_queries, print_run, progress_
 from experiments.track import Tracking, parent_of
 from experiments.views import print_views, views_of
 from ragtune.core.arguments import check_number
-from ragtune.core.errors import ConfigError, FailedRunError
+from ragtune.core.errors import DatasetError, FailedRunError
 
 
 def run_experiment(config: Mapping[str, Any], folder: Path, overrides: list[str], *, in_sweep: bool = False) -> None:
@@ -51,14 +52,13 @@ def run_experiment(config: Mapping[str, Any], folder: Path, overrides: list[str]
 
 def _finished(config: Mapping[str, Any], folder: Path) -> dict[str, Any] | None:
     """The summary of this very run if it is complete; None if it is not, or if a later one was begun here."""
-    summary = read_summary(folder)
+    try:
+        summary = read_summary(folder)
+    except DatasetError as error:
+        raise DatasetError(f"{error}; without that file, resume=true starts over") from None
     if summary is None or (folder / Journal.NAME).exists():
         return None
-    if summary["fingerprint"] != fingerprint(config):
-        raise ConfigError(
-            f"resume=true, but {str(folder)!r} holds the results of another configuration: "
-            "repeat that command's options, or choose another hydra.run.dir"
-        )
+    require_same(identity(config), summary, f"{str(folder)!r} holds the results of")
     return summary
 
 
@@ -69,7 +69,8 @@ def _produce(config: Mapping[str, Any], folder: Path, overrides: list[str], *, p
     measures = load_measures(config)
     allowed = check_number("failures.max_share", config["failures"]["max_share"], 0.0, 1.0)
     folder.mkdir(parents=True, exist_ok=True)
-    with Journal(folder, fingerprint(config), resume=config["resume"]) as journal:
+    run = identity(config)
+    with Journal(folder, run, resume=config["resume"]) as journal:
         with progress_bar(f"replaying {dataset.name}", enabled=progress) as update:
             records = replay(config, journal, update)
         judged = dataset.judged
@@ -82,7 +83,7 @@ def _produce(config: Mapping[str, Any], folder: Path, overrides: list[str], *, p
             **origin,
             "policy": subject.label(config),
             "tags": {**origin["tags"], **subject.tags(config)},
-            "fingerprint": fingerprint(config),
+            **run,
             "wall_s": round(time.perf_counter() - started, 3),
             "mlflow_run_id": None,
         }

@@ -23,7 +23,7 @@ from ragtune.core.failures import FailurePolicy
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.rounds import RetrievalPlan
 
-HARNESS_KEYS = {"retriever": ("depth",), "dataset": ("scores",)}
+HARNESS_KEYS = {"dataset": ("scores",)}
 """Keys of a group's file that the harness reads itself, so constructors do not see them."""
 
 
@@ -165,19 +165,15 @@ def _failures(config: Mapping[str, Any]) -> FailurePolicy:
 
 
 def _plan(config: Mapping[str, Any]) -> RetrievalPlan:
-    depth = config["retriever"].get("depth")
-    plan = dict(config["plan"])
-    if isinstance(depth, int) and depth >= 1:
-        plan["depth_per_reformulation"] = min(plan["depth_per_reformulation"], depth)
+    """The rounds' depths; a rewrite's is cut to the query's own, which 0.55 lets it not exceed."""
+    plan = dict.fromkeys(RetrievalPlan.model_fields) | config["retrieval"]
+    depth, each = plan["original_query_depth"], plan["depth_per_reformulation"]
+    if isinstance(depth, int) and isinstance(each, int) and depth >= 1:
+        plan["depth_per_reformulation"] = min(each, depth)
     try:
-        return RetrievalPlan(original_query_depth=depth, **plan)
-    except (ValidationError, TypeError) as error:
-        if isinstance(error, ValidationError):
-            first = error.errors()[0]
-            where = ".".join(["plan", *map(str, first["loc"])])
-            where = where.replace("plan.original_query_depth", "retriever.depth")
-            raise ConfigError(f"{where}={first['input']!r}: {first['msg']}") from None
-        raise ConfigError(f"plan: {error}") from None
+        return RetrievalPlan(**plan)
+    except ValidationError as error:
+        raise _readable(error, "retrieval", {}) from None
 
 
 def _clock_factory(kind: str, rerankers: Mapping[str, BaseReranker]) -> type[Clock]:

@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 import traceback
+from contextlib import ExitStack
 from pathlib import Path
 
 import hydra
@@ -48,6 +49,8 @@ def _launch(root: str) -> int:
 
 
 def _app(cfg: DictConfig) -> None:
+    from experiments.lock import locked
+
     register_resolvers()
     job = HydraConfig.get()
     folder = Path(job.runtime.output_dir)
@@ -56,24 +59,32 @@ def _app(cfg: DictConfig) -> None:
         _run_job(cfg, folder, overrides)
         return
     try:
-        _run(cfg, folder, overrides, in_sweep=False)
+        with locked(folder):
+            _run(cfg, folder, overrides, in_sweep=False)
     except (Exception, KeyboardInterrupt) as error:
         # Raised any other way, it would come with Hydra's own lines around it.
         raise SystemExit(_complain(error, folder)) from None
 
 
 def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> None:
-    """One job of a sweep; its failure is written down and leaves the others alone."""
+    """One job of a sweep; its failure is written down and leaves the others alone. A folder in use ends the sweep."""
+    from experiments.lock import locked
     from experiments.sweep import forget_failure, note_failure
 
-    try:
-        forget_failure(folder)
-        _run(cfg, folder, overrides, in_sweep=True)
-    except Exception as error:
-        code = _complain(error, folder, prefix=f"job {folder.name} ({' '.join(overrides)}): ")
-        note_failure(folder, code)
-    finally:
-        remove_if_empty(folder)
+    prefix = f"job {folder.name} ({' '.join(overrides)}): "
+    with ExitStack() as stack:
+        stack.callback(remove_if_empty, folder)
+        try:
+            stack.enter_context(locked(folder))
+        except Exception as error:
+            raise SystemExit(
+                _complain(error, folder, prefix)
+            ) from None  # the folder is another run's: not a word in it
+        try:
+            forget_failure(folder)
+            _run(cfg, folder, overrides, in_sweep=True)
+        except Exception as error:
+            note_failure(folder, _complain(error, folder, prefix))
 
 
 def _run(cfg: DictConfig, folder: Path, overrides: list[str], *, in_sweep: bool) -> None:

@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,9 @@ CONF = PROJECT_ROOT / "conf"
 
 WHERE_NOT_WHAT = ("executor", "tracking", "resume", "dry_run", "verbosity")
 """Keys that change where or how a run happens, never what it finds."""
+
+MOVED = {"retriever.depth": "retrieval.original_query_depth", "plan": "retrieval"}
+"""Options by the names that they had once, and where they went."""
 
 
 def keep_root_off_path() -> None:
@@ -105,11 +107,6 @@ def results_key(config: Mapping[str, Any]) -> str:
     return json.dumps(what, sort_keys=True)
 
 
-def fingerprint(config: Mapping[str, Any]) -> str:
-    """SHA-256 of :func:`results_key`."""
-    return sha256(results_key(config).encode()).hexdigest()
-
-
 def readable(error: BaseException, script: str = "run.py") -> str:
     """Hydra's message on one line, without what only its developers need."""
     from hydra.errors import OverrideParseException
@@ -118,7 +115,17 @@ def readable(error: BaseException, script: str = "run.py") -> str:
         return f"cannot parse {error.override!r}: {error.message.splitlines()[0]}; options are given as NAME=VALUE"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if lines[0].startswith("Could not override"):
-        name = lines[0].removeprefix("Could not override").strip(" .")
+        name = lines[0].removeprefix("Could not override").split()[0].strip("'.")
+        if now := moved(name):
+            return now
         return f"unknown option {name}: python {script} --help lists the options of the components chosen"
     noise = ("See ", "Set the environment", "Config search path", "provider=")
     return " ".join(line for line in lines if not line.startswith(noise))
+
+
+def moved(name: str) -> str | None:
+    """What to say of an option's former name; None of any other."""
+    for old, new in MOVED.items():
+        if name == old or name.startswith(f"{old}."):
+            return f"unknown option {name}: it is {new}{name.removeprefix(old)} now"
+    return None

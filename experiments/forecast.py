@@ -52,6 +52,9 @@ class ForecastReranker(BaseReranker):
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
         return self._real.expected_cost(items, context)
 
+    def can_score(self, doc_id: str, context: RAGtuneContext) -> bool:
+        return self._real.can_score(doc_id, context)
+
 
 def _surprising(estimate: float, query_id: str, doc_id: str) -> float:
     """The estimate with a reproducible normal error on the logit scale."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from experiments.lock import is_still
 from ragtune.core.errors import ConfigError
 
 
@@ -41,6 +42,6 @@ def _owned(lock: int, folder: Path) -> bool:
     """Whether the lock could be had, and is on the folder that is there now: an owner removes its own."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return os.path.samestat(os.fstat(lock), folder.stat())
-    except (BlockingIOError, FileNotFoundError):
+    except BlockingIOError:
         return False
+    return is_still(lock, folder)

@@ -4,43 +4,44 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
+from experiments.inputs import require_same
 from experiments.record import QueryRecord
-from ragtune.core.errors import ConfigError
 
 
 class Journal:
-    """Append-only JSON lines: a header with the configuration's fingerprint, then one record per finished query.
+    """Append-only JSON lines: a header with the run's identity, then one record per finished query.
 
     A line that a crash cut short or garbled is discarded on opening, with all behind it; its query is replayed again.
 
     Args:
         folder: the run directory.
-        fingerprint: of the configuration.
+        identity: of the run, see :func:`experiments.inputs.identity`.
         resume: keep what is there; otherwise start over.
 
     Raises:
-        ConfigError: if what is there was made by another configuration.
+        ConfigError: if what is there was made by another configuration, or from other data.
     """
 
     NAME = "journal.jsonl"
 
-    def __init__(self, folder: Path, fingerprint: str, *, resume: bool) -> None:
+    def __init__(self, folder: Path, identity: Mapping[str, Any], *, resume: bool) -> None:
         self.path = folder / self.NAME
         self.finished: dict[str, QueryRecord] = {}
         self._is_begun_again = False
-        kept = self._read(fingerprint) if resume and self.path.exists() else 0
+        kept = self._read(identity) if resume and self.path.exists() else 0
         # Unbuffered, so that a line which does not fit on the disk can be taken back whole.
         self._file = self.path.open("r+b" if kept else "w+b", buffering=0)
         self._file.seek(kept)
         self._file.truncate()
         if not kept:
-            self._begin(json.dumps({"fingerprint": fingerprint}))
+            self._begin(json.dumps(identity))
 
-    def _read(self, fingerprint: str) -> int:
+    def _read(self, identity: Mapping[str, Any]) -> int:
         """Load the whole lines; the length in bytes that they take."""
         kept = 0
         with self.path.open("rb") as lines:
@@ -48,25 +49,21 @@ class Journal:
                 if not line.endswith(b"\n"):
                     break
                 try:
-                    self._keep(line, fingerprint, is_header=number == 0)
+                    self._keep(line, identity, is_header=number == 0)
                 except (TypeError, KeyError, json.JSONDecodeError, UnicodeDecodeError):
                     break
                 kept += len(line)
         return kept
 
-    def _keep(self, line: bytes, fingerprint: str, *, is_header: bool) -> None:
+    def _keep(self, line: bytes, identity: Mapping[str, Any], *, is_header: bool) -> None:
         if is_header:
-            self._check(json.loads(line), fingerprint)
+            header = json.loads(line)
+            if "fingerprint" not in header:
+                raise KeyError("fingerprint")
+            require_same(identity, header, f"{str(self.path)!r} was begun with")
             return
         record = QueryRecord.from_json(line.decode())
         self.finished[record.query_id] = record
-
-    def _check(self, header: dict[str, str], fingerprint: str) -> None:
-        if header["fingerprint"] != fingerprint:
-            raise ConfigError(
-                f"resume=true, but {str(self.path)!r} was begun with another configuration: "
-                "repeat that command's options, or choose another hydra.run.dir"
-            )
 
     def append(self, record: QueryRecord) -> None:
         """Keep a finished query."""

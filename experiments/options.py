@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from experiments.config import CONF
+from experiments.config import CONF, moved
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.errors import ConfigError
 
@@ -28,9 +28,11 @@ def check_options(config: Mapping[str, Any]) -> None:
             raise ConfigError(f"{name}={config[name]!r}: allowed are true and false")
     if config["verbosity"] not in (0, 1, 2):
         raise ConfigError(f"verbosity={config['verbosity']!r}: allowed are 0, 1 and 2")
-    for name in ("plan", "rerankers", "bootstrap"):
+    for name in ("retrieval", "rerankers", "bootstrap"):
         if not isinstance(config[name], dict):
             raise ConfigError(f"{name}={config[name]!r}: allowed are options below it, e.g. {name}.NAME=VALUE")
+    if "depth" in config["retriever"]:
+        raise ConfigError(str(moved("retriever.depth")))
     check_count("bootstrap.resamples", config["bootstrap"].get("resamples"), 1)
     level = check_number("bootstrap.level", config["bootstrap"].get("level"))
     if not 0 < level < 1:
@@ -53,7 +55,7 @@ def check_names(names: Collection[str], root: str) -> None:
     known = known_options(root)
     for key in names:
         if key not in known:
-            raise ConfigError(f"unknown option {key!r}: allowed are {', '.join(known)}")
+            raise ConfigError(moved(key) or f"unknown option {key!r}: allowed are {', '.join(known)}")
     for key in known:
         if key not in names:
             raise ConfigError(f"{key} was deleted, but is needed: leave '~{key}' out")
@@ -66,6 +68,8 @@ def known_options(root: str = "config") -> tuple[str, ...]:
     options: dict[str, Any] = yaml.safe_load(text)
     defaults = options.pop("defaults")
     included = [choice for choice in defaults if isinstance(choice, str) and choice != "_self_"]
-    groups = [name for choice in defaults if isinstance(choice, dict) for name in choice if " " not in name]
+    # A group of which nothing is chosen, such as `experiment`, leaves no option of its name behind.
+    chosen = [pair for choice in defaults if isinstance(choice, dict) for pair in choice.items()]
+    groups = [name for name, choice in chosen if " " not in name and choice is not None]
     inherited = [option for name in included for option in known_options(name)]
     return tuple(dict.fromkeys([*inherited, *groups, *(name for name in options if name != "hydra")]))

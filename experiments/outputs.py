@@ -17,6 +17,8 @@ from experiments.curves import Curve
 from experiments.datasets.dataset import Dataset
 from experiments.record import UNITS, QueryRecord
 from experiments.views import View
+from ragtune.core.errors import DatasetError
+from ragtune.core.textfile import read_json
 
 SUMMARY = "summary.json"
 
@@ -70,11 +72,20 @@ def write_summary(folder: Path, summary: Mapping[str, Any]) -> None:
 
 
 def read_summary(folder: Path) -> dict[str, Any] | None:
-    """The summary of a complete run, or None."""
+    """The summary of a complete run, or None.
+
+    Raises:
+        DatasetError: if the file does not hold one.
+    """
     file = folder / SUMMARY
     if not file.is_file():
         return None
-    summary: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    try:
+        summary = read_json(file.read_bytes())
+    except ValueError as error:
+        raise DatasetError(f"{str(file)!r} is damaged: {error}") from None
+    if not isinstance(summary, dict):
+        raise DatasetError(f"{str(file)!r} is damaged: it is no JSON object")
     return summary
 
 

@@ -42,7 +42,7 @@ def write_score_table(
     reranker.prepare()
     for done, (query_id, query) in enumerate(session.dataset.queries.items(), start=1):
         context = RAGtuneContext(query=query, query_id=query_id, tracker=CostBudget.unlimited().create_tracker())
-        items = _items(session, context, pairs, config["retriever"]["depth"])
+        items = _items(session, context, pairs, config["retrieval"]["original_query_depth"])
         scores, cost = _scored(reranker, items, context)
         total, ms_per_call = total + cost, reranker.expected_cost([], context).latency_ms
         rows += [(query_id, doc_id, score) for doc_id, score in scores.items()]

@@ -1,4 +1,4 @@
-"""The README's picture: fixed depth and the default policy on one collection, annotated."""
+"""The README's picture: fixed depth and the settled posterior on one collection, annotated."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FIXED = ("estimator=baseline", "scheduler=greedy", "scheduler.batch_size=1", "as
 
 def showcase(data: Path, file: Path) -> dict[str, float]:
     """Draw nDCG@10 against documents on dl19 (bm25, monoT5) and return the figures that the caption names."""
-    fixed, ours = _curve(data, FIXED), _curve(data, ("estimator=uncertainty",))
+    fixed, ours = _curve(data, FIXED), _curve(data, ("experiment=settled",))
     full = float(fixed.mean[-1, 0])
     reached = ours.docs_to(1.0, full)
     _draw(file, fixed, ours, full, reached)
@@ -58,7 +58,7 @@ def _draw(file: Path, fixed: Curve, ours: Curve, full: float, reached: int | Non
     axes = figure.add_axes((0.09, 0.12, 0.89, 0.80))
     for drawn, label, style, shade in (
         (fixed, "fixed depth", "--", "0.90"),
-        (ours, "estimator=uncertainty", "-", "0.78"),
+        (ours, "experiment=settled", "-", "0.78"),
     ):
         axes.fill_between(drawn.docs, drawn.low[:, 0], drawn.high[:, 0], step="post", color=shade, alpha=0.6, lw=0)
         axes.step(drawn.docs, drawn.mean[:, 0], where="post", color="black", ls=style, label=label)

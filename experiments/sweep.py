@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,11 @@ from omegaconf import DictConfig, OmegaConf
 
 from experiments.build import component
 from experiments.config import register_resolvers
+from experiments.lock import locked
 from experiments.outputs import SUMMARY, read_summary
 from experiments.terminal import print_path, print_sweep
 from experiments.track import PARENT_FILE, Tracking, parent_of
+from ragtune.core.errors import ConfigError, DatasetError
 
 FAILURE = "error.json"
 """In the folder of a job that failed: its exit code."""
@@ -32,6 +34,7 @@ class _Sweep:
         tracking, parent: where its parent run is, and which; None where it has none.
         is_resumed: whether that is the parent run of an earlier sweep, which this one goes on with.
         former_parent: what the folder's parent file said before; None if there was none.
+        lock: on the folder; closed when the sweep has ended.
     """
 
     folder: Path
@@ -40,6 +43,7 @@ class _Sweep:
     parent: str | None = None
     is_resumed: bool = False
     former_parent: str | None = None
+    lock: ExitStack = field(default_factory=ExitStack)
 
 
 _unfinished: list[_Sweep] = []
@@ -53,7 +57,7 @@ class SweepCallback(Callback):
         register_resolvers()
         folder = Path(config.hydra.sweep.dir).absolute()
         sweep = _Sweep(folder, _job_folders(folder))
-        _unfinished.append(sweep if config.dry_run else _open_parent(config, sweep))
+        _unfinished.append(sweep if config.dry_run else _open_parent(config, _begin(sweep)))
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         sweep = _unfinished[0]
@@ -68,16 +72,28 @@ class SweepCallback(Callback):
         if failures:
             sys.stderr.write(f"error: failed jobs: {', '.join(failures)}\n")
         print_path(folder)
+        sweep.lock.close()
         if failures:
             raise SystemExit(max(failures.values()))
+
+
+def _begin(sweep: _Sweep) -> _Sweep:
+    """The sweep, with its folder to itself."""
+    try:
+        sweep.folder.mkdir(parents=True, exist_ok=True)
+        sweep.lock.enter_context(locked(sweep.folder, "hydra.sweep.dir"))
+    except ConfigError as error:
+        sys.stderr.write(f"error: {error}\n")
+        raise SystemExit(2) from None  # Hydra turns a callback's errors into warnings
+    except OSError:  # Hydra is about to write there too, and that is what refuses the sweep
+        pass
+    return sweep
 
 
 def _open_parent(config: DictConfig, sweep: _Sweep) -> _Sweep:
     """The sweep with its parent run: the one that an interrupted sweep began, else a new one."""
     folder = sweep.folder
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:  # Hydra is about to make it too, and that is what refuses the sweep
+    if not folder.is_dir():
         return sweep
     try:
         node = OmegaConf.to_container(config.tracking, resolve=True)
@@ -126,6 +142,7 @@ def abandon_unfinished(*, is_interrupted: bool) -> None:
         if sweep.folder.is_dir() and not _job_folders(sweep.folder):
             for name in (PARENT_FILE, "multirun.yaml"):
                 (sweep.folder / name).unlink(missing_ok=True)
+        sweep.lock.close()
     _unfinished.clear()
 
 
@@ -162,9 +179,12 @@ def failed_jobs(folder: Path) -> dict[str, int]:
 
 
 def summaries(folder: Path) -> list[dict[str, Any]]:
-    """Summaries of a sweep's finished jobs, by job number."""
-    jobs = [file.parent for file in sorted(folder.glob(f"*/{SUMMARY}"), key=_job_number)]
-    return [{"job": job.name, **summary} for job in jobs if (summary := read_summary(job))]
+    """Summaries of a sweep's finished jobs, by job number; a job whose summary is damaged has failed and said so."""
+    found = []
+    for file in sorted(folder.glob(f"*/{SUMMARY}"), key=_job_number):
+        with suppress(DatasetError):
+            found.append({"job": file.parent.name, **(read_summary(file.parent) or {})})
+    return found
 
 
 def _job_number(file: Path) -> tuple[int, str]:

@@ -7,11 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
+from pathlib import Path
 
 from ragtune.core.corpus import Corpus
 from ragtune.core.errors import DatasetError
+from ragtune.core.textfile import quoted
 
 Qrels = Mapping[str, Mapping[str, int]]
+
+HIGHEST_GRADE = 10**6
+"""Of a judgment, up or down: trec_eval counts in an array that is as long as the highest."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,10 @@ class DatasetLoader(ABC):
             DatasetError: naming the folder, file, line or id that is wrong.
         """
 
+    @abstractmethod
+    def files(self) -> list[Path]:
+        """The files that it reads: if their content changes, so may results. None where the configuration says all."""
+
 
 def assemble(name: str, corpus: Corpus, queries: Mapping[str, str], qrels: Qrels) -> Dataset:
     """A dataset from its parts: checked, odd things counted.
@@ -68,7 +77,7 @@ def assemble(name: str, corpus: Corpus, queries: Mapping[str, str], qrels: Qrels
         raise DatasetError(f"dataset {name!r} has no judgments: at least one judged query is needed")
     missing = [query_id for query_id in qrels if query_id not in queries]
     if missing:
-        raise DatasetError(f"dataset {name!r}: {len(missing)} judged queries have no text, e.g. {missing[0]!r}")
+        raise DatasetError(f"dataset {name!r}: {len(missing)} judged queries have no text, e.g. {quoted(missing[0])}")
     warnings = {
         "queries without judgments (replayed, not measured)": sum(q not in qrels for q in queries),
         "documents without text (kept)": sum(not document.content for document in corpus),
@@ -77,3 +86,55 @@ def assemble(name: str, corpus: Corpus, queries: Mapping[str, str], qrels: Qrels
         ),
     }
     return Dataset(name, corpus, queries, qrels, {what: n for what, n in warnings.items() if n})
+
+
+def require_text(value: str, where: str) -> str:
+    """``value`` if it can be written to a file.
+
+    Args:
+        value: a document's, query's or id's text.
+        where: how the message begins, e.g. ``corpus.jsonl:13: 'text' is``.
+
+    Raises:
+        DatasetError: if it holds half of a character, which JSON can spell and no encoding can write.
+    """
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise DatasetError(f"{where} {quoted(value)}: it holds half of a character (a lone surrogate)") from None
+    return value
+
+
+def require_id(value: str, where: str) -> str:
+    """``value`` if it can be a field of a TREC file.
+
+    Args:
+        value: a document's or query's id.
+        where: as in :func:`require_text`.
+
+    Raises:
+        DatasetError: if it is empty, or holds whitespace or NUL, or half of a character.
+    """
+    if value.split() != [value] or "\0" in value:
+        raise DatasetError(f"{where} {quoted(value)}: an id holds no whitespace and no NUL, and at least one character")
+    return require_text(value, where)
+
+
+def add_judgment(qrels: dict[str, dict[str, int]], query_id: str, doc_id: str, grade: int, where: str) -> None:
+    """Add a judgment to ``qrels``; the same one twice is one.
+
+    Raises:
+        DatasetError: beginning with ``where``, if an id can be no id, the grade is out of range, or another one was
+            given for the pair before.
+    """
+    require_id(query_id, f"{where}query id")
+    require_id(doc_id, f"{where}document id")
+    if not -HIGHEST_GRADE <= grade <= HIGHEST_GRADE:
+        raise DatasetError(
+            f"{where}grade {quoted(grade)}: allowed is a whole number from -{HIGHEST_GRADE} to {HIGHEST_GRADE}"
+        )
+    first = qrels.setdefault(query_id, {}).setdefault(doc_id, grade)
+    if first != grade:
+        raise DatasetError(
+            f"{where}document {quoted(doc_id)} is judged {first} and {grade} for query {quoted(query_id)}: one must go"
+        )

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from experiments.datasets.dataset import Dataset, DatasetLoader, assemble
+from experiments.datasets.dataset import Dataset, DatasetLoader, add_judgment, assemble, require_id, require_text
 from ragtune.core.corpus import Corpus, Document
 from ragtune.core.errors import DatasetError
+from ragtune.core.textfile import quoted
+
+_MARK = "\ufeff"
+"""A byte order mark, as it is left before a file's first id."""
 
 
 class IrdsDataset(DatasetLoader):
@@ -39,14 +44,13 @@ class IrdsDataset(DatasetLoader):
     def load(self) -> Dataset:
         try:
             corpus = Corpus(self._documents())
-            queries = {query.query_id: query.default_text() for query in self._dataset.queries_iter()}
-            qrels: dict[str, dict[str, int]] = {}
-            for qrel in self._dataset.qrels_iter():
-                qrels.setdefault(qrel.query_id, {})[qrel.doc_id] = qrel.relevance
+            queries = self._queries()
+            qrels = self._qrels()
         except DatasetError:
             raise
-        except (ValueError, IndexError, TypeError) as error:
-            raise DatasetError(f"ir_datasets {self.name!r} holds a malformed line: {error}") from error
+        except (ValueError, IndexError, TypeError, RecursionError) as error:
+            reason = quoted(" ".join(str(error).split()))[1:-1]
+            raise DatasetError(f"ir_datasets {self.name!r} holds a malformed line: {reason}") from error
         except (OSError, RuntimeError) as error:
             raise DatasetError(
                 f"cannot read ir_datasets {self.name!r}: {error}; without a network, put its files where ir_datasets "
@@ -54,10 +58,35 @@ class IrdsDataset(DatasetLoader):
             ) from error
         return assemble(self.name, corpus, queries, qrels)
 
+    def files(self) -> list[Path]:
+        return []  # the catalogue's files are fixed by the id
+
     def _documents(self) -> Iterator[Document]:
         for document in self._dataset.docs_iter():
             title = getattr(document, "title", "") or ""
             text = getattr(document, "text", None)
             if text is None:
                 title, text = "", document.default_text()
-            yield Document.model_construct(id=document.doc_id, text=text, title=title)
+            doc_id = self._id(document.doc_id, "document")
+            for value in (title, text):
+                require_text(value, f"ir_datasets {self.name!r}: text of document {doc_id!r} is")
+            yield Document.model_construct(id=doc_id, text=text, title=title)
+
+    def _queries(self) -> dict[str, str]:
+        queries: dict[str, str] = {}
+        for query in self._dataset.queries_iter():
+            query_id = self._id(query.query_id, "query")
+            if query_id in queries:
+                raise DatasetError(f"ir_datasets {self.name!r}: duplicate query id {quoted(query_id)}")
+            queries[query_id] = require_text(query.default_text(), f"ir_datasets {self.name!r}: query {query_id!r} is")
+        return queries
+
+    def _qrels(self) -> dict[str, dict[str, int]]:
+        qrels: dict[str, dict[str, int]] = {}
+        for qrel in self._dataset.qrels_iter():
+            query_id = qrel.query_id.removeprefix(_MARK)
+            add_judgment(qrels, query_id, qrel.doc_id, qrel.relevance, f"ir_datasets {self.name!r}: ")
+        return qrels
+
+    def _id(self, value: str, kind: str) -> str:
+        return require_id(value.removeprefix(_MARK), f"ir_datasets {self.name!r}: {kind} id")

@@ -18,8 +18,8 @@ from experiments.build import session_for
 from experiments.config import PROJECT_ROOT, results_key
 from experiments.frontier.decisions import INELIGIBLE, decisions_of
 from experiments.frontier.grid import CollectionEntry, Grid, composed
-from experiments.frontier.stamps import DataStamps
 from experiments.frontier.study import Cell
+from experiments.inputs import InputFiles
 from experiments.measure import Measures
 from experiments.replay import Progress
 from ragtune.core.budget import CostBudget
@@ -58,28 +58,28 @@ def jobs_of(grid: Grid, folder: Path) -> list[Job]:
 
     Args:
         grid: what is compared.
-        folder: of the cells' files; what lies beside it are results too.
+        folder: of the cells' files.
 
     Raises:
         ConfigError: naming the policy and collection whose configuration is wrong.
     """
     jobs = []
-    stamps = DataStamps(folder.parent)
+    inputs = InputFiles()
     for collection in grid.collections:
-        jobs.append(_full_job(grid, collection, folder, stamps))
+        jobs.append(_full_job(grid, collection, folder, inputs))
         for entry in grid.policies:
             config = composed(collection, entry, grid.seed)
             for budget in grid.budgets:
                 traced = entry.name in grid.traces.policies and budget == grid.traces.budget
                 where = (collection.name, entry.name, str(budget))
-                jobs.append(_job(where, config, budget, grid.measures, traced, folder, stamps))
+                jobs.append(_job(where, config, budget, grid.measures, traced, folder, inputs))
     return jobs
 
 
-def _full_job(grid: Grid, collection: CollectionEntry, folder: Path, stamps: DataStamps) -> Job:
+def _full_job(grid: Grid, collection: CollectionEntry, folder: Path, inputs: InputFiles) -> Job:
     config = composed(collection, grid.incumbent, grid.seed)
     config["assembler"]["ordering"] = "reranked_first"
-    return _job((collection.name, grid.incumbent.name, FULL), config, None, grid.measures, False, folder, stamps)
+    return _job((collection.name, grid.incumbent.name, FULL), config, None, grid.measures, False, folder, inputs)
 
 
 def _job(
@@ -89,9 +89,9 @@ def _job(
     measures: Sequence[str],
     traced: bool,
     folder: Path,
-    stamps: DataStamps,
+    inputs: InputFiles,
 ) -> Job:
-    what = [results_key(config), limit, list(measures), traced, code_digest(), stamps.of(config)]
+    what = [results_key(config), limit, list(measures), traced, code_digest(), inputs.of(config)]
     key = sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:24]
     return Job(*where, config, limit, measures, traced, folder / f"{key}.json.gz")
 

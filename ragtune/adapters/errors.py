@@ -23,23 +23,9 @@ from ragtune.core.errors import (
 
 MEDIA_TYPE = "application/problem+json"
 _TYPE = "urn:ragtune:problem:"
-_MAX_ERRORS = 20
+_MAX_TOLD = 20
+_MAX_LOOKED_AT = 10_000
 _log = logging.getLogger(__name__)
-
-
-class AdapterError(RagtuneError):
-    """What only a service can fail in; carries what clients are told.
-
-    Args:
-        kind: key of :data:`KINDS`.
-        detail: for the client.
-        headers: of the response.
-    """
-
-    def __init__(self, kind: str, detail: str, headers: dict[str, str] | None = None) -> None:
-        super().__init__(detail)
-        self.kind = kind
-        self.headers = headers or {}
 
 
 class FieldError(BaseModel):
@@ -54,6 +40,29 @@ class FieldError(BaseModel):
     detail: str
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class AdapterError(RagtuneError):
+    """What only a service can fail in; carries what clients are told.
+
+    Args:
+        kind: key of :data:`KINDS`.
+        detail: for the client.
+        headers: of the response.
+        errors: what is wrong, field by field.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        detail: str,
+        headers: dict[str, str] | None = None,
+        errors: list[FieldError] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.kind = kind
+        self.errors = errors
+        self.headers = headers or {}
 
 
 class Problem(BaseModel):
@@ -134,9 +143,7 @@ def problem(kind: str, detail: str, errors: list[FieldError] | None = None) -> P
 def problem_of(error: Exception) -> Problem:
     """What a client is told of an error; logs what it is not told."""
     if isinstance(error, AdapterError):
-        return problem(error.kind, str(error))
-    if isinstance(error, ValidationError):
-        return _invalid(error)
+        return problem(error.kind, str(error), error.errors)
     for type_, kind in _KIND_OF:
         if isinstance(error, type_):
             if KINDS[kind].status >= 500:
@@ -153,14 +160,18 @@ def headers_of(error: Exception, found: Problem) -> dict[str, str]:
     return {"Retry-After": "1"} if found.status == 503 else {}
 
 
-def _invalid(error: ValidationError) -> Problem:
+def invalid(error: ValidationError) -> AdapterError:
+    """What a client is told of a request that is not valid; takes time, though never more than so many errors need."""
+    count = error.error_count()
+    if count > _MAX_LOOKED_AT:
+        return AdapterError("invalid-request", f"{count} parts of the request are not allowed, too many to tell them.")
     errors = [
         FieldError(pointer=_pointer(one["loc"]), detail=one["msg"])
         for one in error.errors(include_url=False, include_input=False, include_context=False)
     ]
-    more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
+    more = f", and {count - 1} more" if count > 1 else ""
     detail = f"{errors[0].pointer or '/'}: {errors[0].detail}{more}"
-    return problem("invalid-request", detail, errors[:_MAX_ERRORS])
+    return AdapterError("invalid-request", detail, errors=errors[:_MAX_TOLD])
 
 
 def _pointer(location: tuple[Any, ...]) -> str:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ragtune.adapters.errors import AdapterError
+from ragtune.adapters.errors import AdapterError, invalid
 from ragtune.adapters.operations import Operation
 from ragtune.canonical.service import RagService
 
 T = TypeVar("T")
+
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[,\[{]', re.DOTALL)
+_QUOTE = ord('"')
 
 
 class ServerLimits(BaseModel):
@@ -20,18 +24,32 @@ class ServerLimits(BaseModel):
 
     Attributes:
         body_bytes: of a request.
+        values: JSON values in a request: numbers, strings, lists, objects. What a bad request costs grows with them.
         timeout_s: seconds to send a request, and again seconds to do it.
-        in_flight: requests at once; more are refused.
+        in_flight: requests at once that have been sent; more are refused.
         threads: requests that are worked on at once; the others wait. More than the database has connections are of
             no use.
     """
 
     body_bytes: int = Field(default=16 * 2**20, ge=1)
+    values: int = Field(default=200_000, ge=1)
     timeout_s: float = Field(default=30.0, gt=0, allow_inf_nan=False)
     in_flight: int = Field(default=256, ge=1)
     threads: int = Field(default=8, ge=1)
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def has_more_values(data: bytes, limit: int) -> bool:
+    """Whether a JSON text holds more values than that, its outermost aside; told in linear time, without parsing it."""
+    if len(data) <= limit or data.count(b",") + data.count(b"[") + data.count(b"{") <= limit:
+        return False
+    found = 0
+    for token in _TOKEN.finditer(data):
+        found += data[token.start()] != _QUOTE
+        if found > limit:
+            return True
+    return False
 
 
 class Runner:
@@ -55,10 +73,10 @@ class Runner:
         """From JSON to JSON.
 
         Raises:
-            AdapterError: if it takes too long.
-            MalformedRequestError, ValidationError, RagtuneError: as :meth:`Operation.run`.
+            AdapterError: if it takes too long, or is not valid.
+            RagtuneError: as :meth:`Operation.run`.
         """
-        work = asyncio.get_running_loop().run_in_executor(self._threads, operation.run, self.service, data)
+        work = asyncio.get_running_loop().run_in_executor(self._threads, self._do, operation, data)
         return await self._within(work)
 
     async def check(self) -> None:
@@ -69,6 +87,12 @@ class Runner:
             AdapterError: if it takes too long.
         """
         await self._within(asyncio.get_running_loop().run_in_executor(None, self.service.check))
+
+    def _do(self, operation: Operation[Any], data: bytes) -> bytes:
+        try:
+            return operation.run(self.service, data)
+        except ValidationError as error:
+            raise invalid(error) from None
 
     async def _within(self, work: asyncio.Future[T]) -> T:
         try:

@@ -76,10 +76,12 @@ def decode(request: type[R], data: bytes) -> R:
             from_json(data, allow_inf_nan=False)
         return request.model_validate_json(data, strict=True)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        if first["type"] != "json_invalid":
+        if error.error_count() > 1:  # to list them takes time
             raise
-        raise MalformedRequestError(first["msg"]) from None
+        (only,) = error.errors(include_url=False, include_input=False)
+        if only["type"] != "json_invalid":
+            raise
+        raise MalformedRequestError(only["msg"]) from None
     except ValueError as error:
         raise MalformedRequestError(f"Invalid JSON: {error}") from None
 

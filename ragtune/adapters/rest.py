@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ragtune.adapters import docs
 from ragtune.adapters.errors import AdapterError, problem_of
 from ragtune.adapters.limits import Runner, ServerLimits
 from ragtune.adapters.openapi import Schemas
@@ -13,7 +14,7 @@ from ragtune.adapters.operations import OPERATIONS, Operation
 from ragtune.adapters.protection import Protection, response_headers
 from ragtune.adapters.security import Security
 from ragtune.canonical.service import RagService
-from ragtune.core.errors import MissingExtraError
+from ragtune.core.errors import MissingExtraError, RagtuneError
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request, Response
@@ -55,7 +56,7 @@ def create_app(
         title="RAGtune",
         summary="The canonical blocks of retrieval-augmented generation.",
         version="1.0.0",
-        routes=list(routes),
+        routes=[*routes, *docs.routes()],
         docs_url=None,  # both pages load their scripts from elsewhere
         redoc_url=None,
         lifespan=lifespan,
@@ -164,19 +165,10 @@ def _add_problems(app: FastAPI) -> None:
             return answer(AdapterError("method-not-allowed", f"Allowed: {allowed}."), {"Allow": allowed})
         return answer(AdapterError("not-found", f"{request.url.path[:200]} is no path of this server."))
 
-    app.add_exception_handler(Exception, on_error)
     app.add_exception_handler(HTTPException, on_http_error)
-    for kind in _handled():
+    # What is answered here; anything else goes on to the server's log as well.
+    for kind in (RagtuneError, Exception):
         app.add_exception_handler(kind, on_error)
-
-
-def _handled() -> tuple[type[Exception], ...]:
-    """What is answered where it is raised; anything else goes on to the server's log as well."""
-    from pydantic import ValidationError
-
-    from ragtune.core.errors import RagtuneError
-
-    return RagtuneError, ValidationError
 
 
 def _methods(app: FastAPI, request: Request) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ragtune.core.batches import describe
+from ragtune.core.bills import describe
 from ragtune.core.context import RAGtuneContext
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseAssembler

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import ValidationError
-
+from ragtune.core.bills import checked, describe, reported
 from ragtune.core.columns import is_calibrated
 from ragtune.core.context import CostMeter, RAGtuneContext
 from ragtune.core.errors import InputError
@@ -145,12 +143,11 @@ class BatchRunner:
         tracker, docs = context.tracker, len(proposal.doc_ids)
         reranker = self._rerankers[proposal.strategy]
         silent = CostObject(latency_ms=cost.latency_ms) if has_failed else cost
-        is_reported = context.meter.charged is not None
+        has_reported = context.meter.charged is not None
         said = reported(context, context.meter.charged, silent)
         # A batch whose time was recorded, by a score table or a cache, lasts as long as it did when it was made.
-        recorded_ms = said.latency_ms if is_reported or reranker.simulates_time or not tracker.clock.is_real else 0.0
-        tracker.clock.advance(max(0.0, recorded_ms - (tracker.elapsed_ms - started_ms)))
-        took_ms = tracker.elapsed_ms - started_ms
+        recorded_ms = said.latency_ms if has_reported or reranker.simulates_time or not tracker.clock.is_real else 0.0
+        took_ms = tracker.let_pass(recorded_ms, started_ms)
         if tracker.clock.is_real:
             self._paces[proposal.strategy].observe(docs, took_ms)
         return _booked(said, docs, took_ms)
@@ -176,11 +173,6 @@ class BatchRunner:
             context.trace.add("budget", "overrun_latency", limit_ms=limit, elapsed_ms=now, batch_ms=now - started_ms)
 
 
-def describe(error: Exception) -> str:
-    """An error in one line: its type and what it says."""
-    return f"{type(error).__name__}: {error}"
-
-
 def _usable(returned: Any, sent: Sequence[str], context: RAGtuneContext) -> Answer:
     """The scores that can be used, and why the other documents of the batch have none.
 
@@ -200,35 +192,6 @@ def _usable(returned: Any, sent: Sequence[str], context: RAGtuneContext) -> Answ
     if foreign := [str(key) for key in returned if key not in set(sent)]:
         context.trace.add("reranker", "foreign_scores", doc_ids=foreign[:10], count=len(foreign))
     return answer
-
-
-def reported(context: RAGtuneContext, cost: CostObject | None, otherwise: CostObject) -> CostObject:
-    """A cost that a component has reported, or ``otherwise`` where it reported none or none that can be."""
-    if cost is None:
-        return otherwise
-    try:
-        return checked(cost)
-    except (TypeError, ValidationError) as error:
-        context.trace.add("reranker", "bad_report", error=describe(error).splitlines()[0])
-        return otherwise
-
-
-def checked(cost: Any) -> CostObject:
-    """A component's cost, validated again: whoever made it may have skipped that.
-
-    Raises:
-        TypeError: if it is no cost.
-        pydantic.ValidationError: if an amount is negative or not finite.
-    """
-    if not isinstance(cost, CostObject):
-        raise TypeError(f"a cost of type {type(cost).__name__}: allowed is CostObject")
-    amounts = cost.by_unit()
-    if all(type(amounts[unit]) is kind and 0 <= amounts[unit] < math.inf for unit, kind in _KINDS.items()):
-        return cost  # what the model would say, at a tenth of its time: this runs several times a batch
-    return CostObject.model_validate(amounts)
-
-
-_KINDS = {"tokens": int, "docs": int, "calls": int, "latency_ms": float, "usd": float}
 
 
 def _booked(said: CostObject, docs: int, latency_ms: float) -> CostObject:

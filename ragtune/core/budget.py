@@ -146,6 +146,13 @@ class CostTracker:
         if not self._is_open:
             raise ControllerOnlyError("only the controller spends the budget: a component reports to context.meter")
 
+    def let_pass(self, recorded_ms: float, since_ms: float) -> float:
+        """Milliseconds since ``since_ms`` on this account, after its clock has moved on so that they are at least
+        ``recorded_ms``: work that was only looked up takes the time that it took when it was done.
+        """
+        self.clock.advance(max(0.0, recorded_ms - (self.elapsed_ms - since_ms)))
+        return self.elapsed_ms - since_ms
+
     # -- reranking -------------------------------------------------------------------------------------------------
 
     def shortfall(self, cost: CostObject) -> Shortfall | None:
@@ -268,6 +275,10 @@ class CostTracker:
         """Documents that may still be added to the pool."""
         return _left(self.budget.max_expanded_docs, self._expanded_docs)
 
+    def remaining_retrieval_rounds(self) -> int:
+        """Retrieval rounds beyond the original one that may still begin."""
+        return _left(self.budget.max_retrieval_rounds, self._retrieval_rounds)
+
     def exhausted_unit(self) -> dict[str, Any] | None:
         """The first unit in which no further batch is possible (limit: its name, used, allowed), or None."""
         account = self.exhausted_account()
@@ -330,6 +341,12 @@ class CostTracker:
         self._require_open()
         _require_not_negative(what, n)
         used: int = getattr(self, account)
+        if self.time_left_ms <= 0:
+            elapsed = self.elapsed_ms
+            self.trace.add(
+                "budget", f"deny_{what}", reason="latency_exceeded", requested=n, remaining=0.0, elapsed=elapsed
+            )
+            return False
         if n > _left(limit, used):
             self.trace.add("budget", f"deny_{what}", reason="limit_reached", requested=n, used=used, limit=limit)
             return False

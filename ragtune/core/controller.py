@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 
 from ragtune.core.assembly import assemble
-from ragtune.core.batches import describe
+from ragtune.core.bills import describe
 from ragtune.core.budget import CostBudget
 from ragtune.core.clock import Clock, MonotonicClock, VirtualClock
 from ragtune.core.context import RAGtuneContext
@@ -70,7 +70,7 @@ class RAGtuneController:
         rerankers = dict(reranker) if isinstance(reranker, Mapping) else {"default": reranker}
         if not rerankers:
             raise ConfigError("no reranker given: name at least one strategy (the noop reranker scores nothing)")
-        self.rounds = RetrievalRounds(retriever, reformulator, plan or RetrievalPlan())
+        self.rounds = RetrievalRounds(retriever, reformulator, plan or RetrievalPlan(), tuple(rerankers.values()))
         ordering = Ordering.parse(assembler.ordering)
         self.loop = RerankLoop(estimator, scheduler, rerankers, ordering, expander, failures or FailurePolicy())
         self.assembler = assembler

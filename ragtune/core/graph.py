@@ -14,6 +14,7 @@ from ragtune.core.arguments import check_count
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.corpus import Corpus
 from ragtune.core.errors import ConfigError
+from ragtune.core.textfile import quoted, read_json
 from ragtune.core.topk import best_positions
 
 MANIFEST, NEIGHBOURS, WEIGHTS = "graph.json", "neighbours.npy", "weights.npy"
@@ -50,7 +51,7 @@ class GraphManifest(BaseModel):
     build_seconds: float = Field(default=0.0, ge=0.0)
     library: str = ""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     @classmethod
     def read(cls, folder: Path) -> GraphManifest:
@@ -63,9 +64,12 @@ class GraphManifest(BaseModel):
         if not file.is_file():
             raise ConfigError(f"{str(folder)!r} is no corpus graph (no {MANIFEST}): build one, scripts/build_graph.py")
         try:
-            return cls.model_validate_json(file.read_bytes())
+            return cls.model_validate(read_json(file.read_bytes()))
         except ValidationError as error:
-            raise ConfigError(f"damaged corpus graph {str(folder)!r}: {error.errors()[0]['msg']}") from None
+            what = error.errors()[0]["msg"]
+        except ValueError as error:
+            what = str(error)
+        raise ConfigError(f"damaged corpus graph {str(folder)!r}: {what}")
 
 
 class CorpusGraph:
@@ -104,8 +108,9 @@ class CorpusGraph:
         manifest = GraphManifest.read(folder)
         if manifest.corpus != corpus.digest:
             raise ConfigError(
-                f"corpus graph {str(folder)!r} was built from another corpus: its hash is {manifest.corpus}, "
-                f"this collection's is {corpus.digest}; build its own by scripts/build_graph.py"
+                f"corpus graph {str(folder)!r} was built from another corpus: its hash is "
+                f"{quoted(manifest.corpus)[1:-1]}, this collection's is {corpus.digest}; "
+                "build its own by scripts/build_graph.py"
             )
         used = manifest.k if k is None else check_count("graph k", k, low=1)
         if used > manifest.k and manifest.k < len(corpus) - 1:
@@ -165,8 +170,9 @@ def create_arrays(folder: Path, documents: int, k: int) -> Mapping[str, np.memma
 def _mapped(file: Path, shape: tuple[int, int], dtype: np.dtype[Any]) -> NDArray[Any]:
     try:
         array: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise ConfigError(f"damaged corpus graph: {str(file)!r} cannot be read ({error})") from None
+    except Exception as error:  # what NumPy's reading of a damaged header ends in is anyone's guess
+        reason = quoted(" ".join(str(error).split()))[1:-1]
+        raise ConfigError(f"damaged corpus graph: {str(file)!r} cannot be read ({reason})") from None
     if array.shape != shape or array.dtype != dtype:
         raise ConfigError(
             f"damaged corpus graph: {str(file)!r} is of shape {array.shape} and type {array.dtype}, expected is "

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ragtune.core.accounts import Account
-from ragtune.core.batches import BatchBook, BatchRunner, describe
+from ragtune.core.batches import BatchBook, BatchRunner
+from ragtune.core.bills import describe
 from ragtune.core.context import GRAPH_SOURCE, RAGtuneContext
 from ragtune.core.errors import InputError
 from ragtune.core.failures import BatchCount, FailurePolicy

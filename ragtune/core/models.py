@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ragtune.core.errors import MissingExtraError, ModelLoadError
+from ragtune.core.filedigest import file_digests
 
 T = TypeVar("T")
 
@@ -101,8 +102,7 @@ def _help(model: str, reason: str) -> str:
 @cache
 def _folder_digest(folder: Path) -> str:
     sha = hashlib.sha256()
-    for file in sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".md"):
-        with file.open("rb") as stream:
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".md")
+    for file, digest in zip(files, file_digests(files), strict=True):
         sha.update(f"{file.relative_to(folder).as_posix()}\x00{digest}\x00".encode())
     return sha.hexdigest()

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ragtune.core.batches import checked, reported
+from ragtune.core.bills import checked, describe, reported
 from ragtune.core.budget import REFORMULATION
-from ragtune.core.context import ORIGINAL, CostMeter, RAGtuneContext, rewrite_round
+from ragtune.core.context import ORIGINAL, CostMeter, RAGtuneContext, first_stage_of, rewrite_round
 from ragtune.core.errors import InputError, InvalidScoreError, RetrievalError
-from ragtune.core.interfaces import BaseReformulator, BaseRetriever
+from ragtune.core.interfaces import BaseReformulator, BaseReranker, BaseRetriever
 from ragtune.core.items import PoolItem
 from ragtune.core.pool import CandidatePool
+from ragtune.core.scaling import on_original_scale
 from ragtune.core.types import FREE, CostObject, ReformulationResult, ScoredDocument
+
+REWRITE_WEIGHT = 0.1
+"""Voice of all rewrites together; the original query's is 1 (0.55 rule 1)."""
+
+_MOST_PROPOSALS = 100
+"""Rewrites read at most: a reformulator may propose without end."""
+
+_QUOTED = 80
+"""Characters of a bad value that a message quotes."""
 
 
 class RetrievalPlan(BaseModel):
@@ -43,12 +54,27 @@ class RetrievalPlan(BaseModel):
 
 
 class RetrievalRounds:
-    """Runs the rounds of one request under its budget."""
+    """Runs the rounds of one request under its budget.
 
-    def __init__(self, retriever: BaseRetriever, reformulator: BaseReformulator, plan: RetrievalPlan) -> None:
+    Args:
+        retriever: finds the documents of every round.
+        reformulator: asked for rewrites once, after the original round.
+        plan: depths of the rounds.
+        rerankers: asked what they can score. What only a rewrite found and one of them cannot score (a replayed table
+            without the pair) is no candidate; it is counted in the trace, event ``ineligible``.
+    """
+
+    def __init__(
+        self,
+        retriever: BaseRetriever,
+        reformulator: BaseReformulator,
+        plan: RetrievalPlan,
+        rerankers: Collection[BaseReranker] = (),
+    ) -> None:
         self.retriever = retriever
         self._reformulator = reformulator
         self._plan = plan
+        self._rerankers = rerankers
 
     def run(self, context: RAGtuneContext) -> list[ReformulationResult]:
         """The original round, then one round a rewrite, as far as the budget goes.
@@ -63,65 +89,81 @@ class RetrievalRounds:
             raise
         except Exception as error:
             raise RetrievalError(f"retrieval failed for query {context.query_id!r}: {error}") from error
-        context.trace.add("controller", "retrieve", round=ORIGINAL, query=context.query, found=len(found))
         rounds = [_round(context, context.query, ORIGINAL, found)]
-        for i, rewrite in enumerate(self._rewrites(context, found)):
+        known = {doc.id for doc in found}
+        for i, rewrite in enumerate(self._rewrites(context, rounds[0].candidates)):
             if not context.tracker.try_consume_retrieval_round():
                 break
-            rounds.extend(self._supplement(context, rewrite, rewrite_round(i)))
+            rounds.extend(self._supplement(context, rewrite, rewrite_round(i), known))
         return rounds
 
-    def _supplement(self, context: RAGtuneContext, rewrite: str, name: str) -> list[ReformulationResult]:
+    def _supplement(
+        self, context: RAGtuneContext, rewrite: str, name: str, known: Collection[str]
+    ) -> list[ReformulationResult]:
         round_context = context.model_copy(update={"query": rewrite, "round": name})
         try:
             with context.tracker.read_only():
                 found = require_finite(self.retriever.retrieve(round_context, self._plan.depth_per_reformulation))
+            eligible = [doc for doc in found if doc.id in known or self._can_score(doc.id, context)]
         except InputError:
             raise
         except Exception as error:
             context.trace.add("controller", "retrieval_failed", round=name, query=rewrite, error=str(error))
             return []
-        context.trace.add("controller", "retrieve", round=name, query=rewrite, found=len(found))
-        return [_round(context, rewrite, name, found)]
+        if len(eligible) < len(found):
+            context.trace.add("controller", "ineligible", round=name, count=len(found) - len(eligible))
+        return [_round(context, rewrite, name, eligible)]
+
+    def _can_score(self, doc_id: str, context: RAGtuneContext) -> bool:
+        return all(reranker.can_score(doc_id, context) for reranker in self._rerankers)
 
     def _rewrites(self, context: RAGtuneContext, found: Sequence[ScoredDocument]) -> list[str]:
         """Distinct rewrites, the original excluded (design section 3); none if the call is denied or fails."""
-        context.num_reformulations = self._plan.num_reformulations
-        if not self._reformulator.is_active or self._plan.num_reformulations == 0:
-            return []
+        left = context.tracker.remaining_retrieval_rounds()
+        context.num_reformulations = min(self._plan.num_reformulations, left)
         try:
+            if not self._reformulator.is_active or self._plan.num_reformulations == 0:
+                return []
+            # What no round could use is not bought; the denial is in the trace.
+            if not left and not context.tracker.try_consume_retrieval_round():
+                return []
             return self._paid_rewrites(context, found)
         except InputError:
             raise
         except Exception as error:
-            context.trace.add("controller", "reformulation_failed", error=f"{type(error).__name__}: {error}")
+            context.trace.add("controller", "reformulation_failed", error=describe(error))
             return []
 
     def _paid_rewrites(self, context: RAGtuneContext, found: Sequence[ScoredDocument]) -> list[str]:
+        wanted = context.num_reformulations
         cost = checked(self._reformulator.expected_cost(context, found))
         if not context.tracker.try_consume_reformulation(cost=cost):
             return []
         context.meter = CostMeter()
+        started_ms = context.tracker.elapsed_ms
         try:
             with context.tracker.read_only():
-                proposed = list(self._reformulator.generate(context, found))
+                proposed = _texts(self._reformulator.generate(context, found))
             rewrites = distinct_rewrites(proposed, context.query)
         except Exception:
-            wasted = _settle(context, cost)
+            # A failed call costs what the service reported, not what was expected of it.
+            wasted = _settle(context, cost, CostObject(latency_ms=cost.latency_ms), started_ms)
             if wasted != FREE:
                 context.tracker.refund(wasted, REFORMULATION)
             raise
-        _settle(context, cost)
-        used = rewrites[: self._plan.num_reformulations]
+        _settle(context, cost, cost, started_ms)
+        used = rewrites[:wanted]
         context.trace.add("controller", "reformulate", proposed=proposed, used=used)
         return used
 
 
 def aggregate(rounds: Sequence[ReformulationResult]) -> CandidatePool:
-    """Union of the rounds by document id (0.55 rule 2).
+    """Union of the rounds by document id (0.55 rule 2), every round on the original query's scale.
 
     ``initial_rank`` follows the rounds in order, so the original query's documents come first; ``sources`` gains a
-    key per round, or per named source within a round.
+    key per round, or per named source within a round. What the rewrites found is scored by
+    :func:`~ragtune.core.scaling.on_original_scale`; all rewrites together have ``REWRITE_WEIGHT``. The original's own
+    scores stay as they are.
     """
     merged: dict[str, dict[str, float]] = {}
     first: dict[str, ScoredDocument] = {}
@@ -134,21 +176,64 @@ def aggregate(rounds: Sequence[ReformulationResult]) -> CandidatePool:
             known = merged[doc.id]
             for source, score in sources.items():
                 known[source] = max(score, known.get(source, score))
+    rewrites = [result for result in rounds[1:] if result.candidates]
+    if rewrites:
+        weight = REWRITE_WEIGHT / len(rewrites)
+        _rescale_sources(merged, weight)
+        _rescale_documents(first, rounds[0], rewrites, weight)
     return CandidatePool(
         PoolItem.from_document(doc, rank, merged[doc_id]) for rank, (doc_id, doc) in enumerate(first.items())
     )
 
 
-def require_finite(found: Sequence[ScoredDocument]) -> list[ScoredDocument]:
-    """What a component found, with every score checked where it enters.
+def _rescale_sources(merged: Mapping[str, dict[str, float]], weight: float) -> None:
+    """Put every rewrite's source on the scale of the original's source of the same first stage."""
+    by_source: dict[str, dict[str, float]] = {}
+    for doc_id, sources in merged.items():
+        for source, score in sources.items():
+            by_source.setdefault(source, {})[doc_id] = score
+    for source, found in by_source.items():
+        if (stage := first_stage_of(source)) != source:
+            for doc_id, score in on_original_scale(by_source.get(stage, {}), found, weight).items():
+                merged[doc_id][source] = score
+
+
+def _rescale_documents(
+    first: dict[str, ScoredDocument],
+    original: ReformulationResult,
+    rewrites: Sequence[ReformulationResult],
+    weight: float,
+) -> None:
+    """Put the scores that the rewrites' rounds gave on the scale of the original round's; the best counts."""
+    own = {doc.id: first[doc.id].score for doc in original.candidates}
+    best = dict(own)
+    for result in rewrites:
+        found = {doc.id: doc.score for doc in reversed(result.candidates)}
+        for doc_id, score in on_original_scale(own, found, weight).items():
+            best[doc_id] = max(score, best.get(doc_id, score))
+    for doc_id, score in best.items():
+        if score != first[doc_id].score:
+            first[doc_id] = first[doc_id].model_copy(update={"score": score})
+
+
+def require_finite(found: Iterable[ScoredDocument]) -> list[ScoredDocument]:
+    """What a component found, checked where it enters.
 
     Raises:
-        InvalidScoreError: on a score that is not a finite number.
+        InvalidScoreError: on a score that is not a finite number, or a token count below 0.
+        TypeError: on anything but documents.
     """
-    for doc in found:
-        if not all(map(math.isfinite, (doc.score, *doc.sources.values()))):
+    documents = list(found)
+    for doc in documents:
+        if not isinstance(doc, ScoredDocument) or not isinstance(doc.id, str) or not isinstance(doc.content, str):
+            raise TypeError(
+                f"{type(doc).__name__} {repr(doc)[:_QUOTED]} among the documents: allowed is ScoredDocument"
+            )
+        if not all(map(math.isfinite, (doc.score, doc.fusion_score or 0.0, *doc.sources.values()))):
             raise InvalidScoreError(f"score {doc.score!r} of document {doc.id!r}: allowed is a finite number")
-    return list(found)
+        if doc.token_count < 0:
+            raise InvalidScoreError(f"token_count={doc.token_count!r} of document {doc.id!r}: allowed is 0 or more")
+    return documents
 
 
 def _named_sources(doc: ScoredDocument, round_name: str) -> dict[str, float]:
@@ -160,15 +245,39 @@ def _named_sources(doc: ScoredDocument, round_name: str) -> dict[str, float]:
 
 
 def _round(context: RAGtuneContext, rewrite: str, name: str, found: Sequence[ScoredDocument]) -> ReformulationResult:
+    """A round's outcome, each document once, and its event."""
+    once = {doc.id: doc for doc in reversed(found)}
+    documents = list(dict.fromkeys(doc.id for doc in found))
+    repeated = {"repeated": len(found) - len(once)} if len(once) < len(found) else {}
+    context.trace.add("controller", "retrieve", round=name, query=rewrite, found=len(found), **repeated)
     return ReformulationResult.model_construct(
-        original_query=context.query, reformulated_query=rewrite, strategy=name, candidates=list(found)
+        original_query=context.query,
+        reformulated_query=rewrite,
+        strategy=name,
+        candidates=[once[doc_id] for doc_id in documents],
     )
 
 
-def _settle(context: RAGtuneContext, expected: CostObject) -> CostObject:
-    """Book what the rewriting really cost, as far as it is known, and let its time pass."""
-    charged = reported(context, context.meter.charged, expected)
-    context.tracker.clock.advance(charged.latency_ms)
+def _texts(proposed: object) -> list[str]:
+    """The proposals, as many as are worth reading.
+
+    Raises:
+        TypeError: on anything but a collection of texts; a single text is one of characters.
+    """
+    if isinstance(proposed, str) or not isinstance(proposed, Iterable):
+        raise TypeError(f"rewrites {repr(proposed)[:_QUOTED]}: allowed is a list of texts")
+    texts = list(islice(proposed, _MOST_PROPOSALS))
+    for text in texts:
+        if not isinstance(text, str):
+            raise TypeError(f"rewrite {repr(text)[:_QUOTED]}: allowed is a text")
+    return texts
+
+
+def _settle(context: RAGtuneContext, expected: CostObject, unreported: CostObject, started_ms: float) -> CostObject:
+    """Book what the rewriting really cost, ``unreported`` where it was not told, and let its time pass."""
+    charged = reported(context, context.meter.charged, unreported)
+    told = context.meter.charged is not None or not context.tracker.clock.is_real
+    context.tracker.let_pass(charged.latency_ms if told else 0.0, started_ms)
     context.tracker.settle(expected, charged, REFORMULATION)
     return charged
 

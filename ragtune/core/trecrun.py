@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ragtune.core.errors import DatasetError
+from ragtune.core.filedigest import Stamp, stamp_of
+from ragtune.core.textfile import quoted, read_lines
 
 
 class RunEntry(NamedTuple):
@@ -26,6 +28,9 @@ Run = Mapping[str, Sequence[RunEntry]]
 def read_trec_run(path: str | Path) -> Run:
     """The entries of each query, best first: by score, then by the file's rank, then by document id.
 
+    Args:
+        path: UTF-8 text, plain or gzipped.
+
     Raises:
         DatasetError: if the file is missing, or a line is malformed (file and line number), or a document comes
             twice for a query.
@@ -33,22 +38,26 @@ def read_trec_run(path: str | Path) -> Run:
     path = Path(path)
     if not path.is_file():
         raise DatasetError(f"run file {str(path)!r} does not exist")
-    return _read_version(path, path.stat().st_mtime_ns)
+    return _read_version(path, stamp_of(path))
+
+
+def source_name(path: Path) -> str:
+    """What a run is called as a source: its file's name without the suffix, and without ``.gz`` behind that."""
+    return Path(path.name.removesuffix(".gz")).stem
 
 
 @lru_cache(maxsize=16)
-def _read_version(path: Path, stamp: int) -> Run:
+def _read_version(path: Path, stamp: Stamp) -> Run:
     """The run, read once per process and version of the file: a sweep asks for it again and again."""
     queries: dict[str, dict[str, RunEntry]] = {}
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            if line.isspace():
-                continue
-            query_id, entry = _parse(line, path, number)
-            entries = queries.setdefault(query_id, {})
-            if entry.doc_id in entries:
-                raise DatasetError(f"{path}:{number}: document {entry.doc_id!r} comes twice for query {query_id!r}")
-            entries[entry.doc_id] = entry
+    for number, line in read_lines(path):
+        query_id, entry = _parse(line, path, number)
+        entries = queries.setdefault(query_id, {})
+        if entry.doc_id in entries:
+            raise DatasetError(
+                f"{path}:{number}: document {quoted(entry.doc_id)} comes twice for query {quoted(query_id)}"
+            )
+        entries[entry.doc_id] = entry
     if not queries:
         raise DatasetError(f"{path}: no entries: a run needs lines of 'query_id Q0 doc_id rank score tag'")
     return {
@@ -64,8 +73,9 @@ def _parse(line: str, path: Path, number: int) -> tuple[str, RunEntry]:
         entry = RunEntry(doc_id, int(rank), float(score))
     except ValueError:
         raise DatasetError(
-            f"{path}:{number}: malformed line {line.strip()!r}: expected 'query_id Q0 doc_id rank score tag'"
+            f"{path}:{number}: malformed line {quoted(line.strip())}: expected 'query_id Q0 doc_id rank score tag'"
         ) from None
     if not math.isfinite(entry.score):
-        raise DatasetError(f"{path}:{number}: score {score} of ({query_id!r}, {doc_id!r}): allowed is a finite number")
+        pair = f"({quoted(query_id)}, {quoted(doc_id)})"
+        raise DatasetError(f"{path}:{number}: score {quoted(score)[1:-1]} of {pair}: allowed is a finite number")
     return query_id, entry

@@ -30,6 +30,9 @@ class OpenAICompatibleEmbedder(BaseEmbedder):
         self._llm = llm
         self._dims = None if dims is None else check_count("embedder dims", dims, low=1)
 
+    def prepare(self) -> None:
+        self._llm.prepare()
+
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Shape (len(texts), d), rows L2-normalised, zero for blank texts.
 

@@ -50,19 +50,29 @@ def first_stage_evidence(items: Sequence[PoolItem]) -> FirstStageEvidence:
     """Evidence from the items' ``sources``.
 
     A source ranks its documents by score, ties by the pool's order; a document that it lacks ranks at twice its worst
-    rank and scores its lowest score. What one first stage found for the query and for its rewrites is averaged: the
+    rank and scores its lowest score. What one first stage found for the query and for its rewrites is one source: the
     same retriever asked again is no independent witness.
     """
-    views: dict[str, list[FloatArray]] = {}
-    for name in dict.fromkeys(name for item in items for name in item.sources):
-        view = _column([item.sources.get(name, np.nan) for item in items])
-        views.setdefault(first_stage_of(name), []).append(view)
+    views = scores_by_stage(items)
     if views:
-        columns = np.column_stack([np.mean(of_one_stage, axis=0) for of_one_stage in views.values()])
+        columns = np.column_stack([_column(view) for view in views.values()])
     else:
-        columns = _column([item.retrieval_score for item in items])[:, None]
+        columns = _column(np.array([item.retrieval_score for item in items], dtype=float))[:, None]
     sources = _effective_sources(columns)
     return FirstStageEvidence(columns, columns.mean(axis=1) * sources, sources)
+
+
+def scores_by_stage(items: Sequence[PoolItem]) -> dict[str, FloatArray]:
+    """Scores by first stage, each of shape (n,), NaN where it did not find the document.
+
+    Of what a stage found for the query and for its rewrites, which are on one scale, the best counts.
+    """
+    views: dict[str, FloatArray] = {}
+    for name in dict.fromkeys(name for item in items for name in item.sources):
+        view = np.array([item.sources.get(name, np.nan) for item in items], dtype=float)
+        stage = first_stage_of(name)
+        views[stage] = np.fmax(views[stage], view) if stage in views else view
+    return views
 
 
 def standardised(values: FloatArray) -> FloatArray:
@@ -71,10 +81,9 @@ def standardised(values: FloatArray) -> FloatArray:
     return (values - values.mean()) / deviation if deviation > 1e-9 else np.zeros_like(values)
 
 
-def _column(raw: Sequence[float]) -> FloatArray:
-    scores = np.array(raw, dtype=float)
+def _column(scores: FloatArray) -> FloatArray:
     missing = np.isnan(scores)
-    scores[missing] = np.nanmin(scores)
+    scores = np.where(missing, np.nanmin(scores), scores)
     ranks = np.empty(len(scores))
     ranks[np.lexsort((-scores, missing))] = np.arange(1, len(scores) + 1)
     ranks[missing] = 2.0 * (len(scores) - missing.sum())

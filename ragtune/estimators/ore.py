@@ -14,6 +14,7 @@ from ragtune.core.interfaces import BaseEstimator
 from ragtune.core.pool import CandidatePool
 from ragtune.core.scaling import unit_interval
 from ragtune.core.valuation import Valuation
+from ragtune.estimators._first_stage import scores_by_stage
 from ragtune.estimators._neighbours import Neighbours, TextVectors, neighbours_by
 
 
@@ -23,7 +24,7 @@ class OREEstimator(BaseEstimator):
 
     EstRel(d) = w . x(d), with the features x(d)
 
-    - every first-stage source's score, min-max scaled (0 where the source lacks d),
+    - every first stage's score, min-max scaled (0 where the stage lacks d),
     - affinity: mean over the cluster heads (the ``top_s`` best documents so far) near d of score times edge weight,
     - relevance: mean score of those heads.
 
@@ -122,12 +123,12 @@ class _Bandit:
 
 
 def _source_scores(pool: CandidatePool) -> FloatArray:
-    """Min-max scaled scores of every first-stage source, shape (n, sources), 0 where a source lacks the document."""
-    names = list(dict.fromkeys(name for item in pool.entries for name in item.sources if name != GRAPH_SOURCE))
-    if not names:
+    """Min-max scaled scores of every first stage, shape (n, stages), 0 where a stage lacks the document."""
+    views = [view for name, view in scores_by_stage(pool.entries).items() if name != GRAPH_SOURCE]
+    if not views:
         return unit_interval(pool.retrieval_scores)[:, None]
-    columns = np.zeros((len(pool), len(names)))
-    for column, name in enumerate(names):
-        holders = [i for i, item in enumerate(pool.entries) if name in item.sources]
-        columns[holders, column] = unit_interval(np.array([pool.entries[i].sources[name] for i in holders]))
+    columns = np.zeros((len(pool), len(views)))
+    for column, view in enumerate(views):
+        found = ~np.isnan(view)
+        columns[found, column] = unit_interval(view[found])
     return columns

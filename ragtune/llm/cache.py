@@ -15,10 +15,14 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ragtune.core.sqlitecache import SqliteCache
 from ragtune.llm.errors import CircuitOpenError, ServiceError, ServiceKind
+from ragtune.llm.types import Price
 
 
 class RecordedAnswer(BaseModel):
-    """An answer as it was got, usable or not: a bad one was paid for as well, and replays as what it was."""
+    """An answer as it was got, usable or not: a bad one was paid for as well, and replays as what it was.
+
+    ``is_estimated`` says that tokens were counted here, because the server did not tell them.
+    """
 
     text: str
     refusal: str
@@ -29,6 +33,7 @@ class RecordedAnswer(BaseModel):
     latency_ms: float
     attempts: int
     wasted_ms: float
+    is_estimated: bool = False
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -40,18 +45,28 @@ class RecordedFailure(BaseModel):
     message: str
     attempts: int
     wasted_ms: float
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     @classmethod
     def of(cls, error: ServiceError) -> RecordedFailure:
         """The failure that ``error`` tells of."""
-        return cls(kind=error.kind, message=str(error), attempts=error.attempts, wasted_ms=error.wasted_ms)
+        return cls(
+            kind=error.kind,
+            message=str(error),
+            attempts=error.attempts,
+            wasted_ms=error.wasted_ms,
+            prompt_tokens=error.prompt_tokens,
+            completion_tokens=error.completion_tokens,
+        )
 
-    def error(self) -> ServiceError:
+    def error(self, price: Price) -> ServiceError:
         """The error that it was, now free."""
         make = CircuitOpenError if self.kind == "circuit_open" else ServiceError
-        return make(self.message, self.kind, self.attempts, self.wasted_ms, cached=True)
+        bill = self.prompt_tokens, self.completion_tokens
+        return make(self.message, self.kind, self.attempts, self.wasted_ms, True, *bill).priced(price)
 
 
 class RecordedVector(BaseModel):
@@ -60,14 +75,17 @@ class RecordedVector(BaseModel):
     vector: str
     prompt_tokens: int
     latency_ms: float
+    is_estimated: bool = False
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     @classmethod
-    def of(cls, vector: NDArray[np.float32], prompt_tokens: int, latency_ms: float) -> RecordedVector:
+    def of(
+        cls, vector: NDArray[np.float32], prompt_tokens: int, latency_ms: float, is_estimated: bool
+    ) -> RecordedVector:
         """The record of a vector, shape (d,)."""
         data = base64.b64encode(vector.astype("<f4").tobytes()).decode()
-        return cls(vector=data, prompt_tokens=prompt_tokens, latency_ms=latency_ms)
+        return cls(vector=data, prompt_tokens=prompt_tokens, latency_ms=latency_ms, is_estimated=is_estimated)
 
     def array(self) -> NDArray[np.float32]:
         """Shape (d,)."""

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel
 
 from ragtune.core.clock import Clock
-from ragtune.core.errors import CacheMissError
+from ragtune.core.errors import CacheMissError, InputError
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
 from ragtune.llm.cache import AnswerCache, RecordedAnswer, RecordedFailure
-from ragtune.llm.credentials import redact
+from ragtune.llm.deadline import Deadline
 from ragtune.llm.errors import ServiceError
 from ragtune.llm.transport import Reply, Settings, Transport
 from ragtune.llm.types import ChatResult, Message, Price
@@ -112,8 +113,29 @@ class Caller:
         self._transport: Transport | None = None
         self._flights: dict[bytes, tuple[threading.Lock, list[None]]] = {}
 
-    def ask(self, call: ChatCall) -> tuple[ChatResult, str]:
+    @property
+    def host(self) -> str:
+        """Of the service, without user or password."""
+        return self._settings.host
+
+    def deadline(self, within_ms: float = math.inf) -> Deadline:
+        """The end of a call that may take that long from now."""
+        return Deadline(self._clock, within_ms)
+
+    def prepare(self) -> None:
+        """Import the library and open a connection, where calls may be sent.
+
+        Raises:
+            InputError: where all calls are sent, if none can be. What is recorded needs neither key nor library.
+        """
+        if self.mode != "replay":
+            with suppress(InputError) if self.mode == "record" else nullcontext():
+                self._connected().connect()
+
+    def ask(self, call: ChatCall, deadline: Deadline) -> tuple[ChatResult, str]:
         """The answer, usable or not, and what the model said by way of refusal (empty if it did not refuse).
+
+        What was recorded took its time when it was made: where that is more than is left, it is late again.
 
         Raises:
             ServiceError: if there is no answer.
@@ -121,15 +143,15 @@ class Caller:
         """
         key = AnswerCache.key("chat", call.identity(self.parameters))
         if self.cache is None:
-            return self._result(self._send(call, key), cached=False)
+            return self._result(self._send(call, key, deadline), cached=False)
         with self._alone(key):
             known = self.cache.answer(key)
-            if isinstance(known, RecordedAnswer):
-                return self._result(known, cached=True)
+            if known and (isinstance(known, RecordedAnswer) or self.mode == "replay"):
+                return self._recorded(known, deadline)
             if self.mode == "replay":
-                raise known.error() if known else self.miss(key, call.messages[-1].content)
+                raise self.miss(key, call.messages[-1].content)
             try:
-                answer = self._send(call, key)
+                answer = self._send(call, key, deadline)
             except ServiceError as error:
                 self.cache.put_failure(key, RecordedFailure.of(error))
                 raise
@@ -145,14 +167,15 @@ class Caller:
             "run it once with mode=record"
         )
 
-    def post(self, call: str, body: Mapping[str, Any], salt: bytes, parse: Callable[[Any], Any]) -> Reply[Any]:
-        """See :meth:`Transport.post`; the transport is made on first use, hence never in replay."""
-        if self._lender is not None:
-            return self._lender.post(call, body, salt, parse)
-        with self._lock:
-            if self._transport is None:
-                self._transport = Transport(self._settings, self._clock, self._sleep)
-        return self._transport.post(call, body, salt, parse)
+    def post(
+        self, call: str, body: Mapping[str, Any], salt: bytes, parse: Callable[[Any], Any], deadline: Deadline
+    ) -> Reply[Any]:
+        """See :meth:`Transport.post`; errors carry the price of what they cost."""
+        try:
+            return self._connected().post(call, body, salt, parse, deadline)
+        except ServiceError as error:
+            failed = error.priced(self.price)
+        raise failed
 
     def variant(self, parameters: Parameters, price: Price) -> Caller:
         """A caller with other parameters over the same connections, limits and record."""
@@ -193,27 +216,47 @@ class Caller:
                 if not waiting:
                     del self._flights[key]
 
-    def _send(self, call: ChatCall, key: bytes) -> RecordedAnswer:
-        reply = self.post("chat", call.body(self.parameters), key, read_completion)
+    def _connected(self) -> Transport:
+        """The transport, made on first use, hence never in replay."""
+        if self._lender is not None:
+            return self._lender._connected()
+        with self._lock:
+            if self._transport is None:
+                self._transport = Transport(self._settings, self._clock, self._sleep)
+            return self._transport
+
+    def _recorded(self, known: RecordedAnswer | RecordedFailure, deadline: Deadline) -> tuple[ChatResult, str]:
+        took_ms, left_ms = known.wasted_ms, deadline.left_ms
+        if isinstance(known, RecordedAnswer):
+            took_ms += known.latency_ms
+        if not deadline.spend_recorded(took_ms):
+            message = f"the recorded answer took {took_ms:.0f} ms, more than the {left_ms:.0f} ms that were left"
+            raise ServiceError(message, "deadline", known.attempts, left_ms, cached=True)
+        if isinstance(known, RecordedFailure):
+            raise known.error(self.price)
+        return self._result(known, cached=True)
+
+    def _send(self, call: ChatCall, key: bytes, deadline: Deadline) -> RecordedAnswer:
+        reply = self.post("chat", call.body(self.parameters), key, read_completion, deadline)
         completion: Completion = reply.body
-        usage = completion.usage
-        prompt, written = usage.prompt_tokens, usage.completion_tokens
+        prompt, written = completion.usage.prompt_tokens, completion.usage.completion_tokens
+        is_estimated = prompt is None or written is None
         if prompt is None:
             prompt = sum(count_tokens(message.content) for message in call.messages)
+        if written is None:
+            written = count_tokens(completion.text) + count_tokens(completion.refusal)
         return RecordedAnswer(
-            text=self._readable(completion.text),
-            refusal=self._readable(completion.refusal),
+            text=completion.text,
+            refusal=completion.refusal,
             model=completion.model or self.parameters.model,
             finish_reason=completion.finish_reason,
-            prompt_tokens=prompt,
-            completion_tokens=count_tokens(completion.text) if written is None else written,
+            prompt_tokens=prompt + (reply.wasted.prompt_tokens or 0),
+            completion_tokens=written + (reply.wasted.completion_tokens or 0),
             latency_ms=reply.latency_ms,
             attempts=reply.attempts,
             wasted_ms=reply.wasted_ms,
+            is_estimated=is_estimated,
         )
-
-    def _readable(self, text: str) -> str:
-        return redact(text, self._settings.base_url, self._settings.api_key_env)
 
     def _result(self, answer: RecordedAnswer, cached: bool) -> tuple[ChatResult, str]:
         usd = self.price.usd(answer.prompt_tokens, answer.completion_tokens)
@@ -231,6 +274,7 @@ class Caller:
             finish_reason=answer.finish_reason,
             attempts=answer.attempts,
             wasted_ms=answer.wasted_ms,
+            is_estimated=answer.is_estimated,
             paid=paid,
         )
         return result, answer.refusal

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,12 +20,13 @@ from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
 from ragtune.llm.cache import AnswerCache
 from ragtune.llm.calls import Caller, ChatCall, Parameters
-from ragtune.llm.credentials import check_base_url, check_variable, host_of
+from ragtune.llm.credentials import check_base_url, check_variable
+from ragtune.llm.deadline import Deadline
 from ragtune.llm.embeddings import embed_texts
 from ragtune.llm.errors import AnswerError, ServiceError
 from ragtune.llm.transport import Settings
 from ragtune.llm.types import ChatResult, EmbeddingResult, JsonResult, Message, Price, T
-from ragtune.llm.usable import MAX_WISH_TOKENS, require_usable, structured
+from ragtune.llm.usable import MAX_WISH_TOKENS, most_quoted, require_usable, structured
 
 I = TypeVar("I")  # noqa: E741
 R = TypeVar("R")
@@ -39,18 +42,22 @@ class LLMClient:
     """Chat and embeddings of one model on an OpenAI-compatible server (OpenAI, vLLM, llama.cpp, Ollama, ...).
 
     Requests are retried on 429, 5xx, timeouts and lost connections, after exponential backoff or the server's
-    ``Retry-After`` (up to 60 s); after ``breaker_failures`` failures in a row nothing is sent for a while. Answers are
-    recorded under a hash of model, messages and parameters (not of the server: give two servers that call different
-    models alike two cache folders). Answers that cannot be used are recorded too, since they were paid for, and calls
-    that failed for good, so that a replay fails where the recording did; a call made several times in a recording
-    replays as its last outcome. Instances are safe for threads and travel to other processes without connections.
+    ``Retry-After`` (up to 60 s): a call takes ``1 + max_retries`` times ``timeout_s`` and the waits between at most, and
+    no longer than the ``within_ms`` that it may be given, which counts for queueing, retries, waits and the repair
+    together. After ``breaker_failures`` failures in a row nothing is sent for a while. Answers are recorded under a hash
+    of model, messages and parameters (not of the server: give two servers that call different models alike two cache
+    folders). Answers that cannot be used are recorded too, since they were paid for, and calls that failed for good, so
+    that a replay fails where the recording did; a call made several times in a recording replays as its last outcome.
+    Instances are safe for threads and travel to other processes without connections.
 
-    The API key is read from the environment when the first request is sent, and is kept, logged, quoted and recorded
-    nowhere. A user and a password for the server may stand in ``OPENAI_BASE_URL``.
+    The API key is read from the environment when the connection is opened, which alone keeps it. It is logged, quoted
+    and recorded nowhere, even if a server repeats it, in part or in another spelling, in any field of a reply. A user
+    and a password for the server may stand in ``OPENAI_BASE_URL``.
 
     Args:
         model: as the server names it.
-        base_url: ``http(s)://host[:port][/path]``; None takes ``OPENAI_BASE_URL``, else OpenAI's.
+        base_url: ``http(s)://host[:port][/path]``; None takes ``OPENAI_BASE_URL``, else ``default_base_url``.
+        default_base_url: likewise; None is OpenAI's.
         api_key_env: name of the environment variable that holds the key. Where it is unset a placeholder is sent,
             which local servers ignore; OpenAI's own service is refused.
         mode: ``live`` sends everything; ``record`` sends what is not recorded yet and records it; ``replay`` sends
@@ -60,7 +67,9 @@ class LLMClient:
         seed: of the server's sampling; None sends none.
         max_tokens: of an answer, >= 1; one that is longer is cut off, which is an error.
         max_tokens_field: what the server calls it: ``max_tokens``, or ``max_completion_tokens``.
-        timeout_s: seconds a request may take, > 0.
+        timeout_s: seconds a request may take by the clock on the wall, from connecting to the last byte of its reply,
+            > 0; every attempt has as many.
+        max_body_bytes: of a reply, unpacked, >= 1; one that is longer is not read to its end, and is an error.
         max_retries: further attempts, >= 0.
         backoff_initial_s: seconds before the second attempt, >= 0; it doubles with every further one.
         backoff_cap_s: the most that it grows to, >= 0.
@@ -87,6 +96,7 @@ class LLMClient:
         *,
         model: str,
         base_url: str | None = None,
+        default_base_url: str | None = None,
         api_key_env: str = "OPENAI_API_KEY",
         mode: str = "record",
         cache_dir: str | Path | None = AUTO,
@@ -95,6 +105,7 @@ class LLMClient:
         max_tokens: int = 512,
         max_tokens_field: str = "max_tokens",
         timeout_s: float = 30.0,
+        max_body_bytes: int = 16 * 2**20,
         max_retries: int = 4,
         backoff_initial_s: float = 0.5,
         backoff_cap_s: float = 8.0,
@@ -113,7 +124,7 @@ class LLMClient:
         if not isinstance(model, str) or not model.strip():
             raise ConfigError(f"llm model={model!r}: allowed is the name of a model")
         self.model = model
-        self.base_url = check_base_url(base_url)
+        self.base_url = check_base_url("llm base_url", base_url)
         self.mode = check_choice("llm mode", mode, MODES)
         self.max_tokens = check_count("llm max_tokens", max_tokens, low=1)
         self.concurrency = check_count("llm concurrency", concurrency, low=1)
@@ -124,8 +135,10 @@ class LLMClient:
         self.price = Price.in_table(model, self._prices)
         settings = Settings(
             base_url=self.base_url,
+            default_base_url=check_base_url("llm default_base_url", default_base_url),
             api_key_env=check_variable(api_key_env),
             timeout_s=check_positive("llm timeout_s", timeout_s),
+            max_body_bytes=check_count("llm max_body_bytes", max_body_bytes, low=1),
             max_retries=check_count("llm max_retries", max_retries),
             backoff_initial_s=check_number("llm backoff_initial_s", backoff_initial_s, low=0.0),
             backoff_cap_s=check_number("llm backoff_cap_s", backoff_cap_s, low=0.0),
@@ -151,7 +164,7 @@ class LLMClient:
     @property
     def host(self) -> str:
         """``host[:port]/path`` of the service, without user or password."""
-        return host_of(self.base_url)
+        return self._caller.host
 
     def variant(self, model: str | None = None, temperature: float | None = None) -> LLMClient:
         """This client asking another model or at another temperature, over the same connections, limits and record.
@@ -175,22 +188,40 @@ class LLMClient:
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
-    def chat(self, messages: Sequence[Message], *, max_tokens: int | None = None) -> ChatResult:
+    def prepare(self) -> None:
+        """Import the library and open a connection, so that the first call need not; nothing is sent.
+
+        Raises:
+            ConfigError: where ``live``, if the key is missing.
+            MissingExtraError: where ``live``, if the extra ``llm`` is not installed.
+        """
+        self._caller.prepare()
+
+    def chat(
+        self, messages: Sequence[Message], *, max_tokens: int | None = None, within_ms: float = math.inf
+    ) -> ChatResult:
         """The model's answer.
 
         Args:
             messages: the conversation, one at least.
             max_tokens: of this answer; None takes the client's.
+            within_ms: milliseconds that the whole call may take, retries and waits included. A recorded answer takes
+                as long as it did when it was made.
 
         Raises:
             AnswerError: if the answer is cut off, a refusal, or empty; it carries the bill.
             ServiceError: if there is no answer.
             CacheMissError: in replay, if the call was never recorded.
         """
-        return require_usable(*self._caller.ask(self._call(messages, max_tokens)))
+        return require_usable(*self._caller.ask(self._call(messages, max_tokens), self._caller.deadline(within_ms)))
 
     def chat_json(
-        self, messages: Sequence[Message], schema: type[T], *, max_tokens: int | None = None
+        self,
+        messages: Sequence[Message],
+        schema: type[T],
+        *,
+        max_tokens: int | None = None,
+        within_ms: float = math.inf,
     ) -> JsonResult[T]:
         """The model's answer as a ``schema``, out of whatever prose and code fences stand around it.
 
@@ -198,6 +229,7 @@ class LLMClient:
             messages: the conversation; its prompt must say what JSON is wanted.
             schema: a Pydantic model; ``RootModel[list[...]]`` for a list.
             max_tokens: of each answer; None takes the client's.
+            within_ms: as in :meth:`chat`, the repair included.
 
         Raises:
             AnswerError: if the answer, and its repair where one is asked for, is not usable; it carries the bill of
@@ -205,8 +237,7 @@ class LLMClient:
             ServiceError: if there is no answer.
             CacheMissError: in replay, if the call was never recorded.
         """
-        call = self._call(messages, max_tokens, schema)
-        return structured(call, schema, self._caller.ask, self.repair)
+        return self._chat_json(messages, schema, max_tokens, self._caller.deadline(within_ms))
 
     def chat_many(
         self, conversations: Sequence[Sequence[Message]], *, max_tokens: int | None = None
@@ -215,10 +246,21 @@ class LLMClient:
         return self._map(lambda messages: self.chat(messages, max_tokens=max_tokens), conversations)
 
     def chat_json_many(
-        self, conversations: Sequence[Sequence[Message]], schema: type[T], *, max_tokens: int | None = None
+        self,
+        conversations: Sequence[Sequence[Message]],
+        schema: type[T],
+        *,
+        max_tokens: int | None = None,
+        within_ms: float = math.inf,
     ) -> list[JsonResult[T] | LLMError]:
-        """:meth:`chat_json` of each, ``concurrency`` at once; in order, a failed one as the error that it raised."""
-        return self._map(lambda messages: self.chat_json(messages, schema, max_tokens=max_tokens), conversations)
+        """:meth:`chat_json` of each, ``concurrency`` at once; in order, a failed one as the error that it raised.
+
+        All of them together may take ``within_ms``.
+        """
+        deadline = self._caller.deadline(within_ms)
+        return self._map(
+            lambda messages: self._chat_json(messages, schema, max_tokens, copy.copy(deadline)), conversations
+        )
 
     def embed(self, texts: Sequence[str]) -> EmbeddingResult:
         """The texts' vectors, in requests of ``embedding_batch``, each text recorded by itself.
@@ -245,8 +287,8 @@ class LLMClient:
         prompt = sum(count_tokens(message.content) for message in messages)
         calls = 1
         if json and self.repair:
-            # The repair repeats the conversation and the bad answer, and says what is wrong with it.
-            prompt, answer, calls = 2 * prompt + answer + MAX_WISH_TOKENS, 2 * answer, 2
+            # The repair repeats the conversation and the bad answer's start, and says what is wrong with it.
+            prompt, answer, calls = 2 * prompt + most_quoted(answer) + MAX_WISH_TOKENS, 2 * answer, 2
         usd = self.price.usd(prompt, answer)
         return CostObject(tokens=prompt + answer, calls=calls, latency_ms=calls * self.ms_per_call, usd=usd)
 
@@ -263,11 +305,23 @@ class LLMClient:
         """What the call really cost now: nothing where it was recorded, retries' time included where it was not."""
         return outcome.paid if isinstance(outcome, _Billed) else CostObject()
 
+    @staticmethod
+    def is_estimated(outcome: ChatResult | EmbeddingResult | LLMError) -> bool:
+        """Whether tokens that are charged were counted here by rule, since the server did not tell them."""
+        result = outcome.result if isinstance(outcome, AnswerError) else outcome
+        return isinstance(result, ChatResult | EmbeddingResult) and result.is_estimated
+
     def close(self) -> None:
         """Close all connections; they reopen on use."""
         self._caller.close()
 
     # -- internals -------------------------------------------------------------------------------------------------
+
+    def _chat_json(
+        self, messages: Sequence[Message], schema: type[T], max_tokens: int | None, deadline: Deadline
+    ) -> JsonResult[T]:
+        call = self._call(messages, max_tokens, schema)
+        return structured(call, schema, partial(self._caller.ask, deadline=deadline), self.repair)
 
     def _call(self, messages: Sequence[Message], max_tokens: int | None, schema: type[T] | None = None) -> ChatCall:
         if not messages:

@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from ragtune.core.errors import ConfigError
+from ragtune.llm.redaction import Redactor
 
 BASE_URL_VARIABLE = "OPENAI_BASE_URL"
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 
 _PLACEHOLDER = "no-key"
 _FROM_VARIABLE = f"{BASE_URL_VARIABLE} must be http(s)://[user:password@]host[:port][/path]"
-_HIDDEN = "[secret]"
-_SHORTEST_SECRET = 4  # shorter ones would hide half of the language
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 
 
@@ -28,14 +27,16 @@ class Credentials:
         base_url: without user or password.
         key: the API key, or a placeholder for servers that want none.
         headers: further headers: basic authentication where ``OPENAI_BASE_URL`` holds a user and a password.
+        redactor: takes all of that out of what servers and libraries say, who quote what they were sent.
     """
 
     base_url: str
     key: str = field(repr=False)
     headers: dict[str, str] = field(repr=False)
+    redactor: Redactor = field(repr=False)
 
 
-def check_base_url(base_url: str | None) -> str | None:
+def check_base_url(name: str, base_url: str | None) -> str | None:
     """A URL without secrets, no slash at its end; None stays None.
 
     Raises:
@@ -44,9 +45,9 @@ def check_base_url(base_url: str | None) -> str | None:
     if base_url is None:
         return None
     allowed = f"allowed is http(s)://host[:port][/path]; secrets come from the environment only ({BASE_URL_VARIABLE})"
-    plain, user, _ = _split(base_url, allowed)
+    plain, user, _ = _split(base_url, allowed, name)
     if user:
-        raise ConfigError(f"llm base_url holds a user: {allowed}")
+        raise ConfigError(f"{name} holds a user: {allowed}")
     return plain
 
 
@@ -61,19 +62,24 @@ def check_variable(api_key_env: str) -> str:
     raise ConfigError("llm api_key_env: allowed is the NAME of an environment variable in capitals, never the key")
 
 
-def host_of(base_url: str | None) -> str:
-    """``host[:port]/path`` of the service: identifies it, opens nothing."""
-    plain, _, _ = _split(_effective(base_url), _FROM_VARIABLE)
+def host_of(base_url: str | None, default: str | None = None) -> str:
+    """``host[:port]/path`` of the service: identifies it, opens nothing; see :func:`read_credentials`."""
+    plain, _, _ = _split(_effective(base_url, default), _FROM_VARIABLE)
     return plain.split("://", 1)[1]
 
 
-def read_credentials(base_url: str | None, api_key_env: str) -> Credentials:
+def read_credentials(base_url: str | None, default: str | None, api_key_env: str) -> Credentials:
     """What to connect with.
+
+    Args:
+        base_url: of the service; None takes the environment's.
+        default: where the environment has none either; None is OpenAI's.
+        api_key_env: name of the variable that holds the key.
 
     Raises:
         ConfigError: if OpenAI's own service is meant and the variable is unset, or a value cannot be sent.
     """
-    plain, user, password = _split(_effective(base_url), _FROM_VARIABLE)
+    plain, user, password = _split(_effective(base_url, default), _FROM_VARIABLE)
     key = os.environ.get(api_key_env, "")
     if not key and plain == DEFAULT_BASE_URL:
         raise ConfigError(
@@ -82,29 +88,20 @@ def read_credentials(base_url: str | None, api_key_env: str) -> Credentials:
         )
     if not key.isascii() or not key.isprintable() or " " in key:
         raise ConfigError(f"the environment variable {api_key_env} holds blanks or characters that no key has")
-    headers = {"Authorization": f"Basic {_basic(user, password)}"} if user else {}
-    return Credentials(plain, key or _PLACEHOLDER, headers)
+    basic = _basic(user, password) if user else ""
+    headers = {"Authorization": f"Basic {basic}"} if user else {}
+    return Credentials(plain, key or _PLACEHOLDER, headers, Redactor([key, password, basic]))
 
 
-def redact(text: str, base_url: str | None, api_key_env: str) -> str:
-    """``text`` without any secret of this connection: servers and libraries quote what they were sent."""
-    _, user, password = _split(_effective(base_url), _FROM_VARIABLE)
-    secrets = [os.environ.get(api_key_env, ""), password, _basic(user, password) if user else ""]
-    for secret in sorted(filter(None, secrets), key=len, reverse=True):
-        if len(secret) >= _SHORTEST_SECRET:
-            text = text.replace(secret, _HIDDEN)
-    return text
-
-
-def _effective(base_url: str | None) -> str:
-    return base_url or os.environ.get(BASE_URL_VARIABLE) or DEFAULT_BASE_URL
+def _effective(base_url: str | None, default: str | None) -> str:
+    return base_url or os.environ.get(BASE_URL_VARIABLE) or default or DEFAULT_BASE_URL
 
 
 def _basic(user: str, password: str) -> str:
     return base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
-def _split(url: str, allowed: str) -> tuple[str, str, str]:
+def _split(url: str, allowed: str, name: str = "llm base_url") -> tuple[str, str, str]:
     """(URL without credentials, user, password)."""
     try:
         parts = urlsplit(url)
@@ -112,7 +109,7 @@ def _split(url: str, allowed: str) -> tuple[str, str, str]:
     except (ValueError, AttributeError, TypeError):
         host, port = None, None
     if not host or parts.scheme not in ("http", "https") or parts.query or parts.fragment:
-        raise ConfigError(f"llm base_url: {allowed}")
+        raise ConfigError(f"{name}: {allowed}")
     named = f"[{host}]" if ":" in host else host
     place = named if port is None else f"{named}:{port}"
     plain = urlunsplit((parts.scheme, place, parts.path.rstrip("/"), "", ""))

@@ -57,21 +57,27 @@ def embed_texts(caller: Caller, texts: list[str], batch: int, run: Map) -> Embed
         cached=not unknown,
         attempts=sum(reply.attempts for _, reply in fetched),
         calls=-(-len(keys) // batch),
+        is_estimated=any(row.is_estimated for row in rows),
         paid=paid,
     )
 
 
 def _fetch(caller: Caller, texts: list[str], keys: dict[str, bytes]) -> tuple[dict[bytes, RecordedVector], Reply[Any]]:
     reply = caller.post(
-        "embeddings", _body(caller, texts), keys[texts[0]], lambda body: read_embeddings(body, len(texts))
+        "embeddings",
+        _body(caller, texts),
+        keys[texts[0]],
+        lambda body: read_embeddings(body, len(texts)),
+        caller.deadline(),
     )
     vectors, usage = reply.body
     counts = [count_tokens(text) for text in texts]
+    is_estimated = usage.prompt_tokens is None
     tokens = sum(counts) if usage.prompt_tokens is None else usage.prompt_tokens
-    shares = _shares(counts, tokens)
-    latency_ms = reply.latency_ms / len(texts)
+    shares = _shares(counts, tokens + (reply.wasted.prompt_tokens or 0))
+    latency_ms = (reply.latency_ms + reply.wasted_ms) / len(texts)
     records = {
-        keys[text]: RecordedVector.of(vector, share, latency_ms)
+        keys[text]: RecordedVector.of(vector, share, latency_ms, is_estimated)
         for text, vector, share in zip(texts, vectors, shares, strict=True)
     }
     if caller.cache:

@@ -6,39 +6,74 @@ from typing import Any, Literal
 
 from ragtune.core.errors import LLMError
 from ragtune.core.types import CostObject
-from ragtune.llm.types import ChatResult
+from ragtune.llm.types import ChatResult, Price
 
 ServiceKind = Literal[
-    "rate_limited", "unavailable", "timeout", "connection", "rejected", "malformed_response", "circuit_open"
+    "rate_limited",
+    "unavailable",
+    "timeout",
+    "deadline",
+    "connection",
+    "rejected",
+    "malformed_response",
+    "too_large",
+    "circuit_open",
 ]
 AnswerKind = Literal["truncated", "refusal", "empty", "malformed_json", "wrong_enum", "wrong_count", "wrong_shape"]
 
 
 class ServiceError(LLMError):
-    """No answer was got: the service failed after all retries, or refused the request.
+    """No answer was got: the service failed after all retries, refused the request, or took too long.
 
     Attributes:
-        kind: ``rate_limited`` (429), ``unavailable`` (5xx), ``timeout``, ``connection``, ``rejected`` (other 4xx),
-            ``malformed_response`` (no chat completion in the body), ``circuit_open`` (nothing was sent).
+        kind: ``rate_limited`` (429), ``unavailable`` (5xx), ``timeout`` (no whole reply within ``timeout_s``),
+            ``deadline`` (the caller's time ran out first), ``connection``, ``rejected`` (other 4xx),
+            ``malformed_response`` (no chat completion in the body), ``too_large`` (the body), ``circuit_open`` (nothing
+            was sent).
         attempts: requests sent.
         wasted_ms: milliseconds spent on them and between them.
-        cost: what is charged: time only, since no answer was billed.
-        paid: what this call itself cost; nothing where a recorded failure is replayed.
+        prompt_tokens: tokens read, where the server reported any with a reply that cannot be used.
+        completion_tokens: tokens written, likewise.
+        usd: dollars for them.
+        cached: whether a recorded failure is replayed.
+        cost: what is charged: the time, the tokens and money that the server reported, one call if any was sent.
+        paid: what this call itself cost; nothing where ``cached``.
     """
 
     def __init__(
-        self, message: str, kind: ServiceKind, attempts: int = 0, wasted_ms: float = 0.0, cached: bool = False
+        self,
+        message: str,
+        kind: ServiceKind,
+        attempts: int = 0,
+        wasted_ms: float = 0.0,
+        cached: bool = False,
+        prompt_tokens: int = 0,
+        completion_tokens: int = 0,
+        usd: float = 0.0,
     ) -> None:
         super().__init__(message)
         self.kind: ServiceKind = kind
         self.attempts = attempts
         self.wasted_ms = wasted_ms
         self.cached = cached
-        self.cost = CostObject(latency_ms=wasted_ms)
+        self.prompt_tokens = prompt_tokens
+        self.completion_tokens = completion_tokens
+        self.usd = usd
+        tokens = prompt_tokens + completion_tokens
+        self.cost = CostObject(tokens=tokens, calls=min(1, attempts), latency_ms=wasted_ms, usd=usd)
         self.paid = CostObject() if cached else self.cost
 
+    def priced(self, price: Price) -> ServiceError:
+        """The same with its tokens' price in dollars."""
+        usd = price.usd(self.prompt_tokens, self.completion_tokens)
+        return type(self)(*self._told(), usd)
+
+    def _told(self) -> tuple[str, ServiceKind, int, float, bool, int, int]:
+        bill = self.prompt_tokens, self.completion_tokens
+        return str(self), self.kind, self.attempts, self.wasted_ms, self.cached, *bill
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (str(self), self.kind, self.attempts, self.wasted_ms, self.cached)
+        return type(self), (*self._told(), self.usd)
 
 
 class CircuitOpenError(ServiceError):

@@ -118,7 +118,8 @@ class ChatResult:
     Attributes:
         text: what the model said.
         model: the model as the server names it.
-        prompt_tokens: tokens read, by the server's count (counted here where the server gives none).
+        prompt_tokens: tokens read, by the server's count (counted here where it gives none that can be believed),
+            those included that it reported for attempts without a usable reply.
         completion_tokens: tokens written, likewise.
         usd: dollars by the price table.
         latency_ms: milliseconds of the requests that were answered.
@@ -126,8 +127,9 @@ class ChatResult:
         finish_reason: ``stop``, ``length``, ``content_filter``, ...
         attempts: requests it took, failed ones included.
         wasted_ms: milliseconds of failed requests and of waiting for the next.
-        calls: answers it took: 1, or 2 where a repair was asked for.
-        paid: what this call itself cost, nothing where ``cached``; time includes ``wasted_ms``.
+        calls: calls it took: 1, or 2 where a repair was asked for.
+        is_estimated: whether tokens were counted here by rule, since the server did not tell them.
+        paid: what this call itself cost, nothing where ``cached``.
     """
 
     text: str
@@ -141,13 +143,18 @@ class ChatResult:
     attempts: int
     wasted_ms: float = 0.0
     calls: int = 1
+    is_estimated: bool = False
     paid: CostObject = field(default_factory=CostObject)
 
     @property
     def cost(self) -> CostObject:
-        """What is charged for it, paid anew or not (design, section 4: charged and actual are separate figures)."""
+        """What is charged for it, paid anew or not (design, section 4: charged and actual are separate figures).
+
+        The time is all that passed when the answer was made, its failed attempts and waits included.
+        """
         tokens = self.prompt_tokens + self.completion_tokens
-        return CostObject(tokens=tokens, calls=self.calls, latency_ms=self.latency_ms, usd=self.usd)
+        elapsed_ms = self.latency_ms + self.wasted_ms
+        return CostObject(tokens=tokens, calls=self.calls, latency_ms=elapsed_ms, usd=self.usd)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,10 +177,11 @@ class EmbeddingResult:
         model: the model asked for.
         prompt_tokens: tokens read.
         usd: dollars by the price table.
-        latency_ms: milliseconds of the requests that were answered, summed over batches.
+        latency_ms: milliseconds of the requests, failed attempts and waits included, summed over batches.
         cached: whether nothing was sent.
         attempts: requests it took now, failed ones included; 0 where ``cached``.
         calls: batches that the texts make.
+        is_estimated: whether tokens were counted here by rule, since the server did not tell them.
         paid: what this call itself cost.
     """
 
@@ -185,6 +193,7 @@ class EmbeddingResult:
     cached: bool
     attempts: int
     calls: int
+    is_estimated: bool = False
     paid: CostObject = field(default_factory=CostObject)
 
     @property

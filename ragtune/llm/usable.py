@@ -16,10 +16,18 @@ Ask = Callable[[ChatCall], tuple[ChatResult, str]]
 
 _SHOWN_CHARS = 120
 _MAX_PROBLEM_TOKENS = 64  # a schema of many values, or names that the model made up, would be told of without end
+_MAX_QUOTED_TOKENS = 256
+_MAX_QUOTED_CHARS = 1024  # the rule counts no blanks, and six characters of any script as one token
+_CUT = "\u2026"
 _WISH = "That cannot be used: {problem}. Answer again, with the corrected JSON only and no other word."
 
 MAX_WISH_TOKENS = count_tokens(_WISH.format(problem="")) + _MAX_PROBLEM_TOKENS
-"""The most that a repair's request adds to the conversation and the bad answer."""
+"""The most that a repair's request adds to the conversation and what it quotes of the bad answer."""
+
+
+def most_quoted(max_tokens: int) -> int:
+    """The most tokens of a bad answer that a repair's request quotes, where an answer may have ``max_tokens``."""
+    return min(max_tokens, _MAX_QUOTED_TOKENS)
 
 
 def require_usable(result: ChatResult, refusal: str) -> ChatResult:
@@ -42,6 +50,8 @@ def require_usable(result: ChatResult, refusal: str) -> ChatResult:
 def structured(call: ChatCall, schema: type[T], ask: Ask, repair: bool) -> JsonResult[T]:
     """The answer as a ``schema``, repaired at most once.
 
+    A server that writes more than it was allowed to is asked for no repair: nothing was reserved for that.
+
     Raises:
         AnswerError: see :meth:`ragtune.llm.client.LLMClient.chat_json`.
     """
@@ -50,7 +60,7 @@ def structured(call: ChatCall, schema: type[T], ask: Ask, repair: bool) -> JsonR
         return _parsed(first, first.text, schema)
     except UnusableJSON as flaw:
         problem, kind = flaw.problem, flaw.kind
-    if not repair:
+    if not repair or first.completion_tokens > call.max_tokens:
         raise _unusable(first, kind, problem)
     second = _repair(call, ask, first, kind, problem)
     try:
@@ -67,7 +77,11 @@ def _repair(call: ChatCall, ask: Ask, first: ChatResult, kind: AnswerKind, probl
         AnswerError: as :func:`require_usable`; where the service fails it is the first answer's error.
     """
     wish = _WISH.format(problem=_start_of_problem(problem))
-    again = (*call.messages, Message("assistant", first.text), Message("user", wish))
+    again = (
+        *call.messages,
+        Message("assistant", _quoted(first.text, most_quoted(call.max_tokens))),
+        Message("user", wish),
+    )
     failed: ServiceError | None = None
     try:
         second, refusal = ask(replace(call, messages=again))
@@ -75,7 +89,14 @@ def _repair(call: ChatCall, ask: Ask, first: ChatResult, kind: AnswerKind, probl
         failed = error
     if failed is not None:
         bill = replace(first, attempts=first.attempts + failed.attempts, wasted_ms=first.wasted_ms + failed.wasted_ms)
-        bill = replace(bill, paid=first.paid + failed.paid)
+        bill = replace(
+            bill,
+            prompt_tokens=first.prompt_tokens + failed.prompt_tokens,
+            completion_tokens=first.completion_tokens + failed.completion_tokens,
+            usd=first.usd + failed.usd,
+            calls=first.calls + failed.cost.calls,
+            paid=first.paid + failed.paid,
+        )
         raise _unusable(bill, kind, f"{problem}; and the repair failed: {failed}")
     return require_usable(_together(first, second), refusal)
 
@@ -91,6 +112,7 @@ def _together(first: ChatResult, second: ChatResult) -> ChatResult:
         attempts=first.attempts + second.attempts,
         wasted_ms=first.wasted_ms + second.wasted_ms,
         calls=first.calls + second.calls,
+        is_estimated=first.is_estimated or second.is_estimated,
         paid=first.paid + second.paid,
     )
 
@@ -110,5 +132,17 @@ def _start(text: str) -> str:
 
 
 def _start_of_problem(problem: str) -> str:
-    last = next(islice(token_spans(problem), _MAX_PROBLEM_TOKENS - 1, None), None)
-    return problem if last is None else problem[: last[1]]
+    return _first_tokens(problem, _MAX_PROBLEM_TOKENS)
+
+
+def _quoted(text: str, tokens: int) -> str:
+    """The start of it, with a sign of one token where it goes on."""
+    start = _first_tokens(text[:_MAX_QUOTED_CHARS], tokens)
+    return text if start == text else _first_tokens(start, tokens - 1) + _CUT
+
+
+def _first_tokens(text: str, count: int) -> str:
+    if count == 0:
+        return ""
+    last = next(islice(token_spans(text), count - 1, None), None)
+    return text if last is None else text[: last[1]]

@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from ragtune.llm.types import well_formed_json
 
+_LONGEST_INT = 300  # digits; Python refuses thousands of them, and floats are infinite by then
+_MOST_TOKENS = 10_000_000  # more than any model reads: a greater count is a mistake, or a lie
+
+
+def _believable(count: Any) -> int | None:
+    """A count of tokens as servers write them; None where it is none, so that a bad figure costs no answer."""
+    if isinstance(count, str) and count.strip().isdecimal() and len(count) < len(str(_MOST_TOKENS)) + 1:
+        count = int(count)
+    if isinstance(count, bool) or not isinstance(count, int | float) or not 0 <= count <= _MOST_TOKENS:
+        return None
+    return int(count) if count == int(count) else None
+
+
+_Count = Annotated[int | None, BeforeValidator(_believable)]
+
 
 class Usage(BaseModel):
-    """Tokens by the server's count; None where it gives none."""
+    """Tokens by the server's count; None where it gives none that can be believed."""
 
-    prompt_tokens: int | None = Field(default=None, ge=0)
-    completion_tokens: int | None = Field(default=None, ge=0)
+    prompt_tokens: _Count = None
+    completion_tokens: _Count = None
+
+    def __add__(self, other: Usage) -> Usage:
+        """The sum of what is known."""
+        return Usage(
+            prompt_tokens=(self.prompt_tokens or 0) + (other.prompt_tokens or 0),
+            completion_tokens=(self.completion_tokens or 0) + (other.completion_tokens or 0),
+        )
 
 
 class Completion(BaseModel):
@@ -41,7 +64,6 @@ class _Choice(BaseModel):
 class _Completion(BaseModel):
     choices: list[_Choice] = Field(min_length=1)
     model: str | None = None
-    usage: Usage | None = None
 
 
 class _Embedding(BaseModel):
@@ -51,7 +73,22 @@ class _Embedding(BaseModel):
 
 class _Embeddings(BaseModel):
     data: list[_Embedding]
-    usage: Usage | None = None
+
+
+def read_json(text: str) -> Any:
+    """A body's JSON.
+
+    Raises:
+        ValueError: if it is none.
+        RecursionError: if it is nested too deep.
+    """
+    return json.loads(text, parse_int=lambda digits: int(digits) if len(digits) < _LONGEST_INT else float(digits))
+
+
+def read_usage(body: Any) -> Usage:
+    """What a reply says that it cost, usable otherwise or not."""
+    usage = body.get("usage") if isinstance(body, dict) else None
+    return Usage.model_validate(usage) if isinstance(usage, dict) else Usage()
 
 
 def read_completion(body: Any) -> Completion:
@@ -67,7 +104,7 @@ def read_completion(body: Any) -> Completion:
         refusal=choice.message.refusal or "",
         finish_reason=choice.finish_reason or "stop",
         model=reply.model or "",
-        usage=reply.usage or Usage(),
+        usage=read_usage(body),
     )
 
 
@@ -87,4 +124,4 @@ def read_embeddings(body: Any, count: int) -> tuple[NDArray[np.float32], Usage]:
         vectors = np.asarray(rows, dtype=np.float32)
     if not np.isfinite(vectors).all():
         raise ValueError("a vector with a value that is not finite")
-    return vectors, reply.usage or Usage()
+    return vectors, read_usage(body)

@@ -23,6 +23,8 @@ _OVERHEAD_TOKENS = 16  # brackets, quotes and commas of the list, and a code fen
 class PromptedReformulator(BaseReformulator):
     """One call that answers with a JSON list of texts; its tokens, time and money are charged (0.55 rule 3).
 
+    What is left of the request's time is its deadline, retries and repair included.
+
     Args:
         llm: the model.
         prompts: holds the template.
@@ -44,6 +46,9 @@ class PromptedReformulator(BaseReformulator):
     def _shown(self, query: str) -> str:
         """The query as the prompt shows it."""
 
+    def prepare(self) -> None:
+        self.llm.prepare()
+
     def generate(self, context: RAGtuneContext, first_round: Sequence[ScoredDocument]) -> list[str]:
         """At most ``context.num_reformulations`` texts, none of them blank, the query or another one again.
 
@@ -56,7 +61,12 @@ class PromptedReformulator(BaseReformulator):
             return []
         answer_tokens = self._answer_tokens(context)
         try:
-            result = self.llm.chat_json(self._messages(context), RootModel[list[str]], max_tokens=answer_tokens)
+            result = self.llm.chat_json(
+                self._messages(context),
+                RootModel[list[str]],
+                max_tokens=answer_tokens,
+                within_ms=context.time_left_ms,
+            )
         except LLMError as error:
             _bill(context, error)
             raise
@@ -88,3 +98,5 @@ class PromptedReformulator(BaseReformulator):
 def _bill(context: RAGtuneContext, outcome: ChatResult | LLMError) -> None:
     context.meter.charge(LLMClient.cost(outcome))
     context.meter.pay(LLMClient.paid(outcome))
+    if LLMClient.is_estimated(outcome):
+        context.trace.add("reformulator", "estimated_usage", calls=1, tokens=LLMClient.cost(outcome).tokens)

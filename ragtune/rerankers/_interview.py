@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ragtune.core.context import CostMeter
+from ragtune.core.context import RAGtuneContext
 from ragtune.core.errors import CacheMissError, LLMError
 from ragtune.core.items import PoolItem
 from ragtune.core.types import CostObject
@@ -26,18 +26,27 @@ class Question(NamedTuple):
 
 
 class Interview:
-    """Asks for one batch. What the request has asked already is neither asked nor charged again.
+    """Asks for one batch, which may take what is left of the request's time. What the request has asked already is
+    neither asked nor charged again.
 
     Args:
         llm: the model.
         known: outcomes by conversation, of the whole request; grows.
+        context: the request.
+
+    Attributes:
+        first_error: of those that were got instead of an answer, None for none.
     """
 
-    def __init__(self, llm: LLMClient, known: dict[Conversation, Outcome]) -> None:
+    def __init__(self, llm: LLMClient, known: dict[Conversation, Outcome], context: RAGtuneContext) -> None:
+        self.first_error: LLMError | None = None
         self._llm = llm
         self._known = known
+        self._context = context
+        self._left_ms = context.time_left_ms
         self._charged = self._paid = CostObject()
         self._paid_docs: set[str] = set()
+        self._estimated = 0
 
     def ask(self, questions: Sequence[Question], schema: type[T], max_tokens: int) -> list[JsonResult[T] | LLMError]:
         """Outcomes in order, several at once as far as the client goes.
@@ -46,20 +55,27 @@ class Interview:
             CacheMissError: in replay, if one was never recorded.
         """
         new = {c: items for c, items in questions if c not in self._known}
-        outcomes = self._llm.chat_json_many(list(new), schema, max_tokens=max_tokens)
+        within_ms = min(self._left_ms - self._charged.latency_ms, self._context.time_left_ms)
+        outcomes = self._llm.chat_json_many(list(new), schema, max_tokens=max_tokens, within_ms=within_ms)
         paid = [self._llm.paid(outcome) for outcome in outcomes]
         self._charged += together([self._llm.cost(outcome) for outcome in outcomes], self._llm.concurrency)
         self._paid += together(paid, self._llm.concurrency)
         for items, cost in zip(new.values(), paid, strict=True):
             self._paid_docs.update(item.doc_id for item in items if cost.calls)
-        for outcome in outcomes:
-            if isinstance(outcome, CacheMissError):
-                raise outcome
+        self._estimated += sum(map(self._llm.is_estimated, outcomes))
+        errors = [outcome for outcome in outcomes if isinstance(outcome, LLMError)]
+        for error in errors:
+            if isinstance(error, CacheMissError):
+                raise error
+        self.first_error = self.first_error or next(iter(errors), None)
         self._known.update(zip(new, outcomes, strict=True))
         return [self._known[question.conversation] for question in questions]
 
-    def report(self, meter: CostMeter, docs: int) -> None:
+    def report(self, docs: int) -> None:
         """Hand in the bill of a batch of ``docs`` documents."""
+        meter = self._context.meter
+        if self._estimated:
+            self._context.trace.add("reranker", "estimated_usage", calls=self._estimated, tokens=self._charged.tokens)
         meter.charge(self._charged.model_copy(update={"docs": docs}))
         meter.pay(self._paid.model_copy(update={"docs": len(self._paid_docs)}))
 

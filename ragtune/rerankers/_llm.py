@@ -24,7 +24,8 @@ class LLMReranker(BaseReranker):
 
     Charged are all documents of a batch, and calls, tokens, time and money as the model's answers were billed, whether
     they came from the service or from the record; paid is what this run sent. A bad answer is traced and costs what it
-    cost; documents that no good answer speaks of are left out. A batch without any good answer fails.
+    cost; documents that no good answer speaks of are left out. A batch without any good answer fails. What is left of
+    the request's time is the deadline of all its calls, retries included.
 
     Args:
         llm: the model.
@@ -64,6 +65,9 @@ class LLMReranker(BaseReranker):
         """Time; tokens are counted, and a model without a price is free."""
         return frozenset({"latency_ms"})
 
+    def prepare(self) -> None:
+        self.llm.prepare()
+
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
         """Scores of the documents that could be judged.
 
@@ -73,13 +77,14 @@ class LLMReranker(BaseReranker):
         """
         if not items:
             return {}
-        interview = Interview(self.llm, self._known(context))
+        interview = Interview(self.llm, self._known(context), context)
         try:
             scores = self._judge(_by_standing(items), context, interview)
         finally:
-            interview.report(context.meter, len(items))
+            interview.report(len(items))
         if not scores:
-            raise LLMError(f"{self.llm.model} judged none of {len(items)} documents: see the trace for its answers")
+            why = interview.first_error or "its answers name none"
+            raise LLMError(f"{self.llm.model} judged none of {len(items)} documents; the first reason: {why}")
         return {item.doc_id: scores[item.doc_id] for item in items if item.doc_id in scores}
 
     @abstractmethod

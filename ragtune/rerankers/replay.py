@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from ragtune.core.arguments import check_number
 from ragtune.core.context import RAGtuneContext
-from ragtune.core.errors import ConfigError
+from ragtune.core.filedigest import Stamp, stamp_of
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.items import PoolItem
 from ragtune.core.tokens import count_tokens
@@ -30,6 +31,7 @@ class ReplayReranker(BaseReranker):
 
     Raises:
         ScoreTableError: if the table is unusable, or lacks a pair when it is asked for.
+        ConfigError: if a price is not a finite number >= 0.
     """
 
     def __init__(
@@ -43,8 +45,8 @@ class ReplayReranker(BaseReranker):
     ) -> None:
         prices = {"ms_per_doc": ms_per_doc, "ms_per_call": ms_per_call, "usd_per_doc": usd_per_doc}
         for name, value in {**prices, "tokens_per_doc": tokens_per_doc}.items():
-            if value is not None and not value >= 0:
-                raise ConfigError(f"{name}={value!r}: allowed is a number >= 0, or null for the manifest's")
+            if value is not None:
+                check_number(name, value, low=0.0)
         self.table = _load(str(scores), scale)
         manifest = self.table.manifest
         self.tokens_per_doc = manifest.tokens_per_doc if tokens_per_doc is None else tokens_per_doc
@@ -91,10 +93,9 @@ _count_cached = lru_cache(maxsize=4096)(count_tokens)
 def _load(path: str, scale: str | None) -> ScoreTable:
     """The table, read once per process and version of the file (a sweep asks for it again and again)."""
     file = Path(path)
-    stamp = file.stat().st_mtime_ns if file.is_file() else 0
-    return _load_version(path, scale, stamp)
+    return _load_version(path, scale, stamp_of(file) if file.is_file() else None)
 
 
 @lru_cache(maxsize=8)
-def _load_version(path: str, scale: str | None, stamp: int) -> ScoreTable:
+def _load_version(path: str, scale: str | None, stamp: Stamp | None) -> ScoreTable:
     return ScoreTable(path, scale)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from enum import Enum
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ragtune.core.errors import ConfigError, DatasetError, ScoreTableError
+from ragtune.core.textfile import quoted, read_json
 from ragtune.core.trecrun import read_trec_run
 
 
@@ -45,6 +46,11 @@ _CALIBRATIONS: Mapping[ScoreScale, tuple[Callable[[float], float], float, float]
 }
 
 
+_NUMBER = re.compile(r"(float|double|halffloat|u?int\d)")
+_TEXT = re.compile(r"(large_)?string|dictionary<values=(large_)?string")
+"""Of Arrow's types, as it spells them."""
+
+
 class ScoreManifest(BaseModel):
     """What a table says of itself, in ``<table>.manifest.json`` beside it; every field may be unknown (None).
 
@@ -66,14 +72,14 @@ class ScoreManifest(BaseModel):
     usd_per_doc: float | None = Field(default=None, ge=0)
     source: str | None = None
 
-    model_config = ConfigDict(extra="allow", protected_namespaces=())
+    model_config = ConfigDict(extra="allow", protected_namespaces=(), allow_inf_nan=False)
 
 
 class ScoreTable:
     """Calibrated scores by query and document.
 
     Args:
-        path: a TREC run (any suffix) or a Parquet file with columns ``query_id``, ``doc_id``, ``score``.
+        path: a TREC run (any suffix, or gzipped) or a Parquet file with columns ``query_id``, ``doc_id``, ``score``.
         scale: what the numbers are; None takes the manifest's word, else ``identity``.
 
     Raises:
@@ -117,7 +123,7 @@ class ScoreTable:
         for doc_id, score in pairs.items():
             if not low <= score <= high:
                 raise ScoreTableError(
-                    f"score {score!r} of ({query_id!r}, {doc_id!r}) in {str(self.path)!r}: scale {self.scale.value!r} "
+                    f"score {score!r} of {_pair(query_id, doc_id)} in {str(self.path)!r}: scale {self.scale.value!r} "
                     f"allows [{low}, {high}]; other scales are {', '.join(s.value for s in ScoreScale)}"
                 )
         return {doc_id: calibrate(score) for doc_id, score in pairs.items()}
@@ -130,14 +136,27 @@ def _parse_scale(scale: ScoreScale | str | None) -> ScoreScale | None:
         raise ConfigError(f"unknown scale {scale!r}: allowed are {', '.join(s.value for s in ScoreScale)}") from None
 
 
+def manifest_of(path: Path) -> Path | None:
+    """The manifest beside a table, ``<table>.manifest.json``; that of ``x.run`` serves ``x.run.gz``. None: has none."""
+    for name in (path.name, path.name.removesuffix(".gz")):
+        manifest = path.with_name(f"{name}.manifest.json")
+        if manifest.is_file():
+            return manifest
+    return None
+
+
 def _read_manifest(path: Path) -> ScoreManifest:
-    manifest = path.with_name(path.name + ".manifest.json")
-    if not manifest.is_file():
+    manifest = manifest_of(path)
+    if manifest is None:
         return ScoreManifest()
     try:
-        return ScoreManifest.model_validate(json.loads(manifest.read_text(encoding="utf-8")))
-    except (json.JSONDecodeError, ValidationError) as error:
-        raise ScoreTableError(f"malformed manifest {str(manifest)!r}: {error}") from None
+        return ScoreManifest.model_validate(read_json(manifest.read_bytes()))
+    except ValidationError as error:
+        first = error.errors()[0]
+        what = f"{'.'.join(map(str, first['loc']))}={quoted(first['input'])}: {first['msg']}".removeprefix("=")
+    except ValueError as error:
+        what = str(error)
+    raise ScoreTableError(f"malformed manifest {str(manifest)!r}: {what}")
 
 
 def _read_pairs(path: Path) -> dict[str, dict[str, float]]:
@@ -156,16 +175,34 @@ def _read_parquet(path: Path) -> dict[str, dict[str, float]]:
     import pyarrow.parquet as pq
 
     try:
-        columns: dict[str, list[Any]] = pq.read_table(path, columns=["query_id", "doc_id", "score"]).to_pydict()
+        table = pq.read_table(path, columns=["query_id", "doc_id", "score"])
+        columns: dict[str, list[Any]] = table.to_pydict()
     except Exception as error:
+        reason = quoted(" ".join(str(error).split()))[1:-1]
         raise ScoreTableError(
-            f"cannot read {str(path)!r} as Parquet with columns query_id, doc_id, score: {error}"
+            f"cannot read {str(path)!r} as Parquet with columns query_id, doc_id, score: {reason}"
         ) from None
+    for name, values in columns.items():
+        _check_column(path, name, str(table.schema.field(name).type), values)
     pairs: dict[str, dict[str, float]] = {}
     for query_id, doc_id, score in zip(columns["query_id"], columns["doc_id"], columns["score"], strict=True):
-        if score is None or not math.isfinite(score):
-            raise ScoreTableError(f"score {score!r} of ({query_id!r}, {doc_id!r}) in {str(path)!r} is not finite")
+        if not math.isfinite(score):
+            raise ScoreTableError(f"score {score!r} of {_pair(query_id, doc_id)} in {str(path)!r} is not finite")
         if doc_id in pairs.setdefault(query_id, {}):
-            raise ScoreTableError(f"the pair ({query_id!r}, {doc_id!r}) comes twice in {str(path)!r}")
+            raise ScoreTableError(f"the pair {_pair(query_id, doc_id)} comes twice in {str(path)!r}")
         pairs[query_id][doc_id] = float(score)
     return pairs
+
+
+def _check_column(path: Path, name: str, kind: str, values: list[Any]) -> None:
+    wanted, allowed = (_NUMBER, "a number") if name == "score" else (_TEXT, "text")
+    if not wanted.match(kind):
+        raise ScoreTableError(f"column {name!r} of {str(path)!r} is of type {quoted(kind)[1:-1]}: allowed is {allowed}")
+    if None in values:
+        raise ScoreTableError(
+            f"column {name!r} of {str(path)!r} holds null in row {values.index(None)}: allowed is {allowed}"
+        )
+
+
+def _pair(query_id: str, doc_id: str) -> str:
+    return f"({quoted(query_id)}, {quoted(doc_id)})"

@@ -9,7 +9,8 @@ from ragtune.core.context import ORIGINAL, RAGtuneContext
 from ragtune.core.corpus import Corpus
 from ragtune.core.errors import ConfigError, DatasetError
 from ragtune.core.interfaces import BaseFusion, BaseRetriever
-from ragtune.core.trecrun import Run, read_trec_run
+from ragtune.core.textfile import quoted
+from ragtune.core.trecrun import Run, read_trec_run, source_name
 from ragtune.core.types import ScoredDocument
 
 
@@ -31,7 +32,7 @@ class RunsRetriever(BaseRetriever):
         files = [Path(paths)] if isinstance(paths, (str, Path)) else [Path(path) for path in paths or ()]
         if not files:
             raise ConfigError("retriever.paths is empty: give at least one TREC run file")
-        names = [file.stem for file in files]
+        names = [source_name(file) for file in files]
         if len(set(names)) != len(names):
             raise ConfigError(f"run files {names} share a name: source names must differ")
         if len(files) > 1 and fusion is None:
@@ -65,6 +66,6 @@ class RunsRetriever(BaseRetriever):
         if unknown:
             raise DatasetError(
                 f"run file {str(file)!r} names {len(unknown)} documents that the corpus does not hold, "
-                f"e.g. {', '.join(map(repr, unknown[:3]))}"
+                f"e.g. {', '.join(map(quoted, unknown[:3]))}"
             )
         return run

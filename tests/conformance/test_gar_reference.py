@@ -105,7 +105,13 @@ def test_same_documents_in_the_same_batches_on_random_graphs(
 @pytest.mark.parametrize("expanding", [False, True], ids=["inside the pool", "expanding"])
 @pytest.mark.parametrize("c", [20, 45])
 def test_same_documents_in_the_same_batches_on_the_demo_collection(tmp_path: Path, expanding: bool, c: int) -> None:
-    overrides = ["dataset=demo", "estimator=gar", "scheduler.batch_size=4", "retriever.depth=30", "budget=unlimited"]
+    overrides = [
+        "dataset=demo",
+        "estimator=gar",
+        "scheduler.batch_size=4",
+        "retrieval.original_query_depth=30",
+        "budget=unlimited",
+    ]
     corpus = build_session(compose(overrides)).dataset.corpus
     build_graph(corpus, tmp_path / "graph", lambda done, total: None, k=8)
     overrides += [f"estimator.graph={tmp_path / 'graph'}", "estimator.k=8", f"budget.max_reranker_docs={c}"]

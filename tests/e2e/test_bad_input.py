@@ -34,7 +34,10 @@ OPTIONS = {
     "a malformed override": (["estimator=["], ["cannot parse 'estimator=['"]),
     "a needed group deleted": (["~scheduler"], ["scheduler was deleted, but is needed"]),
     "a group chosen to be nothing": (["scheduler=null"], ["group override must be a string"]),
-    "an option that is needed deleted": (["~retriever.depth"], ["retriever.depth=None", "integer"]),
+    "an option that is needed deleted": (
+        ["~retrieval.original_query_depth"],
+        ["retrieval.original_query_depth=None", "integer"],
+    ),
     "an override without a value": (["estimator"], ["'estimator'"]),
     "a missing value": (["dataset=beir"], ["dataset.path is missing"]),
     "a negative budget": (
@@ -47,7 +50,8 @@ OPTIONS = {
     "a bad ordering": (["assembler.ordering=best"], ["'best'", "final_score, reranked_first, posterior"]),
     "a batch of nothing": (["scheduler.batch_size=0"], ["batch_size=0", ">= 1"]),
     "a top of nothing": (["scheduler=early_stop", "scheduler.k=0"], ["k=0", ">= 1"]),
-    "a depth of nothing": (["retriever.depth=0"], ["retriever.depth=0", "greater than or equal to 1"]),
+    "a depth of nothing": (["retrieval.original_query_depth=0"], ["original_query_depth=0", "or equal to 1"]),
+    "an option by its former name": (["retriever.depth=3"], ["it is retrieval.original_query_depth now"]),
     "an unknown measure": (["measures=[nDCG@10,Niceness]"], ["Niceness", "ir-measures"]),
     "a measure of no document": (["measures=[RR@0]"], ["'RR@0'", "cutoff=0", ">= 1"]),
     "no measure": (["measures=[]"], ["measures is empty"]),

@@ -59,7 +59,13 @@ def many_queries(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     )
     judged = [f"q{i}\td{i % 40:02d}\t1\n" for i in range(QUERIES)]
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(judged))
-    return ["dataset=beir", f"dataset.path={folder}", "retriever=bm25", "retriever.depth=10", "estimator=baseline"]
+    return [
+        "dataset=beir",
+        f"dataset.path={folder}",
+        "retriever=bm25",
+        "retrieval.original_query_depth=10",
+        "estimator=baseline",
+    ]
 
 
 def summary_of(ended: SimpleNamespace) -> dict[str, Any]:

@@ -13,9 +13,15 @@ from types import SimpleNamespace
 import pytest
 from command_line import finished_queries
 
+from experiments.lock import LOCK, locked
+
 Run = Callable[..., SimpleNamespace]
 SLOW = ["reranker._target_=misbehaving.Slow", "+reranker.seconds=0.15", "budget.max_reranker_docs=4", "tracking=none"]
 RESULTS = ("run.trec", "curve.csv", "per_query.parquet", "traces.jsonl.gz", "curve.png", "config.yaml")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
 @pytest.fixture
@@ -47,11 +53,21 @@ def test_a_run_killed_with_kill_9_continues_where_it_was(
     assert killed.code == -signal.SIGKILL
     assert 1 <= len(killed.kept) < 4
     journal = slow.out / "journal.jsonl"
+    assert (slow.out / LOCK).exists()  # no longer held, so it stops nobody
     journal.write_bytes(journal.read_bytes() + b'{"query_id":"q4","doc_ids":["hea')  # as if cut in mid-write
     before = Counter(slow.log.read_text().split())
 
     monkeypatch.setenv("RERANK_LOG", str(slow.log))
     common = [a for a in slow.arguments if not a.startswith("hydra.run.dir")]
+    left = contents(slow.out)
+    table = slow.cwd / "tiny" / "scores.run"
+    sound = table.read_bytes()
+    table.write_bytes(sound.replace(b"0.1", b"0.2", 1))
+    refused = main(*common, f"hydra.run.dir={slow.out}", "resume=true")
+    assert refused.code == 2
+    assert f"journal.jsonl' was begun with other data: '{table}' has changed since" in refused.err
+    assert contents(slow.out) == {name: left[name] for name in left if name != LOCK}
+    table.write_bytes(sound)
     resumed = main(*common, f"hydra.run.dir={slow.out}", "resume=true")
     assert resumed.code == 0, resumed.err
     assert not journal.exists()
@@ -80,14 +96,21 @@ def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(
     )
 
 
-def test_another_configuration_may_not_continue_a_run(main: Run, tiny: list[str], tmp_path: Path) -> None:
+def test_another_configuration_or_other_data_may_not_continue_a_run(
+    main: Run, tiny: list[str], collection: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "done"
     assert main(*tiny, f"hydra.run.dir={folder}").code == 0
-    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    before = contents(folder)
     refused = main(*tiny, f"hydra.run.dir={folder}", "resume=true", "seed=5")
     assert refused.code == 2
     assert "holds the results of another configuration" in refused.err
-    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+    judgments = collection / "qrels" / "test.tsv"
+    judgments.write_text(judgments.read_text().replace("q4\tstar-1\t2", "q4\tstar-1\t1"))
+    refused = main(*tiny, f"hydra.run.dir={folder}", "resume=true")
+    assert refused.code == 2
+    assert f"holds the results of other data: '{judgments}' has changed since" in refused.err
+    assert contents(folder) == before
     (folder / "summary.json").unlink()
     (folder / "journal.jsonl").write_text('{"fingerprint": "of something else"}\n')
     refused = main(*tiny, f"hydra.run.dir={folder}", "resume=true")
@@ -105,3 +128,38 @@ def test_without_resume_a_folder_is_used_afresh(main: Run, tiny: list[str]) -> N
     assert (first.code, again.code) == (0, 0)
     summary = json.loads((again.cwd / "out" / "summary.json").read_text())
     assert summary["cost"]["charged"]["docs"] == 8
+
+
+@pytest.mark.parametrize("place", ["run", "sweep", "job"])
+def test_a_folder_in_use_is_refused_before_anything_in_it_is_touched(
+    main: Run, tiny: list[str], tmp_path: Path, place: str
+) -> None:
+    folder = tmp_path / "out"
+    assert main(*tiny, f"hydra.run.dir={folder}").code == 0
+    for name in ("error.json", "mlflow_parent.json"):
+        (folder / name).write_text("{}")
+    arguments = {
+        "run": [f"hydra.run.dir={folder}"],
+        "sweep": ["-m", f"hydra.sweep.dir={folder}"],
+        "job": ["-m", f"hydra.sweep.dir={tmp_path}", "hydra.sweep.subdir=out"],
+    }
+    with locked(folder):
+        before = contents(folder)
+        refused = main(*arguments[place], *tiny)
+        assert contents(folder) == before
+    assert refused.code == 2
+    assert refused.err.startswith("error: ")
+    assert f"'{folder}' is in use by another run: " in refused.err
+    assert len(refused.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("damage", [b"", b'{"fingerprint": "ab', b"[]", b"null", b"\xff\xfe{", b"[" * 100_000])
+def test_a_damaged_summary_is_refused_and_left_alone(main: Run, tiny: list[str], tmp_path: Path, damage: bytes) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "summary.json").write_bytes(damage)
+    refused = main(*tiny, f"hydra.run.dir={tmp_path}/out", "resume=true", "tracking=mlflow", tracked=True)
+    assert refused.code == 2
+    assert refused.err.startswith(f"error: '{tmp_path}/out/summary.json' is damaged: ")
+    assert len(refused.err.splitlines()) == 1
+    assert contents(tmp_path / "out") == {"summary.json": damage}
+    assert list(refused.cwd.rglob("*")) == []

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import tomllib
 from collections.abc import Callable, Iterator
@@ -28,6 +29,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult
 
 ROOT = Path(__file__).parents[2]
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 KEY = "a-key-of-the-test-suite"
 COMMAND = [sys.executable, "-m", "ragtune.adapters.cli"]
 DOCUMENTS = [{"doc_id": "green", "content": "Green tea is steamed."}, {"doc_id": "mate", "content": "Mate is no tea."}]
@@ -170,7 +172,8 @@ def test_a_public_server_asks_for_its_key_and_never_logs_it() -> None:
         assert server.ask("GET", "/v1/collections", Authorization=f"Bearer {KEY}") == (200, {"collections": []})
         server.process.send_signal(signal.SIGTERM)
         out, err = server.process.communicate(timeout=60)
-    assert "GET /v1/collections" in out + err
+    assert "GET /v1/collections" in err
+    assert out == ""  # what was read before is the line that says where
     assert KEY not in out + err
 
 
@@ -189,6 +192,36 @@ def test_the_embedded_database_stops_with_the_server_and_keeps_what_it_was_given
         status, found = server.ask("POST", "/v1/retrieve", {"collection": "tea", "query": "steamed"})
         assert (status, found["candidates"][0]["doc_id"]) == (200, "green")
         assert server.ask("POST", "/mcp", {})[0] == 404
+        server.process.terminate()
+        assert server.process.wait(60) == 0
+    assert databases(data_dir) == []
+
+
+def test_a_database_that_is_killed_comes_back_and_nothing_acknowledged_is_lost(data_dir: Path) -> None:
+    acknowledged: list[str] = []
+
+    def write(server: Server) -> None:
+        while len(acknowledged) < 60:
+            document = {"doc_id": f"d{len(acknowledged):03d}", "content": "Tea again."}
+            if server.ask("POST", "/v1/ingest", {"collection": "tea", "documents": [document]})[0] == 200:
+                acknowledged.append(document["doc_id"])
+
+    with serving("--data-dir", str(data_dir), OPENAI_API_KEY="hunter2") as server:
+        assert server.ask("POST", "/v1/collections", {"collection": "tea"})[0] == 200
+        assert "hunter2" not in str([psutil.Process(pid).environ() for pid in databases(data_dir)])
+        writer = threading.Thread(target=write, args=[server])
+        writer.start()
+        wait_until(lambda: len(acknowledged) > 10)
+        before = set(databases(data_dir))
+        for pid in before:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: server.ask("GET", "/readyz")[0] == 200)
+        writer.join(60)
+        assert len(acknowledged) == 60
+        status, found = server.ask("GET", "/v1/collections/tea/documents?limit=1000")
+        assert (status, found["doc_ids"]) == (200, acknowledged)
+        assert not before & set(databases(data_dir))
         server.process.terminate()
         assert server.process.wait(60) == 0
     assert databases(data_dir) == []
@@ -235,6 +268,48 @@ def test_a_chunked_body_beyond_the_limit_is_cut_off() -> None:
                     time.sleep(0.005)
             assert client.recv(100).startswith(b"HTTP/1.1 413 ")
         assert server.ask("GET", "/healthz")[0] == 200
+
+
+def test_a_head_that_does_not_come_or_never_ends_is_not_waited_for() -> None:
+    start = b"GET /healthz HTTP/1.1\r\n"
+    with serving("--store", "memory", "--timeout", "0.5") as server:
+        for is_used in (False, True):  # a fresh connection, and one that was answered before
+            for sent in (b"" if not is_used else start, start + b"Host: loc", start + b"X: " + b"x" * 2**17):
+                with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
+                    answered = b""
+                    if is_used:
+                        client.sendall(start + b"Host: localhost\r\n\r\n")
+                    while is_used and not answered.endswith(b'{"status":"ok"}'):
+                        answered += client.recv(1000)
+                    with suppress(ConnectionError):
+                        client.sendall(sent)
+                        assert client.recv(100) == b""
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine: apt-get install chromium")
+def test_the_page_of_the_api_works_from_the_server_alone_with_the_key_that_is_typed() -> None:
+    from playwright.sync_api import sync_playwright
+
+    asked: list[str] = []
+    with serving("--store", "memory", RAGTUNE_API_KEY=KEY) as server, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page()
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(f"{server.url}/docs")
+        for key in ("not-the-key-of-the-server", KEY):
+            page.locator("#value").fill(key)
+            page.locator("#key button").click()
+            if key != KEY:
+                page.get_by_text("That is not the key of this server.").wait_for()
+        page.locator("#operations-collections-list_collections .opblock-summary-control").first.click()
+        page.get_by_role("button", name="Try it out").click()
+        page.get_by_role("button", name="Execute").click()
+        answer = page.locator(".live-responses-table").first
+        answer.get_by_text("collections", exact=False).first.wait_for()
+        assert "200" in answer.inner_text()
+        browser.close()
+    assert {url for url in asked if not url.startswith(server.url)} == set()
 
 
 async def use(client: Client) -> list[CallToolResult]:

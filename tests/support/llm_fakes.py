@@ -5,6 +5,7 @@ For property tests that make thousands of calls; everything else talks to ``llm_
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -24,6 +25,8 @@ class FakeService:
 
     Attributes:
         chats: what was asked and answered, in order.
+        calls: how many there were, failed ones included.
+        deadlines_ms: what was left of each call's time when it came.
         faults: of the next calls, in order: a kind of the test server's, or None.
         billed_tokens: of all answers.
         latency_ms: of every call.
@@ -41,16 +44,23 @@ class FakeService:
         self.latency_ms = latency_ms
         self.chats: list[tuple[Chat, str]] = []
         self.billed_tokens = 0
+        self.calls = 0
+        self.deadlines_ms: list[float] = []
 
     def client(self, **options: Any) -> LLMClient:
         """A client whose requests come here."""
         defaults: dict[str, Any] = {"model": "test", "mode": "live", "concurrency": 1, "prices": {"test": PRICE}}
         client = LLMClient(**(defaults | options))
         client._caller.post = self._post  # type: ignore[method-assign]
+        client._caller.prepare = lambda: None  # type: ignore[method-assign]
         return client
 
-    def _post(self, call: str, body: Mapping[str, Any], salt: bytes, parse: Callable[[Any], Any]) -> Reply[Any]:
+    def _post(
+        self, call: str, body: Mapping[str, Any], salt: bytes, parse: Callable[[Any], Any], deadline: Any = None
+    ) -> Reply[Any]:
         with self._lock:
+            self.calls += 1
+            self.deadlines_ms.append(math.inf if deadline is None else deadline.left_ms)
             fault = self.faults.pop(0) if self.faults else None
             if fault == "server_error":
                 raise ServiceError("the service broke", "unavailable", attempts=1)

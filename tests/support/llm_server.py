@@ -15,6 +15,7 @@ used up from ``random_faults``.
 from __future__ import annotations
 
 import asyncio
+import gzip
 import hashlib
 import json
 import re
@@ -39,6 +40,9 @@ FAULTS = (
 )  # fmt: skip
 """The first six fail the request; the others answer, with a bill, what cannot be used."""
 
+HOSTILE = ("drip", "endless", "endless_error", "bomb", "strange_coding", "strange_charset", "no_choices")
+"""What no honest server does: only on demand, never at random. The last one bills for nothing."""
+
 DIMS = 16
 
 
@@ -47,7 +51,7 @@ class Fault:
     """One thing to go wrong.
 
     Attributes:
-        kind: one of ``FAULTS``.
+        kind: one of ``FAULTS`` or ``HOSTILE``.
         retry_after: value of the header of ``rate_limit``; None sends none.
         delay_s: how long ``slow`` takes before it answers.
         status: of ``server_error``.
@@ -59,7 +63,7 @@ class Fault:
     status: int = 500
 
     def __post_init__(self) -> None:
-        assert self.kind in FAULTS, self.kind
+        assert self.kind in FAULTS + HOSTILE, self.kind
 
 
 @dataclass(frozen=True)
@@ -144,7 +148,9 @@ class LLMServer:
         faults: of the next requests, in order; None lets one pass.
         random_faults: of the requests after those.
         requests: all that arrived.
-        usage: whether replies tell their tokens.
+        usage: whether replies tell their tokens; anything but a bool is what they say of them.
+        alter: changes a chat's reply before it is sent, into other JSON or a text.
+        headers: of chats' replies.
         embed: makes vectors.
         most_at_once: the most requests that were under way at one time.
     """
@@ -153,7 +159,9 @@ class LLMServer:
     faults: list[Fault | None] = field(default_factory=list)
     random_faults: RandomFaults | None = None
     requests: list[Recorded] = field(default_factory=list)
-    usage: bool = True
+    usage: Any = True
+    alter: Callable[[dict[str, Any]], Any] | None = None
+    headers: dict[str, str] = field(default_factory=dict)
     embed: Callable[[str], list[float]] = field(default=lambda text: word_vector(text))
     most_at_once: int = 0
     port: int = 0
@@ -196,6 +204,7 @@ class LLMServer:
         self._seen.clear()
         self._under_way = []  # what an earlier test gave up on may still be served
         self.random_faults, self.usage, self.embed, self.most_at_once = None, True, word_vector, 0
+        self.alter, self.headers = None, {}
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -275,7 +284,13 @@ class LLMServer:
             "model": record.body["model"],
             "choices": [{"index": 0, "message": message, "finish_reason": finish}],
         }
-        return JSONResponse(reply | self._bill(record))
+        if fault is not None and fault.kind == "no_choices":
+            reply["choices"] = []
+        whole = reply | self._bill(record)
+        # Not JSONResponse, which refuses NaN.
+        altered = whole if self.alter is None else self.alter(whole)
+        text = altered if isinstance(altered, str) else json.dumps(altered)
+        return Response(text, 200, self.headers, media_type="application/json")
 
     def _embeddings(self, record: Recorded, fault: Fault | None) -> Response:
         texts = record.body["input"]
@@ -288,6 +303,8 @@ class LLMServer:
         return JSONResponse(reply | self._bill(record))
 
     def _bill(self, record: Recorded) -> dict[str, Any]:
+        if not isinstance(self.usage, bool):
+            return {"usage": self.usage}
         if not self.usage:
             return {}
         prompt, completion = record.prompt_tokens, record.completion_tokens
@@ -309,7 +326,32 @@ def _failure(fault: Fault, record: Recorded) -> Response | None:
         return PlainTextResponse("<html>bad gateway</html>")
     if fault.kind == "drop":
         return StreamingResponse(_break_off(), headers={"Content-Length": "1000"}, media_type="application/json")
+    return _hostile(fault.kind)
+
+
+def _hostile(kind: str) -> Response | None:
+    if kind == "drip":
+        return StreamingResponse(_drip())
+    if kind in ("endless", "endless_error"):
+        return StreamingResponse(_endless(), 200 if kind == "endless" else 400)
+    if kind == "bomb":
+        return Response(gzip.compress(bytes(8 * 2**20)), headers={"Content-Encoding": "gzip"})
+    if kind == "strange_coding":
+        return Response(b"?", headers={"Content-Encoding": "zstd"})
+    if kind == "strange_charset":
+        return Response(b"?", 400, headers={"Content-Type": "application/json; charset=zip"})
     return None
+
+
+async def _drip() -> AsyncIterator[bytes]:
+    for _ in range(300):
+        yield b" "
+        await asyncio.sleep(0.05)
+
+
+async def _endless() -> AsyncIterator[bytes]:
+    for _ in range(600):  # MB: what memory would show
+        yield bytes(2**20)
 
 
 async def _break_off() -> AsyncIterator[bytes]:

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import time
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -23,7 +24,8 @@ _numbers = itertools.count()
 def shared_server() -> EmbeddedServer:
     """Started on first use, stopped and removed when the tests end."""
     # Not pytest's own folder: its path may be closed to the user that the server runs as where tests run as root.
-    folder = tempfile.mkdtemp(prefix="ragtune-tests-")
+    folder = Path(tempfile.mkdtemp(prefix="ragtune-tests-"))
+    folder.chmod(0o711)
     server = EmbeddedServer(folder)
 
     def remove() -> None:

@@ -41,10 +41,13 @@ def add_service_options(parser: argparse.ArgumentParser) -> None:
 
 
 def make_service(arguments: argparse.Namespace) -> RagService:
-    """The service that the options describe; its database is open, and cancels what takes longer than a request may.
+    """The service that the options describe, its models loaded before a client waits for them.
+
+    Its database is open, and cancels what takes longer than a request may.
 
     Raises:
         InputError: on options that do not fit together, or a missing extra.
+        ModelLoadError: if a model cannot be loaded.
         StoreError: if the database cannot be reached or started.
     """
     from ragtune.canonical.service import RagService, ServiceLimits
@@ -54,6 +57,8 @@ def make_service(arguments: argparse.Namespace) -> RagService:
     limits = ServiceLimits(k=arguments.max_k, candidate_pool=arguments.max_k, batch=arguments.max_batch)
     embedders = {arguments.embedder: _make_embedder(arguments)}
     rerankers = _make_rerankers(arguments)
+    for part in (*embedders.values(), *rerankers.values()):
+        part.prepare()
     return RagService(_open_database(arguments), embedders, rerankers, limits)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import socket
 import sys
+from copy import deepcopy
 
 from ragtune.adapters.commands.options import add_service_options, make_limits, make_service
 from ragtune.adapters.commands.signals import stop_on_sigterm
@@ -29,6 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--access-log", action="store_true", help="log every request to stderr")
     add_service_options(parser)
     parser.add_argument("--max-body", metavar="BYTES", type=int, default=16 * 2**20, help="size of a request")
+    parser.add_argument(
+        "--max-values", metavar="N", type=int, default=200_000, help="JSON values of a request: numbers, strings, lists"
+    )
     parser.add_argument("--max-in-flight", metavar="N", type=int, default=256, help="requests at once; more get 503")
 
 
@@ -36,9 +40,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until a signal comes, then finish the requests under way."""
     try:
         import uvicorn
+        from uvicorn.config import LOGGING_CONFIG
     except ImportError as error:
         raise MissingExtraError("ragtune serve", "services") from error
     from ragtune.adapters.application import create_application
+    from ragtune.adapters.connection import make_protocol
     from ragtune.adapters.security import secure
 
     security = secure(
@@ -47,11 +53,17 @@ def run(arguments: argparse.Namespace) -> int:
         frozenset(name.lower() for name in arguments.allow_host or ()),
         frozenset(arguments.allow_origin or ()),
     )
-    limits = make_limits(arguments, body_bytes=arguments.max_body, in_flight=arguments.max_in_flight)
+    limits = make_limits(
+        arguments, body_bytes=arguments.max_body, values=arguments.max_values, in_flight=arguments.max_in_flight
+    )
+    logging = deepcopy(LOGGING_CONFIG)
+    logging["handlers"]["access"]["stream"] = "ext://sys.stderr"
     with stop_on_sigterm(), _listen(arguments.host, arguments.port) as listener, make_service(arguments) as service:
         app = create_application(service, security, limits, with_mcp=arguments.mcp == "http")
         config = uvicorn.Config(
             app,
+            http=make_protocol(limits.timeout_s),
+            log_config=logging,
             log_level="info" if arguments.access_log else "warning",
             access_log=arguments.access_log,
             server_header=False,

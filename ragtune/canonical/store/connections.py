@@ -42,6 +42,7 @@ class Connections:
         settings: session settings of every connection, by name.
         statement_timeout_s: after which the server cancels a statement, 0.001 to 2147483.647; None leaves it to the
             server's own setting.
+        revive: starts the server again if it was killed, called when it cannot be reached; None where that is not ours.
 
     Raises:
         MissingExtraError: without the extra ``postgres``.
@@ -56,6 +57,7 @@ class Connections:
         timeout_s: float,
         settings: dict[str, str],
         statement_timeout_s: float | None = None,
+        revive: Callable[[], None] | None = None,
     ) -> None:
         check_count("postgres pool_size", pool_size, low=1)
         check_positive("postgres timeout_s", timeout_s)
@@ -65,6 +67,7 @@ class Connections:
         self._owner = os.getpid()
         self._closing = threading.Lock()
         self._is_closed = False
+        self._revive = revive
         self._is_down = False
         self._psycopg, self._secrets = _read_dsn(dsn)
         from psycopg_pool import ConnectionPool
@@ -151,14 +154,18 @@ class Connections:
             self._pool.check()
 
     def _probe(self) -> None:
-        """Connect once, waiting while the server starts up or recovers."""
+        """Connect once, waiting while the server starts up or recovers; one that is gone is revived once."""
         deadline = time.monotonic() + _RECOVERY_S
+        revive = self._revive
         while True:
             try:
                 self._psycopg.connect(self._dsn, connect_timeout=_CONNECT_S).close()
                 return
             except self._psycopg.Error as error:
-                if not _is_starting(error) or time.monotonic() > deadline:
+                if revive is not None and not _is_starting(error):
+                    revive()
+                    revive = None
+                elif not _is_starting(error) or time.monotonic() > deadline:
                     raise self._explained(error) from None
             time.sleep(0.05)
 

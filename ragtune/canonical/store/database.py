@@ -30,6 +30,7 @@ class PostgresDatabase(BaseDatabase):
         statement_timeout_s: after which the server cancels a statement and undoes its transaction, 0.001 to
             2147483.647: a request's time limit, where requests are served; None leaves it to the server's own setting.
             Making the schema is not limited.
+        revive: called when the server cannot be reached, to start it again; None where that is not ours to do.
 
     Raises:
         MissingExtraError: without the extra ``postgres``.
@@ -45,10 +46,11 @@ class PostgresDatabase(BaseDatabase):
         search: SearchSettings | None = None,
         on_close: Callable[[], None] | None = None,
         statement_timeout_s: float | None = None,
+        revive: Callable[[], None] | None = None,
     ) -> None:
         self.search = search or SearchSettings()
         self._on_close = on_close
-        self._connections = Connections(dsn, pool_size, timeout_s, self.search.session, statement_timeout_s)
+        self._connections = Connections(dsn, pool_size, timeout_s, self.search.session, statement_timeout_s, revive)
         self._connections.start(ensure_schema)
 
     def open(self, name: str, embedder: BaseEmbedder, *, create: bool = False) -> PostgresStore:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import hashlib
 import importlib.util
+import logging
 import os
 import shlex
 import shutil
@@ -14,25 +15,28 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any
 
 from ragtune.canonical.store.database import PostgresDatabase
+from ragtune.canonical.store.places import place_of_data, place_of_programs, server_account
 from ragtune.canonical.store.processes import (
+    end_orphans,
     has_little_shared_memory,
     is_running,
-    let_through,
     processes_on,
     read_pid_file,
-    server_account,
 )
 from ragtune.core.errors import MissingExtraError, StoreError
 
 _SOCKET = ".s.PGSQL.5432"
 _SOCKET_PATH_MAX = 103  # bytes; sun_path holds 104 on macOS and 108 on Linux, the final NUL included
 _SETTINGS = {"listen_addresses": "", "shared_buffers": "256MB", "max_wal_size": "2GB"}
+_ENVIRONMENT = ("PATH", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+"""What the server is told of this process's environment, which may hold keys."""
 _OLD_SERVER_S = 30.0
+_log = logging.getLogger(__name__)
 
 
 class EmbeddedServer:
@@ -41,7 +45,9 @@ class EmbeddedServer:
     Every process that uses the folder holds a shared lock on ``folder/users.lock``; the last one to close stops the
     server, and a process that is killed lets go by dying. The data survive a kill of server and users alike.
     PostgreSQL refuses to run as root: a root process starts it as the user ``postgres``, or ``nobody`` where there is
-    none, and gives that user passage (``o+x``, logged) through the folders above the data and the programs.
+    none. Where that user could not reach the data, ``folder/pgdata`` becomes a link to a place below
+    ``/var/lib/ragtune`` (logged); programs out of its reach are copied there. No folder's permissions are changed, and
+    of the environment the server is given what it needs, so no key.
 
     The package's own ``get_server`` is not used: it warns about ``XDG_RUNTIME_DIR`` when imported, fails on a folder
     with a blank in its name, gives a recovery ten seconds, and takes a dead server's reused pid for a live one.
@@ -58,6 +64,7 @@ class EmbeddedServer:
         if sys.platform == "win32":
             raise StoreError("the embedded server runs on Linux and macOS; give a server's DSN (RAGTUNE_DSN)")
         self.folder = Path(folder).expanduser().resolve()
+        self._account = server_account()
         self._programs = _find_programs()
         self._data = self.folder / "pgdata"
         self._owner = os.getpid()
@@ -65,9 +72,8 @@ class EmbeddedServer:
         self._guard = threading.Lock()
         atexit.register(self.close)
         try:
-            self._start()
-        except OSError as error:
-            raise StoreError(f"the embedded server in {self.folder} cannot be started: {error}") from error
+            with self._explaining():
+                self._start()
         except BaseException:  # an interrupt as well: a server that nobody uses would run for ever
             self.close()
             raise
@@ -96,13 +102,27 @@ class EmbeddedServer:
             if not self._data.exists():  # somebody removed it; then there is nothing to stop
                 users.close()
                 return
-            with users, _locked(self.folder / "start.lock"):
+            with users, self._starting() if self.folder.exists() else nullcontext():
                 try:
                     fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
                     return
                 if is_running(self._data):
                     self._run("pg_ctl", "-D", str(self._data), "-m", "fast", "-w", "stop")
+
+    def revive(self) -> None:
+        """Start the server again if it was killed; what was committed is there. Safe to call from several threads.
+
+        Raises:
+            StoreError: if it cannot be started, or this process has let go of it.
+        """
+        with self._guard:
+            if self._users is None or os.getpid() != self._owner:
+                raise StoreError(f"the embedded server in {self.folder} is closed")
+            with self._explaining(), self._starting():
+                if not is_running(self._data):
+                    _log.warning("the embedded server in %s is gone; starting it again", self.folder)
+                    self._launch()
 
     def __enter__(self) -> EmbeddedServer:
         return self
@@ -114,9 +134,9 @@ class EmbeddedServer:
         import fcntl
 
         self.folder.mkdir(parents=True, exist_ok=True)
-        for path in (self._data, self._programs):
-            let_through(path)
-        with _locked(self.folder / "start.lock"):
+        self._programs = place_of_programs(self._programs, self._account)
+        with self._starting():
+            self._data = place_of_data(self.folder, self._account)
             self._users = (self.folder / "users.lock").open("wb")
             fcntl.flock(self._users, fcntl.LOCK_SH)
             if not (self._data / "PG_VERSION").exists():
@@ -124,20 +144,38 @@ class EmbeddedServer:
             if not is_running(self._data):
                 self._launch()
 
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StoreError(f"the embedded server in {self.folder} cannot be started: {error}") from error
+
+    @contextmanager
+    def _starting(self) -> Iterator[None]:
+        """The time in which no other process starts or stops the server."""
+        import fcntl
+
+        with (self.folder / "start.lock").open("wb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
     def _create(self) -> None:
         # Made aside and renamed, so that a kill in between leaves no half database.
-        fresh = self.folder / "pgdata.new"
+        fresh = self._data.with_name(f"{self._data.name}.new")
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(mode=0o700)
-        if (account := server_account()) is not None:
-            os.chown(fresh, account[0], account[1])
+        self._hand_over(fresh)
         options = ("--auth=trust", "--encoding=UTF8", "--locale=C", "--username=postgres")
         self._run("initdb", *options, "-D", str(fresh))
         fresh.rename(self._data)
 
     def _launch(self) -> None:
         socket_folder = self._socket_folder()
-        self._await_old_server(socket_folder)
+        if self._outlives_starter():
+            return
+        for left in (self._data / "postmaster.pid", socket_folder / _SOCKET, socket_folder / f"{_SOCKET}.lock"):
+            left.unlink(missing_ok=True)
         settings = {**_SETTINGS, "unix_socket_directories": str(socket_folder)}
         if has_little_shared_memory():
             # A parallel index build needs maintenance_work_mem of it; containers often give 64 MB.
@@ -146,19 +184,22 @@ class EmbeddedServer:
         log = str(self._data / "server.log")
         self._run("pg_ctl", "-D", str(self._data), "-l", log, "-o", options, "-w", "-t", "120", "start")
 
-    def _await_old_server(self, socket_folder: Path) -> None:
-        """After a kill -9 the server's children end by themselves, and its lock files stay.
+    def _outlives_starter(self) -> bool:
+        """Whether a server is there after all: one that was still starting when the process that started it was killed.
 
-        Those name a process id that may by now be somebody else's, or a zombie's whose parent does not care, and
-        PostgreSQL believes them; so they are removed once no process works on the data.
+        After a kill -9 the server's children end by themselves, if they are idle, and its lock files stay. Those name a
+        process id that may by now be somebody else's, or a zombie's whose parent does not care, and PostgreSQL believes
+        them; so they are to be removed, once no process works on the data.
         """
         deadline = time.monotonic() + _OLD_SERVER_S
         while processes_on(self._data):
+            if is_running(self._data):
+                return True
             if time.monotonic() > deadline:
                 raise StoreError(f"{self._data}: processes of a killed server do not end: {processes_on(self._data)}")
+            end_orphans(self._data)
             time.sleep(0.05)
-        for left in (self._data / "postmaster.pid", socket_folder / _SOCKET, socket_folder / f"{_SOCKET}.lock"):
-            left.unlink(missing_ok=True)
+        return False
 
     def _socket_folder(self) -> Path:
         path = str(self._data)
@@ -167,20 +208,22 @@ class EmbeddedServer:
         name = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
         short = Path(tempfile.gettempdir()) / f"ragtune-{os.getuid()}-{name}"
         short.mkdir(mode=0o700, exist_ok=True)
-        allowed = {os.getuid()} if (account := server_account()) is None else {os.getuid(), account[0]}
+        allowed = {os.getuid()} if self._account is None else {os.getuid(), self._account.user}
         if short.is_symlink() or short.stat().st_uid not in allowed:
             raise StoreError(f"{short} belongs to somebody else; remove it, or choose a shorter folder than {path}")
-        if account is not None:
-            os.chown(short, account[0], account[1])
+        self._hand_over(short)
         return short
+
+    def _hand_over(self, folder: Path) -> None:
+        if self._account is not None:
+            os.chown(folder, self._account.user, self._account.group)
 
     def _run(self, program: str, *arguments: str) -> None:
         """Run a program of PostgreSQL as the user that the server runs as."""
-        account = server_account()
-        identity: dict[str, Any] = {} if account is None else {"user": account[0], "group": account[1]}
-        if account is not None:
-            identity["extra_groups"] = []
-        environment = {key: value for key, value in os.environ.items() if not key.startswith(("PG", "LC_", "LANG"))}
+        identity: dict[str, Any] = {}
+        if self._account is not None:
+            identity = {"user": self._account.user, "group": self._account.group, "extra_groups": []}
+        environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
         # Not pipes: the server inherits them, and reading to their end would wait for it.
         with tempfile.TemporaryFile() as output:
             code = subprocess.run(
@@ -188,7 +231,7 @@ class EmbeddedServer:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                cwd=self.folder,
+                cwd=self._programs,
                 env={**environment, "LC_ALL": "C"},
                 check=False,
                 **identity,
@@ -228,7 +271,13 @@ def connect(
         return PostgresDatabase(given, pool_size, statement_timeout_s=statement_timeout_s)
     server = EmbeddedServer(default_folder() if folder is None else folder)
     try:
-        return PostgresDatabase(server.dsn, pool_size, on_close=server.close, statement_timeout_s=statement_timeout_s)
+        return PostgresDatabase(
+            server.dsn,
+            pool_size,
+            on_close=server.close,
+            statement_timeout_s=statement_timeout_s,
+            revive=server.revive,
+        )
     except BaseException:
         server.close()
         raise
@@ -238,15 +287,6 @@ def default_folder() -> Path:
     """Where the embedded server lives unless told: ``$XDG_DATA_HOME/ragtune``, else ``~/.local/share/ragtune``."""
     home = os.environ.get("XDG_DATA_HOME")
     return (Path(home).expanduser() if home else Path.home() / ".local" / "share") / "ragtune" / "postgres"
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    import fcntl
-
-    with path.open("wb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _find_programs() -> Path:

@@ -1,15 +1,15 @@
-"""What the operating system says about an embedded server: its processes, its user, its shared memory."""
+"""What the operating system says about an embedded server: its processes, its shared memory."""
 
 from __future__ import annotations
 
-import logging
 import os
+import signal
+from contextlib import suppress
 from pathlib import Path
 
 from ragtune.core.errors import StoreError
 
 _SHARED_MEMORY_MIN = 1 << 30
-_log = logging.getLogger(__name__)
 
 
 def read_pid_file(data: Path) -> list[str]:
@@ -52,32 +52,21 @@ def processes_on(data: Path) -> list[int]:
     return found
 
 
-def server_account() -> tuple[int, int] | None:
-    """User and group of the server where this process is root's; None to run as oneself.
+def end_orphans(data: Path) -> None:
+    """End what a killed server left at work, as the server itself would have; what was committed is kept.
 
-    Raises:
-        StoreError: if root has no other user to run it as.
+    Nothing is done while the server that the pid file names is alive.
     """
-    import pwd
-
-    if os.geteuid() != 0:
-        return None
-    known = {entry.pw_name: (entry.pw_uid, entry.pw_gid) for entry in pwd.getpwall()}
-    account = known.get("postgres") or known.get("nobody")
-    if account is None:
-        raise StoreError("PostgreSQL does not run as root, and there is neither a user postgres nor nobody")
-    return account
-
-
-def let_through(path: Path) -> None:
-    """Where this process is root's, let the server's user pass through the folders above ``path``."""
-    if os.geteuid() != 0:
+    left = processes_on(data)
+    try:
+        pid = int((data / "postmaster.pid").read_text().split("\n", 1)[0])
+    except (OSError, ValueError):
+        pid = 0
+    if pid in left:
         return
-    for folder in path.parents:
-        mode = folder.stat().st_mode
-        if not mode & 0o001:
-            _log.warning("%s: now passable for other users (o+x), since PostgreSQL does not run as root", folder)
-            folder.chmod(mode | 0o001)
+    for process in left:
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGQUIT)
 
 
 def has_little_shared_memory() -> bool:

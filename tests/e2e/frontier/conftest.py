@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 SMALL = (
-    "--policies=uncertainty",
+    "--policies=settled",
     "budgets=[5,10]",
     "traces.budget=10",
     "resamples=100",
@@ -38,8 +38,8 @@ def two_runs(run: Callable[..., SimpleNamespace], tmp_path_factory: pytest.TempP
     """Two finished runs of the shipped collection; the second is tracked in a store of its own."""
     cwd = tmp_path_factory.mktemp("runs")
     uri = f"sqlite:///{cwd}/mlflow.db"
-    fixed = ("estimator=baseline", "scheduler=one_shot", "assembler.ordering=reranked_first", "tracking=none")
-    for folder, overrides in (("fixed", fixed), ("ours", ("estimator=uncertainty",))):
+    fixed = ("experiment=fixed_depth", "tracking=none")
+    for folder, overrides in (("fixed", fixed), ("ours", ("experiment=settled",))):
         ended = run(*overrides, "budget=tight", f"hydra.run.dir={folder}", cwd=cwd, MLFLOW_TRACKING_URI=uri)
         assert ended.code == 0, ended.err
     return SimpleNamespace(cwd=cwd, uri=uri, fixed=cwd / "fixed", ours=cwd / "ours")

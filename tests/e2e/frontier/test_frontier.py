@@ -41,7 +41,7 @@ def test_every_file_is_there_and_the_tables_are_printed(frontier: SimpleNamespac
 def test_the_head_says_how_to_make_it_again(frontier: SimpleNamespace) -> None:
     head = (frontier.folder / "frontier.md").read_text().split("##")[0]
     assert head.startswith("# demo\n")
-    assert "python scripts/frontier.py --policies=uncertainty 'budgets=[5,10]'" in head
+    assert "python scripts/frontier.py --policies=settled 'budgets=[5,10]'" in head
     assert "- code: `" in head
 
 
@@ -50,8 +50,8 @@ def test_a_row_a_cell_with_costs_within_the_budget(frontier: SimpleNamespace) ->
     assert list(zip(table["policy"], table["budget"], strict=True)) == [
         ("fixed", 5),
         ("fixed", 10),
-        ("uncertainty", 5),
-        ("uncertainty", 10),
+        ("settled", 5),
+        ("settled", 10),
     ]
     assert (table["docs_p90"] <= table["budget"]).all()
     assert (table["queries"] == 50).all()
@@ -115,7 +115,7 @@ def test_a_killed_frontier_goes_on_and_keeps_finished_cells(
         (("--policies", "nobody"), "policies: unknown 'nobody': allowed are fixed"),
         (("--collections", "nowhere"), "collections: unknown 'nowhere': allowed are demo"),
         (("budgets=[10,5]",), "budgets=[10, 5]"),
-        (("budgets=[5]", "--policies", "uncertainty", "level=abc"), "level='abc'"),
+        (("budgets=[5]", "--policies", "settled", "level=abc"), "level='abc'"),
         (("--out", "/proc/nope", "jobs=1"), "nothing can be written to '/proc/nope'"),
         (("measures=[nDCK@10]", "jobs=1"), "nDCK@10"),
         (("--config", "shared", "--data", "/does/not/exist", "jobs=1"), "'/does/not/exist/dl19' does not exist"),

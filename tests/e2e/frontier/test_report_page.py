@@ -51,7 +51,7 @@ def test_it_asks_for_nothing_but_itself_and_raises_no_error(opened: SimpleNamesp
 
 def test_the_curves_show_every_policy_with_its_points(opened: SimpleNamespace) -> None:
     names = opened.page.locator("#curves .legendtext").all_text_contents()
-    assert names[:2] == ["fixed depth", "uncertainty"]
+    assert names[:2] == ["fixed depth", "uncertainty, settled"]
     lines = opened.page.locator("#curves .scatterlayer .trace .points")
     assert [lines.nth(i).locator("path").count() for i in range(lines.count())].count(2) == 2
 
@@ -69,7 +69,7 @@ def test_the_table_shows_what_the_csv_says(opened: SimpleNamespace, frontier: Si
 def test_a_picked_query_shows_which_document_was_reranked_when_and_why(opened: SimpleNamespace) -> None:
     page = opened.page
     page.select_option("#query", "q02")
-    for policy in ("fixed", "uncertainty"):
+    for policy in ("fixed", "settled"):
         rows = page.locator(f"#traces table[data-policy={policy}] tbody tr")
         assert rows.count() == 10
         cells = rows.first.locator("td").all_inner_texts()
@@ -77,7 +77,7 @@ def test_a_picked_query_shows_which_document_was_reranked_when_and_why(opened: S
         assert "/" in cells[4]
         assert 0 <= float(cells[5]) <= 1
     batches = [
-        row.split("\t")[1] for row in page.locator("#traces table[data-policy=uncertainty] tbody tr").all_inner_texts()
+        row.split("\t")[1] for row in page.locator("#traces table[data-policy=settled] tbody tr").all_inner_texts()
     ]
     assert len(set(batches)) > 1
     assert page.locator("#order .scatterlayer .trace").count() == 2

@@ -1,4 +1,4 @@
-"""What the default policy promises, on the collections beside the checkout, by the command that makes results/."""
+"""What `experiment=settled` promises, on the collections beside the checkout, by the command that makes results/."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def study(run: Callable[..., SimpleNamespace], tmp_path_factory: pytest.TempPath
 
 
 @pytest.mark.parametrize("collection", ["dl19 bm25 monot5", "nfcorpus bm25 ce"])
-def test_the_default_is_above_fixed_depth_and_the_published_peers_and_five_times_cheaper(
+def test_the_settled_posterior_is_above_fixed_depth_and_the_published_peers_and_five_times_cheaper(
     study: Callable[..., Table], collection: str
 ) -> None:
-    quality = study("shared", collection, "gar,quam,ore,uncertainty", "5,20,50,100")["nDCG@10"]
-    ours = quality.loc["uncertainty"]
+    quality = study("shared", collection, "gar,quam,ore,settled", "5,20,50,100")["nDCG@10"]
+    ours = quality.loc["settled"]
     for other in ("fixed", "gar", "quam", "ore"):
         assert (ours > quality.loc[other])[[5, 20, 50]].all(), (other, quality)
     assert ours[20] >= quality.loc["fixed", 100]
@@ -60,8 +60,8 @@ def test_the_default_is_above_fixed_depth_and_the_published_peers_and_five_times
 
 
 def test_on_a_union_of_first_stages_more_budget_does_not_hurt(study: Callable[..., Table]) -> None:
-    quality = study("shared", "dl19 union monot5", "uncertainty", "15,20,30,50,100,150")["nDCG@10"]
-    ours, fixed = quality.loc["uncertainty"], quality.loc["fixed"]
+    quality = study("shared", "dl19 union monot5", "settled", "15,20,30,50,100,150")["nDCG@10"]
+    ours, fixed = quality.loc["settled"], quality.loc["fixed"]
     assert (ours >= fixed.max()).all(), quality
     assert (ours.cummax() - ours).max() <= 0.005, quality
 
@@ -72,10 +72,10 @@ def test_expansion_finds_more_and_orders_it_better_than_gar_with_the_same_graph(
     collection = ("dataset=beir", f"dataset.path={SHARED / 'data' / 'dl19'}")
     built = run("--out=graphs/dl19", *collection, script="scripts/build_graph.py", cwd=tmp_path)
     assert built.code == 0, built.err
-    policies = "gar-expansion,uncertainty-expansion"
+    policies = "gar-expansion,settled-expansion"
     graphs = f"graphs={tmp_path / 'graphs'}"
     table = study("expansion", "dl19 bm25 monot5", policies, "20,50,100", "jobs=-1", graphs, "traces.policies=[fixed]")
-    ours, gar = (table["nDCG@10"].loc[name] for name in ("uncertainty-expansion", "gar-expansion"))
+    ours, gar = (table["nDCG@10"].loc[name] for name in ("settled-expansion", "gar-expansion"))
     assert (ours > gar).all(), table
     recall = table["R@100"]
-    assert recall.loc["uncertainty-expansion", 100] >= recall.loc["fixed", 100] + 0.05
+    assert recall.loc["settled-expansion", 100] >= recall.loc["fixed", 100] + 0.05

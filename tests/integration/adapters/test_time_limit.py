@@ -20,6 +20,7 @@ from ragtune.adapters.rest import create_app
 from ragtune.canonical.service import RagService
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.embedders.hashing import HashingEmbedder
+from ragtune.rerankers.bi_encoder import BiEncoderReranker
 
 EMBEDDER = HashingEmbedder()
 GENEROUS = ServerLimits(timeout_s=120)
@@ -85,3 +86,13 @@ def test_the_database_of_a_command_has_the_time_limit_of_a_request(dsn: str, out
         assert_nothing_written(outsider)
         outsider.execute("DROP TRIGGER slow ON ragtune.chunks_1")
         assert client.post("/v1/ingest", json=INGEST).status_code == 200
+
+
+def test_models_are_made_ready_before_a_command_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared: list[str] = []
+    for kind in (HashingEmbedder, BiEncoderReranker):
+        monkeypatch.setattr(kind, "prepare", lambda self: prepared.append(type(self).__name__))
+    parser = argparse.ArgumentParser()
+    add_service_options(parser)
+    with make_service(parser.parse_args(["--store", "memory", "--reranker", "hashing"])):
+        assert prepared == ["HashingEmbedder", "BiEncoderReranker"]

@@ -8,18 +8,23 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
+import psycopg
 import pytest
 from postgres_server import fresh_dsn
 
-from ragtune.canonical.store.embedded import EmbeddedServer, connect, default_folder
+from ragtune.canonical.store.embedded import EmbeddedServer, _find_programs, connect, default_folder
+from ragtune.canonical.store.processes import read_pid_file
 from ragtune.core.errors import StoreError
 from ragtune.embedders.hashing import HashingEmbedder
 
+BUSY = "DO $$ BEGIN FOR i IN 1..2000000000 LOOP NULL; END LOOP; END $$"  # looks at nothing but its own work
 EMBEDDER = HashingEmbedder(dims=8)
 USE = """
 import sys
@@ -32,9 +37,20 @@ with EmbeddedServer(sys.argv[1]) as server:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    path = tempfile.mkdtemp(prefix="ragtune embedded ")
-    yield Path(path)
+    path = Path(tempfile.mkdtemp(prefix="ragtune embedded "))
+    path.chmod(0o711)  # where tests run as root, the server runs as another user
+    yield path
     shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
+def closed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that only this user may enter, below others; what lies elsewhere for its sake is removed as well."""
+    monkeypatch.setattr("ragtune.canonical.store.places.OPEN_FOLDER", folder / "open")
+    home = folder / "homes" / "somebody"
+    home.mkdir(parents=True)
+    home.chmod(0o700)
+    return home
 
 
 def is_alive(pid: int) -> bool:
@@ -51,9 +67,51 @@ def test_data_outlive_the_server_in_a_folder_of_any_name_and_length(folder: Path
     assert (deep / "pgdata" / "PG_VERSION").read_text().strip() == "18"
 
 
-def test_it_takes_no_network_connections(folder: Path) -> None:
+def modes(path: Path) -> dict[Path, int]:
+    return {folder: folder.stat().st_mode for folder in (path, *path.parents)}
+
+
+def test_no_folder_is_opened_for_a_server_that_runs_as_another_user(
+    closed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = _find_programs().parents[1]
+    for part in package.parent.glob(f"{package.name}*"):
+        shutil.copytree(part, closed / part.name, ignore=shutil.ignore_patterns("pginstall"))
+    programs = closed / _find_programs().relative_to(package.parent)
+    monkeypatch.setattr("ragtune.canonical.store.embedded._find_programs", lambda: programs)
+    before = modes(closed)
+    for create in (True, False):
+        with connect(folder=closed / "data") as database:
+            database.open("tea", EMBEDDER, create=create)
+            assert modes(closed) == before
+    assert modes(closed) == before
+    assert (closed / "data" / "pgdata" / "PG_VERSION").read_text().strip() == "18"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's server runs as another user")
+def test_where_the_data_lie_instead_is_told_and_data_that_are_shut_off_are_not_replaced(
+    closed: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with EmbeddedServer(closed / "data"):
+        pass
+    place = (closed / "data" / "pgdata").resolve()
+    assert f"{closed}" in caplog.text
+    assert f"{place}" in caplog.text
+    (closed / "data" / "pgdata").unlink()
+    place.rename(closed / "data" / "pgdata")
+    with pytest.raises(StoreError, match=f"{closed}.*0700"):
+        EmbeddedServer(closed / "data")
+
+
+def test_it_takes_no_network_connections_and_is_given_no_secret(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "RAGTUNE_DSN", "PGPASSWORD", "ANYTHING"):
+        monkeypatch.setenv(name, "hunter2")
     with EmbeddedServer(folder) as server:
-        assert psutil.Process(server.pid).net_connections(kind="inet") == []
+        process = psutil.Process(server.pid)
+        assert process.net_connections(kind="inet") == []
+        environments = [each.environ() for each in (process, *process.children())]
+    assert len(environments) > 1
+    assert "hunter2" not in str(environments)
 
 
 def test_the_last_of_several_users_stops_it(folder: Path) -> None:
@@ -81,14 +139,46 @@ def test_processes_share_it_and_one_that_is_killed_lets_go(folder: Path) -> None
     assert not any(map(is_alive, pids))
 
 
-def test_a_killed_server_is_started_anew(folder: Path) -> None:
+def test_a_killed_server_is_started_anew_even_if_a_query_outlives_it(folder: Path) -> None:
     first = EmbeddedServer(folder)
     old = first.pid
+    busy = psycopg.connect(first.dsn, autocommit=True)
+
+    def work() -> None:
+        with pytest.raises(psycopg.Error):
+            busy.execute(BUSY)
+
+    query = threading.Thread(target=work)
+    query.start()
+    with psycopg.connect(first.dsn, autocommit=True) as other:
+        while not other.execute("SELECT 1 FROM pg_stat_activity WHERE query LIKE 'DO %'").fetchone():
+            time.sleep(0.01)
     os.kill(old, signal.SIGKILL)
     with EmbeddedServer(folder) as second:
         assert second.pid != old
         assert is_alive(second.pid)
+    query.join(60)
+    assert not query.is_alive()
     first.close()
+
+
+def test_users_of_a_killed_server_go_on_with_a_new_one(folder: Path) -> None:
+    first, second = (connect(folder=folder) for _ in range(2))
+    with first, second:
+        store = first.open("tea", EMBEDDER, create=True)
+        (pid,) = postmasters(folder)
+        os.kill(pid, signal.SIGKILL)
+        assert store.doc_ids() == []
+        second.check()
+        (successor,) = postmasters(folder)
+        assert successor != pid
+    assert not is_alive(successor)
+    with pytest.raises(StoreError, match="closed"):
+        first.check()
+
+
+def postmasters(folder: Path) -> list[int]:
+    return [int(read_pid_file((folder / "pgdata").resolve())[0])]
 
 
 def test_a_pid_file_left_behind_that_names_a_living_process_of_somebody_else_is_not_believed(folder: Path) -> None:

@@ -63,8 +63,9 @@ def store(dsn: str) -> Iterator[PostgresStore]:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    path = tempfile.mkdtemp(prefix="ragtune-fault-")
-    yield Path(path)
+    path = Path(tempfile.mkdtemp(prefix="ragtune-fault-"))
+    path.chmod(0o711)  # where tests run as root, the server runs as another user
+    yield path
     shutil.rmtree(path, ignore_errors=True)
 
 

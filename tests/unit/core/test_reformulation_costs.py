@@ -107,7 +107,10 @@ def test_reranker_calls_and_documents_are_no_concern_of_rewriting(fakes):
 def test_a_failure_is_given_back_and_its_waste_is_traced(fakes, true):
     context, rounds = run(fakes, Costly(true, fail), charge_failures=False)
     assert rounds == ["original"]
-    assert events(context)["refund_reformulation"] == {"wasted": (true or PRICE).model_dump()}
+    wasted = true or CostObject(latency_ms=PRICE.latency_ms)
+    assert events(context)["refund_reformulation"] == {"wasted": wasted.model_dump()}
+        "wasted": (true or CostObject(latency_ms=PRICE.latency_ms)).model_dump()
+    }
     assert (context.tracker.spent().tokens, context.tracker.spent().usd) == (0, 0.0)
 
 

@@ -1,15 +1,19 @@
 from __future__ import annotations
 
 import math
+from itertools import count
 
 import pytest
 from pydantic import ValidationError
 
 from ragtune import CostBudget, RetrievalPlan, ScoredDocument
+from ragtune.core.clock import VirtualClock
 from ragtune.core.context import RAGtuneContext
 from ragtune.core.errors import DatasetError, RetrievalError
+from ragtune.core.interfaces import BaseReformulator
 from ragtune.core.rounds import RetrievalRounds, aggregate
 from ragtune.core.types import ReformulationResult
+from ragtune.estimators._first_stage import first_stage_evidence
 
 PLAN = RetrievalPlan(original_query_depth=10, depth_per_reformulation=5, num_reformulations=2)
 
@@ -90,13 +94,49 @@ def test_a_denied_reformulation_is_not_called(fakes):
     assert actions(context) == ["retrieve", "deny_reformulation"]
 
 
-def test_rounds_go_as_far_as_their_budget(fakes):
-    retriever = fakes.Retriever(fakes.docs(20))
-    context = context_of(max_retrieval_rounds=1)
-    rounds = RetrievalRounds(retriever, fakes.Reformulator(["one", "two"]), PLAN).run(context)
-    assert [r.strategy for r in rounds] == ["original", "rewrite_0"]
-    assert actions(context)[-1] == "deny_retrieval_round"
-    assert context.tracker.snapshot()["retrieval_rounds"] == 1
+@pytest.mark.parametrize(("limit", "wanted"), [(0, None), (1, 1), (2, 2), (3, 2)])
+def test_no_more_rewrites_are_bought_than_rounds_are_left(fakes, limit, wanted):
+    asked = []
+
+    class Counting(BaseReformulator):
+        def generate(self, context, first_round):
+            asked.append(context.num_reformulations)
+            return ["one", "two", "three"]
+
+    context = context_of(max_retrieval_rounds=limit)
+    rounds = RetrievalRounds(fakes.Retriever(fakes.docs(20)), Counting(), PLAN).run(context)
+    assert asked == ([] if wanted is None else [wanted])
+    assert len(rounds) == 1 + (wanted or 0)
+    spent = context.tracker.snapshot()
+    assert (spent["reformulations"], spent["retrieval_rounds"]) == (len(asked), wanted or 0)
+    assert ("deny_retrieval_round" in actions(context)) == (limit == 0)
+
+
+class Slow(BaseReformulator):
+    """Takes ``ms`` for one rewrite."""
+
+    def __init__(self, ms: float) -> None:
+        self.ms = ms
+
+    def generate(self, context, first_round):
+        context.tracker.clock.advance(self.ms)
+        return ["one"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "ms", "denied"),
+    [(0.0, 1.0, "deny_reformulation"), (100.0, 100.0, "deny_retrieval_round"), (100.0, 99.0, None)],
+)
+def test_no_rewriting_and_no_further_round_begins_once_the_time_is_up(fakes, limit, ms, denied):
+    budget = CostBudget.unlimited().model_copy(update={"max_latency_ms": limit})
+    context = RAGtuneContext(query="query", query_id="q", tracker=budget.create_tracker(clock=VirtualClock()))
+    rounds = RetrievalRounds(fakes.Retriever(fakes.docs(20)), Slow(ms), PLAN).run(context)
+    assert [r.strategy for r in rounds] == (["original"] if denied else ["original", "rewrite_0"])
+    denials = [event for event in context.trace.events if event.action.startswith("deny")]
+    assert [(event.action, event.details["reason"]) for event in denials] == (
+        [(denied, "latency_exceeded")] if denied else []
+    )
+    assert context.tracker.try_consume_expansion(1) is (denied is None)
 
 
 def _breaks_off():
@@ -106,8 +146,8 @@ def _breaks_off():
 
 @pytest.mark.parametrize(
     "rewrites",
-    [RuntimeError("no model"), None, [None], [7], 3, _breaks_off()],
-    ids=["raises", "None", "[None]", "[7]", "3", "generator breaks off"],
+    [RuntimeError("no model"), None, [None], ["one", 7], 3, "a single text", b"bytes", {1: 2}, _breaks_off()],
+    ids=["raises", "None", "[None]", "[one, 7]", "3", "a string", "bytes", "numbers", "generator breaks off"],
 )
 def test_a_failing_reformulator_leaves_the_original_results(fakes, rewrites):
     context = context_of()
@@ -118,11 +158,30 @@ def test_a_failing_reformulator_leaves_the_original_results(fakes, rewrites):
     assert failed[0].details["error"]
 
 
-def not_finite() -> list[ScoredDocument]:
-    return [ScoredDocument(id="bad", score=math.nan)]
+def test_of_rewrites_without_end_as_many_as_wanted_are_used(fakes):
+    retriever = fakes.Retriever(fakes.docs(20))
+    context = context_of()
+    RetrievalRounds(retriever, fakes.Reformulator(f"rewrite {i}" for i in count()), PLAN).run(context)
+    assert [query for _, query, _ in retriever.calls] == ["query", "rewrite 0", "rewrite 1"]
+    assert len(context.trace.find("reformulate")[0].details["proposed"]) == 100
 
 
-@pytest.mark.parametrize("failure", [RuntimeError("index gone"), not_finite(), None], ids=["raises", "NaN", "None"])
+UNUSABLE = {
+    "raises": RuntimeError("index gone"),
+    "None": None,
+    "NaN": [ScoredDocument(id="bad", score=math.nan)],
+    "infinite fusion score": [ScoredDocument(id="bad", fusion_score=math.inf)],
+    "NaN of a source": [ScoredDocument(id="bad", sources={"bm25": math.nan})],
+    "text for a source's score": [ScoredDocument.model_construct(id="bad", sources={"bm25": "high"})],
+    "no documents": ["bad"],
+    "an id that is no text": [ScoredDocument.model_construct(id=7)],
+    "a content that is no text": [ScoredDocument.model_construct(id="bad", content=None)],
+    "tokens below 0": [ScoredDocument(id="bad", token_count=-1)],
+}
+unusable = pytest.mark.parametrize("failure", UNUSABLE.values(), ids=UNUSABLE)
+
+
+@unusable
 def test_a_failing_supplemental_round_is_traced_and_skipped(fakes, failure):
     retriever = fakes.Retriever({"query": fakes.docs(3), "one": failure, "two": fakes.docs(2, "two")})
     context = context_of()
@@ -132,10 +191,32 @@ def test_a_failing_supplemental_round_is_traced_and_skipped(fakes, failure):
     assert len(aggregate(rounds)) == 5
 
 
-@pytest.mark.parametrize("failure", [RuntimeError("index gone"), not_finite(), None], ids=["raises", "NaN", "None"])
+@unusable
 def test_a_failing_original_round_ends_the_request(fakes, failure):
     with pytest.raises(RetrievalError, match="retrieval failed for query 'q'"):
         RetrievalRounds(fakes.Retriever({"query": failure}), fakes.Reformulator(), PLAN).run(context_of())
+
+
+def test_a_document_that_a_round_repeats_counts_once_and_the_trace_says_so(fakes):
+    a, b = doc("a", 0.9), doc("b", 0.8)
+    retriever = fakes.Retriever({"query": [a, b, a], "one": [b, b]})
+    context = context_of()
+    rounds = RetrievalRounds(retriever, fakes.Reformulator(["one"]), PLAN).run(context)
+    assert [[d.id for d in r.candidates] for r in rounds] == [["a", "b"], ["b"]]
+    assert [event.details["repeated"] for event in context.trace.find("retrieve")] == [1, 1]
+
+
+def test_what_only_a_rewrite_found_and_the_reranker_cannot_score_is_no_candidate(fakes):
+    class Table(fakes.Reranker):
+        def can_score(self, doc_id, context):
+            return doc_id != "two_000"
+
+    found = {"query": fakes.docs(3), "one": [*fakes.docs(2, "two"), *fakes.docs(1)]}
+    output = fakes.controller(
+        retriever=fakes.Retriever(found), reformulator=fakes.Reformulator(["one"]), reranker=Table()
+    ).run("query")
+    assert set(output.ranking) == {"doc_000", "doc_001", "doc_002", "two_001"}
+    assert output.trace.find("ineligible")[0].details == {"round": "rewrite_0", "count": 1}
 
 
 @pytest.mark.parametrize("where", ["original", "rewrite", "reformulator"])
@@ -167,19 +248,61 @@ def test_ranks_follow_the_rounds_so_that_the_original_query_comes_first():
     )
     assert pool.doc_ids == ("b", "a", "new")
     assert [item.initial_rank for item in pool] == [0, 1, 2]
-    assert pool["a"].sources == {"original": 0.1, "rewrite_0": 8.0}
-    assert pool["a"].retrieval_score == 0.1
-    assert pool.base_scores.tolist() == [0.2, 8.0, 9.0]
+    assert pool["a"].sources.keys() == {"original", "rewrite_0"}
+    assert pool["new"].sources.keys() == {"rewrite_0"}
 
 
 def test_named_sources_keep_their_names_and_rewrites_prefix_theirs():
     pool = aggregate(
         [
             result("original", doc("a", 0.5, sources={"bm25": 7.0, "dense": 0.3})),
-            result("rewrite_0", doc("a", 0.4, sources={"bm25": 6.0})),
+            result("rewrite_0", doc("a", 0.4, sources={"bm25": 600.0})),
         ]
     )
-    assert pool["a"].sources == {"bm25": 7.0, "dense": 0.3, "rewrite_0/bm25": 6.0}
+    assert pool["a"].sources == {"bm25": 7.0, "dense": 0.3, "rewrite_0/bm25": 7.0}
+
+
+def originals(n: int, *, of: float = 20.0) -> list[ScoredDocument]:
+    """Scores ``of``, ``of - 1``, ...: at (fractional) rank r stands ``of + 1 - r``."""
+    return [doc(f"o{i:02d}", of - i) for i in range(n)]
+
+
+@pytest.mark.parametrize(("factor", "offset"), [(0.001, 0.0), (1.0, -500.0), (1000.0, 7.0)])
+def test_a_rewrites_scores_are_put_on_the_originals_scale_by_rank_alone(factor, offset):
+    found = [doc(doc_id, factor * -i + offset) for i, doc_id in enumerate(("o04", "new", "o00"))]
+    pool = aggregate([result("original", *originals(15)), result("rewrite_0", *found)])
+    # o04: 1/5 + 0.1/1, so rank 10/3; new: 0.1/2, rank 20, beyond the end; o00: 1/1 + 0.1/3, the top.
+    on_scale = {"o04": 21 - 10 / 3, "new": 6.0, "o00": 20.0}
+    for doc_id, score in on_scale.items():
+        assert pool[doc_id].retrieval_score == pytest.approx(score)
+        assert pool[doc_id].sources["rewrite_0"] == pytest.approx(score)
+        assert pool.base_scores[pool.index_of(doc_id)] == pytest.approx(score)
+    others = [d for d in originals(15) if d.id not in on_scale]
+    assert [pool[d.id].retrieval_score for d in others] == [d.score for d in others]
+
+
+@pytest.mark.parametrize("rewrites", [1, 2, 5])
+def test_of_the_first_k_at_most_a_tenth_was_found_by_rewrites_alone(rewrites):
+    strangers = [[doc(f"r{i}-{j:02d}", 1000.0 - j) for j in range(50)] for i in range(rewrites)]
+    rounds = [result(f"rewrite_{i}", *found) for i, found in enumerate(strangers)]
+    pool = aggregate([result("original", *originals(50)), *rounds])
+    best = pool.top_candidates(50, pool.retrieval_scores)
+    for k in range(1, 51):
+        assert sum(doc_id.startswith("r") for doc_id in best[:k]) <= k / 10
+
+
+def test_where_the_original_query_found_nothing_the_rewrites_order_stands():
+    pool = aggregate([result("original"), result("rewrite_0", doc("b", 3.0), doc("a", 2.0))])
+    assert pool.top_candidates(2, pool.retrieval_scores) == ["b", "a"]
+    assert all(0 < score <= 1 for score in pool.base_scores)
+
+
+def test_first_stage_evidence_counts_a_stage_and_its_rewrites_once():
+    rounds = [result("original", *originals(12)), result("rewrite_0", doc("new", 99.0), doc("o11", 98.0))]
+    with_rewrite = first_stage_evidence(aggregate(rounds).entries)
+    assert (with_rewrite.columns.shape, with_rewrite.sources) == ((13, 1), 1.0)
+    # o11, at rank 12 and second of the rewrite, stands at 7.5; what the rewrite alone found, at 10.
+    assert with_rewrite.pooled.argsort()[::-1][:9].tolist() == [0, 1, 2, 3, 4, 5, 6, 11, 7]
 
 
 def test_a_document_twice_in_one_round_keeps_its_best_score_and_first_rank():

@@ -52,6 +52,16 @@ def test_is_named_after_model_and_server(llm_server: Any) -> None:
     assert make(llm_server).name == f"tiny@127.0.0.1:{llm_server.port}/v1"
 
 
+def test_preparing_opens_a_connection_and_sends_nothing(llm_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    embedder = make(llm_server)
+    embedder.prepare()
+    assert llm_server.requests == []
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY is not set"):
+        OpenAICompatibleEmbedder(LLMClient(model="tiny", mode="live")).prepare()
+
+
 def test_travels_to_another_process(llm_server: Any) -> None:
     embedder = make(llm_server)
     before = embedder.embed(["tea"])

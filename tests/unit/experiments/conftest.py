@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from experiments.build import session_for
-from experiments.config import compose, fingerprint, results_key
+from experiments.config import compose, results_key
+from experiments.inputs import identity
 from experiments.journal import Journal
 from experiments.replay import replay
 
@@ -35,7 +36,7 @@ def replayed(compose_tiny: Callable[..., dict[str, Any]], tmp_path: Path) -> Cal
         config = compose_tiny(*overrides)
         folder = tmp_path / "journal"
         folder.mkdir(exist_ok=True)
-        with Journal(folder, fingerprint(config), resume=False) as journal:
+        with Journal(folder, identity(config), resume=False) as journal:
             records = replay(config, journal, lambda done, total: None)
         return SimpleNamespace(config=config, dataset=session_for(results_key(config)).dataset, records=records)
 

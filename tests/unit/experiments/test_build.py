@@ -34,10 +34,12 @@ def test_a_dataset_is_read_once_per_process(compose_tiny: Compose) -> None:
         ("+budget.max_pages=3", "budget.max_pages=3"),
         ("+retriever.colour=red", "unexpected keyword argument 'colour'"),
         ("scheduler.batch_size=0", "batch_size=0"),
-        ("retriever.depth=0", "retriever.depth=0"),
-        ("retriever.depth=deep", "retriever.depth='deep'"),
-        ("plan.num_reformulations=-1", "plan.num_reformulations=-1"),
-        ("+plan.colour=red", "plan.colour='red'"),
+        ("retrieval.original_query_depth=0", "retrieval.original_query_depth=0"),
+        ("retrieval.original_query_depth=deep", "retrieval.original_query_depth='deep'"),
+        ("~retrieval.original_query_depth", "retrieval.original_query_depth=None"),
+        ("retrieval.depth_per_reformulation=../passwd", "retrieval.depth_per_reformulation='../passwd'"),
+        ("retrieval.num_reformulations=-1", "retrieval.num_reformulations=-1"),
+        ("+retrieval.colour=red", "retrieval.colour='red'"),
         ("clock=sundial", "clock='sundial': allowed are auto, virtual, monotonic"),
         ("assembler.ordering=random", "'random': allowed are final_score, reranked_first, posterior"),
         ("estimator._target_=ragtune.nowhere.Thing", "ragtune.nowhere"),
@@ -74,5 +76,5 @@ def test_further_strategies_are_registered_by_name(compose_tiny: Compose) -> Non
 
 
 def test_rewrites_are_retrieved_no_deeper_than_the_original_query(compose_tiny: Compose) -> None:
-    plan = build_session(compose_tiny("retriever.depth=3")).controller.rounds._plan
+    plan = build_session(compose_tiny("retrieval.original_query_depth=3")).controller.rounds._plan
     assert (plan.original_query_depth, plan.depth_per_reformulation) == (3, 3)

@@ -7,9 +7,10 @@ import json
 import pytest
 import yaml
 
-from experiments.config import CONF, PROJECT_ROOT, compose, fingerprint, results_key
+from experiments.config import CONF, PROJECT_ROOT, compose, results_key
+from experiments.inputs import identity
 from experiments.options import known_options
-from experiments.outputs import leaf
+from experiments.outputs import leaf, policy_name
 from ragtune.core.errors import ConfigError
 
 
@@ -40,22 +41,50 @@ def test_a_policys_parts_are_called_in_results_as_they_are_chosen(group: str) ->
         assert leaf({group: yaml.safe_load(file.read_text())}, group) == file.stem
 
 
-@pytest.mark.parametrize(
-    ("overrides", "scheduler"),
-    [
-        ([], "settled"),
-        (["estimator=uncertainty"], "settled"),
-        (["estimator=baseline"], "greedy"),
-        (["scheduler=greedy"], "greedy"),
-        (["scheduler=one_shot", "estimator=uncertainty"], "one_shot"),
-    ],
-)
-def test_an_estimator_may_bring_its_scheduler_and_the_command_line_wins(overrides: list[str], scheduler: str) -> None:
-    assert compose(overrides)["scheduler"] == compose([f"scheduler={scheduler}"])["scheduler"]
+GROUPS = ("retriever", "reformulator", "expander", "scheduler", "estimator", "assembler", "budget", "executor")
 
 
-def test_an_option_of_the_scheduler_that_an_estimator_brings_may_be_given() -> None:
-    assert compose(["scheduler.threshold=0.4"])["scheduler"] == {**compose([])["scheduler"], "threshold": 0.4}
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_choice_of_one_group_changes_that_group_only(group: str) -> None:
+    default = compose([])
+    for file in sorted((CONF / group).glob("*.yaml")):
+        needed = {"runs": ["retriever.paths=a.run"], "corpus_graph": ["expander.graph=g"]}.get(file.stem, [])
+        chosen = compose([f"{group}={file.stem}", *needed])
+        assert {key for key in default if chosen[key] != default[key]} <= {group}, file
+
+
+def test_the_default_spends_the_whole_budget() -> None:
+    assert (leaf(compose([]), "estimator"), leaf(compose([]), "scheduler")) == ("uncertainty", "greedy")
+
+
+PRESETS = {
+    "early_stop": "uncertainty + early_stop + posterior",
+    "fixed_depth": "baseline + one_shot + reranked_first",
+    "gar": "gar + greedy + reranked_first",
+    "ore": "ore + greedy + reranked_first",
+    "qrels_oracle": "qrels_oracle + greedy + reranked_first",
+    "quam": "quam + greedy + reranked_first",
+    "score_cutoff": "baseline + score_cutoff + reranked_first",
+    "score_oracle": "score_oracle + greedy + reranked_first",
+    "settled": "uncertainty + settled + posterior",
+    "similarity": "similarity + greedy + posterior",
+    "slidegar": "gar + sliding_window + reranked_first",
+    "uncertainty": "uncertainty + greedy + posterior",
+    "value_of_information": "uncertainty + value_of_information + posterior",
+}
+
+
+def test_the_presets_are_the_policies_of_the_tables() -> None:
+    names = sorted(file.stem for file in (CONF / "experiment").glob("*.yaml"))
+    assert {name: policy_name(compose([f"experiment={name}"])) for name in names} == PRESETS
+
+
+@pytest.mark.parametrize("root", ["config", "pipeline"])
+def test_the_command_line_wins_over_a_preset_whichever_comes_first(root: str) -> None:
+    explicit = ["scheduler=one_shot", "assembler.ordering=final_score"]
+    for overrides in (["experiment=gar", *explicit], [*explicit, "experiment=gar"]):
+        assert policy_name(compose(overrides, root)) == "gar + one_shot + final_score"
+    assert compose(["experiment=settled", "scheduler.threshold=0.4"])["scheduler"]["threshold"] == 0.4
 
 
 def test_known_options_are_those_of_the_composed_configuration() -> None:
@@ -70,12 +99,12 @@ def test_the_pipelines_options_are_those_of_every_run_and_its_own() -> None:
 
 @pytest.mark.parametrize("override", ["executor=joblib", "tracking=none", "verbosity=2", "dry_run=true", "resume=true"])
 def test_options_that_change_where_a_run_happens_do_not_change_its_fingerprint(override: str) -> None:
-    assert fingerprint(compose([override])) == fingerprint(compose([]))
+    assert identity(compose([override])) == identity(compose([]))
 
 
 @pytest.mark.parametrize("override", ["seed=1", "budget=standard", "scheduler.batch_size=3", "measures=[AP]"])
 def test_options_that_change_results_change_the_fingerprint(override: str) -> None:
-    assert fingerprint(compose([override])) != fingerprint(compose([]))
+    assert identity(compose([override])) != identity(compose([]))
 
 
 def test_the_key_handed_to_workers_is_canonical_json() -> None:
@@ -96,7 +125,12 @@ def test_the_key_handed_to_workers_is_canonical_json() -> None:
         ("resume=maybe", "resume='maybe': allowed are true and false"),
         ("dry_run=1", "dry_run=1: allowed are true and false"),
         ("verbosity=3", "verbosity=3: allowed are 0, 1 and 2"),
-        ("plan=deep", "plan='deep'"),
+        ("retrieval=deep", "retrieval='deep'"),
+        ("plan.num_reformulations=3", "plan.num_reformulations: it is retrieval.num_reformulations now"),
+        ("+plan.depth=3", "unknown option plan: it is retrieval now"),
+        ("retriever.depth=3", "retriever.depth: it is retrieval.original_query_depth now"),
+        ("+retriever.depth=3", "retriever.depth: it is retrieval.original_query_depth now"),
+        ("experiment=nothing", "fixed_depth"),
         ("rerankers=2", "rerankers=2"),
         ("bootstrap.resamples=0", "bootstrap.resamples=0: allowed is a whole number >= 1"),
         ("bootstrap.level=1.0", "bootstrap.level=1.0: allowed is a number between 0 and 1"),
@@ -106,7 +140,7 @@ def test_the_key_handed_to_workers_is_canonical_json() -> None:
         ("~scheduler", "scheduler was deleted, but is needed: leave '~scheduler' out"),
         ("~tracking", "tracking was deleted"),
         ("~dataset", "dataset was deleted"),
-        ("~plan", "plan was deleted"),
+        ("~retrieval", "retrieval was deleted"),
         ("~bootstrap.level", "bootstrap.level=None: allowed is a number"),
         ("~seed", "seed was deleted"),
         ("dataset.path=${nowhere}", "cannot be resolved"),

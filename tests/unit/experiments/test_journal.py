@@ -12,6 +12,8 @@ from experiments.journal import Journal
 from experiments.record import QueryRecord
 from ragtune.core.errors import ConfigError
 
+IDENTITY = {"fingerprint": "print", "settings": "set", "inputs": {"scores.run": "12"}}
+
 
 @pytest.fixture
 def records(fakes: SimpleNamespace) -> list[QueryRecord]:
@@ -21,19 +23,19 @@ def records(fakes: SimpleNamespace) -> list[QueryRecord]:
 
 @pytest.fixture
 def begun(tmp_path: Path, records: list[QueryRecord]) -> Path:
-    with Journal(tmp_path, "print", resume=False) as journal:
+    with Journal(tmp_path, IDENTITY, resume=False) as journal:
         for record in records:
             journal.append(record)
     return tmp_path / Journal.NAME
 
 
 def test_resuming_finds_every_finished_query(begun: Path, records: list[QueryRecord]) -> None:
-    with Journal(begun.parent, "print", resume=True) as journal:
+    with Journal(begun.parent, IDENTITY, resume=True) as journal:
         assert list(journal.finished.values()) == records
 
 
 def test_a_record_is_on_disk_as_soon_as_it_is_appended(tmp_path: Path, records: list[QueryRecord]) -> None:
-    with Journal(tmp_path, "print", resume=False) as journal:
+    with Journal(tmp_path, IDENTITY, resume=False) as journal:
         journal.append(records[0])
         assert QueryRecord.from_json(journal.path.read_text().splitlines()[1]) == records[0]
 
@@ -45,7 +47,7 @@ def test_a_line_cut_short_or_garbled_is_discarded_and_overwritten(
     whole = begun.read_bytes()
     lines = whole.splitlines(keepends=True)
     begun.write_bytes(b"".join(lines[:3]) + garbage)
-    with Journal(begun.parent, "print", resume=True) as journal:
+    with Journal(begun.parent, IDENTITY, resume=True) as journal:
         assert list(journal.finished) == ["q0", "q1"]
         journal.append(records[2])
     assert begun.read_bytes() == whole
@@ -54,43 +56,51 @@ def test_a_line_cut_short_or_garbled_is_discarded_and_overwritten(
 @pytest.mark.parametrize("header", [b"", b'{"finger', b"\x00\n"])
 def test_a_journal_without_a_header_starts_over(tmp_path: Path, header: bytes, records: list[QueryRecord]) -> None:
     (tmp_path / Journal.NAME).write_bytes(header)
-    with Journal(tmp_path, "print", resume=True) as journal:
+    with Journal(tmp_path, IDENTITY, resume=True) as journal:
         assert journal.finished == {}
         journal.append(records[0])
-    with Journal(tmp_path, "print", resume=True) as journal:
+    with Journal(tmp_path, IDENTITY, resume=True) as journal:
         assert list(journal.finished) == ["q0"]
 
 
 def test_another_configuration_is_refused_and_the_journal_left_alone(begun: Path) -> None:
     before = begun.read_bytes()
-    with pytest.raises(ConfigError, match=r"begun with another configuration.*hydra\.run\.dir"):
-        Journal(begun.parent, "other", resume=True)
+    with pytest.raises(ConfigError, match=r"was begun with another configuration.*hydra\.run\.dir"):
+        Journal(begun.parent, {"fingerprint": "other"}, resume=True)
+    assert begun.read_bytes() == before
+
+
+def test_other_data_are_refused_by_the_name_of_the_file(begun: Path) -> None:
+    before = begun.read_bytes()
+    other = {"fingerprint": "other", "settings": "set", "inputs": {"scores.run": "34"}}
+    with pytest.raises(ConfigError, match=r"was begun with other data: 'scores\.run' has changed.*hydra\.run\.dir"):
+        Journal(begun.parent, other, resume=True)
     assert begun.read_bytes() == before
 
 
 def test_without_resume_the_run_starts_over(begun: Path, records: list[QueryRecord]) -> None:
-    with Journal(begun.parent, "other", resume=False) as journal:
+    with Journal(begun.parent, {"fingerprint": "other"}, resume=False) as journal:
         assert journal.finished == {}
         journal.append(records[2])
-    with Journal(begun.parent, "other", resume=True) as journal:
+    with Journal(begun.parent, {"fingerprint": "other"}, resume=True) as journal:
         assert list(journal.finished) == ["q2"]
 
 
 def test_a_complete_run_leaves_no_journal(begun: Path) -> None:
-    with Journal(begun.parent, "print", resume=True) as journal:
+    with Journal(begun.parent, IDENTITY, resume=True) as journal:
         journal.remove()
     assert not begun.exists()
 
 
 def test_a_run_that_failed_before_its_first_query_leaves_no_journal(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), Journal(tmp_path, "print", resume=False):
+    with pytest.raises(RuntimeError), Journal(tmp_path, IDENTITY, resume=False):
         raise RuntimeError
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_line_that_does_not_fit_on_the_disk_is_taken_back_whole(tmp_path: Path, records: list[QueryRecord]) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    with Journal(tmp_path, "print", resume=False) as journal:
+    with Journal(tmp_path, IDENTITY, resume=False) as journal:
         journal.append(records[0])
         size = journal.path.stat().st_size
         resource.setrlimit(resource.RLIMIT_FSIZE, (size + 50, hard))
@@ -101,7 +111,7 @@ def test_a_line_that_does_not_fit_on_the_disk_is_taken_back_whole(tmp_path: Path
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         assert journal.path.stat().st_size == size
         journal.append(records[1])
-    with Journal(tmp_path, "print", resume=True) as journal:
+    with Journal(tmp_path, IDENTITY, resume=True) as journal:
         assert list(journal.finished) == ["q0", "q1"]
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from experiments.build import component
-from experiments.config import compose, fingerprint, results_key
+from experiments.config import compose, results_key
+from experiments.inputs import identity
 from experiments.journal import Journal
 from experiments.pipeline_record import VIEW_POSITIONS
 from experiments.record import UNITS, QueryRecord
@@ -46,7 +47,7 @@ def run(compose_pipeline: Callable[..., dict[str, Any]], tmp_path: Path) -> Call
     def replay_all(*overrides: str) -> dict[str, QueryRecord]:
         config = compose_pipeline(*overrides)
         (tmp_path / "journal").mkdir(exist_ok=True)
-        with Journal(tmp_path / "journal", fingerprint(config), resume=False) as journal:
+        with Journal(tmp_path / "journal", identity(config), resume=False) as journal:
             records = replay(config, journal, lambda done, total: None)
             journal.remove()
         return {record.query_id: record for record in records}

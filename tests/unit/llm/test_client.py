@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from enum import Enum
 from typing import Annotated, Any, Literal
 
@@ -264,6 +267,25 @@ def test_travels_to_another_process_without_connections(llm_server: Any, make_cl
     assert copy.chat(HELLO).text == before.text
 
 
+def test_a_client_that_is_prepared_imports_nothing_for_its_calls(llm_server: Any) -> None:
+    code = (
+        "import sys; from ragtune.llm.client import LLMClient; from ragtune.llm.types import Message\n"
+        "client = LLMClient(model='test', base_url=sys.argv[1], mode='live'); client.prepare()\n"
+        "known = set(sys.modules); client.chat([Message('user', 'hello')]); client.embed(['text'])\n"
+        "print(sorted(name for name in set(sys.modules) - known if not name.startswith('encodings')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, llm_server.url], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+    assert len(llm_server.requests) == 2
+
+
+@pytest.mark.parametrize(("mode", "refused"), [("live", True), ("record", False), ("replay", False)])
+def test_a_missing_key_is_told_at_once_where_every_call_needs_it(mode: str, refused: bool) -> None:
+    client = LLMClient(model="test", mode=mode)
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY is not set") if refused else nullcontext():
+        client.prepare()
+
+
 def test_hostile_text_arrives_whole(llm_server: Any, make_client: Make) -> None:
     text = '\x00\x1b[31m{"a": {b}} \u202e \U0001f600 \r\n' + "x" * 100_000
     make_client().chat([Message("user", text + "\ud800")])
@@ -280,6 +302,7 @@ def test_hostile_text_arrives_whole(llm_server: Any, make_client: Make) -> None:
         ("max_tokens", 0),
         ("max_tokens_field", "length"),
         ("timeout_s", 0),
+        ("max_body_bytes", 0),
         ("max_retries", -1),
         ("backoff_initial_s", -1),
         ("backoff_cap_s", float("nan")),

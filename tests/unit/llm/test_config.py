@@ -41,6 +41,19 @@ def test_a_client_is_placed_into_a_component(llm_server: Any) -> None:
     assert embedder.name == f"tiny@127.0.0.1:{llm_server.port}/v1"
 
 
+def test_the_environments_server_is_asked_by_either_choice(llm_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny = [*LOCAL, "rerankers.part.model=tiny"]
+    assert built(*tiny).host == "localhost:11434/v1"
+    monkeypatch.setenv("OPENAI_BASE_URL", llm_server.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-canary")
+    monkeypatch.setenv("LLM_API_KEY", "local-canary")
+    assert built(*tiny).chat(HELLO).text == "You said: hello"
+    openai = built("+llm@rerankers.part=openai", "rerankers.part.prices=null", "rerankers.part.model=tiny2")
+    assert openai.chat(HELLO).text == "You said: hello"
+    sent = [request.headers["authorization"] for request in llm_server.requests]
+    assert sent == ["Bearer local-canary", "Bearer sk-canary"]
+
+
 def test_replay_is_an_option(llm_server: Any) -> None:
     tiny = [*LOCAL, "rerankers.part.model=tiny"]
     recorded = built(*tiny, f"rerankers.part.base_url={llm_server.url}").chat(HELLO)

@@ -191,6 +191,7 @@ def test_a_forked_child_opens_connections_of_its_own(llm_server: Any, make_clien
         os._exit(0 if ok else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert client.chat([Message("user", "child")]).cached
+    assert client.chat([Message("user", "parent")]).text == "You said: parent"
 
 
 def test_a_record_needs_a_folder() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from llm_server import Fault
+from pydantic import RootModel
 
 from ragtune.core.errors import ConfigError
 from ragtune.llm.client import LLMClient
@@ -135,6 +136,66 @@ def test_no_secret_in_the_record_even_if_a_server_repeats_it(
         assert KEY.encode() not in path.read_bytes()
 
 
+SPELLINGS = {
+    "plain": KEY,
+    "a part": KEY[:14],
+    "another part": KEY[5:-1],
+    "escaped": "".join(f"\\u{ord(character):04x}" for character in KEY),
+    "escaped in part": KEY.replace("-", "\\\\u002D"),
+    "in a URL": KEY.replace("-", "%2d"),
+    "base64": base64.b64encode(KEY.encode()).decode()[:-4],
+    "base64 of more": base64.b64encode(f"me:{KEY}, you".encode()).decode()[8:24],
+    "hexadecimal": KEY.encode().hex(),
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_no_secret_wherever_a_reply_repeats_it(
+    llm_server: Any,
+    make_client: Make,
+    key: str,
+    private_cache: Path,
+    caplog: pytest.LogCaptureFixture,
+    spelling: str,
+) -> None:
+    leak = SPELLINGS[spelling]
+    llm_server.headers = {"X-Leak": leak, "X-Request-Id": leak, "Retry-After": leak}
+    choice = {"message": {"content": f'["a {leak} b"]', "refusal": None, leak: leak}, "finish_reason": leak}
+    leaky = {"choices": [choice], "model": leak, "id": leak, "usage": {"prompt_tokens": leak, leak: 1}, leak: leak}
+    replies = iter([leaky, {"choices": leak}, leaky | {"choices": [choice | {"finish_reason": "length"}]}])
+    llm_server.alter = lambda reply: next(replies)
+    client = make_client(mode="record", max_retries=0)
+    with caplog.at_level(logging.DEBUG):
+        result = client.chat_json(HELLO, RootModel[list[str]])
+        assert result.parsed.root == ["a [secret] b"]
+        assert (result.model, result.finish_reason) == ("[secret]", "[secret]")
+        errors = []
+        for name in "ab":
+            with pytest.raises((ServiceError, AnswerError)) as caught:
+                client.chat([Message("user", name)])
+            errors.append(shown(caught.value))
+    client.close()
+    assert "receive_response_headers" in caplog.text
+    kept = b"".join(path.read_bytes() for path in private_cache.rglob("*") if path.is_file()).decode("latin-1")
+    assert "[secret]" in kept
+    for place in (repr(result), *errors, caplog.text, kept):
+        assert KEY not in place
+        assert leak not in place
+
+
+def test_a_key_of_digits_is_no_figure(llm_server: Any, make_client: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "7654321")
+    llm_server.usage = {"prompt_tokens": 7654321, "completion_tokens": 5}
+    result = make_client().chat(HELLO)
+    assert (result.prompt_tokens, result.completion_tokens, result.is_estimated) == (1, 5, True)
+
+
+def test_what_is_no_secret_stays_as_it_is(llm_server: Any, make_client: Make, key: str) -> None:
+    text = f'{{"a": "caf\\u00e9 100%25 {KEY[:11]} {base64.b64encode(b"nothing to hide").decode()}"}} sk-canary-'
+    llm_server.answer(text)
+    assert make_client().chat(HELLO).text == text
+
+
 @pytest.mark.parametrize("url", [f"http://user:{PASSWORD}@host/v1", f"http://host/v1?key={PASSWORD}", PASSWORD])
 def test_a_secret_in_the_configuration_is_refused_without_quoting_it(url: str) -> None:
     with pytest.raises(ConfigError, match=r"base_url.*allowed is http") as caught:
@@ -174,6 +235,19 @@ def test_another_variable_may_hold_the_key(
     monkeypatch.setenv("MY_KEY", "another-key")
     make_client(api_key_env="MY_KEY").chat(HELLO)
     assert llm_server.requests[0].headers["authorization"] == "Bearer another-key"
+
+
+def test_a_server_of_this_machine_is_the_default_where_the_environment_names_none(
+    llm_server: Any, make_client: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = make_client(base_url=None, default_base_url="http://127.0.0.1:9/v1", max_retries=0)
+    assert client.host == "127.0.0.1:9/v1"
+    with pytest.raises(ServiceError, match=r"127\.0\.0\.1:9/v1 gave no answer"):
+        client.chat(HELLO)
+    monkeypatch.setenv("OPENAI_BASE_URL", llm_server.url)
+    assert make_client(base_url=None, default_base_url="http://127.0.0.1:9/v1").chat(HELLO).text == "You said: hello"
+    with pytest.raises(ConfigError, match="llm default_base_url: allowed is http"):
+        make_client(default_base_url="localhost")
 
 
 def test_a_local_server_needs_no_key_and_openai_does(llm_server: Any, make_client: Make) -> None:

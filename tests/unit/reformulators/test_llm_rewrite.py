@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,10 +11,12 @@ from typing import Any
 
 import pytest
 import yaml
+from llm_server import Fault
 
 from experiments.build import component
 from experiments.config import CONF, compose
 from ragtune import CostBudget, RetrievalPlan
+from ragtune.core.clock import VirtualClock
 from ragtune.core.context import RAGtuneContext
 from ragtune.core.errors import CacheMissError, ConfigError, LLMError
 from ragtune.core.types import FREE
@@ -92,6 +95,39 @@ def test_the_expected_cost_holds_the_longest_answer_and_its_repair(asking: Askin
     assert (once.calls, twice.calls) == (1, 2)
     assert twice.tokens == 2 * prompt + 3 * 46 + MAX_WISH_TOKENS
     assert once.usd == pytest.approx((prompt * 0.001 + 46 * 0.002) / 1000)
+
+
+def test_the_call_has_what_is_left_of_the_requests_time(asking: Asking, make_context: MakeContext) -> None:
+    made = asking(LLMReformulator, llm={"clock": VirtualClock()})
+    clock = VirtualClock()
+    budget = CostBudget.unlimited().model_copy(update={"max_latency_ms": 300.0})
+    context = make_context("heart", tracker=budget.create_tracker(clock=clock))
+    clock.advance(100.0)
+    made.reformulator.generate(context, [])
+    made.reformulator.generate(make_context("heart"), [])
+    assert made.service.deadlines_ms == [200.0, math.inf]
+
+
+def test_estimated_tokens_are_traced_and_an_answer_without_use_is_charged(
+    llm_server: Any, make_context: MakeContext
+) -> None:
+    client = LLMClient(model="test", base_url=llm_server.url, mode="live", max_retries=0)
+    reformulator = LLMReformulator(client, PromptLibrary(CONF / "prompts.yaml"))
+    reformulator.prepare()
+    llm_server.usage = None
+    context = make_context("heart")
+    reformulator.generate(context, [])
+    assert context.meter.charged is not None
+    [told] = context.trace.find("estimated_usage", "reformulator")
+    assert told.details == {"calls": 1, "tokens": context.meter.charged.tokens}
+    llm_server.reset()
+    llm_server.faults.append(Fault("no_choices"))
+    context = make_context("heart")
+    with pytest.raises(LLMError):
+        reformulator.generate(context, [])
+    assert context.meter.charged is not None
+    assert context.meter.charged.tokens == llm_server.billed_tokens > 0
+    assert context.trace.find("estimated_usage") == []
 
 
 # -- in the controller -------------------------------------------------------------------------------------------------

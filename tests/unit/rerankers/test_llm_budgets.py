@@ -60,7 +60,7 @@ def check_account(ran: SimpleNamespace) -> None:
     trace = ran.output.trace
     refunded = [CostObject(**event.details["wasted"]) for event in trace.find("refund_rerank")]
     assert ran.spent.tokens + sum(cost.tokens for cost in refunded) == ran.service.billed_tokens
-    assert ran.spent.calls + sum(cost.calls for cost in refunded) == len(ran.service.chats)
+    assert ran.spent.calls + sum(cost.calls for cost in refunded) == ran.service.calls
     assert ran.output.actual_cost.tokens == ran.service.billed_tokens
     assert not (refunded and ran.budget.charge_failures)
     assert ran.output.stop.reason
@@ -99,7 +99,7 @@ def test_where_a_service_bills_more_than_was_expected_the_overrun_is_booked_and_
     extra = iter([long] * 10_000)
     honest = service._post
 
-    def post(call: Any, body: Any, salt: Any, parse: Any) -> Any:
+    def post(call: Any, body: Any, salt: Any, parse: Any, deadline: Any) -> Any:
         def more(reply: Any) -> Any:
             hidden = next(extra)  # e.g. reasoning, which is billed and not shown
             reply["usage"]["completion_tokens"] += hidden

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from llm_fakes import FakeService
 from llm_server import Chat
@@ -59,6 +59,7 @@ def test_the_heap_asks_what_one_builds_by_hand(asking: Asking, make_context: Mak
 
 
 @given(st.lists(st.integers(0, 999), min_size=2, max_size=24, unique=True), st.integers(2, 6), st.integers(1, 30))
+@settings(deadline=None)
 def test_the_top_k_is_the_true_top_k_within_the_price(values: list[int], set_size: int, top_k: int) -> None:
     service = FakeService(highest)
     reranker = LLMSetwiseReranker(service.client(repair=False), PROMPTS, set_size=set_size, top_k=top_k)

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import gzip
 import json
 import math
 from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from ragtune.core.context import RAGtuneContext
@@ -117,7 +120,71 @@ def test_a_changed_table_is_read_again(tmp_path: Path) -> None:
     assert ReplayReranker(str(file)).table.score("q1", "d1") == 0.75
 
 
+@pytest.mark.parametrize("value", [-1, math.inf, math.nan, "cheap", True])
 @pytest.mark.parametrize("price", ["tokens_per_doc", "ms_per_doc", "ms_per_call", "usd_per_doc"])
-def test_negative_prices_are_refused(tmp_path: Path, price: str) -> None:
-    with pytest.raises(ConfigError, match=f"{price}=-1"):
-        ReplayReranker(str(_table(tmp_path, 0.5)), **{price: -1})
+def test_prices_that_are_none_are_refused(tmp_path: Path, price: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=f"{price}={value!r}: allowed is a number >= 0"):
+        ReplayReranker(str(_table(tmp_path, 0.5)), **{price: value})
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[]",
+        b"\xff",
+        b"[" * 100_000,
+        b'{"ms_per_doc": 1e999}',
+        b'{"usd_per_doc": Infinity}',
+        b'{"ms_per_call": NaN}',
+        b'{"tokens_per_doc": ' + b"9" * 5000 + b"}",
+        b'{"ms_per_doc": 1' + b"0" * 400 + b"}",
+        b'{"scale": "' + b"x" * 10**5 + b'"}',
+    ],
+)
+def test_a_manifest_that_says_nothing_usable_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
+    file = _table(tmp_path, 0.5)
+    file.with_name("scores.run.manifest.json").write_bytes(content)
+    with pytest.raises(ScoreTableError, match=r"malformed manifest '.*scores\.run\.manifest\.json': ") as refused:
+        ScoreTable(file)
+    message = str(refused.value).removeprefix(str(tmp_path))
+    assert "\n" not in message
+    assert len(message) < 300 + len(str(tmp_path))
+
+
+@pytest.mark.parametrize("manifest", ["scores.run.gz.manifest.json", "scores.run.manifest.json"])
+def test_a_gzipped_run_with_its_manifest_is_a_table(tmp_path: Path, manifest: str) -> None:
+    plain = _table(tmp_path, -1.0)
+    file = tmp_path / "scores.run.gz"
+    file.write_bytes(gzip.compress(plain.read_bytes()))
+    (tmp_path / manifest).write_bytes(b'\xef\xbb\xbf{"scale": "log_prob"}')
+    assert ScoreTable(file).score("q1", "d1") == pytest.approx(math.exp(-1.0))
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"query_id": ["q1", None]}, "column 'query_id' of '{file}' holds null in row 1"),
+        ({"doc_id": [None, "d2"]}, "column 'doc_id' of '{file}' holds null in row 0"),
+        ({"doc_id": [1, 2]}, "column 'doc_id' of '{file}' is of type int64: allowed is text"),
+        ({"score": [True, False]}, "column 'score' of '{file}' is of type bool: allowed is a number"),
+        ({"score": ["0.5", "0.5"]}, "column 'score' of '{file}' is of type"),
+        ({"score": [0.5, None]}, "column 'score' of '{file}' holds null in row 1"),
+    ],
+)
+def test_parquet_columns_of_another_kind_are_refused(
+    tmp_path: Path, columns: dict[str, list[object]], said: str
+) -> None:
+    file = tmp_path / "scores.parquet"
+    good = {"query_id": ["q1", "q1"], "doc_id": ["d1", "d2"], "score": [0.5, 0.75]}
+    pq.write_table(pa.table(good | columns), file)
+    with pytest.raises(ScoreTableError) as refused:
+        ScoreTable(file)
+    assert said.format(file=file) in str(refused.value)
+
+
+def test_ids_of_a_parquet_table_may_be_categories(tmp_path: Path) -> None:
+    file = tmp_path / "scores.parquet"
+    frame = pd.DataFrame({"query_id": ["q1", "q1"], "doc_id": ["d1", "d2"], "score": [0, 1]})
+    frame.astype({"query_id": "category"}).to_parquet(file)
+    assert ScoreTable(file).of_query("q1") == {"d1": 0.0, "d2": 1.0}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -106,9 +108,9 @@ def test_a_bad_line_is_refused_with_file_and_line_number(collection: Path, file:
     assert said in str(refused.value)
 
 
-def test_bytes_that_are_not_text_are_refused_by_file(collection: Path) -> None:
+def test_bytes_that_are_not_text_are_refused_by_file_and_line(collection: Path) -> None:
     append(collection, "corpus.jsonl", b'{"_id": "x", "text": "caf\xe9"}\n')
-    with pytest.raises(DatasetError, match=r"corpus\.jsonl: not UTF-8"):
+    with pytest.raises(DatasetError, match=r"corpus\.jsonl:13: not UTF-8"):
         load(collection)
 
 
@@ -138,3 +140,64 @@ def test_every_nth_query_is_kept_with_its_judgments_only(collection: Path) -> No
     assert sample.name == f"{whole.name}/every-2"
     with pytest.raises(ConfigError, match=r"dataset\.every=0"):
         BeirDataset(str(collection), every=0)
+
+
+MARK = b"\xef\xbb\xbf"
+
+
+@pytest.mark.parametrize("change", [lambda data: MARK + data, gzip.compress, lambda data: gzip.compress(MARK + data)])
+def test_a_mark_or_gzip_makes_no_difference(collection: Path, change: Callable[[bytes], bytes]) -> None:
+    plain = load(collection)
+    for file in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv"):
+        path = collection / file
+        data = change(path.read_bytes())
+        path.unlink()
+        path.with_name(path.name + (".gz" if data[:2] == b"\x1f\x8b" else "")).write_bytes(data)
+    changed = load(collection)
+    assert changed.corpus.digest == plain.corpus.digest
+    assert (changed.queries, changed.qrels, changed.name) == (plain.queries, plain.qrels, plain.name)
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "said"),
+    [
+        ("corpus.jsonl", '{"_id": "a b", "text": ""}', "corpus.jsonl:13: '_id' is 'a b': an id holds no whitespace"),
+        ("corpus.jsonl", '{"_id": "a\\u00a0b", "text": ""}', "an id holds no whitespace"),
+        ("corpus.jsonl", '{"_id": "a\\u0000", "text": ""}', "an id holds no whitespace"),
+        ("corpus.jsonl", '{"_id": "\\ud800", "text": ""}', "corpus.jsonl:13: '_id' is '\\ud800': it holds half of a"),
+        ("corpus.jsonl", '{"_id": "x", "text": "\\udfff"}', "corpus.jsonl:13: 'text' is '\\udfff': it holds half"),
+        ("corpus.jsonl", '{"_id": "x", "text": "", "title": "\\udfff"}', "'title' is '\\udfff': it holds half"),
+        ("corpus.jsonl", "[" * 100_000, "corpus.jsonl:13: malformed JSON: nested too deep"),
+        ("corpus.jsonl", '{"_id": ' + "9" * 5000 + "}", "corpus.jsonl:13: malformed JSON: "),
+        ("corpus.jsonl", json.dumps({"_id": ["x" * 10**6]}), "corpus.jsonl:13: '_id' is ['xxx"),
+        ("queries.jsonl", '{"_id": "q 9", "text": "t"}', "queries.jsonl:5: '_id' is 'q 9': an id holds no whitespace"),
+        ("queries.jsonl", '{"_id": "q9", "text": "\\ud800"}', "queries.jsonl:5: 'text' is '\\ud800': it holds half"),
+        ("qrels/test.tsv", "q1\ta b\t1", "test.tsv:10: document id 'a b': an id holds no whitespace"),
+        ("qrels/test.tsv", "\tship-1\t1", "test.tsv:10: query id '': an id holds no whitespace"),
+        ("qrels/test.tsv", "q1\tx\t1" + "0" * 30, "test.tsv:10: grade 1000000000000000000000000000000: allowed is"),
+        ("qrels/test.tsv", "q1\tx\t-1000001", "grade -1000001: allowed is a whole number from -1000000 to 1000000"),
+        ("qrels/test.tsv", "q1\tx\t" + "9" * 5000, "test.tsv:10: malformed line 'q1\\tx\\t999"),
+        ("qrels/test.tsv", "q1\theart-1\t2", "test.tsv:10: document 'heart-1' is judged 1 and 2 for query 'q1'"),
+    ],
+)
+def test_what_no_result_could_hold_is_refused_in_a_short_line(
+    collection: Path, file: str, line: str, said: str
+) -> None:
+    append(collection, file, line + "\n")
+    with pytest.raises(DatasetError) as refused:
+        load(collection)
+    message = str(refused.value).removeprefix(str(collection))
+    assert said in message
+    assert len(message) < 300
+
+
+def test_the_same_judgment_twice_is_one(collection: Path) -> None:
+    append(collection, "qrels/test.tsv", "q1\theart-1\t1\n")
+    assert load(collection).qrels["q1"]["heart-1"] == 1
+
+
+def test_its_files_are_those_that_it_reads(collection: Path) -> None:
+    append(collection, "qrels/train.tsv", "q8\theart-1\t1\n")
+    append(collection, "corpus.jsonl.gz", gzip.compress(b"not read, since there is corpus.jsonl"))
+    names = [file.relative_to(collection).as_posix() for file in BeirDataset(str(collection)).files()]
+    assert names == ["corpus.jsonl", "queries.jsonl", "qrels/test.tsv", "qrels/train.tsv"]

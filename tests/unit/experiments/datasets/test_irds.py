@@ -89,3 +89,30 @@ def test_malformed_files_are_refused_by_dataset(register: Callable[..., str], pa
 def test_duplicate_ids_are_refused(register: Callable[..., str]) -> None:
     with pytest.raises(DatasetError, match="duplicate document id 'd1'"):
         IrdsDataset(register(docs=DOCS + "d1\tagain\n", queries=QUERIES, qrels=QRELS)).load()
+
+
+@pytest.mark.parametrize(
+    ("part", "content", "said"),
+    [
+        ("docs", "d\u00a01\ttext\n", "document id 'd\\xa01': an id holds no whitespace"),
+        ("queries", QUERIES + "q1\tagain\n", "duplicate query id 'q1'"),
+        ("queries", QUERIES + "q 3\tt\n", "query id 'q 3': an id holds no whitespace"),
+        ("qrels", QRELS + "q1 0 d1 1\n", "document 'd1' is judged 2 and 1 for query 'q1'"),
+        ("qrels", QRELS + f"q1 0 d9 1{'0' * 30}\n", "grade 1000000000000000000000000000000"),
+        ("qrels", QRELS + "q1 0 d9 " + "x" * 10**5 + "\n", "malformed line"),
+    ],
+)
+def test_what_no_result_could_hold_is_refused(register: Callable[..., str], part: str, content: str, said: str) -> None:
+    files = {"docs": DOCS, "queries": QUERIES, "qrels": QRELS} | {part: content}
+    with pytest.raises(DatasetError) as refused:
+        IrdsDataset(register(**files)).load()
+    assert said in str(refused.value)
+    assert len(str(refused.value)) < 300
+
+
+def test_a_mark_makes_no_difference(register: Callable[..., str]) -> None:
+    plain = IrdsDataset(register("local/plain", docs=DOCS, queries=QUERIES, qrels=QRELS)).load()
+    marked = {part: "\ufeff" + text for part, text in {"docs": DOCS, "queries": QUERIES, "qrels": QRELS}.items()}
+    dataset = IrdsDataset(register(**marked)).load()
+    assert dataset.corpus.digest == plain.corpus.digest
+    assert (dataset.queries, dataset.qrels) == (plain.queries, plain.qrels)

@@ -14,7 +14,6 @@ import pytest
 from experiments.build import load_dataset
 from experiments.frontier.cells import jobs_of, run_jobs
 from experiments.frontier.grid import Grid, PolicyEntry, TraceChoice, composed, grid_of
-from experiments.frontier.stamps import DataStamps
 
 Keys = Callable[..., list[str]]
 
@@ -49,15 +48,6 @@ def test_a_path_without_a_slash_is_data_too(keys: Keys) -> None:
     with Path("tiny", "qrels", "test.tsv").open("a") as judgments:
         judgments.write("\n")
     assert not set(keys()) & set(before)
-
-
-def test_texts_that_are_no_paths_stamp_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("file").write_text("x")
-    texts = ["", "cpu", "x/" * 5000, "a\0b", "~nobody-of-that-name/x", None, 3]
-    assert DataStamps(Path("out")).of({"texts": texts}) == []
-    (stamp,) = DataStamps(Path("out")).of({"nested": {"path": "file"}})
-    assert stamp[:2] == ("file", 1)
 
 
 def test_the_working_directory_decides_what_a_relative_path_is(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,80 @@
+"""Text files as users have them: UTF-8, with or without a byte order mark, plain or gzipped."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import zlib
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Any
+
+from ragtune.core.errors import DatasetError
+
+_GZIP = b"\x1f\x8b"
+_QUOTED = 80  # characters
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Number (from 1) and text of every line that is not blank, without its line end and byte order mark.
+
+    Whether a file is gzipped is told by its first bytes, not by its name.
+
+    Raises:
+        DatasetError: naming the file, and the line where there is one, if it is not UTF-8 or its gzip is damaged.
+    """
+    number = 0
+    with ExitStack() as stack:
+        lines = _opened(path, stack)
+        while True:
+            try:
+                raw = lines.readline()
+            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+                raise DatasetError(f"{path}: damaged gzip file after line {number}: {error}") from None
+            if not raw:
+                return
+            number += 1
+            text = _decoded(raw, path, number)
+            if text and not text.isspace():
+                yield number, text
+
+
+def _opened(path: Path, stack: ExitStack) -> IO[bytes]:
+    file = stack.enter_context(path.open("rb"))
+    if not file.peek(2).startswith(_GZIP):
+        return file
+    return io.BufferedReader(stack.enter_context(gzip.GzipFile(fileobj=file)))
+
+
+def _decoded(raw: bytes, path: Path, number: int) -> str:
+    try:
+        # At the head of every line: files that each begin with a mark are joined by `cat`.
+        return raw.removeprefix(BOM_UTF8).rstrip(b"\r\n").decode()
+    except UnicodeDecodeError as error:
+        guess = ": it looks like UTF-16" if raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else ""
+        byte = f"byte 0x{error.object[error.start]:02x} at position {error.start} of the line"
+        raise DatasetError(f"{path}:{number}: not UTF-8 ({byte}){guess}: save it as UTF-8") from None
+
+
+def read_json(content: str | bytes) -> Any:
+    """What JSON says.
+
+    Raises:
+        ValueError: of one short line, if it is no JSON or no UTF-8, or nested deeper than this process can follow.
+    """
+    try:
+        return json.loads(content.removeprefix(BOM_UTF8).decode() if isinstance(content, bytes) else content)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def quoted(value: object) -> str:
+    """A value as a message quotes it: in Python's notation, at most 80 characters."""
+    try:
+        text = repr(value)
+    except RecursionError:
+        return f"a {type(value).__name__}"
+    return text if len(text) <= _QUOTED else f"{text[: _QUOTED - 4]}...{text[-1]}"

@@ -1,0 +1,84 @@
+"""What a run is identified by: its options and the content of every file that they name."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.inputs import InputFiles, identity, require_same
+from ragtune.core.errors import ConfigError
+
+Compose = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def config(compose_tiny: Compose, collection: Path, tmp_path: Path) -> dict[str, Any]:
+    """A configuration that names every kind of input file."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "weights").write_bytes(b"w")
+    shutil.copytree(tmp_path / "model", tmp_path / "graph")
+    (collection / "qrels" / "train.tsv").write_text("q4\tstar-1\t1\n")
+    (collection / "scores.run.manifest.json").write_text("{}")
+    config = compose_tiny()
+    config["expander"] = {"_target_": "x.Expander", "graph": str(tmp_path / "graph")}
+    config["embedder"] = {"_target_": "x.Embedder", "deep": [{"model": str(tmp_path / "model")}]}
+    return config
+
+
+INPUTS = [
+    *("tiny/corpus.jsonl", "tiny/queries.jsonl", "tiny/qrels/test.tsv", "tiny/qrels/train.tsv", "tiny/bm25.run"),
+    *("tiny/scores.run", "tiny/scores.run.manifest.json", "graph/weights", "model/weights"),
+]
+
+
+def test_every_file_that_is_read_is_an_input_and_no_other(config: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "tiny" / "notes.txt").write_text("beside the data")
+    assert sorted(identity(config)["inputs"]) == sorted(str(tmp_path / name) for name in INPUTS)
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_a_file_whose_content_changed_makes_another_run_and_is_named(
+    config: dict[str, Any], tmp_path: Path, name: str
+) -> None:
+    before = identity(config)
+    (tmp_path / name).touch()
+    assert identity(config) == before  # the content counts, not when it was written
+    with (tmp_path / name).open("ab") as file:
+        file.write(b"\n")
+    with pytest.raises(ConfigError) as refused:
+        require_same(identity(config), before, "'x' holds the results of")
+    assert f"but 'x' holds the results of other data: {str(tmp_path / name)!r} has changed" in str(refused.value)
+
+
+def test_another_option_makes_another_run(compose_tiny: Compose) -> None:
+    with pytest.raises(ConfigError, match="but 'x' holds the results of another configuration: repeat"):
+        require_same(identity(compose_tiny("seed=1")), identity(compose_tiny()), "'x' holds the results of")
+
+
+def test_a_gzipped_file_is_an_input_too(config: dict[str, Any], collection: Path) -> None:
+    plain = collection / "corpus.jsonl"
+    packed = collection / "corpus.jsonl.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    plain.unlink()
+    assert str(packed) in identity(config)["inputs"]
+
+
+def test_what_is_no_input_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("test", "cache", "postgres", "demo", "results"):
+        Path(folder).mkdir()
+        Path(folder, "content").write_text("x")
+    Path("file").write_text("x")
+    texts = ["", "cpu", "x/" * 5000, "a\0b", "~nobody-of-that-name/x", None, 3, "nothing/there"]
+    config = {
+        "texts": texts,
+        "group": {"split": "test", "cache_dir": "./cache", "folder": "./postgres"},
+        "tracking": {"uri": "./results"},
+    }
+    assert InputFiles().of(config) == {}
+    assert list(InputFiles().of({**config, "more": {"path": "file", "model": "demo"}})) == ["demo/content", "file"]

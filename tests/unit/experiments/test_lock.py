@@ -1,0 +1,88 @@
+"""One process at a time in a folder, however the one before it ended."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments.lock import LOCK, locked
+from ragtune.core.errors import ConfigError
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from experiments.lock import locked
+with locked(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_folder_in_use_is_refused_and_free_again_afterwards(tmp_path: Path) -> None:
+    with locked(tmp_path):
+        before = [(file.name, file.stat().st_mtime_ns) for file in tmp_path.iterdir()]
+        said = rf"{tmp_path}' is in use by another run: wait for its end, or choose another hydra\.run\.dir"
+        with pytest.raises(ConfigError, match=said), locked(tmp_path):
+            pass
+        assert [(file.name, file.stat().st_mtime_ns) for file in tmp_path.iterdir()] == before
+    with locked(tmp_path):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_frees_it_too(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError), locked(tmp_path):
+        raise RuntimeError
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_killed_process_holds_nothing(tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    with pytest.raises(ConfigError, match="is in use"), locked(tmp_path):
+        pass
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert (tmp_path / LOCK).exists()
+    with locked(tmp_path):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_that_its_owner_took_away_meanwhile_is_not_the_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Opened before the first owner ended, locked after: the file is gone, so the next owner makes a new one."""
+    flock, opened = fcntl.flock, []
+
+    def ended_in_between(descriptor: int, operation: int) -> None:
+        if not opened:
+            (tmp_path / LOCK).unlink()
+        opened.append(descriptor)
+        flock(descriptor, operation)
+
+    monkeypatch.setattr("experiments.lock.fcntl.flock", ended_in_between)
+    with locked(tmp_path):
+        assert (tmp_path / LOCK).exists()
+        assert len(opened) == 2
+
+
+def test_a_file_system_without_locks_is_warned_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("experiments.lock.fcntl.flock", refuse)
+    with locked(tmp_path):
+        pass
+    assert "cannot be locked (No locks available)" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

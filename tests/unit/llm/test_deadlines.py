@@ -1,0 +1,183 @@
+"""A call ends by the clock on the wall, whatever the server does, and its time is charged."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from llm_server import Fault
+from pydantic import RootModel
+
+from ragtune.core.clock import MonotonicClock, VirtualClock
+from ragtune.core.errors import CacheMissError
+from ragtune.core.types import CostObject
+from ragtune.llm.client import LLMClient
+from ragtune.llm.errors import AnswerError, ServiceError
+from ragtune.llm.types import Message
+
+HELLO = [Message("user", "hello")]
+REAL = {"clock": MonotonicClock(), "sleep": time.sleep}
+HANG_S = 8.0  # of calls that would take 15 s or for ever
+
+Make = Callable[..., LLMClient]
+
+
+class Names(RootModel[list[str]]):
+    pass
+
+
+@pytest.fixture
+def dripping_headers() -> Iterator[str]:
+    """The address of a server whose headers never end."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    is_over = threading.Event()
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with contextlib.suppress(OSError), connection:
+            connection.sendall(b"HTTP/1.1 200 OK\r\nX-Long: ")
+            while not is_over.wait(0.05):
+                connection.sendall(b"x")
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+    is_over.set()
+    thread.join()
+    listener.close()
+
+
+def fails(call: Callable[[], Any]) -> ServiceError:
+    begun = time.perf_counter()
+    with pytest.raises(ServiceError) as caught:
+        call()
+    assert time.perf_counter() - begun < HANG_S
+    return caught.value
+
+
+@pytest.mark.parametrize(("limits", "kind"), [({}, "timeout"), ({"within_ms": 200.0}, "deadline")])
+def test_a_dripped_body_ends_with_the_time_that_the_call_has(
+    llm_server: Any, make_client: Make, limits: dict[str, float], kind: str
+) -> None:
+    llm_server.faults.append(Fault("drip"))
+    client = make_client(timeout_s=30.0 if limits else 0.2, max_retries=0, breaker_failures=1, **REAL)
+    client.prepare()
+    error = fails(lambda: client.chat(HELLO, **limits))
+    assert error.kind == kind
+    assert error.cost == error.paid == CostObject(calls=1, latency_ms=error.wasted_ms)
+    assert error.wasted_ms > 100.0
+    if kind == "deadline":  # which says nothing against the service: the breaker is closed
+        assert client.chat(HELLO).text == "You said: hello"
+
+
+def test_dripped_headers_end_with_the_time_that_the_call_has(make_client: Make, dripping_headers: str) -> None:
+    client = make_client(base_url=dripping_headers, timeout_s=0.2, max_retries=0, **REAL)
+    assert fails(lambda: client.chat(HELLO)).kind == "timeout"
+
+
+def test_an_attempt_has_the_timeout_and_all_of_them_the_deadline(llm_server: Any, make_client: Make) -> None:
+    llm_server.faults += [Fault("drip")] * 9
+    client = make_client(timeout_s=0.1, max_retries=8, backoff_initial_s=0.0, breaker_failures=99, **REAL)
+    client.prepare()
+    error = fails(lambda: client.chat(HELLO, within_ms=350.0))
+    assert error.kind == "deadline"
+    assert 2 <= error.attempts <= 4
+    assert error.cost.latency_ms > 200.0
+    assert len(llm_server.requests) == error.attempts
+
+
+@pytest.mark.parametrize(
+    ("faults", "waits"),
+    [
+        ([Fault("server_error")], []),  # the backoff alone would take longer than there is
+        ([Fault("rate_limit", retry_after="0.4")] * 9, [0.4, 0.4]),
+    ],
+)
+def test_no_wait_passes_the_deadline(
+    llm_server: Any, make_client: Make, sleeper: Any, faults: list[Fault], waits: list[float]
+) -> None:
+    llm_server.faults += faults
+    client = make_client(max_retries=8, backoff_initial_s=8.0)
+    error = fails(lambda: client.chat(HELLO, within_ms=1000.0))
+    assert error.kind == "deadline"
+    assert "the next attempt would come after the deadline" in str(error)
+    assert sleeper.waits == waits
+    assert error.cost == CostObject(calls=1, latency_ms=1000.0 * sum(waits))
+
+
+def test_what_finds_no_slot_in_time_is_not_sent(llm_server: Any, make_client: Make) -> None:
+    llm_server.faults.append(Fault("slow", delay_s=0.6))
+    llm_server.answer('["a"]')
+    client = make_client(concurrency=1, timeout_s=5.0, **REAL)
+    first = threading.Thread(target=client.chat, args=(HELLO,))
+    first.start()
+    while not llm_server.requests:
+        time.sleep(0.005)
+    error = fails(lambda: client.chat_json(HELLO, Names, within_ms=50.0))
+    first.join()
+    assert (error.kind, error.attempts, error.cost.calls) == ("deadline", 0, 0)
+    assert len(llm_server.requests) == 1
+
+
+def test_many_calls_have_one_deadline(llm_server: Any, make_client: Make) -> None:
+    llm_server.faults += [Fault("drip")] * 3
+    client = make_client(concurrency=1, **REAL)
+    begun = time.perf_counter()
+    outcomes = client.chat_json_many([[Message("user", name)] for name in "abc"], Names, within_ms=200.0)
+    assert [getattr(outcome, "kind", None) for outcome in outcomes] == ["deadline"] * 3
+    assert time.perf_counter() - begun < HANG_S
+    assert len(llm_server.requests) == 1
+
+
+# -- from the record ---------------------------------------------------------------------------------------------------
+
+
+def test_a_recorded_answer_is_charged_what_it_took_and_is_late_where_it_would_have_been(
+    llm_server: Any, make_client: Make
+) -> None:
+    llm_server.faults += [Fault("rate_limit", retry_after="2")]
+    made = make_client(mode="record").chat(HELLO)
+    assert made.cost == made.paid
+    assert made.cost.latency_ms == 2000.0
+    for mode in ("record", "replay"):
+        again = make_client(mode=mode).chat(HELLO, within_ms=2000.0)
+        assert (again.cost, again.paid) == (made.cost, CostObject())
+        late = fails(lambda: make_client(mode=mode).chat(HELLO, within_ms=1500.0))  # noqa: B023: called at once
+        assert late.kind == "deadline"
+        assert (late.cost, late.paid) == (CostObject(calls=1, latency_ms=1500.0), CostObject())
+    assert len(llm_server.requests) == 2
+
+
+def test_a_recorded_repair_has_what_its_first_answer_left(llm_server: Any, make_client: Make) -> None:
+    llm_server.answer('["a"]')
+    wait = Fault("rate_limit", retry_after="2")
+    llm_server.faults += [wait, Fault("malformed_json"), wait]
+    recorded = make_client(mode="record").chat_json(HELLO, Names)
+    assert (recorded.calls, recorded.cost.latency_ms) == (2, 4000.0)
+    replay = make_client(mode="replay")
+    assert replay.chat_json(HELLO, Names, within_ms=4000.0).cost == recorded.cost
+    with pytest.raises(AnswerError, match="the repair failed: the recorded answer took 2000 ms, .* 1000 ms") as late:
+        replay.chat_json(HELLO, Names, within_ms=3000.0)
+    assert late.value.cost.latency_ms == 3000.0
+    assert [getattr(one, "calls", None) for one in replay.chat_json_many([HELLO] * 2, Names, within_ms=4000.0)] == [
+        2,
+        2,
+    ]
+
+
+def test_a_deadline_that_passed_replays_as_such_and_is_tried_again_when_recording(
+    llm_server: Any, make_client: Make, clock: VirtualClock
+) -> None:
+    llm_server.faults += [Fault("rate_limit", retry_after="2")]
+    late = fails(lambda: make_client(mode="record").chat(HELLO, within_ms=1000.0))
+    assert late.kind == "deadline"
+    replayed = fails(lambda: make_client(mode="replay").chat(HELLO))
+    assert (replayed.kind, replayed.cost, replayed.paid) == ("deadline", late.cost, CostObject())
+    assert make_client(mode="record").chat(HELLO).text == "You said: hello"
+    with pytest.raises(CacheMissError):
+        make_client(mode="replay").chat([Message("user", "never asked")], within_ms=0.0)

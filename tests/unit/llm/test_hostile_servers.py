@@ -1,0 +1,197 @@
+"""What a server says is believed only as far as it can be true, read only as far as it is short, and paid for."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pickle
+import resource
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llm_server import Fault
+from pydantic import RootModel
+
+from ragtune.core.tokens import count_tokens
+from ragtune.core.types import CostObject
+from ragtune.llm.client import LLMClient
+from ragtune.llm.errors import AnswerError, ServiceError
+from ragtune.llm.types import Message
+
+HELLO = [Message("user", "hello")]
+PRICES = {"test": {"prompt": 1.0, "completion": 10.0}}
+
+Make = Callable[..., LLMClient]
+
+
+class Names(RootModel[list[str]]):
+    pass
+
+
+@pytest.mark.parametrize("fault", ["endless", "endless_error", "bomb"])
+def test_a_body_is_read_no_further_than_it_may_be_long(llm_server: Any, make_client: Make, fault: str) -> None:
+    client = make_client(max_body_bytes=2**20)
+    client.chat(HELLO)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    llm_server.faults += [Fault(fault)] * 2
+    with pytest.raises(ServiceError, match="more than max_body_bytes=1048576 bytes") as caught:
+        client.chat(HELLO)
+    assert (caught.value.kind, caught.value.attempts) == ("too_large", 1)
+    if fault != "bomb":  # which the server, in this process, makes itself
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * 1024
+    llm_server.faults.clear()
+    assert client.chat(HELLO).text == "You said: hello"
+
+
+def test_a_body_may_be_as_long_as_it_may_be(llm_server: Any, make_client: Make) -> None:
+    longest = 4000
+    llm_server.answer("word " * 700)
+    assert make_client(max_body_bytes=longest, max_retries=0).chat(HELLO).completion_tokens == 700
+    llm_server.answer("word " * 800)
+    with pytest.raises(ServiceError, match=f"more than max_body_bytes={longest} bytes"):
+        make_client(max_body_bytes=longest, max_retries=0).chat(HELLO)
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [("strange_coding", "unusable reply: packed otherwise than asked for"), ("strange_charset", "HTTP 400")],
+)
+def test_a_body_in_a_coding_of_its_own_is_refused(llm_server: Any, make_client: Make, fault: str, said: str) -> None:
+    llm_server.faults.append(Fault(fault))
+    with pytest.raises(ServiceError, match=said):
+        make_client().chat(HELLO)
+    assert len(llm_server.requests) == 1
+
+
+# -- what it says that it cost -----------------------------------------------------------------------------------------
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("usage", "tokens", "is_estimated"),
+    [
+        ({"prompt_tokens": 7, "completion_tokens": 9}, (7, 9), False),
+        ({"prompt_tokens": "7", "completion_tokens": 9.0}, (7, 9), False),
+        ({"prompt_tokens": 7}, (7, 4), True),
+        ({"prompt_tokens": -7, "completion_tokens": -1}, (1, 4), True),
+        ({"prompt_tokens": NAN, "completion_tokens": INF}, (1, 4), True),
+        ({"prompt_tokens": 10**20, "completion_tokens": 10**12}, (1, 4), True),
+        ({"prompt_tokens": "many", "completion_tokens": [9]}, (1, 4), True),
+        ({"prompt_tokens": True, "completion_tokens": 9.5}, (1, 4), True),
+        ("a lot", (1, 4), True),
+        (None, (1, 4), True),
+    ],
+    ids=lambda value: None if isinstance(value, bool | tuple) else str(value)[:30],
+)
+def test_tokens_that_cannot_be_believed_are_counted_here_and_marked(
+    llm_server: Any, make_client: Make, usage: Any, tokens: tuple[int, int], is_estimated: bool
+) -> None:
+    llm_server.usage = usage
+    made = make_client(mode="record", prices=PRICES).chat(HELLO)
+    again = make_client(mode="replay", prices=PRICES).chat(HELLO)
+    for result in (made, again):
+        assert (result.prompt_tokens, result.completion_tokens) == tokens
+        assert result.is_estimated is LLMClient.is_estimated(result) is is_estimated
+    assert made.cost == again.cost == CostObject(tokens=sum(tokens), calls=1, usd=(tokens[0] + 10 * tokens[1]) / 1000)
+
+
+def test_a_number_of_thousands_of_digits_costs_no_answer(llm_server: Any, make_client: Make) -> None:
+    llm_server.usage = {"prompt_tokens": "digits"}
+    llm_server.alter = lambda reply: json.dumps(reply).replace('"digits"', "9" * 5000)
+    result = make_client(max_retries=0).chat(HELLO)
+    assert (result.prompt_tokens, result.is_estimated) == (1, True)
+
+
+def test_the_record_says_that_tokens_are_estimated(llm_server: Any, make_client: Make, private_cache: Path) -> None:
+    llm_server.usage = None
+    client = make_client(mode="record", repair=False)
+    client.chat(HELLO)
+    client.embed(["text"])
+    with pytest.raises(AnswerError) as caught:
+        client.chat_json(HELLO, Names)
+    assert LLMClient.is_estimated(caught.value)
+    assert make_client(mode="replay").embed(["text"]).is_estimated
+    [file] = private_cache.rglob("answers.sqlite")
+    with contextlib.closing(sqlite3.connect(file)) as store:
+        rows = [json.loads(value) for (value,) in store.execute("select value from answers")]
+    assert [row["is_estimated"] for row in rows] == [True] * 3
+
+
+# -- what it was paid for nothing --------------------------------------------------------------------------------------
+
+
+def test_a_reply_without_an_answer_is_charged_what_the_server_reports(llm_server: Any, make_client: Make) -> None:
+    llm_server.faults += [Fault("no_choices")] * 3 + [None]
+    results = [make_client(mode=mode, prices=PRICES).chat(HELLO) for mode in ("record", "replay")]
+    billed = CostObject(
+        tokens=llm_server.billed_tokens,
+        calls=1,
+        latency_ms=results[0].wasted_ms,
+        usd=sum(request.prompt_tokens + 10 * request.completion_tokens for request in llm_server.requests) / 1000,
+    )
+    assert len(llm_server.billed) == 4
+    assert results[0].cost == results[0].paid == results[1].cost == billed
+
+
+def test_a_call_that_fails_for_good_is_charged_what_the_server_reports(llm_server: Any, make_client: Make) -> None:
+    llm_server.faults += [Fault("no_choices")] * 9
+    errors = []
+    for mode in ("record", "replay"):
+        with pytest.raises(ServiceError, match="unusable reply") as caught:
+            make_client(mode=mode, prices=PRICES, max_retries=1).chat(HELLO)
+        errors.append(caught.value)
+    assert len(llm_server.billed) == 2
+    assert errors[0].cost == errors[0].paid == errors[1].cost == pickle.loads(pickle.dumps(errors[0])).cost
+    assert errors[0].cost.tokens == llm_server.billed_tokens
+    assert errors[0].cost.usd == pytest.approx(llm_server.billed_tokens / 1000 + 9 * 8 / 1000)
+    assert errors[1].paid == CostObject()
+
+
+def test_a_failed_repair_is_charged_with_the_answer_that_it_was_for(llm_server: Any, make_client: Make) -> None:
+    llm_server.faults += [Fault("malformed_json"), Fault("no_choices")]
+    with pytest.raises(AnswerError, match="the repair failed") as caught:
+        make_client(max_retries=0, prices=PRICES).chat_json(HELLO, Names)
+    assert caught.value.cost.tokens == caught.value.paid.tokens == llm_server.billed_tokens
+    assert caught.value.cost.calls == 2
+
+
+def test_an_embedding_without_vectors_is_charged_what_the_server_reports(llm_server: Any, make_client: Make) -> None:
+    llm_server.faults += [Fault("wrong_count"), None]
+    assert make_client().embed(["text"]).cost.tokens == llm_server.billed_tokens == 2
+
+
+# -- repairs -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "answer", ["word " * 5000, "[" * 5000, "字" * 5000, "[" + " " * 100_000, "no"], ids=lambda text: text[:3]
+)
+@pytest.mark.parametrize("limit", [1, 40, 100_000])
+def test_a_repair_quotes_little_and_costs_what_was_reserved(
+    llm_server: Any, make_client: Make, answer: str, limit: int
+) -> None:
+    llm_server.answer(answer)
+    llm_server.usage = {"prompt_tokens": 1, "completion_tokens": 1}  # a lie: it is the request that is looked at
+    client = make_client(max_tokens=limit)
+    with pytest.raises(AnswerError):
+        client.chat_json(HELLO, Names)
+    first, second = llm_server.requests
+    *_, quote, wish = second.body["messages"]
+    assert count_tokens(quote["content"]) <= min(limit, 256)
+    assert len(quote["content"]) <= 1025
+    assert answer.startswith(quote["content"].removesuffix("…"))
+    repair = sum(count_tokens(message["content"]) for message in second.body["messages"]) + limit
+    asked = sum(count_tokens(message["content"]) for message in first.body["messages"]) + limit
+    assert asked + repair <= client.expected_cost(HELLO, json=True).tokens
+
+
+def test_a_server_that_writes_more_than_it_may_is_asked_for_no_repair(llm_server: Any, make_client: Make) -> None:
+    llm_server.answer("word " * 5000)
+    with pytest.raises(AnswerError) as caught:
+        make_client(max_tokens=100).chat_json(HELLO, Names)
+    assert len(llm_server.requests) == 1
+    assert caught.value.cost.tokens == llm_server.billed_tokens

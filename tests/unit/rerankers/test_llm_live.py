@@ -1,0 +1,140 @@
+"""Rerankers that ask a real server: time, and what a batch is charged, whatever became of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from llm_server import Fault
+
+from ragtune import CostBudget
+from ragtune.core.clock import VirtualClock
+from ragtune.core.context import RAGtuneContext
+from ragtune.core.errors import LLMError
+from ragtune.core.items import PoolItem
+from ragtune.core.types import CostObject, ScoredDocument
+from ragtune.llm.client import LLMClient
+from ragtune.llm.prompts import PromptLibrary
+from ragtune.rerankers.llm_listwise import LLMListwiseReranker
+from ragtune.rerankers.llm_pointwise import LLMPointwiseReranker
+from ragtune.rerankers.llm_setwise import LLMSetwiseReranker
+
+MakeContext = Callable[..., RAGtuneContext]
+PRICES = {"test": {"prompt": 1.0, "completion": 10.0}}
+HANG_S = 8.0  # of a server that takes 15 s
+
+
+def items(n: int) -> list[PoolItem]:
+    docs = [ScoredDocument(id=f"d{i}", content=f"text {i}", score=1.0 - i / 100) for i in range(n)]
+    return [PoolItem.from_document(doc, i, {"original": doc.score}) for i, doc in enumerate(docs)]
+
+
+def limited(make_context: MakeContext, ms: float) -> RAGtuneContext:
+    budget = CostBudget.unlimited().model_copy(update={"max_latency_ms": ms})
+    return make_context(tracker=budget.create_tracker(clock=VirtualClock()))
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "left"),
+    [
+        (LLMPointwiseReranker, {}, [1000.0] * 4),  # all of them at the same time
+        (LLMListwiseReranker, {"window": 2, "step": 1}, [1000.0, 990.0, 980.0]),
+        (LLMSetwiseReranker, {"set_size": 4}, [1000.0, 990.0, 980.0]),
+    ],
+)
+def test_every_call_has_what_the_request_and_the_batch_so_far_have_left(
+    asking: Any, make_context: MakeContext, kind: Any, options: dict[str, Any], left: list[float]
+) -> None:
+    made = asking(kind, llm={"clock": VirtualClock(), "concurrency": 4}, **options)
+    made.reranker.rerank(items(4), limited(make_context, 1000.0), "x")
+    assert made.service.deadlines_ms[: len(left)] == left
+
+
+@pytest.fixture
+def live(llm_server: Any, prompts: PromptLibrary) -> Callable[..., LLMPointwiseReranker]:
+    """Makes pointwise rerankers of the server that do not wait for retries."""
+
+    def make(**options: Any) -> LLMPointwiseReranker:
+        defaults = {"model": "test", "base_url": llm_server.url, "mode": "live", "prices": PRICES, "concurrency": 1}
+        return LLMPointwiseReranker(LLMClient(**(defaults | {"backoff_initial_s": 0.0} | options)), prompts)
+
+    return make
+
+
+def test_a_batch_ends_with_the_requests_time_and_loses_what_came_too_late(
+    llm_server: Any, live: Any, make_context: MakeContext
+) -> None:
+    reranker = live()
+    reranker.prepare()
+    llm_server.faults += [None] + [Fault("drip")] * 9
+    context = limited(make_context, 500.0)
+    begun = time.perf_counter()
+    assert set(reranker.rerank(items(4), context, "x")) == {"d0"}
+    assert time.perf_counter() - begun < HANG_S
+    assert [event.details["kind"] for event in context.trace.find("no_judgment")] == ["deadline"] * 3
+    assert len(llm_server.requests) == 2
+    assert context.meter.charged is not None
+    assert 300.0 < context.meter.charged.latency_ms < 1000.0 * HANG_S
+    assert context.meter.charged.tokens == llm_server.billed_tokens
+    assert context.meter.charged.calls == 2
+
+
+@pytest.mark.parametrize("fault", ["no_choices", "refusal", "cut_off", "malformed_json"])
+def test_a_batch_that_fails_as_a_whole_is_charged_what_the_server_reported(
+    llm_server: Any, live: Any, make_context: MakeContext, fault: str
+) -> None:
+    llm_server.faults += [Fault(fault)] * 99
+    context = make_context()
+    with pytest.raises(LLMError, match=r"test judged none of 3 documents; the first reason: .*(test|127\.0\.0\.1)"):
+        live(max_retries=1, breaker_failures=99).rerank(items(3), context, "x")
+    billed = llm_server.billed
+    assert len(billed) == 6 if fault in ("no_choices", "malformed_json") else 3
+    assert context.meter.charged is not None
+    assert context.meter.charged.tokens == context.meter.actual.tokens == llm_server.billed_tokens > 0
+    dollars = sum(request.prompt_tokens + 10 * request.completion_tokens for request in billed) / 1000
+    assert context.meter.charged.usd == pytest.approx(dollars)
+
+
+def test_attempts_that_get_no_answer_are_calls(llm_server: Any, live: Any, make_context: MakeContext) -> None:
+    llm_server.faults += [Fault("unauthorized")] * 3
+    context = make_context()
+    with pytest.raises(LLMError, match="the first reason: .*HTTP 401"):
+        live().rerank(items(3), context, "x")
+    assert context.meter.charged is not None
+    assert (context.meter.charged.calls, context.meter.charged.tokens) == (3, 0)
+    assert context.meter.charged.latency_ms > 0.0
+
+
+def test_what_is_charged_does_not_depend_on_the_record(llm_server: Any, live: Any, make_context: MakeContext) -> None:
+    llm_server.faults += [None, Fault("server_error"), Fault("no_choices"), Fault("malformed_json")]
+    charged, actual = [], []
+    for mode in ("record", "record", "replay"):
+        context = make_context()
+        live(mode=mode).rerank(items(4), context, "x")
+        charged.append(context.meter.charged)
+        actual.append(context.meter.actual)
+    assert charged[0] == charged[1] == charged[2]
+    assert charged[0].tokens == llm_server.billed_tokens
+    assert charged[0].latency_ms == actual[0].latency_ms > 0.0
+    assert actual[1:] == [CostObject()] * 2
+
+
+@pytest.mark.parametrize("usage", [True, None])
+def test_estimated_tokens_are_traced(llm_server: Any, live: Any, make_context: MakeContext, usage: Any) -> None:
+    llm_server.usage = usage
+    for mode in ("record", "replay"):
+        context = make_context()
+        live(mode=mode).rerank(items(2), context, "x")
+        told = [event.details for event in context.trace.find("estimated_usage", "reranker")]
+        assert context.meter.charged is not None
+        assert told == ([] if usage else [{"calls": 2, "tokens": context.meter.charged.tokens}])
+
+
+def test_preparing_a_reranker_prepares_its_model(prompts: PromptLibrary) -> None:
+    prepared: list[str] = []
+    model: Any = SimpleNamespace(prepare=lambda: prepared.append("model"))
+    LLMPointwiseReranker(model, prompts).prepare()
+    assert prepared == ["model"]
