@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -92,14 +93,17 @@ class Journal:
 
     def forget(self, query_ids: Collection[str]) -> None:
         """Begin again without some finished queries, so that resuming replays them."""
-        kept = [record for query_id, record in self.finished.items() if query_id not in query_ids]
+        kept = {query_id: record for query_id, record in self.finished.items() if query_id not in query_ids}
         self._file.seek(0)
-        header = self._file.readline()
-        self._file.seek(len(header))
-        self._file.truncate()
-        self.finished, self._is_begun_again = {}, True
-        for record in kept:
-            self.append(record)
+        lines = [self._file.readline(), *(record.to_json().encode() + b"\n" for record in kept.values())]
+        # Made aside, so that neither a kill nor a full disk in between costs what is kept.
+        aside = self.path.with_suffix(".new")
+        aside.write_bytes(b"".join(lines))
+        aside.replace(self.path)
+        self._file.close()
+        self._file = self.path.open("r+b", buffering=0)
+        self._file.seek(0, os.SEEK_END)
+        self.finished, self._is_begun_again = kept, True
 
     def remove(self) -> None:
         """The run is complete and its files are written: the journal has served."""

@@ -22,6 +22,7 @@ def relog(folder: Path, *, force: bool = False) -> str:
 
     Raises:
         DatasetError: if the folder holds no complete run.
+        TrackingError: if it cannot be logged.
     """
     summary = read_summary(folder)
     if summary is None:
@@ -31,6 +32,6 @@ def relog(folder: Path, *, force: bool = False) -> str:
     register_resolvers()
     config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
     tracking: Tracking = component(config, "tracking")
-    run_id = tracking.log(folder, parent_of(folder))
+    run_id = tracking.log(folder, parent_of(folder), again=force)
     write_summary(folder, {**summary, "mlflow_run_id": run_id})
     return f"logged as {run_id}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
@@ -13,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments.outputs import COST_COLUMNS
-from ragtune.core.errors import ConfigError
+from experiments.trackstore import TrackingError, prepare_file
+from ragtune.core.errors import ConfigError, RagtuneError
 
 PARENT_FILE = "mlflow_parent.json"
 """In a sweep's folder: the id of the run that its jobs are children of."""
@@ -31,6 +33,9 @@ ARTIFACTS = (
     "traces.jsonl.gz",
 )
 
+
+RESULTS_TAG = "ragtune.results"
+"""Of a tracked run: whose files it holds, so that they are not logged twice."""
 
 VIEW_RUNS = "run.*.trec"
 """Of subjects whose views are measured."""
@@ -65,8 +70,15 @@ class Tracking(ABC):
         """Take a run away that nothing came of."""
 
     @abstractmethod
-    def log(self, folder: Path, parent: str | None = None) -> str | None:
-        """Log a run folder and return the tracked run's id."""
+    def log(self, folder: Path, parent: str | None = None, *, again: bool = False) -> str | None:
+        """Log a run folder and return the tracked run's id.
+
+        Files that have been logged already are not logged a second time unless ``again`` says so; what an earlier
+        attempt left unfinished goes.
+
+        Raises:
+            TrackingError: if they cannot be logged.
+        """
 
 
 class NoTracking(Tracking):
@@ -84,7 +96,7 @@ class NoTracking(Tracking):
     def discard(self, run_id: str) -> None:
         pass
 
-    def log(self, folder: Path, parent: str | None = None) -> str | None:
+    def log(self, folder: Path, parent: str | None = None, *, again: bool = False) -> str | None:
         return None
 
 
@@ -120,9 +132,30 @@ class MlflowTracking(Tracking):
         self.finish(run_id, "FAILED")  # what it says should someone restore it from MLflow's trash
         self._connect().delete_run(run_id)
 
-    def log(self, folder: Path, parent: str | None = None) -> str | None:
-        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-        run = self._connect().create_run(self._experiment_id(), run_name=summary["policy"])
+    def log(self, folder: Path, parent: str | None = None, *, again: bool = False) -> str | None:
+        try:
+            summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+            results = _results_of(folder, summary)
+            done = None if again else self._logged_before(results)
+            return done or self._log_anew(folder, summary, parent, results)
+        except RagtuneError:
+            raise
+        except Exception as error:
+            raise TrackingError(str(error).splitlines()[0] if str(error) else type(error).__name__) from error
+
+    def _logged_before(self, results: str) -> str | None:
+        """The finished run of those files, if there is one. A kill or a dead server leaves others: those go."""
+        finished = None
+        for run in self._connect().search_runs([self._experiment_id()], f"tags.`{RESULTS_TAG}` = '{results}'"):
+            if run.info.status == "FINISHED":
+                finished = str(run.info.run_id)
+            else:
+                self.discard(run.info.run_id)
+        return finished
+
+    def _log_anew(self, folder: Path, summary: Mapping[str, Any], parent: str | None, results: str) -> str:
+        tags = {RESULTS_TAG: results}
+        run = self._connect().create_run(self._experiment_id(), run_name=summary["policy"], tags=tags)
         run_id = str(run.info.run_id)
         try:
             self._fill(run_id, folder, summary, parent)
@@ -162,8 +195,8 @@ class MlflowTracking(Tracking):
             for name in ("mlflow", "alembic"):  # after the import, which sets them up
                 logging.getLogger(name).setLevel(logging.WARNING)
 
-            if self._sqlite_file():
-                self._sqlite_file().parent.mkdir(parents=True, exist_ok=True)  # type: ignore[union-attr]
+            if file := self._sqlite_file():
+                prepare_file(file)
             self._client = MlflowClient(tracking_uri=self.uri)
         return self._client
 
@@ -179,6 +212,12 @@ class MlflowTracking(Tracking):
     def _sqlite_file(self) -> Path | None:
         prefix = "sqlite:///"
         return Path(self.uri.removeprefix(prefix)) if self.uri.startswith(prefix) else None
+
+
+def _results_of(folder: Path, summary: Mapping[str, Any]) -> str:
+    """Identifies what one production of a run's files made, however often it is logged."""
+    made = {**summary, "mlflow_run_id": None, "ns": (folder / "run.trec").stat().st_mtime_ns}
+    return hashlib.sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()
 
 
 def metric_name(measure: str) -> str:

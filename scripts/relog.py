@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 
 from experiments.relog import relog
-from ragtune.core.errors import RagtuneError
+from ragtune.core.errors import InputError, RagtuneError
 
 
 def main() -> int:
-    """Log every folder named on the command line; 0 if all were logged, 2 on a folder that is no run."""
+    """Log every folder named on the command line; 0 if all were logged, 2 on a folder that is no run, 1 else."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run_dir", nargs="+", type=Path)
     parser.add_argument("--force", action="store_true", help="log again what has been logged already")
@@ -24,7 +24,7 @@ def main() -> int:
             sys.stdout.write(f"{folder}: {relog(folder, force=arguments.force)}\n")
     except RagtuneError as error:
         sys.stderr.write(f"error: {error}\n")
-        return 2
+        return 2 if isinstance(error, InputError) else 1
     return 0
 
 

@@ -351,6 +351,13 @@ def collection(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture
+def tiny(collection: Path) -> list[str]:
+    """Overrides that choose the small collection, its first stage and its scores."""
+    dataset = ["dataset=beir", f"dataset.path={collection}", f"dataset.scores={collection}/scores.run"]
+    return [*dataset, "retriever=runs", f"retriever.paths={collection}/bm25.run", "estimator=baseline"]
+
+
 def save_graph(folder: Path, corpus: Corpus, edges: Mapping[str, Mapping[str, float]], k: int) -> str:
     """A corpus graph of given edges, nearest first; documents that are not named have no neighbours."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -7,9 +7,23 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 
 from experiments.record import QueryRecord
-from ragtune.core.errors import ConfigError
+from ragtune.core.errors import ConfigError, RagtuneError
 
 ShardWork = Callable[[str, Sequence[str]], list[QueryRecord]]
+
+
+class WorkersLostError(RagtuneError):
+    """Worker processes died under their work; what they had finished is kept.
+
+    Args:
+        error: what the executor's library calls it.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(
+            f"a worker process died, killed or out of memory ({type(error).__name__}); finished queries are kept: "
+            "repeat the command with the same hydra.run.dir and resume=true"
+        )
 
 
 class Executor(ABC):
@@ -17,7 +31,11 @@ class Executor(ABC):
 
     @abstractmethod
     def run(self, work: ShardWork, config_json: str, query_ids: Sequence[str]) -> Iterator[QueryRecord]:
-        """``work(config_json, shard)`` over shards of ``query_ids``; records in any order, as they finish."""
+        """``work(config_json, shard)`` over shards of ``query_ids``; records in any order, as they finish.
+
+        Raises:
+            WorkersLostError: if a worker process died and its work could not be given to another.
+        """
 
 
 def shards(query_ids: Sequence[str], count: int) -> list[Sequence[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from experiments.executors.executor import Executor, ShardWork, require_positive, shards
+from experiments.executors.executor import Executor, ShardWork, WorkersLostError, require_positive, shards
 from experiments.record import QueryRecord
 from ragtune.core.errors import ConfigError
 
@@ -28,11 +28,15 @@ class JoblibExecutor(Executor):
 
     def run(self, work: ShardWork, config_json: str, query_ids: Sequence[str]) -> Iterator[QueryRecord]:
         from joblib import Parallel, cpu_count, delayed
+        from joblib.externals.loky.process_executor import BrokenProcessPool
 
         if not query_ids:
             return
         jobs = cpu_count() if self.n_jobs == -1 else self.n_jobs
         parallel = Parallel(n_jobs=jobs, return_as="generator_unordered")
         parts = shards(query_ids, jobs * self.shards_per_job)
-        for records in parallel(delayed(work)(config_json, list(part)) for part in parts):
-            yield from records
+        try:
+            for records in parallel(delayed(work)(config_json, list(part)) for part in parts):
+                yield from records
+        except BrokenProcessPool as error:
+            raise WorkersLostError(error) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from experiments.config import keep_root_off_path
-from experiments.executors.executor import Executor, ShardWork, require_positive, shards
+from experiments.executors.executor import Executor, ShardWork, WorkersLostError, require_positive, shards
 from experiments.record import QueryRecord
 from ragtune.core.errors import MissingExtraError
 
@@ -46,6 +46,8 @@ class RayExecutor(Executor):
                     yield from records
         except ray.exceptions.RayTaskError as error:
             raise error.cause from None
+        except ray.exceptions.RayError as error:
+            raise WorkersLostError(error) from None
         finally:
             ray.shutdown()
 

@@ -71,16 +71,17 @@ class RAGtuneContext(BaseModel):
         memory: per-request state of components, so that components themselves stay stateless.
     """
 
-    query: str
-    query_id: str
-    tracker: CostTracker
-    round: str = ORIGINAL
-    seed: int = 0
+    query: str = Field(frozen=True)
+    query_id: str = Field(frozen=True)
+    tracker: CostTracker = Field(frozen=True)
+    round: str = Field(default=ORIGINAL, frozen=True)
+    seed: int = Field(default=0, frozen=True)
     num_reformulations: int = Field(default=2, ge=0)
     meter: CostMeter = Field(default_factory=CostMeter)
     memory: dict[int, Any] = Field(default_factory=dict)
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    # A component can neither put another account in the place of this one nor a meter that is none.
+    model_config = ConfigDict(arbitrary_types_allowed=True, validate_assignment=True)
 
     @property
     def trace(self) -> ControllerTrace:

@@ -17,6 +17,7 @@ from ragtune.core.ordering import Ordering
 from ragtune.core.output import HistoryStep
 from ragtune.core.pool import CandidatePool
 from ragtune.core.rounds import require_finite
+from ragtune.core.trace import plain
 from ragtune.core.types import (
     BUDGET_EXHAUSTED,
     STRATEGY_CLOSED,
@@ -97,7 +98,7 @@ class RerankLoop:
                 priorities = self._estimator.value(pool, context)
             pool.apply_priorities(priorities)
             if isinstance(priorities, Valuation) and priorities.diagnostics:
-                context.trace.add("estimator", "value", **priorities.diagnostics)
+                context.trace.add("estimator", "value", **plain(priorities.diagnostics))
         except InputError:
             raise
         except Exception as error:
@@ -203,7 +204,7 @@ def _trace_proposal(pool: CandidatePool, context: RAGtuneContext, proposal: Batc
         strategy=proposal.strategy,
         expected_cost=cost.by_unit(),
         estimates=pool.priorities[pool.positions(proposal.doc_ids)].tolist(),
-        diagnostics=proposal.diagnostics,
+        diagnostics=plain(proposal.diagnostics),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -9,6 +10,16 @@ from pydantic.json_schema import SkipJsonSchema
 
 from ragtune.core.clock import Clock, MonotonicClock
 from ragtune.core.unchecked import unchecked
+
+
+def plain(details: Any) -> Any:
+    """What a component wants to be noted, if JSON can hold it; else the same in words."""
+    try:
+        json.dumps(details)
+    except (TypeError, ValueError):
+        words = details.items() if isinstance(details, dict) else [("value", details)]
+        return {str(key): repr(value)[:200] for key, value in words}
+    return details
 
 
 class TraceEvent(BaseModel):

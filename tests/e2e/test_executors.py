@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import yaml
+from command_line import content
 
 Run = Callable[..., SimpleNamespace]
 DEMO = ["estimator=uncertainty", "scheduler=early_stop", "budget=tight", "tracking=none", "verbosity=0"]
-
-
-def content(folder: Path) -> dict[str, object]:
-    """Every file's bytes; summary and configuration without what says where and when."""
-    files: dict[str, object] = {file.name: file.read_bytes() for file in folder.iterdir()}
-    summary = json.loads(files["summary.json"])  # type: ignore[arg-type]
-    files["summary.json"] = {k: v for k, v in summary.items() if k not in ("wall_s", "mlflow_run_id", "overrides")}
-    config = yaml.safe_load(files["config.yaml"])  # type: ignore[arg-type]
-    files["config.yaml"] = {k: v for k, v in config.items() if k not in ("executor", "tracking")}
-    return files
 
 
 @pytest.fixture(scope="module")

@@ -21,20 +21,6 @@ from ragtune.embedders.hashing import HashingEmbedder
 
 Run = Callable[..., SimpleNamespace]
 
-SLOW = '''
-"""An embedder that takes its time, and logs every text."""
-import os, time
-from ragtune.embedders.hashing import HashingEmbedder
-
-class SlowEmbedder(HashingEmbedder):
-    def embed(self, texts):
-        if len(texts):
-            with open(os.environ["EMBED_LOG"], "a") as log:
-                log.writelines(text.replace("\\n", " ") + "\\n" for text in texts)
-            time.sleep(0.3)
-        return super().embed(texts)
-'''
-
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
@@ -119,9 +105,8 @@ def test_the_main_job_and_a_parallel_sweep_run_on_what_was_ingested(run: Run, fo
 @pytest.fixture
 def slow(tiny_dataset: list[str], tmp_path: Path, dsn: str) -> SimpleNamespace:
     """An ingestion of 6 batches, 0.3 s each, and where it logs what it embedded."""
-    (tmp_path / "slow_embedder.py").write_text(SLOW)
-    options = ["embedder._target_=slow_embedder.SlowEmbedder", "batch=2", "collection=tiny"]
-    environment = {"PYTHONPATH": str(tmp_path), "EMBED_LOG": str(tmp_path / "log"), "RAGTUNE_DSN": dsn}
+    options = ["embedder._target_=misbehaving.SlowEmbedder", "batch=2", "collection=tiny"]
+    environment = {"EMBED_LOG": str(tmp_path / "log"), "RAGTUNE_DSN": dsn}
     return SimpleNamespace(
         arguments=[*tiny_dataset, *options],
         options={"script": "scripts/ingest.py", "cwd": tmp_path, **environment},

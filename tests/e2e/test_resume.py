@@ -11,18 +11,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from command_line import finished_queries
 
 from experiments.lock import LOCK, locked
 
 Run = Callable[..., SimpleNamespace]
 SLOW = ["reranker._target_=misbehaving.Slow", "+reranker.seconds=0.15", "budget.max_reranker_docs=4", "tracking=none"]
 RESULTS = ("run.trec", "curve.csv", "per_query.parquet", "traces.jsonl.gz", "curve.png", "config.yaml")
-
-
-def finished(folder: Path) -> list[str]:
-    file = folder / "journal.jsonl"
-    lines = file.read_bytes().split(b"\n")[1:-1] if file.exists() else []
-    return [json.loads(line)["query_id"] for line in lines]
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -43,10 +38,10 @@ def interrupted(slow: SimpleNamespace, start: Callable, wait_for: Callable) -> C
 
     def interrupt(number: int, *more: str) -> SimpleNamespace:
         process = start(*slow.arguments, *more, cwd=slow.cwd, RERANK_LOG=str(slow.log))
-        wait_for(lambda: finished(slow.out) or process.poll() is not None)
+        wait_for(lambda: finished_queries(slow.out) or process.poll() is not None)
         os.killpg(process.pid, number)
         out, err = process.communicate(timeout=60)
-        return SimpleNamespace(code=process.returncode, out=out, err=err, kept=finished(slow.out))
+        return SimpleNamespace(code=process.returncode, out=out, err=err, kept=finished_queries(slow.out))
 
     return interrupt
 

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import socket
-import subprocess
-import sys
-import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+from mlflow_server import MlflowServer
 
 Run = Callable[..., SimpleNamespace]
 
@@ -69,39 +63,18 @@ def test_resuming_a_complete_run_that_was_not_logged_logs_it(
 
 
 @pytest.fixture
-def server(tmp_path: Path, environment: dict[str, str], wait_for: Callable) -> Iterator[SimpleNamespace]:
+def server(tmp_path: Path, environment: dict[str, str]) -> Iterator[MlflowServer]:
     """A real tracking server."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    folder = tmp_path / "server"
-    folder.mkdir()
-    store = ["--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--artifacts-destination", str(folder / "files")]
-    command = [sys.executable, "-m", "mlflow", "server", "--workers", "1", "--port", str(port), *store]
-    process = subprocess.Popen(
-        command, env=environment, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    url = f"http://127.0.0.1:{port}"
-
-    def answers() -> bool:
-        with suppress(OSError):
-            return urllib.request.urlopen(f"{url}/health", timeout=1).status == 200
-        return False
-
-    def kill() -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
+    server = MlflowServer(tmp_path / "server", environment)
     try:
-        wait_for(answers, 90)
-        yield SimpleNamespace(url=url, kill=kill)
+        server.start()
+        yield server
     finally:
-        kill()
+        server.kill()
 
 
 def test_a_server_that_is_killed_in_mid_run_costs_no_result(
-    server: SimpleNamespace, main: Run, tiny: list[str], monkeypatch: pytest.MonkeyPatch
+    server: MlflowServer, main: Run, tiny: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server.url)
     good = main(*tiny, "hydra.run.dir=good", tracked=True)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +18,7 @@ import yaml
 from experiments.outputs import read_summary
 from experiments.relog import relog
 from experiments.track import ARTIFACTS, PARENT_FILE, MlflowTracking, NoTracking, metric_name, parent_of
+from experiments.trackstore import TrackingError, prepare_file
 from ragtune.core.errors import ConfigError, DatasetError
 
 SUMMARY: dict[str, Any] = {
@@ -34,9 +39,19 @@ SUMMARY: dict[str, Any] = {
 }
 
 
+@pytest.fixture(scope="module")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """MLflow takes seconds to make one."""
+    file = tmp_path_factory.mktemp("store") / "mlflow.db"
+    prepare_file(file)
+    return file
+
+
 @pytest.fixture
-def run_dir(tmp_path: Path) -> Path:
-    """The files of a run whose configuration has 250 options and whose curve has 1,500 steps."""
+def run_dir(tmp_path: Path, empty_store: Path) -> Path:
+    """The files of a run whose configuration has 250 options and whose curve has 1,500 steps, and a store."""
+    (tmp_path / "db").mkdir()
+    shutil.copy(empty_store, tmp_path / "db")
     folder = tmp_path / "sweep" / "0"
     folder.mkdir(parents=True)
     for name in ARTIFACTS:
@@ -90,11 +105,79 @@ def test_mlflow_gets_everything_that_the_files_hold(logged: SimpleNamespace) -> 
 
 
 def test_a_log_that_fails_midway_is_marked_as_failed(logged: SimpleNamespace) -> None:
-    (logged.folder / "run.trec").unlink()
-    with pytest.raises(FileNotFoundError):
-        logged.tracking.log(logged.folder)
+    (logged.folder / "curve.png").unlink()
+    with pytest.raises(TrackingError, match=r"curve\.png"):
+        logged.tracking.log(logged.folder, again=True)
     runs = logged.client.search_runs([logged.run.info.experiment_id], order_by=["attributes.start_time DESC"])
     assert [run.info.status for run in runs].count("FAILED") == 1
+
+
+def test_what_a_kill_left_unfinished_goes_when_the_files_are_logged_and_they_are_logged_once(
+    logged: SimpleNamespace,
+) -> None:
+    finished, client = logged.run.info.run_id, logged.client
+
+    def shown() -> dict[str, str]:
+        runs = client.search_runs([logged.run.info.experiment_id])
+        return {run.info.run_id: run.info.status for run in runs if run.info.run_id != logged.parent}
+
+    # Killed after the run was finished, before its id was noted down.
+    assert logged.tracking.log(logged.folder) == finished
+    # Killed in between: the files are logged anew.
+    client.update_run(finished, "RUNNING")
+    anew = logged.tracking.log(logged.folder)
+    assert shown() == {anew: "FINISHED"}
+    # Other results in the same folder are another run.
+    (logged.folder / "run.trec").write_text("y")
+    other = logged.tracking.log(logged.folder)
+    assert shown() == {anew: "FINISHED", other: "FINISHED"}
+
+
+def test_a_store_whose_making_was_cut_short_is_not_there_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow.store.tracking import sqlalchemy_store
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    tracking = MlflowTracking(store(tmp_path), "tests")
+    with monkeypatch.context() as patched:
+        patched.setattr(sqlalchemy_store, "SqlAlchemyStore", killed)
+        with pytest.raises(KeyboardInterrupt):
+            tracking.prepare()
+    assert list((tmp_path / "db").iterdir()) == []
+
+
+def _of_another_program(file: Path) -> str:
+    with closing(sqlite3.connect(file)) as db, db:
+        db.execute("CREATE TABLE recipes (name TEXT)")
+    return "database of another program"
+
+
+def _text(file: Path) -> str:
+    file.write_text("dear diary, " * 100)
+    return "file is not a database"
+
+
+def _of_a_newer_mlflow(file: Path) -> str:
+    with closing(sqlite3.connect(file)) as db, db:
+        db.execute("UPDATE alembic_version SET version_num = 'ffffffffffff'")
+    return "ffffffffffff"
+
+
+@pytest.mark.parametrize("make", [_of_another_program, _text, _of_a_newer_mlflow])
+def test_what_is_no_store_of_ours_is_refused_and_left_as_it_is(
+    run_dir: Path, tmp_path: Path, make: Callable[[Path], str]
+) -> None:
+    file = tmp_path / "db" / "mlflow.db"
+    if make is not _of_a_newer_mlflow:
+        file.unlink()
+    said = make(file)
+    before = file.read_bytes()
+    with pytest.raises(TrackingError, match=said):
+        MlflowTracking(store(tmp_path), "tests").log(run_dir)
+    assert file.read_bytes() == before
 
 
 def test_finishing_a_sweep_closes_its_parent(logged: SimpleNamespace) -> None:

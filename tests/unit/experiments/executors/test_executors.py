@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Sequence
 
 import pytest
 
-from experiments.executors.executor import Executor, shards
+from experiments.executors.executor import Executor, WorkersLostError, shards
 from experiments.executors.inline import InlineExecutor
 from experiments.executors.joblib import JoblibExecutor
 from experiments.executors.ray import RayExecutor
@@ -47,6 +49,16 @@ def test_every_query_is_worked_on_once(executor: Executor) -> None:
 def test_an_error_of_the_work_keeps_its_type_and_words(executor: Executor) -> None:
     with pytest.raises(ScoreTableError, match=r"^no score for 'q0'$"):
         list(executor.run(fail, "c", ["q0"]))  # type: ignore[arg-type]
+
+
+def die(config_json: str, query_ids: Sequence[str]) -> list[str]:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return []
+
+
+def test_a_worker_that_dies_is_told_of_in_words_that_say_how_to_go_on() -> None:
+    with pytest.raises(WorkersLostError, match=r"worker process died.*TerminatedWorkerError.*resume=true"):
+        list(JoblibExecutor(n_jobs=2).run(die, "c", IDS))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,58 @@
+"""The SQLite file of MLflow's store: made whole or not at all, and never somebody else's."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+from contextlib import closing, suppress
+from pathlib import Path
+
+from ragtune.core.errors import RagtuneError
+
+_BUSY_SECONDS = 5.0
+_TABLES = {"experiments", "runs"}
+"""By which a store of MLflow's is known, whatever its version."""
+
+
+class TrackingError(RagtuneError):
+    """A run could not be logged; its files are whole, and ``scripts/relog.py`` logs them later."""
+
+
+def prepare_file(file: Path) -> None:
+    """See to it that MLflow finds a store of its own in ``file``, for one that is to be made.
+
+    MLflow builds a new store by dozens of migrations that are no transaction: killed among them, it leaves a file that
+    no later run can use. So the store is made aside and put in place by one link.
+
+    Raises:
+        TrackingError: if the file is locked, no SQLite database, or the database of another program, which MLflow would
+            put its tables into.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if file.exists() and file.stat().st_size:
+        _require_mlflows(file)
+        return
+    file.unlink(missing_ok=True)  # empty: SQLite had it opened, and nothing more
+    with tempfile.TemporaryDirectory(dir=file.parent, prefix=".new-", ignore_cleanup_errors=True) as scratch:
+        fresh = Path(scratch) / file.name
+        _make(fresh)
+        with suppress(FileExistsError):  # another process has put its own there in the meantime
+            os.link(fresh, file)
+
+
+def _make(file: Path) -> None:
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    artifacts = (file.parent.parent / "mlartifacts").resolve().as_uri()
+    SqlAlchemyStore(f"sqlite:///{file}", artifacts).engine.dispose()
+
+
+def _require_mlflows(file: Path) -> None:
+    try:
+        with closing(sqlite3.connect(file, timeout=_BUSY_SECONDS)) as db:
+            tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    except sqlite3.Error as error:
+        raise TrackingError(f"{file}: {error}") from error
+    if tables and not tables >= _TABLES:
+        raise TrackingError(f"{file} is the database of another program: give another file as tracking.uri")

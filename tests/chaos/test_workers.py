@@ -1,0 +1,68 @@
+"""kill -9 of worker processes: a clear end or a recovery, and a resumption that is byte-identical."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import psutil
+import pytest
+from chaos_runs import LIMIT_S, Job, assert_clear, assert_same_results
+from command_line import content, finish, finished_queries, wait_for
+
+SLOW = ["reranker._target_=misbehaving.Slow", "+reranker.seconds=0.2", "scheduler.batch_size=3", "tracking=none"]
+EXECUTORS = {
+    "joblib": (5, ["executor=joblib", "executor.n_jobs=2"], "loky"),
+    "ray": (3, ["executor=ray", "executor.num_cpus=2", "executor.shards=4"], "ray::"),
+}
+"""How many kills, the options, and what a worker's command line holds."""
+
+
+def workers(driver: subprocess.Popen[str], mark: str) -> list[psutil.Process]:
+    found = psutil.Process(driver.pid).children(recursive=True) if driver.poll() is None else []
+    return [process for process in found if mark in _command(process)]
+
+
+def _command(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_a_killed_worker_costs_no_result(
+    job: Callable[..., Job], tiny: list[str], tmp_path: Path, rng: Random, tally: Counter[str], executor: str
+) -> None:
+    kills, options, mark = EXECUTORS[executor]
+    undisturbed = job(*tiny, *SLOW, cwd=tmp_path / "undisturbed")
+    assert_clear(undisturbed.run(), 0)
+    whole = content(undisturbed.out)
+    for number in range(kills):
+        killed = job(*tiny, *SLOW, *options, cwd=tmp_path / f"{executor}{number}")
+        wanted = rng.randint(0, 3)
+        driver = killed.start()
+        _await_work(driver, killed, mark, wanted)
+        victim = rng.choice(workers(driver, mark))
+        os.kill(victim.pid, signal.SIGKILL)
+        ended = finish(driver, LIMIT_S)
+        tally[f"kill -9 of {executor} workers"] += 1
+        tally[f"runs with {executor} workers that {'ended with a message' if ended.code else 'recovered'}"] += 1
+        if ended.code:
+            assert_clear(ended, 1)
+            assert "resume=true" in ended.err
+        assert_clear(killed.resume(), 0)
+        assert_same_results(killed.out, whole)
+
+
+def _await_work(driver: subprocess.Popen[str], killed: Job, mark: str, wanted: int) -> None:
+    def is_there() -> bool:
+        return len(finished_queries(killed.out)) >= wanted and killed.log.exists() and bool(workers(driver, mark))
+
+    wait_for(lambda: driver.poll() is not None or is_there(), LIMIT_S)
+    assert driver.poll() is None, driver.communicate()

@@ -1,0 +1,77 @@
+"""The real command line as a process, and the files that a run leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+
+import yaml
+
+from experiments.config import WHERE_NOT_WHAT
+
+ROOT = Path(__file__).parents[2]
+SUPPORT = Path(__file__).parent
+
+
+def make_environment(cache: Path, *python_path: Path) -> dict[str, str]:
+    """What every process under test gets: a cache of its own, no model hub, the module ``misbehaving``."""
+    fixed = {
+        "RAGTUNE_CACHE": str(cache),
+        "HF_HUB_OFFLINE": "1",
+        "PYTHONPATH": os.pathsep.join(map(str, (SUPPORT, *python_path))),
+        "COLUMNS": "120",
+    }
+    return {**{k: v for k, v in os.environ.items() if k != "MLFLOW_TRACKING_URI"}, **fixed}
+
+
+def start_script(
+    *arguments: str, cwd: Path, environment: Mapping[str, str], script: str = "run.py"
+) -> subprocess.Popen[str]:
+    """Start ``python SCRIPT ARGUMENTS`` in a process group of its own."""
+    command = [sys.executable, str(ROOT / script), *arguments]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    own = {"start_new_session": True, "preexec_fn": _listen_to_interrupts}
+    return subprocess.Popen(command, cwd=cwd, env=environment, **own, **pipes)
+
+
+def finish(process: subprocess.Popen[str], timeout: float = 120) -> SimpleNamespace:
+    """Its end: code, out, err, lines."""
+    out, err = process.communicate(timeout=timeout)
+    return SimpleNamespace(code=process.returncode, out=out, err=err, lines=out.splitlines())
+
+
+def _listen_to_interrupts() -> None:
+    """A shell's background jobs ignore SIGINT and hand that on; a person's Ctrl-C is not ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def wait_for(condition: Callable[[], object], timeout: float = 60) -> None:
+    """Poll until a condition holds."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+
+
+def finished_queries(folder: Path) -> list[str]:
+    """The queries in the journal of a run that is not complete."""
+    file = folder / "journal.jsonl"
+    lines = file.read_bytes().split(b"\n")[1:-1] if file.exists() else []
+    return [json.loads(line)["query_id"] for line in lines]
+
+
+def content(folder: Path) -> dict[str, object]:
+    """Every file's bytes; summary and configuration without what says where and when."""
+    files: dict[str, object] = {file.name: file.read_bytes() for file in folder.iterdir()}
+    summary = json.loads(files["summary.json"])  # type: ignore[arg-type]
+    files["summary.json"] = {k: v for k, v in summary.items() if k not in ("wall_s", "mlflow_run_id", "overrides")}
+    config = yaml.safe_load(files["config.yaml"])  # type: ignore[arg-type]
+    files["config.yaml"] = {k: v for k, v in config.items() if k not in WHERE_NOT_WHAT}
+    return files

@@ -1,0 +1,52 @@
+"""Components that misbehave, for command lines under test."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ragtune.core.context import RAGtuneContext
+from ragtune.core.items import PoolItem
+from ragtune.embedders.hashing import HashingEmbedder
+from ragtune.rerankers.replay import ReplayReranker
+
+
+class Slow(ReplayReranker):
+    """Takes its time, and logs the query of every batch."""
+
+    def __init__(self, seconds: float, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.seconds = seconds
+
+    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
+        with Path(os.environ["RERANK_LOG"]).open("a") as log:
+            log.write(context.query_id + "\n")
+        time.sleep(self.seconds)
+        return super().rerank(items, context, strategy)
+
+
+class Broken(ReplayReranker):
+    """Fails on every batch that holds the document."""
+
+    def __init__(self, on: str, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.on = on
+
+    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
+        if any(item.doc_id == self.on for item in items):
+            raise RuntimeError("the model server is on fire")
+        return super().rerank(items, context, strategy)
+
+
+class SlowEmbedder(HashingEmbedder):
+    """Takes its time, and logs every text."""
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        if len(texts):
+            with Path(os.environ["EMBED_LOG"]).open("a") as log:
+                log.writelines(text.replace("\n", " ") + "\n" for text in texts)
+            time.sleep(0.3)
+        return super().embed(texts)
