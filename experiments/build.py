@@ -36,6 +36,7 @@ def component(config: Mapping[str, Any], group: str, resources: Mapping[str, Any
         ConfigError: naming the group and the argument that is wrong; typed input errors pass unchanged.
     """
     node = {k: v for k, v in config[group].items() if k not in HARNESS_KEYS.get(group, ())}
+    _require_class(group, node)
     try:
         made = instantiate(node, _convert_="all")
         return _complete(made, resources or {}) if isinstance(made, partial) else made
@@ -43,6 +44,13 @@ def component(config: Mapping[str, Any], group: str, resources: Mapping[str, Any
         raise _readable(_root(error), group, node) from error
     except (TypeError, ValidationError) as error:
         raise _readable(error, group, node) from error
+
+
+def _require_class(group: str, node: Mapping[str, Any]) -> None:
+    target = node.get("_target_")
+    if not isinstance(target, str):
+        said = " is missing" if target is None else f"={target!r}"
+        raise ConfigError(f"{group}._target_{said}: allowed is the name of a class; {group}=NAME chooses one")
 
 
 def _root(error: BaseException) -> BaseException:
@@ -157,7 +165,7 @@ def _rerankers(config: Mapping[str, Any], dataset: Dataset) -> dict[str, BaseRer
 def _plan(config: Mapping[str, Any]) -> RetrievalPlan:
     depth = config["retriever"].get("depth")
     plan = dict(config["plan"])
-    if isinstance(depth, int) and depth >= 1:
+    if isinstance(depth, int) and depth >= 1 and isinstance(plan.get("depth_per_reformulation"), int):
         plan["depth_per_reformulation"] = min(plan["depth_per_reformulation"], depth)
     try:
         return RetrievalPlan(original_query_depth=depth, **plan)
