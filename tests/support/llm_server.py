@@ -250,6 +250,8 @@ class LLMServer:
         try:
             if fault is not None and fault.kind == "slow":
                 await asyncio.sleep(fault.delay_s)
+                if not any(request is record for request in self.requests):
+                    return Response(status_code=503)  # an earlier test's, which nobody waits for
             failed = _failure(fault, record) if fault else None
             response = reply(record, fault) if failed is None else failed
             record.status = response.status_code
