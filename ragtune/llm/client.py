@@ -46,8 +46,9 @@ class LLMClient:
     and no longer than the ``within_ms`` that it may be given, which counts for queueing, retries, waits and the repair
     together. After ``breaker_failures`` failures in a row nothing is sent for a while. Answers are recorded under a
     hash of model, messages and parameters (not of the server: give two servers that call different models alike two
-    cache folders). Answers that cannot be used are recorded too, since they were paid for, and calls that failed for good, so
-    that a replay fails where the recording did; a call made several times in a recording replays as its last outcome.
+    cache folders). Answers that cannot be used are recorded too, since they were paid for, and calls that failed for
+    good, so that a replay fails where the recording did; a call made several times in a recording replays as its last
+    outcome.
     Instances are safe for threads and travel to other processes without connections.
 
     The API key is read from the environment when the connection is opened, which alone keeps it. It is logged, quoted
