@@ -337,7 +337,7 @@ def _hostile(kind: str) -> Response | None:
     if kind in ("endless", "endless_error"):
         return StreamingResponse(_endless(), 200 if kind == "endless" else 400)
     if kind == "bomb":
-        return Response(gzip.compress(bytes(8 * 2**20)), headers={"Content-Encoding": "gzip"})
+        return Response(gzip.compress(bytes(8 * 2**20), mtime=0), headers={"Content-Encoding": "gzip"})
     if kind == "strange_coding":
         return Response(b"?", headers={"Content-Encoding": "zstd"})
     if kind == "strange_charset":
