@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Mapping
@@ -111,7 +112,7 @@ def _fail_if_failed(summary: Mapping[str, Any], folder: Path) -> None:
         f"the reranker failed: {failures['batches_failed']} of {failures['batches_sent']} batches, "
         f"{failures['queries_given_up']} of {summary['queries_replayed']} queries given up; "
         f"first error: {failures['first_error']}; results are kept: "
-        f"repeat the command with hydra.run.dir={folder} resume=true to try the failed queries again"
+        f"repeat the command with hydra.run.dir={shlex.quote(str(folder))} resume=true to try the failed queries again"
     )
 
 

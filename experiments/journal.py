@@ -32,8 +32,8 @@ class Journal:
     def __init__(self, folder: Path, identity: Mapping[str, Any], *, resume: bool) -> None:
         self.path = folder / self.NAME
         self.finished: dict[str, QueryRecord] = {}
-        self._is_begun_again = False
         kept = self._read(identity) if resume and self.path.exists() else 0
+        self._must_stay = kept > 0  # without it, a failed run whose summary is there would pass for a complete one
         # Unbuffered, so that a line which does not fit on the disk can be taken back whole.
         self._file = self.path.open("r+b" if kept else "w+b", buffering=0)
         self._file.seek(kept)
@@ -88,7 +88,7 @@ class Journal:
 
     def _close(self) -> None:
         self._file.close()
-        if not self.finished and not self._is_begun_again:  # nothing to resume: leave nothing
+        if not self.finished and not self._must_stay:  # nothing to resume: leave nothing
             self.path.unlink(missing_ok=True)
 
     def forget(self, query_ids: Collection[str]) -> None:
@@ -103,7 +103,7 @@ class Journal:
         self._file.close()
         self._file = self.path.open("r+b", buffering=0)
         self._file.seek(0, os.SEEK_END)
-        self.finished, self._is_begun_again = kept, True
+        self.finished, self._must_stay = kept, True
 
     def remove(self) -> None:
         """The run is complete and its files are written: the journal has served."""

@@ -52,10 +52,10 @@ class Account(NamedTuple):
         return asked <= self.remaining and round(self.used, DIGITS) <= self.limit
 
     def is_exhausted(self) -> bool:
-        """Whether no batch can be paid for any more; one that needs no tokens can be until the buffer is touched."""
+        """Whether no batch can be paid for; one that is free of tokens or money can be until they are overdrawn."""
         if self.limit is None:
             return False
-        if self.unit == "tokens":
+        if self.unit in ("tokens", "usd"):
             return self.used + self.reserved > self.limit
         return self.used >= self.limit
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
-from ragtune.core.bills import describe
+from ragtune.core.bills import describe, quoted
 from ragtune.core.context import RAGtuneContext
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseAssembler
@@ -25,7 +26,7 @@ def assemble(assembler: BaseAssembler, items: Sequence[PoolItem], context: RAGtu
         InputError: if the assembler does.
     """
     try:
-        with context.tracker.read_only():
+        with context.tracker.read_only(), context.tracker.assembling():
             documents = list(assembler.assemble(items, context))
         return _paid(documents, items, context)
     except InputError:
@@ -53,8 +54,9 @@ def _paid(
     kept: list[ScoredDocument] = []
     for document in documents:
         item = known.pop(document.id, None)
-        if item is None:
-            context.trace.add("assembler", "refuse_document", doc_id=document.id, why="not in the pool, or given twice")
+        if item is None or not math.isfinite(document.score):
+            why = "not in the pool, or given twice" if item is None else "its score is no finite number"
+            context.trace.add("assembler", "refuse_document", doc_id=quoted(document.id), why=why)
             continue
         tokens = _tokens(document, item)
         owed = max(0, tokens - prepaid)
@@ -62,7 +64,7 @@ def _paid(
             context.trace.add("assembler", "refuse_document", doc_id=document.id, why="over the token budget")
             continue
         prepaid -= tokens - owed
-        kept.append(document)
+        kept.append(document if document.token_count == tokens else document.model_copy(update={"token_count": tokens}))
     return kept
 
 

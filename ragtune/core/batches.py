@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragtune.core.bills import checked, describe, reported
+from ragtune.core.bills import checked, describe, quoted, reported
 from ragtune.core.columns import is_calibrated
 from ragtune.core.context import CostMeter, RAGtuneContext
 from ragtune.core.errors import InputError
@@ -17,6 +17,9 @@ from ragtune.core.pace import Pace
 from ragtune.core.pool import CandidatePool
 from ragtune.core.types import FREE, BatchProposal, CostObject, price_by_count
 from ragtune.core.unchecked import unchecked
+
+_ENOUGH = 3
+"""Batches of a live strategy after which their times are believed alone."""
 
 
 @dataclass
@@ -36,12 +39,18 @@ class Answer:
 
 @dataclass
 class BatchBook:
-    """One request's batches: breakers, what was lost and what was really paid."""
+    """One request's batches: breakers, what was lost and what was really paid.
+
+    ``mispriced``, ``sent`` and ``too_slow`` name strategies: those whose prices could not be told, those that were sent
+    a batch, and those of which a batch was expected to take longer than there was time.
+    """
 
     breakers: RequestBreakers
     dropped: dict[str, str] = field(default_factory=dict)
     actual_cost: CostObject = FREE
     mispriced: set[str] = field(default_factory=set)
+    sent: set[str] = field(default_factory=set)
+    too_slow: set[str] = field(default_factory=set)
 
 
 class BatchRunner:
@@ -58,6 +67,8 @@ class BatchRunner:
         self._policy = policy
         self.forget_failures()
         self._paces = {strategy: Pace() for strategy in rerankers}
+        self._simulates_time = {strategy: bool(reranker.simulates_time) for strategy, reranker in rerankers.items()}
+        self._starved: set[str] = set()
 
     def forget_failures(self) -> None:
         """Open every strategy again."""
@@ -78,7 +89,8 @@ class BatchRunner:
         """
         reranker = self._rerankers[strategy]
         try:
-            said = checked(reranker.expected_cost(items, context))
+            with context.tracker.read_only():
+                said = checked(reranker.expected_cost(items, context))
         except InputError:
             raise
         except Exception as error:
@@ -86,11 +98,33 @@ class BatchRunner:
                 book.mispriced.add(strategy)
                 context.trace.add("reranker", "expected_cost_failed", strategy=strategy, error=describe(error))
             said = price_by_count([item.doc_id for item in items], strategy)
-        latency_ms = said.latency_ms
-        if context.tracker.clock.is_real and not reranker.simulates_time:
-            learned = self._paces[strategy].expect(len(items))
-            latency_ms = max(latency_ms, learned or 0.0)
-        return _booked(said, len(items), latency_ms)
+        return _booked(said, len(items), self._expected_ms(said.latency_ms, len(items), strategy, context, book))
+
+    def _expected_ms(self, said_ms: float, docs: int, strategy: str, context: RAGtuneContext, book: BatchBook) -> float:
+        """The longer of what the reranker says and what its batches took; once there are enough, these alone count.
+
+        An expectation that lets no batch start is never tested. So after a request in which it let none start, the
+        slowest batch is forgotten, and the next request tries a single document.
+        """
+        if not context.tracker.clock.is_real or self._simulates_time[strategy]:
+            return said_ms
+        pace = self._paces[strategy]
+        learned = pace.expect(docs) or 0.0
+        expected = learned if len(pace) >= _ENOUGH else max(said_ms, learned)
+        if expected <= context.tracker.time_left_ms:
+            return expected
+        if strategy in self._starved and docs == 1 and strategy not in book.sent:
+            return 0.0
+        book.too_slow.add(strategy)
+        return expected
+
+    def close_book(self, book: BatchBook) -> None:
+        """The request is over: what it has learned of its strategies is kept for the next ones."""
+        starved = book.too_slow - book.sent
+        self._starved |= starved
+        for strategy in starved:
+            self._paces[strategy].forget_slowest()
+        book.breakers.finish()
 
     def run(
         self, pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal, cost: CostObject, book: BatchBook
@@ -101,6 +135,8 @@ class BatchRunner:
             InputError: if the reranker does.
         """
         pool.transition(proposal.doc_ids, ItemState.IN_FLIGHT, proposal.strategy)
+        book.sent.add(proposal.strategy)
+        self._starved.discard(proposal.strategy)
         context.meter = CostMeter()
         started_ms = context.tracker.elapsed_ms
         answer = self._ask(pool, context, proposal)
@@ -141,14 +177,14 @@ class BatchRunner:
         A failed batch is charged the tokens and the money that were reported, not those that were expected.
         """
         tracker, docs = context.tracker, len(proposal.doc_ids)
-        reranker = self._rerankers[proposal.strategy]
+        simulates_time = self._simulates_time[proposal.strategy]
         silent = CostObject(latency_ms=cost.latency_ms) if has_failed else cost
         has_reported = context.meter.charged is not None
         said = reported(context, context.meter.charged, silent)
         # A batch whose time was recorded, by a score table or a cache, lasts as long as it did when it was made.
-        recorded_ms = said.latency_ms if has_reported or reranker.simulates_time or not tracker.clock.is_real else 0.0
+        recorded_ms = said.latency_ms if has_reported or simulates_time or not tracker.clock.is_real else 0.0
         took_ms = tracker.let_pass(recorded_ms, started_ms)
-        if tracker.clock.is_real:
+        if tracker.clock.is_real and not has_failed:
             self._paces[proposal.strategy].observe(docs, took_ms)
         return _booked(said, docs, took_ms)
 
@@ -188,8 +224,9 @@ def _usable(returned: Any, sent: Sequence[str], context: RAGtuneContext) -> Answ
         elif is_calibrated(score := returned[doc_id]):
             answer.scores[doc_id] = float(score)
         else:
-            answer.lost[doc_id] = f"score {str(score)[:80]!s} is no number in [0, 1]"
-    if foreign := [str(key) for key in returned if key not in set(sent)]:
+            answer.lost[doc_id] = f"score {quoted(score)} is no number in [0, 1]"
+    known = set(sent)
+    if foreign := [quoted(key) for key in returned if key not in known]:
         context.trace.add("reranker", "foreign_scores", doc_ids=foreign[:10], count=len(foreign))
     return answer
 

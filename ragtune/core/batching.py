@@ -28,6 +28,8 @@ def propose(
     strategy = strategy or budget.strategies[0]
     if strategy in budget.closed:
         return StopRecord(reason=STRATEGY_CLOSED, source="scheduler", details={"strategy": strategy})
+    if not doc_ids:
+        return StopRecord(reason="nothing_chosen", source="scheduler", details={"strategy": strategy})
     wish = list(doc_ids[: budget.remaining_rerank_docs])
     cost = budget.price(wish, strategy)
     if wish and not budget.affords(cost):
@@ -37,7 +39,11 @@ def propose(
         return StopRecord(
             reason=BUDGET_EXHAUSTED,
             source="scheduler",
-            details={"why": "no unit of work fits into what is left", "strategy": strategy},
+            details={
+                "why": "no unit of work fits into what is left",
+                "strategy": strategy,
+                "doc_id": doc_ids[0],
+            },
         )
     return BatchProposal.model_construct(doc_ids=wish, strategy=strategy, expected_cost=cost, diagnostics=diagnostics)
 

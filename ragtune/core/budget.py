@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from ragtune.core.accounts import DIGITS, Account, Shortfall
 from ragtune.core.clock import Clock, MonotonicClock
-from ragtune.core.errors import ControllerOnlyError, InputError
+from ragtune.core.errors import InputError
+from ragtune.core.gate import Gate
 from ragtune.core.trace import ControllerTrace
 from ragtune.core.types import FREE, UNLIMITED, CostObject, Pricer, RemainingBudgetView, price_by_count
 from ragtune.core.unchecked import unchecked
@@ -89,7 +90,8 @@ class CostBudget(BaseModel):
 
 
 class CostTracker:
-    """Spends a :class:`CostBudget` and never more; exhaustion returns False, it never raises (0.1 section 2B).
+    """Spends a :class:`CostBudget`; what it grants is never more, and exhaustion returns False, it never raises (0.1
+    section 2B). A true cost that turns out above the expected one is booked all the same.
 
     Args:
         budget: the limits.
@@ -98,10 +100,10 @@ class CostTracker:
     """
 
     def __init__(self, budget: CostBudget, trace: ControllerTrace, clock: Clock | None = None) -> None:
-        self.budget = budget
-        self.trace = trace
-        self.clock = clock if clock is not None else MonotonicClock()
-        self._start_ms = self.clock.now_ms()
+        self._budget = budget
+        self._trace = trace
+        self._clock = clock if clock is not None else MonotonicClock()
+        self._start_ms = self._clock.now_ms()
         self._tokens = 0
         self._assembled_tokens = 0
         self._rerank_docs = 0
@@ -110,7 +112,8 @@ class CostTracker:
         self._retrieval_rounds = 0
         self._expanded_docs = 0
         self._usd = 0.0
-        self._is_open = True
+        self._is_assembling = False
+        self._gate = Gate("only the controller spends the budget: a component reports to context.meter")
 
     @property
     def elapsed_ms(self) -> float:
@@ -133,18 +136,33 @@ class CostTracker:
         """Tokens that assembly has spent."""
         return self._assembled_tokens
 
+    @property
+    def budget(self) -> CostBudget:
+        """The limits."""
+        return self._budget
+
+    @property
+    def trace(self) -> ControllerTrace:
+        """Where every grant and denial is written."""
+        return self._trace
+
+    @property
+    def clock(self) -> Clock:
+        """What latency is read from."""
+        return self._clock
+
+    def read_only(self) -> AbstractContextManager[None]:
+        """While a component is at work, nothing can be spent; an assembler may, see :meth:`assembling`."""
+        return self._gate.closed()
+
     @contextmanager
-    def read_only(self) -> Iterator[None]:
-        """While a component is at work, it may spend tokens on the context and nothing else."""
-        self._is_open, before = False, self._is_open
+    def assembling(self) -> Iterator[None]:
+        """While an assembler is at work, it may spend tokens on the context."""
+        self._is_assembling = True
         try:
             yield
         finally:
-            self._is_open = before
-
-    def _require_open(self) -> None:
-        if not self._is_open:
-            raise ControllerOnlyError("only the controller spends the budget: a component reports to context.meter")
+            self._is_assembling = False
 
     def let_pass(self, recorded_ms: float, since_ms: float) -> float:
         """Milliseconds since ``since_ms`` on this account, after its clock has moved on so that they are at least
@@ -169,7 +187,7 @@ class CostTracker:
 
     def consume(self, cost: CostObject) -> bool:
         """Spend ``cost`` on a rerank batch if every unit allows it; all of it or nothing."""
-        self._require_open()
+        self._gate.require_open()
         denial = self.denial(cost)
         if denial is not None:
             self.trace.add("budget", "deny_rerank", **denial)
@@ -187,7 +205,7 @@ class CostTracker:
 
         A time of 0 was unknown, so that taking any is no overrun.
         """
-        self._require_open()
+        self._gate.require_open()
         if actual is charged or actual == charged:
             return
         self._book(charged, sign=-1, spent_on=spent_on)
@@ -199,7 +217,7 @@ class CostTracker:
 
     def refund(self, cost: CostObject, spent_on: str = RERANK) -> None:
         """Book a failed batch: it stays charged, unless the budget follows 0.54 to the letter and gives it back."""
-        self._require_open()
+        self._gate.require_open()
         if self.budget.charge_failures:
             self.trace.add("budget", "charge_failure", cost=cost.by_unit())
             return
@@ -235,6 +253,8 @@ class CostTracker:
 
     def try_consume_tokens(self, n_tokens: int) -> bool:
         """Spend tokens on the assembled context; it may use all that is left, the buffer included."""
+        if not self._is_assembling:
+            self._gate.require_open()
         _require_not_negative("tokens", n_tokens)
         if n_tokens > _left(self.budget.max_tokens, self._tokens):
             return False
@@ -244,7 +264,7 @@ class CostTracker:
 
     def restart_assembly(self) -> None:
         """Give back what a failed assembly has spent, for another one."""
-        self._require_open()
+        self._gate.require_open()
         self._tokens -= self._assembled_tokens
         self._assembled_tokens = 0
 
@@ -338,7 +358,7 @@ class CostTracker:
             self._rerank_calls += sign * cost.calls
 
     def _try_count(self, what: str, account: str, limit: int | None, n: int, **given: Any) -> bool:
-        self._require_open()
+        self._gate.require_open()
         _require_not_negative(what, n)
         used: int = getattr(self, account)
         if self.time_left_ms <= 0:

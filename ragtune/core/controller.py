@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ragtune.core.assembly import assemble
-from ragtune.core.bills import describe
+from ragtune.core.bills import describe, reported
 from ragtune.core.budget import CostBudget
 from ragtune.core.clock import Clock, MonotonicClock, VirtualClock
 from ragtune.core.context import RAGtuneContext
-from ragtune.core.errors import ConfigError, InputError
+from ragtune.core.errors import ConfigError, InputError, RetrievalError
 from ragtune.core.failures import FailurePolicy
 from ragtune.core.interfaces import (
     BaseAssembler,
@@ -20,12 +22,15 @@ from ragtune.core.interfaces import (
     BaseReranker,
     BaseRetriever,
     BaseScheduler,
+    Component,
 )
 from ragtune.core.loop import RerankLoop
 from ragtune.core.ordering import Ordering
 from ragtune.core.output import ControllerOutput
+from ragtune.core.pool import CandidatePool
 from ragtune.core.rounds import RetrievalPlan, RetrievalRounds, aggregate
 from ragtune.core.trace import ControllerTrace
+from ragtune.core.types import FREE, ReformulationResult
 
 
 class RAGtuneController:
@@ -88,17 +93,13 @@ class RAGtuneController:
         Raises:
             InputError: if a part cannot be made ready, e.g. a model that is not there.
         """
-        if self._is_prepared:
-            return
-        for part in self._parts:
-            try:
+        with _PREPARING:
+            if self._is_prepared:
+                return
+            for part in self._parts:
                 if part is not None:
-                    part.prepare()
-            except InputError:
-                raise
-            except Exception as error:
-                raise ConfigError(f"{type(part).__name__} cannot be made ready: {describe(error)}") from error
-        self._is_prepared = True
+                    _prepare(part)
+            self._is_prepared = True
 
     def forget_failures(self) -> None:
         """Begin a new run: strategies that an earlier one gave up are tried again."""
@@ -122,8 +123,8 @@ class RAGtuneController:
         self.prepare()
         context = self._open(query, override_budget or self.default_budget, query_id)
         rounds = self.rounds.run(context)
-        paid = context.meter.actual
-        pool = aggregate(rounds)
+        paid = reported(context, context.meter.actual, FREE)
+        pool = _pool(rounds, context)
         context.trace.add("controller", "pool", size=len(pool), rounds=[r.strategy for r in rounds])
         outcome = self.loop.run(pool, context)
         ranked = pool.items_at(outcome.history[-1].columns.ranked)
@@ -142,6 +143,9 @@ class RAGtuneController:
             batches=outcome.batches,
         )
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_is_prepared": False}  # models do not travel
+
     def _open(self, query: str, budget: CostBudget, query_id: str | None) -> RAGtuneContext:
         query_id = query_id or hashlib.sha256(_utf8(query)).hexdigest()[:16]
         clock = self._make_clock()
@@ -149,6 +153,30 @@ class RAGtuneController:
         trace.use_clock(clock)
         tracker = budget.create_tracker(trace, clock)
         return RAGtuneContext(query=query, query_id=query_id, tracker=tracker, seed=self.seed)
+
+
+_PREPARING = threading.RLock()
+"""Requests of several threads that come first wait for one of them to make everything ready."""
+
+
+def _prepare(part: Component) -> None:
+    try:
+        part.prepare()
+    except InputError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"{type(part).__name__} cannot be made ready: {describe(error)}") from error
+
+
+def _pool(rounds: Sequence[ReformulationResult], context: RAGtuneContext) -> CandidatePool:
+    try:
+        return aggregate(rounds)
+    except InputError:
+        raise
+    except Exception as error:
+        raise RetrievalError(
+            f"what was found for query {context.query_id!r} makes no pool: {describe(error)}"
+        ) from error
 
 
 def _utf8(query: str) -> bytes:

@@ -125,8 +125,11 @@ class RunBreakers:
         }
 
     def open_request(self) -> RequestBreakers:
-        """The breakers of a new request."""
-        return RequestBreakers(self)
+        """The breakers of a new request; what is closed for the run is closed in it from the beginning."""
+        closed = {
+            name: self.errors.get(name, "") for name, breaker in self._breakers.items() if breaker.state == "open"
+        }
+        return RequestBreakers(self, closed=closed, first_error=next(iter(closed.values()), None))
 
     def enter(self, strategy: str) -> bool:
         """Whether a request may use the strategy; one that may must :meth:`leave`."""

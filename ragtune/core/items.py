@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from ragtune.core.arrays import IntArray
+from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
 from ragtune.core.unchecked import unchecked
 
@@ -74,7 +75,7 @@ class PoolItem(BaseModel):
                 "initial_rank": initial_rank,
                 "retrieval_score": float(doc.score),
                 "fusion_score": doc.fusion_score,
-                "token_count": doc.token_count,
+                "token_count": doc.token_count or count_tokens(doc.content),
                 "priority_value": 0.0,
                 "reranker_score": None,
                 "reranker_strategy": None,

@@ -80,7 +80,7 @@ class RerankLoop:
                 history.append(HistoryStep(context.tracker.spent(), pool.doc_ids, self._ordering, columns))
                 stop = stop or self._step(pool, context, book)
         finally:
-            book.breakers.finish()
+            self._batches.close_book(book)
         if len(history) == 1 and stop.reason in (BUDGET_EXHAUSTED, "budget_denied"):
             context.trace.add("controller", "skip_rerank", reason="budget_denied")
         context.trace.add("controller", "stop", **stop.model_dump())
@@ -110,11 +110,9 @@ class RerankLoop:
             return StopRecord(reason="pool_exhausted" if len(pool) else "empty_pool", source="controller")
         if exhausted := context.tracker.exhausted_account():
             return self._exhausted(pool, context, exhausted)
-        proposal = self._propose(pool, context, book)
+        proposal = self._admitted(pool, context, book)
         if isinstance(proposal, StopRecord):
             return proposal
-        if not book.breakers.admits(proposal.strategy):
-            return _closed(proposal.strategy, book)
         cost = self._batches.price(pool.get_items(proposal.doc_ids), proposal.strategy, context, book)
         _trace_proposal(pool, context, proposal, cost)
         if short := context.tracker.shortfall(cost):
@@ -125,6 +123,16 @@ class RerankLoop:
         context.tracker.consume(cost)
         self._batches.run(pool, context, proposal, cost, book)
         return None
+
+    def _admitted(self, pool: CandidatePool, context: RAGtuneContext, book: BatchBook) -> BatchProposal | StopRecord:
+        """A proposal for a strategy that may be tried; where that one is closed, the scheduler is asked anew."""
+        while True:
+            shown = set(book.breakers.closed)
+            proposal = self._propose(pool, context, book)
+            if isinstance(proposal, StopRecord) or book.breakers.admits(proposal.strategy):
+                return proposal
+            if proposal.strategy in shown:
+                return _closed(proposal.strategy, book)
 
     @staticmethod
     def _exhausted(pool: CandidatePool, context: RAGtuneContext, account: Account) -> StopRecord:
@@ -212,12 +220,14 @@ def _explained(
     stop: StopRecord, pool: CandidatePool, context: RAGtuneContext, pricer: Pricer, book: BatchBook
 ) -> StopRecord:
     """A scheduler's stop with what it cannot see: the account that binds, or why a strategy is closed."""
+    stop = stop.model_copy(update={"details": plain(stop.details)})
     if stop.reason == STRATEGY_CLOSED:
         return _closed(str(stop.details.get("strategy")), book)
     if stop.reason != BUDGET_EXHAUSTED or stop.message:
         return stop
-    strategy = stop.details.get("strategy")
-    short = context.tracker.shortfall(pricer(pool.top_candidates(1), strategy)) if strategy else None
+    strategy, doc_id = stop.details.get("strategy"), stop.details.get("doc_id")
+    known = strategy is not None and doc_id in pool
+    short = context.tracker.shortfall(pricer([str(doc_id)], str(strategy))) if known else None
     return (
         stop
         if short is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -24,13 +24,13 @@ from ragtune.core.columns import (
 )
 from ragtune.core.context import GRAPH_SOURCE
 from ragtune.core.errors import (
-    ControllerOnlyError,
     IllegalTransitionError,
     InputError,
     InvalidScoreError,
     UnknownDocumentError,
 )
 from ragtune.core.estimates import Estimates
+from ragtune.core.gate import Gate
 from ragtune.core.items import TRANSITIONS, ItemState, PoolItem, SentBatch
 from ragtune.core.valuation import Valuation
 
@@ -67,7 +67,7 @@ class CandidatePool:
         self._discovered: NDArray[np.bool_] = np.empty(0, dtype=bool)
         self._scored_before_growth = 0
         self._batches: tuple[SentBatch, ...] = ()
-        self._is_open = True
+        self._gate = Gate("only the controller changes the pool: a component returns what it has to say")
         self.add(items)
 
     def add(self, items: Iterable[PoolItem]) -> None:
@@ -78,7 +78,7 @@ class CandidatePool:
                 the pool is left as it was.
             InvalidScoreError: if a number is not finite; the pool is left as it was.
         """
-        self._require_open()
+        self._gate.require_open()
         new = sorted(items, key=PoolItem.tie_key)
         if self._items and new and new[0].tie_key() < self._items[-1].tie_key():
             raise InputError(f"document {new[0].doc_id!r} ranks before the present ones: additions rank behind them")
@@ -266,18 +266,9 @@ class CandidatePool:
 
     # -- writing: the controller only ------------------------------------------------------------------------------
 
-    @contextmanager
-    def read_only(self) -> Iterator[None]:
+    def read_only(self) -> AbstractContextManager[None]:
         """While a component works on the pool, nothing in it can be moved, scored or added."""
-        self._is_open, before = False, self._is_open
-        try:
-            yield
-        finally:
-            self._is_open = before
-
-    def _require_open(self) -> None:
-        if not self._is_open:
-            raise ControllerOnlyError("only the controller changes the pool: a component returns what it has to say")
+        return self._gate.closed()
 
     def transition(self, doc_ids: Iterable[str], target: ItemState, strategy: str = "default") -> None:
         """Move all of ``doc_ids`` to ``target``, or none of them.
@@ -292,7 +283,7 @@ class CandidatePool:
             IllegalTransitionError: if any item's state does not allow it, or an id is given twice.
             UnknownDocumentError: if the pool lacks an id.
         """
-        self._require_open()
+        self._gate.require_open()
         positions = self._positions(doc_ids)
         stuck = self._first_not_in(_ORIGINS[target], positions)
         if stuck is not None:
@@ -314,7 +305,7 @@ class CandidatePool:
             InvalidScoreError: if a score is not a number in [0, 1].
             UnknownDocumentError: if the pool lacks an id.
         """
-        self._require_open()
+        self._gate.require_open()
         positions = self.positions(scores)
         stuck = self._first_not_in({IN_FLIGHT}, positions)
         if stuck is not None:
@@ -332,7 +323,7 @@ class CandidatePool:
             InvalidScoreError: if a priority is not a number in [0, 1].
             UnknownDocumentError: if the pool lacks an id.
         """
-        self._require_open()
+        self._gate.require_open()
         if isinstance(priorities, Valuation) and priorities.doc_ids is self._ids:
             self._estimates = Estimates.of(priorities)
         else:

@@ -8,7 +8,7 @@ from itertools import islice
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ragtune.core.bills import checked, describe, reported
+from ragtune.core.bills import checked, describe, quoted, reported
 from ragtune.core.budget import REFORMULATION
 from ragtune.core.context import ORIGINAL, CostMeter, RAGtuneContext, first_stage_of, rewrite_round
 from ragtune.core.errors import InputError, InvalidScoreError, RetrievalError
@@ -27,9 +27,6 @@ one that is not (demo and nfcorpus, 10 and 20 documents); larger ones gain more 
 
 _MOST_PROPOSALS = 100
 """Rewrites read at most: a reformulator may propose without end."""
-
-_QUOTED = 80
-"""Characters of a bad value that a message quotes."""
 
 
 class RetrievalPlan(BaseModel):
@@ -119,7 +116,8 @@ class RetrievalRounds:
         return [_round(context, rewrite, name, eligible)]
 
     def _can_score(self, doc_id: str, context: RAGtuneContext) -> bool:
-        return all(reranker.can_score(doc_id, context) for reranker in self._rerankers)
+        with context.tracker.read_only():
+            return all(reranker.can_score(doc_id, context) for reranker in self._rerankers)
 
     def _rewrites(self, context: RAGtuneContext, found: Sequence[ScoredDocument]) -> list[str]:
         """Distinct rewrites, the original excluded (design section 3); none if the call is denied or fails."""
@@ -140,7 +138,8 @@ class RetrievalRounds:
 
     def _paid_rewrites(self, context: RAGtuneContext, found: Sequence[ScoredDocument]) -> list[str]:
         wanted = context.num_reformulations
-        cost = checked(self._reformulator.expected_cost(context, found))
+        with context.tracker.read_only():
+            cost = checked(self._reformulator.expected_cost(context, found))
         if not context.tracker.try_consume_reformulation(cost=cost):
             return []
         context.meter = CostMeter()
@@ -230,9 +229,7 @@ def require_finite(found: Iterable[ScoredDocument]) -> list[ScoredDocument]:
     documents = list(found)
     for doc in documents:
         if not isinstance(doc, ScoredDocument) or not isinstance(doc.id, str) or not isinstance(doc.content, str):
-            raise TypeError(
-                f"{type(doc).__name__} {repr(doc)[:_QUOTED]} among the documents: allowed is ScoredDocument"
-            )
+            raise TypeError(f"{type(doc).__name__} {quoted(doc)} among the documents: allowed is ScoredDocument")
         if not all(map(math.isfinite, (doc.score, doc.fusion_score or 0.0, *doc.sources.values()))):
             raise InvalidScoreError(f"score {doc.score!r} of document {doc.id!r}: allowed is a finite number")
         if doc.token_count < 0:
@@ -269,11 +266,12 @@ def _texts(proposed: object) -> list[str]:
         TypeError: on anything but a collection of texts; a single text is one of characters.
     """
     if isinstance(proposed, str) or not isinstance(proposed, Iterable):
-        raise TypeError(f"rewrites {repr(proposed)[:_QUOTED]}: allowed is a list of texts")
+        raise TypeError(f"rewrites {quoted(proposed)}: allowed is a list of texts")
     texts = list(islice(proposed, _MOST_PROPOSALS))
     for text in texts:
         if not isinstance(text, str):
-            raise TypeError(f"rewrite {repr(text)[:_QUOTED]}: allowed is a text")
+            raise TypeError(f"rewrite {quoted(text)}: allowed is a text")
+        text.encode()  # half of a surrogate pair is no text that anything could be written with
     return texts
 
 

@@ -6,8 +6,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_serializer
 from pydantic.json_schema import SkipJsonSchema
+
+from ragtune.core.trace import plain
 
 UNLIMITED = sys.maxsize
 """What an unlimited unit shows in :class:`RemainingBudgetView`: an int, so that ``min`` and slices work."""
@@ -43,6 +45,11 @@ class ScoredDocument(BaseModel):
     sources: dict[str, float] = Field(default_factory=dict)
 
     model_config = ConfigDict(frozen=True)
+
+    @field_serializer("metadata", when_used="json")
+    def _plain_metadata(self, metadata: dict[str, Any]) -> dict[str, Any]:
+        plainly: dict[str, Any] = plain(metadata)
+        return plainly
 
     def __hash__(self) -> int:
         return hash((self.id, self.score, self.reranker_score))

@@ -43,6 +43,10 @@ def summary_of(ended: SimpleNamespace) -> dict[str, Any]:
     return summary
 
 
+def interrupted(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
 def test_a_dead_reranker_ends_with_1_keeps_the_first_stages_results_and_is_mended_by_resuming(
     main: Main, judged_by_llm: list[str], llm_server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,6 +66,14 @@ def test_a_dead_reranker_ends_with_1_keeps_the_first_stages_results_and_is_mende
     assert summary["failures"]["status"] == "failed"
     assert summary["failures"]["share"] == 1.0
     assert summary["measures"]["R@100"] == first_stage["R@100"]
+
+    (journal,) = (ended.cwd / "run").glob("journal*")
+    before = journal.read_bytes()
+    monkeypatch.setattr("experiments.app.replay", interrupted)
+    assert main(*at_server, "resume=true").code == 130
+    assert journal.read_bytes() == before
+    monkeypatch.undo()
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
 
     llm_server.reset()
     mended = main(*at_server, "resume=true")

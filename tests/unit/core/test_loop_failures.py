@@ -2,15 +2,19 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import suppress
 
 import numpy as np
 import pytest
 
 from ragtune import CostBudget, ScoredDocument
-from ragtune.core.errors import ScoreTableError
+from ragtune.assemblers.greedy import GreedyAssembler
+from ragtune.core.batching import propose
+from ragtune.core.errors import ControllerOnlyError, ScoreTableError
 from ragtune.core.failures import FailurePolicy
 from ragtune.core.items import ItemState
-from ragtune.core.types import BatchProposal, CostObject
+from ragtune.core.output import ControllerOutput
+from ragtune.core.types import BatchProposal, CostObject, StopRecord
 from ragtune.schedulers.cascade import CascadeScheduler
 from ragtune.schedulers.greedy import GreedyScheduler
 
@@ -68,7 +72,9 @@ def test_a_failed_batch_is_ranked_behind_and_the_run_goes_on(fakes, step):
     assert "charge_failure" in actions(output)
 
 
-@pytest.mark.parametrize("bad", [math.nan, -math.inf, None, "0.5", 7.3, -0.1, True, [0.5], 10**400])
+@pytest.mark.parametrize(
+    "bad", [math.nan, -math.inf, None, "0.5", 7.3, -0.1, True, [0.5], 10**400, pytest.param(10**5000, id="endless")]
+)
 def test_a_bad_score_costs_the_one_document_that_it_belongs_to(fakes, bad):
     reranker = fakes.Reranker(script=[lambda items: good(items) | {"doc_002": bad}])
     output = fakes.controller(reranker=reranker, budget=limits(max_reranker_docs=5)).run("q")
@@ -178,6 +184,18 @@ def test_a_scheduler_that_will_not_hear_that_a_strategy_is_closed_is_stopped(fak
     assert scheduler.views[-1].closed == ("default",)
 
 
+def test_a_cascade_whose_strong_model_is_closed_for_the_run_goes_on_with_the_other_one(fakes):
+    strong, weak = fakes.Reranker(script=[RuntimeError("dead")] * 99), fakes.Reranker()
+    scheduler = CascadeScheduler({"strong": 2}, batch_size=2, escalate_above=0.0, min_docs=0)
+    controller = fakes.controller(
+        reranker={"default": weak, "strong": strong}, scheduler=scheduler, budget=limits(max_reranker_docs=12)
+    )
+    outputs = [controller.run(query) for query in "abcdef"]
+    assert {output.stop.reason for output in outputs} == {"budget_exhausted"}
+    assert len(strong.batches) == 3
+    assert [sum(score.docs for score in [output.history[-1].cost]) for output in outputs] == [12] * 6
+
+
 # -- prices and bills that cannot be -----------------------------------------------------------------------------------
 
 
@@ -230,6 +248,137 @@ def test_further_calls_that_a_reranker_makes_are_charged(fakes):
     output = fakes.controller(reranker=reranker, budget=limits(max_reranker_calls=8)).run("q")
     assert output.final_budget_state["rerank_calls"] == 14
     assert len(reranker.batches) == 2
+
+
+@pytest.mark.parametrize("where", ["expected_cost", "can_score", "rewriting"])
+def test_the_account_is_closed_wherever_a_component_is_asked(fakes, where):
+    def settle(context):
+        with suppress(ControllerOnlyError):
+            context.tracker.settle(CostObject(docs=5, calls=1), CostObject())
+
+    class Cheat(fakes.Reranker):
+        def expected_cost(self, items, context):
+            settle(context)
+            return CostObject()
+
+        def can_score(self, doc_id, context):
+            settle(context)
+            return True
+
+    class Rewriter(fakes.Reformulator):
+        def expected_cost(self, context, first_round):
+            settle(context)
+            return CostObject()
+
+    rewriter = Rewriter(["another"]) if where != "expected_cost" else fakes.Reformulator()
+    found = {"q": fakes.docs(20), "another": fakes.docs(5, "late")}
+    reranker = Cheat()
+    output = fakes.controller(
+        retriever=fakes.Retriever(found), reformulator=rewriter, reranker=reranker, budget=limits(max_reranker_docs=5)
+    ).run("q")
+    assert sum(map(len, reranker.batches)) == output.final_budget_state["rerank_docs"] == 5
+
+
+@pytest.mark.parametrize("name", ["budget", "clock", "trace"])
+def test_a_component_cannot_put_another_budget_or_clock_in_the_account(fakes, name):
+    def swap(context):
+        setattr(context.tracker, name, CostBudget.unlimited())
+
+    output = fakes.controller(reranker=fakes.Reranker(act=swap), budget=limits(max_reranker_docs=5)).run("q")
+    assert output.final_budget_state["rerank_docs"] == 5
+    assert "AttributeError" in output.batches.first_error
+
+
+def test_only_an_assembler_spends_tokens_on_the_context(fakes):
+    def value(pool, context):
+        context.tracker.try_consume_tokens(10**6)
+
+    output = fakes.controller(estimator=fakes.Estimator(value), budget=limits(max_tokens=10**6)).run("q")
+    assert output.stop.reason == "estimator_failed"
+    assert len(output.documents) == 20
+
+
+def test_a_block_that_a_component_leaves_open_does_not_lock_the_controller_out(fakes):
+    left_open = []
+
+    def value(pool, context):
+        left_open.append(context.tracker.read_only())
+        left_open[-1].__enter__()
+        return pool.valuation(pool.base_scores)
+
+    output = fakes.controller(estimator=fakes.Estimator(value)).run("q")
+    while left_open:
+        left_open.pop().__exit__(None, None, None)
+    assert output.final_budget_state["rerank_docs"] == 20
+
+
+def test_documents_whose_retriever_counts_no_tokens_are_counted(fakes):
+    documents = [ScoredDocument(id=f"d{i}", content="word " * 40, score=1.0 - i / 20) for i in range(20)]
+    output = fakes.controller(documents=documents, assembler=GreedyAssembler(), budget=limits(max_tokens=100)).run("q")
+    assert len(output.documents) == 2
+    assert output.final_budget_state["tokens"] == 80
+
+
+def test_money_that_is_used_up_stops_nothing_that_is_free(fakes):
+    output = fakes.controller(budget=limits(max_cost_usd=0.0)).run("q")
+    assert output.final_budget_state["rerank_docs"] == 20
+
+
+class Unspeakable(Exception):  # noqa: N818
+    def __str__(self):
+        raise RuntimeError("no words")
+
+    __repr__ = __str__
+
+
+DEEP: list = []
+for _ in range(100_000):
+    DEEP = [DEEP]
+
+
+def act(context):
+    context.meter.charge(CostObject(tokens=10**400))
+
+
+def proposing(diagnostics):
+    return lambda pool, budget: batch(*pool.top_candidates(5), diagnostics=diagnostics)
+
+
+ODDITIES = {
+    "an error without words": lambda fakes: {"reranker": fakes.Reranker(script=[Unspeakable()])},
+    "half a surrogate pair in an error": lambda fakes: {"reranker": fakes.Reranker(script=[RuntimeError("\ud83d")])},
+    "half a surrogate pair for an id": lambda fakes: {"reranker": fakes.Reranker(script=[lambda _: {"\ud83d": 0.5}])},
+    "half a surrogate pair in a rewrite": lambda fakes: {"reformulator": fakes.Reformulator(["\ud83d"])},
+    "diagnostics without end": lambda fakes: {"scheduler": fakes.Scheduler(choose=proposing({"deep": DEEP}))},
+    "diagnostics without words": lambda fakes: {"scheduler": fakes.Scheduler(choose=proposing({"x": Unspeakable()}))},
+    "a bill beyond all bounds": lambda fakes: {"reranker": fakes.Reranker(act=act), "budget": limits(max_tokens=100)},
+    "a meter that is none": lambda fakes: {"reranker": fakes.Reranker(act=lambda c: setattr(c.meter, "actual", None))},
+    "a number of NumPy's": lambda fakes: {
+        "scheduler": fakes.Scheduler(
+            choose=lambda pool, budget: StopRecord(reason="x", source="scheduler", details={"n": np.int64(3)})
+        )
+    },
+    "metadata of NumPy's": lambda fakes: {
+        "documents": [doc.model_copy(update={"metadata": {"n": np.int64(4)}}) for doc in fakes.docs(20)],
+        "assembler": GreedyAssembler(),
+    },
+}
+
+
+@pytest.mark.parametrize("parts", ODDITIES.values(), ids=ODDITIES)
+def test_nothing_odd_leaves_the_controller_or_spoils_its_output(fakes, parts):
+    output = fakes.controller(**parts(fakes)).run("q")
+    assert set(output.ranking) == set(ids(*range(20)))
+    text = output.model_dump_json()
+    assert ControllerOutput.model_validate_json(text).model_dump_json() == text
+
+
+def test_the_stop_is_about_the_document_that_was_wanted(fakes):
+    cost = lambda items: CostObject(tokens=sum(1000 if it.doc_id == "doc_007" else 10 for it in items))  # noqa: E731
+    scheduler = fakes.Scheduler(choose=lambda pool, budget: propose(["doc_007"], budget))
+    budget = limits(max_tokens=100, assembly_token_buffer=0)
+    output = fakes.controller(reranker=fakes.Reranker(cost=cost), scheduler=scheduler, budget=budget).run("q")
+    assert output.stop.message == "the next batch needs 1000 more tokens; tokens: 0 of 100 used"
 
 
 MEDDLING = {

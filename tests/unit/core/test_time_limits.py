@@ -22,17 +22,17 @@ def test_a_line_through_the_batches_errs_on_the_long_side():
         pace.observe(docs, ms)
     assert pace.expect(40) == pytest.approx(420.0)
     assert pace.expect(1) == pytest.approx(30.0)
-    pace.observe(10, 150.0)
-    for docs, ms in [(10, 150.0), (20, 220.0), (5, 70.0)]:
-        assert pace.expect(docs) >= ms - 1e-9
+    for _ in range(3):
+        pace.observe(10, 150.0)
+    assert pace.expect(10) >= 150.0 - 1e-9
 
 
 def test_batches_of_one_size_say_what_a_document_takes():
     pace = Pace()
     pace.observe(4, 40.0)
     pace.observe(4, 80.0)
-    assert pace.expect(4) == pytest.approx(80.0)
-    assert pace.expect(8) == pytest.approx(140.0)
+    assert pace.expect(4) == pytest.approx(76.0)
+    assert pace.expect(8) == pytest.approx(136.0)
 
 
 def test_an_expectation_is_never_negative():
@@ -91,3 +91,35 @@ def test_a_cached_live_batch_takes_the_time_that_it_took_when_it_was_made(fakes)
     output = fakes.controller(reranker=reranker, budget=CostBudget.only(max_latency_ms=1000.0)).run("q")
     assert len(reranker.batches) == 2
     assert 800.0 <= output.final_budget_state["latency"] < 1000.0
+
+
+@pytest.mark.parametrize("shrinks", [True, False])
+def test_one_hiccup_does_not_forbid_all_that_comes_later(fakes, shrinks):
+    reranker = fakes.Reranker(script=[slow(300), *[slow(1)] * 99], recorded=False)
+    scheduler = GreedyScheduler(batch_size=5) if shrinks else fakes.Scheduler(batch_size=5)
+    budget = CostBudget.only(max_latency_ms=400.0)
+    controller = fakes.controller(reranker=reranker, scheduler=scheduler, budget=budget)
+    docs = [controller.run(f"q{i}").final_budget_state["rerank_docs"] for i in range(6)]
+    assert docs[0] == 5  # a cold first batch of 1.5 seconds
+    assert max(docs[1:]) > 5
+
+
+def test_a_warm_up_on_a_busy_machine_is_corrected(fakes):
+    reranker = fakes.Reranker(
+        cost=lambda items: CostObject(latency_ms=500.0 * len(items)), script=[slow(1)] * 99, recorded=False
+    )
+    budget = CostBudget.only(max_latency_ms=400.0)
+    controller = fakes.controller(reranker=reranker, scheduler=GreedyScheduler(batch_size=5), budget=budget)
+    docs = [controller.run(f"q{i}").final_budget_state["rerank_docs"] for i in range(10)]
+    assert docs[:2] == [0, 1]
+    assert max(docs) > 5
+
+
+def test_a_batch_that_failed_says_nothing_of_what_one_takes(fakes):
+    def hang(items):
+        time.sleep(0.3)
+        raise TimeoutError("deadline")
+
+    reranker = fakes.Reranker(script=[hang, *[slow(1)] * 99], recorded=False)
+    controller = fakes.controller(reranker=reranker, budget=CostBudget.only(max_latency_ms=250.0))
+    assert [controller.run(f"q{i}").final_budget_state["rerank_docs"] for i in range(2)] == [5, 20]
