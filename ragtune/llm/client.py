@@ -44,11 +44,13 @@ class LLMClient:
     Requests are retried on 429, 5xx, timeouts and lost connections, after exponential backoff or the server's
     ``Retry-After`` (up to 60 s): a call takes ``1 + max_retries`` times ``timeout_s`` and the waits between at most,
     and no longer than the ``within_ms`` that it may be given, which counts for queueing, retries, waits and the repair
-    together. After ``breaker_failures`` failures in a row nothing is sent for a while. Answers are recorded under a
-    hash of model, messages and parameters (not of the server: give two servers that call different models alike two
-    cache folders). Answers that cannot be used are recorded too, since they were paid for, and calls that failed for good, so
-    that a replay fails where the recording did; a call made several times in a recording replays as its last outcome.
-    Instances are safe for threads and travel to other processes without connections.
+    together. After ``breaker_failures`` failures in a row nothing is sent for a while.
+
+    Answers are recorded under a hash of model, messages and parameters (not of the server: give two servers that call
+    different models alike two cache folders). Answers that cannot be used are recorded too, since they were paid for,
+    and calls that failed for good, so that a replay fails where the recording did; a call made several times in a
+    recording replays as its last outcome. Instances are safe for threads and travel to other processes without
+    connections.
 
     The API key is read from the environment when the connection is opened, which alone keeps it. It is logged, quoted
     and recorded nowhere, even if a server repeats it, in part or in another spelling, in any field of a reply. A user
