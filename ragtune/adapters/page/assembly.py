@@ -22,7 +22,7 @@ def assemble(
 ) -> Pipeline:
     """A pipeline; cheap, since models are loaded by the stage that first needs them.
 
-    The language model's client alone is made ready here, so that no stage's milliseconds hold the import of its library.
+    The language model's client alone is made ready here, so that no stage's time holds the import of its library.
 
     Args:
         settings: what was chosen.
