@@ -22,6 +22,8 @@ def assemble(
 ) -> Pipeline:
     """A pipeline; cheap, since models are loaded by the stage that first needs them.
 
+    The language model's client alone is made ready here, so that no stage's time holds the import of its library.
+
     Args:
         settings: what was chosen.
         memory: the documents.
@@ -37,4 +39,6 @@ def assemble(
     chunks = [*conversation_chunks(turns, config.chunking.conversation), *memory.chunks]
     policy = settings.policy(reranker, chunks)
     client = None if settings.llm is None else settings.llm.client()
+    if client is not None:
+        client.prepare()
     return build_pipeline(config=config, memory=memory, policy=policy, client=client, clock=clock)
