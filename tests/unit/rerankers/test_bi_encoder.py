@@ -42,6 +42,7 @@ def test_a_scored_pair_is_never_paid_for_twice(
     assert first.meter.actual.docs == 4
     assert BiEncoderReranker(TfidfEmbedder(corpus)).rerank(items[:4], second, "default") == before
     assert second.meter.actual == CostObject()
+    assert second.meter.charged == first.meter.charged == first.meter.actual
 
 
 def test_the_query_is_charged_once_a_call(corpus: Corpus, items: list[PoolItem], make_context: MakeContext) -> None:

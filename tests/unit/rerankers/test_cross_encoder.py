@@ -70,6 +70,7 @@ def test_a_scored_pair_is_never_paid_for_twice(
     assert first.meter.actual.latency_ms > 0
     assert make().rerank(items[:4], second, "default") == before
     assert second.meter.actual == CostObject()
+    assert second.meter.charged == first.meter.charged == first.meter.actual
     again = make().rerank(items[2:6], third, "default")
     assert third.meter.actual.docs == 2
     assert {k: again[k] for k in again if k in before} == {k: before[k] for k in before if k in again}
