@@ -6,7 +6,6 @@ import copy
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +23,7 @@ from ragtune.llm.credentials import check_base_url, check_variable
 from ragtune.llm.deadline import Deadline
 from ragtune.llm.embeddings import embed_texts
 from ragtune.llm.errors import AnswerError, ServiceError
+from ragtune.llm.threads import map_in_threads
 from ragtune.llm.transport import Settings
 from ragtune.llm.types import ChatResult, EmbeddingResult, JsonResult, Message, Price, T
 from ragtune.llm.usable import MAX_WISH_TOKENS, most_quoted, require_usable, structured
@@ -338,8 +338,7 @@ class LLMClient:
 
         if len(inputs) < 2 or self.concurrency == 1:
             return [attempt(given) for given in inputs]
-        with ThreadPoolExecutor(min(self.concurrency, len(inputs))) as threads:
-            return list(threads.map(attempt, inputs))
+        return map_in_threads(attempt, inputs, self.concurrency)
 
 
 def _cache(mode: str, cache_dir: str | Path | None) -> AnswerCache | None:
