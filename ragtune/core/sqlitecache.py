@@ -145,7 +145,7 @@ class SqliteCache(Generic[V]):
     def _select(self, db: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, V]:
         marks = ",".join("?" * len(keys))
         rows = list(db.execute(f"SELECT * FROM {self._noun}s WHERE key IN ({marks})", list(keys)))
-        sound = {key: value for key, value, checksum in rows if checksum in (None, _checksum(key, value))}
+        sound = {key: value for key, value, checksum in rows if _is_sound(key, value, checksum)}
         if len(sound) < len(rows):
             _log.warning("%d damaged %ss in %s are not used", len(rows) - len(sound), self._noun, self.path)
         return sound
@@ -162,6 +162,10 @@ class SqliteCache(Generic[V]):
             raise
 
 
+def _is_sound(key: object, value: object, checksum: object) -> bool:
+    """Whether a row is as it was written; SQLite may make anything of a damaged one, of each of its columns."""
+    return isinstance(key, bytes) and value is not None and checksum in (None, _checksum(key, value))
+
+
 def _checksum(key: bytes, value: object) -> int:
-    """Of a value under its key; of anything that SQLite may make of a damaged one, too."""
     return zlib.crc32(value if isinstance(value, bytes) else repr(value).encode(errors="replace"), zlib.crc32(key))

@@ -32,8 +32,8 @@ def test_an_interrupt_waits_for_nothing_and_begins_nothing_more() -> None:
 
     def hang(number: int) -> None:
         begun.append(number)
-        if len(begun) == 2:
-            signal.raise_signal(signal.SIGINT)  # delivered to the main thread, which waits
+        if number == 1:
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)  # which waits
         release.wait(60)
 
     try:
