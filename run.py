@@ -3,11 +3,10 @@
 import sys
 from pathlib import Path
 
-# The root must not be importable: datasets/ would shadow the Hugging Face package of that name.
-root = str(Path(__file__).resolve().parent)
-sys.path[:] = [entry for entry in sys.path if entry not in ("", root)]
+# The code beside this file, in worker processes too, whatever is installed or on PYTHONPATH.
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from experiments.cli import main  # noqa: E402
+from experiments.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

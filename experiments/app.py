@@ -52,11 +52,13 @@ def run_experiment(config: Mapping[str, Any], folder: Path, overrides: list[str]
 
 def _finished(config: Mapping[str, Any], folder: Path) -> dict[str, Any] | None:
     """The summary of this very run if it is complete; None if it is not, or if a later one was begun here."""
+    if (folder / Journal.NAME).exists():
+        return None
     try:
         summary = read_summary(folder)
     except DatasetError as error:
         raise DatasetError(f"{error}; without that file, resume=true starts over") from None
-    if summary is None or (folder / Journal.NAME).exists():
+    if summary is None:
         return None
     require_same(identity(config), summary, f"{str(folder)!r} holds the results of")
     return summary
@@ -65,11 +67,11 @@ def _finished(config: Mapping[str, Any], folder: Path) -> dict[str, Any] | None:
 def _produce(config: Mapping[str, Any], folder: Path, overrides: list[str], *, progress: bool) -> Results:
     started = time.perf_counter()
     subject: Subject = component(config, "subject")
+    run = identity(config)  # before the files are read: what changes in between is noticed by who resumes
     dataset = subject.open(results_key(config))
     measures = load_measures(config)
     allowed = check_number("failures.max_share", config["failures"]["max_share"], 0.0, 1.0)
     folder.mkdir(parents=True, exist_ok=True)
-    run = identity(config)
     with Journal(folder, run, resume=config["resume"]) as journal:
         with progress_bar(f"replaying {dataset.name}", enabled=progress) as update:
             records = replay(config, journal, update)

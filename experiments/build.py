@@ -37,6 +37,7 @@ def component(config: Mapping[str, Any], group: str, resources: Mapping[str, Any
         ConfigError: naming the group and the argument that is wrong; typed input errors pass unchanged.
     """
     node = {k: v for k, v in config[group].items() if k not in HARNESS_KEYS.get(group, ())}
+    _require_class(group, node)
     try:
         made = instantiate(node, _convert_="all")
         return _complete(made, resources or {}) if isinstance(made, partial) else made
@@ -44,6 +45,13 @@ def component(config: Mapping[str, Any], group: str, resources: Mapping[str, Any
         raise _readable(_root(error), group, node) from error
     except (TypeError, ValidationError) as error:
         raise _readable(error, group, node) from error
+
+
+def _require_class(group: str, node: Mapping[str, Any]) -> None:
+    target = node.get("_target_")
+    if not isinstance(target, str):
+        said = " is missing" if target is None else f"={target!r}"
+        raise ConfigError(f"{group}._target_{said}: allowed is the name of a class; {group}=NAME chooses one")
 
 
 def _root(error: BaseException) -> BaseException:

@@ -124,7 +124,7 @@ def _complain(error: BaseException, folder: Path | None = None, prefix: str = ""
     else:
         traceback.print_exception(error)
         message, code = f"{type(error).__name__}: {error}", FAILED
-    sys.stderr.write(f"error: {prefix}{message}\n")
+    sys.stderr.write(f"error: {prefix}{' '.join(message.splitlines())}\n")
     return code
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -20,11 +19,6 @@ WHERE_NOT_WHAT = ("executor", "tracking", "resume", "dry_run", "verbosity")
 
 MOVED = {"retriever.depth": "retrieval.original_query_depth", "plan": "retrieval"}
 """Options by the names that they had once, and where they went."""
-
-
-def keep_root_off_path() -> None:
-    """Make the checkout's root not importable: datasets/ would shadow the Hugging Face package of that name."""
-    sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != PROJECT_ROOT]
 
 
 def register_resolvers() -> None:

@@ -14,6 +14,8 @@ import numpy as np
 from experiments.build import build_session
 from experiments.record import UNITS
 from experiments.replay import Progress
+from ragtune.core.budget import CostBudget
+from ragtune.core.clock import VirtualClock
 from ragtune.core.context import RAGtuneContext
 from ragtune.core.interfaces import BaseReformulator, BaseReranker
 from ragtune.core.items import PoolItem
@@ -39,6 +41,7 @@ class ForecastReranker(BaseReranker):
     def __init__(self, real: BaseReranker, unknown: set[str]) -> None:
         self._real = real
         self._unknown = unknown
+        self._unhurried = CostBudget.unlimited().create_tracker(clock=VirtualClock())
 
     @property
     def is_recorded(self) -> bool:
@@ -50,7 +53,8 @@ class ForecastReranker(BaseReranker):
         return {item.doc_id: _surprising(item.priority_value, context.query_id, item.doc_id) for item in items}
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
-        return self._real.expected_cost(items, context)
+        # Under a time limit, a model might be loaded to see how fast it is.
+        return self._real.expected_cost(items, context.model_copy(update={"tracker": self._unhurried}))
 
     def can_score(self, doc_id: str, context: RAGtuneContext) -> bool:
         return self._real.can_score(doc_id, context)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -25,7 +29,8 @@ class Measures:
         qrels: graded judgments.
 
     Raises:
-        ConfigError: on an empty list, an unknown measure, or a cutoff or relevance level below 1.
+        ConfigError: on an empty list, an unknown measure, a cutoff or relevance level below 1, or a measure that needs
+            a library, an argument or judgments that are not there.
     """
 
     def __init__(self, names: Sequence[str], qrels: Qrels) -> None:
@@ -46,6 +51,7 @@ class Measures:
             ) from None
         for measure in self._measures:
             self._check(measure)
+            self._try(measure)
 
     def of_topics(self, rankings: Rankings, topic_query: Mapping[str, str]) -> NDArray[np.float64]:
         """Values of shape (len(topic_query), len(names)), in that order of topics.
@@ -72,6 +78,19 @@ class Measures:
             if name in measure.params:
                 check_count(f"measure {str(measure)!r}: {name}", measure.params[name], low=1)
 
+    def _try(self, measure: Any) -> None:
+        """Measure one document of one query: what lacks a library or an argument says so only then."""
+        import ir_measures
+
+        for query, judged in islice(self._qrels.items(), 1):
+            try:
+                with _silent_tools():
+                    evaluator = ir_measures.evaluator([measure], {query: dict(judged)})
+                    list(evaluator.iter_calc({query: {next(iter(judged)): 1.0}}))
+            except Exception as error:
+                reason = " ".join(str(error).split())[:200]
+                raise ConfigError(f"measure {str(measure)!r} cannot be computed here: {reason}") from None
+
     def _evaluator(self, queries: frozenset[str]) -> Any:
         """Kept between calls: digesting the judgments takes longer than measuring a run by them."""
         import ir_measures
@@ -80,6 +99,20 @@ class Measures:
             qrels = {query: dict(judged) for query, judged in self._qrels.items() if query in queries}
             self._prepared = queries, ir_measures.evaluator(self._measures, qrels)
         return self._prepared[1]
+
+
+@contextmanager
+def _silent_tools() -> Iterator[None]:
+    """Send to nowhere what a measure's tool, a process of its own, says on standard error."""
+    sys.stderr.flush()
+    saved, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(nowhere)
 
 
 class _Columns:

@@ -14,7 +14,7 @@ import numpy as np
 import yaml
 
 from experiments.curves import Curve
-from experiments.datasets.dataset import Dataset
+from experiments.datasets.dataset import Dataset, require_id
 from experiments.record import UNITS, QueryRecord
 from experiments.views import View
 from ragtune.core.errors import DatasetError
@@ -43,6 +43,7 @@ def write_results(folder: Path, results: Results) -> None:
 
     Raises:
         OSError: if the folder is full or read-only; no half-written file is left under a final name.
+        DatasetError: if a retriever brought a document whose id no TREC file can hold.
     """
     partial = folder / ".partial"
     shutil.rmtree(partial, ignore_errors=True)
@@ -133,7 +134,7 @@ def _write_run(file: Path, rankings: Mapping[str, Sequence[str]]) -> None:
     with file.open("w", encoding="utf-8", newline="\n") as out:
         for query_id, ranking in rankings.items():
             out.writelines(
-                f"{query_id} Q0 {doc_id} {rank} {len(ranking) - rank + 1} ragtune\n"
+                f"{query_id} Q0 {require_id(doc_id, 'retrieved document')} {rank} {len(ranking) - rank + 1} ragtune\n"
                 for rank, doc_id in enumerate(ranking, start=1)
             )
 

@@ -12,6 +12,8 @@ import argparse
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from experiments.build import load_dataset
 from experiments.config import compose
 from experiments.graphs import KINDS, MINILM, build_graph

@@ -13,6 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from experiments.frontier.report import require_plotly
 from experiments.frontier.run_folder import find_runs
 from experiments.frontier.runs import study_of_runs

@@ -23,6 +23,9 @@ import argparse
 import json
 import os
 import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from experiments.conformance import TARGETS, open_target, pin_canonical
 from experiments.golden import DECISIONS, FIXTURES, SPEC, decide, differences

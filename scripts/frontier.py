@@ -16,6 +16,8 @@ import shlex
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from experiments.frontier.frontier import run_frontier
 from experiments.frontier.grid import load_grid
 from experiments.terminal import progress_bar

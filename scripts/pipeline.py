@@ -6,6 +6,9 @@ folder as run.py does, and logs it.
 """
 
 import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from experiments.cli import main
 

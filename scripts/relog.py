@@ -9,6 +9,8 @@ import argparse
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from experiments.relog import relog
 from ragtune.core.errors import InputError, RagtuneError
 

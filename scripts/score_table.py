@@ -17,6 +17,8 @@ import argparse
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from experiments.config import compose
 from experiments.scoring import write_score_table
 from experiments.terminal import progress_bar

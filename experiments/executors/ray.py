@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from experiments.config import keep_root_off_path
+from experiments.config import PROJECT_ROOT
 from experiments.executors.executor import Executor, ShardWork, WorkersLostError, require_positive, shards
 from experiments.record import QueryRecord
 from ragtune.core.errors import MissingExtraError
@@ -38,8 +38,9 @@ class RayExecutor(Executor):
         local = {"num_cpus": self.num_cpus, "include_dashboard": False} if self.address is None else {}
         ray.init(address=self.address, log_to_driver=False, logging_level="ERROR", **local)
         try:
-            task = ray.remote(_in_worker)
-            pending = [task.remote(work, config_json, list(part)) for part in shards(query_ids, self.shards)]
+            task = ray.remote(_worker_of(str(PROJECT_ROOT)))
+            pickled = ray.cloudpickle.dumps(work)
+            pending = [task.remote(pickled, config_json, list(part)) for part in shards(query_ids, self.shards)]
             while pending:
                 done, pending = ray.wait(pending)
                 for records in ray.get(done):
@@ -52,6 +53,16 @@ class RayExecutor(Executor):
             ray.shutdown()
 
 
-def _in_worker(work: ShardWork, config_json: str, query_ids: Sequence[str]) -> list[QueryRecord]:
-    keep_root_off_path()  # Ray puts the script's folder on its workers' path
-    return work(config_json, query_ids)
+def _worker_of(root: str) -> Callable[[bytes, str, Sequence[str]], list[QueryRecord]]:
+    """What a worker does. It is sent as it is, not by its module's name, which a worker would look up first."""
+
+    def in_worker(pickled: bytes, config_json: str, query_ids: Sequence[str]) -> list[QueryRecord]:
+        import pickle
+        import sys
+
+        if sys.path[0] != root:  # Ray puts the working directory there, which may be another checkout
+            sys.path.insert(0, root)
+        work: ShardWork = pickle.loads(pickled)
+        return work(config_json, query_ids)
+
+    return in_worker

@@ -89,7 +89,7 @@ class BatchRunner:
         latency_ms = said.latency_ms
         if context.tracker.clock.is_real and not reranker.simulates_time:
             learned = self._paces[strategy].expect(len(items))
-            latency_ms = latency_ms if learned is None else learned
+            latency_ms = max(latency_ms, learned or 0.0)
         return _booked(said, len(items), latency_ms)
 
     def run(

@@ -105,6 +105,7 @@ class SqliteCache(Generic[V]):
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             db = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+            db.text_factory = partial(str, encoding="utf-8", errors="replace")  # a damaged text fails its checksum
             self._inode = self.path.stat().st_ino
             db.execute("PRAGMA journal_mode=WAL")
             db.execute("PRAGMA synchronous=NORMAL")

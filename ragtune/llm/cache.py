@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from ragtune.core.diskcache import resolve_cache_dir
+from ragtune.core.errors import ConfigError
 from ragtune.core.sqlitecache import SqliteCache
 from ragtune.llm.errors import CircuitOpenError, ServiceError, ServiceKind
 from ragtune.llm.types import Price
@@ -111,6 +113,20 @@ class AnswerCache:
         )
         self._is_read_only = is_read_only
         self._lock = threading.Lock()
+
+    @classmethod
+    def of(cls, mode: str, cache_dir: str | Path | None) -> AnswerCache | None:
+        """The record of a client; None where nothing is recorded.
+
+        Raises:
+            ConfigError: if there is no folder and the mode needs one.
+        """
+        if mode == "live":
+            return None
+        folder = resolve_cache_dir(cache_dir)
+        if folder is None:
+            raise ConfigError(f"llm cache_dir=None with mode={mode!r}: allowed is a folder, or mode=live")
+        return cls(folder / "llm", is_read_only=mode == "replay")
 
     @property
     def path(self) -> Path:

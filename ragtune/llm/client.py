@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from ragtune.core.arguments import check_choice, check_count, check_number, check_positive
 from ragtune.core.clock import Clock, MonotonicClock
-from ragtune.core.diskcache import AUTO, resolve_cache_dir
+from ragtune.core.diskcache import AUTO
 from ragtune.core.errors import ConfigError, LLMError
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
@@ -23,7 +23,7 @@ from ragtune.llm.credentials import check_base_url, check_variable
 from ragtune.llm.deadline import Deadline
 from ragtune.llm.embeddings import embed_texts
 from ragtune.llm.errors import AnswerError, ServiceError
-from ragtune.llm.threads import map_in_threads
+from ragtune.llm.parallel import map_all
 from ragtune.llm.transport import Settings
 from ragtune.llm.types import ChatResult, EmbeddingResult, JsonResult, Message, Price, T
 from ragtune.llm.usable import MAX_WISH_TOKENS, most_quoted, require_usable, structured
@@ -42,12 +42,13 @@ class LLMClient:
     """Chat and embeddings of one model on an OpenAI-compatible server (OpenAI, vLLM, llama.cpp, Ollama, ...).
 
     Requests are retried on 429, 5xx, timeouts and lost connections, after exponential backoff or the server's
-    ``Retry-After`` (up to 60 s): a call takes ``1 + max_retries`` times ``timeout_s`` and the waits between at most, and
-    no longer than the ``within_ms`` that it may be given, which counts for queueing, retries, waits and the repair
-    together. After ``breaker_failures`` failures in a row nothing is sent for a while. Answers are recorded under a hash
-    of model, messages and parameters (not of the server: give two servers that call different models alike two cache
-    folders). Answers that cannot be used are recorded too, since they were paid for, and calls that failed for good, so
-    that a replay fails where the recording did; a call made several times in a recording replays as its last outcome.
+    ``Retry-After`` (up to 60 s): a call takes ``1 + max_retries`` times ``timeout_s`` and the waits between at most,
+    and no longer than the ``within_ms`` that it may be given, which counts for queueing, retries, waits and the repair
+    together. After ``breaker_failures`` failures in a row nothing is sent for a while. Answers are recorded under a
+    hash of model, messages and parameters (not of the server: give two servers that call different models alike two
+    cache folders). Answers that cannot be used are recorded too, since they were paid for, and calls that failed for
+    good, so that a replay fails where the recording did; a call made several times in a recording replays as its last
+    outcome.
     Instances are safe for threads and travel to other processes without connections.
 
     The API key is read from the environment when the connection is opened, which alone keeps it. It is logged, quoted
@@ -155,7 +156,13 @@ class LLMClient:
             extra=dict(extra or {}),
         )
         self._caller = Caller(
-            settings, parameters, self.price, self.mode, _cache(self.mode, cache_dir), clock or MonotonicClock(), sleep
+            settings,
+            parameters,
+            self.price,
+            self.mode,
+            AnswerCache.of(self.mode, cache_dir),
+            clock or MonotonicClock(),
+            sleep,
         )
 
     def __repr__(self) -> str:
@@ -243,7 +250,7 @@ class LLMClient:
         self, conversations: Sequence[Sequence[Message]], *, max_tokens: int | None = None
     ) -> list[ChatResult | LLMError]:
         """:meth:`chat` of each, ``concurrency`` at once; in order, a failed one as the error that it raised."""
-        return self._map(lambda messages: self.chat(messages, max_tokens=max_tokens), conversations)
+        return self._all(lambda messages: self.chat(messages, max_tokens=max_tokens), conversations)
 
     def chat_json_many(
         self,
@@ -258,7 +265,7 @@ class LLMClient:
         All of them together may take ``within_ms``.
         """
         deadline = self._caller.deadline(within_ms)
-        return self._map(
+        return self._all(
             lambda messages: self._chat_json(messages, schema, max_tokens, copy.copy(deadline)), conversations
         )
 
@@ -269,7 +276,7 @@ class LLMClient:
             ServiceError: if a request got no usable reply; the batches before it are recorded.
             CacheMissError: in replay, if a text was never recorded.
         """
-        return embed_texts(self._caller, list(texts), self.embedding_batch, self._map)
+        return embed_texts(self._caller, list(texts), self.embedding_batch, self._all)
 
     # -- costs -----------------------------------------------------------------------------------------------------
 
@@ -329,22 +336,5 @@ class LLMClient:
         limit = self.max_tokens if max_tokens is None else check_count("llm max_tokens", max_tokens, low=1)
         return ChatCall(tuple(messages), limit, schema)
 
-    def _map(self, call: Callable[[I], R], inputs: Sequence[I]) -> list[R | LLMError]:
-        def attempt(given: I) -> R | LLMError:
-            try:
-                return call(given)
-            except LLMError as error:
-                return error
-
-        if len(inputs) < 2 or self.concurrency == 1:
-            return [attempt(given) for given in inputs]
-        return map_in_threads(attempt, inputs, self.concurrency)
-
-
-def _cache(mode: str, cache_dir: str | Path | None) -> AnswerCache | None:
-    if mode == "live":
-        return None
-    folder = resolve_cache_dir(cache_dir)
-    if folder is None:
-        raise ConfigError(f"llm cache_dir=None with mode={mode!r}: allowed is a folder, or mode=live")
-    return AnswerCache(folder / "llm", is_read_only=mode == "replay")
+    def _all(self, call: Callable[[I], R], inputs: Sequence[I]) -> list[R | LLMError]:
+        return map_all(call, inputs, self.concurrency)

@@ -36,7 +36,7 @@ class ServiceError(LLMError):
         completion_tokens: tokens written, likewise.
         usd: dollars for them.
         cached: whether a recorded failure is replayed.
-        cost: what is charged: the time, the tokens and money that the server reported, one call if any was sent.
+        cost: what is charged: the time, and the tokens and money that the server reported; no call, which is an answer.
         paid: what this call itself cost; nothing where ``cached``.
     """
 
@@ -60,7 +60,7 @@ class ServiceError(LLMError):
         self.completion_tokens = completion_tokens
         self.usd = usd
         tokens = prompt_tokens + completion_tokens
-        self.cost = CostObject(tokens=tokens, calls=min(1, attempts), latency_ms=wasted_ms, usd=usd)
+        self.cost = CostObject(tokens=tokens, latency_ms=wasted_ms, usd=usd)
         self.paid = CostObject() if cached else self.cost
 
     def priced(self, price: Price) -> ServiceError:

@@ -94,7 +94,6 @@ def _repair(call: ChatCall, ask: Ask, first: ChatResult, kind: AnswerKind, probl
             prompt_tokens=first.prompt_tokens + failed.prompt_tokens,
             completion_tokens=first.completion_tokens + failed.completion_tokens,
             usd=first.usd + failed.usd,
-            calls=first.calls + failed.cost.calls,
             paid=first.paid + failed.paid,
         )
         raise _unusable(bill, kind, f"{problem}; and the repair failed: {failed}")

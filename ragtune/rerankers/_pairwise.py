@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import platform
+import math
 import time
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ _WARM_UP_QUERY = "how long does one passage of ordinary length take"
 _WARM_UP_PASSAGE = " ".join(
     ["A passage of ordinary length, which nobody asked for, is read to see how long it takes."] * 8
 )
-_WARM_UP_BATCH = 8
+_WARM_UP_BATCH, _WARM_UP_TRIES = 8, 3
 
 
 class Speed(NamedTuple):
@@ -31,6 +32,15 @@ class Speed(NamedTuple):
 
     ms_per_call: float
     ms_per_token: float
+
+
+@dataclass
+class _Known:
+    """Scores of pairs, the milliseconds that each took when it was made, and tokens of pairs so timed, by key."""
+
+    scores: dict[bytes, float] = field(default_factory=dict)
+    times: dict[bytes, float] = field(default_factory=dict)
+    tokens: dict[bytes, int] = field(default_factory=dict)
 
 
 class PairwiseReranker(BaseReranker):
@@ -44,11 +54,13 @@ class PairwiseReranker(BaseReranker):
     Args:
         batch_size: pairs a forward pass, >= 1.
         max_length: tokens of a pair that are read and charged; None for no limit.
-        ms_per_doc, ms_per_call: prices for the expected cost, >= 0; both 0: as measured by :meth:`prepare`.
+        ms_per_doc, ms_per_call: prices for the expected cost, >= 0. Where both are 0, it is what the pairs took if the
+            cache knows that, else what passes of the loaded model take; without a time limit none is loaded for it.
         usd_per_1k_tokens: price of the tokens, >= 0; 0 means unknown.
         cache_dir: of the scores; ``auto`` for the platform's cache folder, a folder, or None for no cache.
-        preload: whether :meth:`prepare` loads the model in any case. Without it, a model whose speed on this machine
-            the cache knows is loaded once a score is missing, so that a run whose scores are all kept loads none.
+        preload: whether :meth:`prepare` loads the model. Without it, it is loaded once a score is missing, or where a
+            request under a time limit begins with pairs that the cache does not know: a run whose scores are all kept
+            loads none.
     """
 
     def __init__(
@@ -87,55 +99,54 @@ class PairwiseReranker(BaseReranker):
     def _score(self, texts: Sequence[str], context: RAGtuneContext) -> list[float]:
         """Calibrated scores in [0, 1] of one forward pass."""
 
-    @property
-    def _device(self) -> str | None:
-        """What the model runs on, as far as that was chosen."""
-        return None
-
     def prepare(self) -> None:
-        """Load the model and learn from two passes how long a batch should take, see ``preload``.
+        """Load the model and learn from a few passes how long a batch should take, if ``preload`` says so.
 
         Raises:
             InputError: if the model cannot be loaded.
         """
-        if self._speed is None:
-            self._speed = (None if self.preload else self._known_speed()) or self._measured_speed()
+        if self.preload:
+            self._learn_speed()
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
         if not items:
             return {}
-        with context.tracker.clock.paused():
-            identity = self._identity() if self._cache else ""
-        keys = {item.doc_id: ScoreCache.key(identity, context.query, item.content) for item in items}
+        keys = self._keys(items, context)
         pairs = {keys[item.doc_id]: item for item in items}
-        scores = self._cache.get(list(pairs)) if self._cache else {}
-        times = self._times.get(list(scores)) if self._times else {}
-        unknown = {key: item for key, item in pairs.items() if key not in scores}
+        known = _Known()
+        self._recall(list(pairs), known)
+        unknown = {key: item for key, item in pairs.items() if key not in known.scores}
         try:
-            self._score_unknown(unknown, context, scores, times)
+            self._score_unknown(unknown, context, known)
         finally:
             # A pass that fails does not undo the expense of those before it.
-            self._report([item for item in items if keys[item.doc_id] in scores], keys, unknown, times, context)
-        return {item.doc_id: scores[keys[item.doc_id]] for item in items}
+            self._report([item for item in items if keys[item.doc_id] in known.scores], keys, unknown, known, context)
+        return {item.doc_id: known.scores[keys[item.doc_id]] for item in items}
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
         """All documents, one call, tokens of query and document for each, time and money by prices or measurement."""
-        tokens = self._count_tokens(items, context)
-        return self._cost(len(items), tokens, self._expected_ms(len(items), tokens))
+        return self._cost(items, self._expected_ms(items, context), context)
 
     @property
     def unpriced(self) -> frozenset[str]:
         """Time and money."""
         return frozenset({"latency_ms", "usd"})
 
-    def _cost(self, docs: int, tokens: int, ms: float) -> CostObject:
-        usd = tokens / 1000.0 * self.usd_per_1k_tokens
-        return CostObject.model_construct(tokens=tokens, docs=docs, calls=1, latency_ms=ms, usd=usd)
+    def _keys(self, items: Sequence[PoolItem], context: RAGtuneContext) -> dict[str, bytes]:
+        with context.tracker.clock.paused():
+            identity = self._identity() if self._cache else ""
+        return {item.doc_id: ScoreCache.key(identity, context.query, item.content) for item in items}
 
-    def _expected_ms(self, docs: int, tokens: int) -> float:
-        if self.ms_per_doc or self.ms_per_call or self._speed is None:
-            return self.ms_per_call + self.ms_per_doc * docs
-        return self._speed.ms_per_call + self._speed.ms_per_token * tokens
+    def _recall(self, keys: Sequence[bytes], known: _Known) -> None:
+        """Add what the cache knows of the pairs."""
+        if self._cache and self._times:
+            known.scores |= self._cache.get(keys)
+            known.times |= self._times.get([key for key in keys if key in known.scores])
+
+    def _cost(self, items: Sequence[PoolItem], ms: float, context: RAGtuneContext) -> CostObject:
+        tokens = self._count_tokens(items, context)
+        usd = tokens / 1000.0 * self.usd_per_1k_tokens
+        return CostObject.model_construct(tokens=tokens, docs=len(items), calls=1, latency_ms=ms, usd=usd)
 
     def _count_tokens(self, items: Sequence[PoolItem], context: RAGtuneContext) -> int:
         query = count_tokens(context.query)
@@ -143,14 +154,8 @@ class PairwiseReranker(BaseReranker):
         pairs = [query + _tokens(item) for item in items]
         return sum(pairs) if limit is None else sum(min(limit, pair) for pair in pairs)
 
-    def _score_unknown(
-        self,
-        unknown: Mapping[bytes, PoolItem],
-        context: RAGtuneContext,
-        scores: dict[bytes, float],
-        times: dict[bytes, float],
-    ) -> None:
-        """Score the pairs pass by pass; what each brings goes to ``scores`` and ``times``, and is kept for good."""
+    def _score_unknown(self, unknown: Mapping[bytes, PoolItem], context: RAGtuneContext, known: _Known) -> None:
+        """Score the pairs pass by pass; what each brings is known then, and kept for good."""
         if not unknown:
             return
         with context.tracker.clock.paused():
@@ -167,8 +172,8 @@ class PairwiseReranker(BaseReranker):
             if self._cache and self._times:
                 self._times.put(shares)
                 self._cache.put(fresh)
-            scores |= fresh
-            times |= shares
+            known.scores |= fresh
+            known.times |= shares
 
     def _shares(self, items: Sequence[PoolItem], took_ms: float, context: RAGtuneContext) -> list[float]:
         tokens = [max(1, self._count_tokens([item], context)) for item in items]
@@ -179,38 +184,66 @@ class PairwiseReranker(BaseReranker):
         scored: Sequence[PoolItem],
         keys: Mapping[str, bytes],
         unknown: Collection[bytes],
-        times: Mapping[bytes, float],
+        known: _Known,
         context: RAGtuneContext,
     ) -> None:
         pairs = {keys[item.doc_id]: item for item in scored}
-        untimed = [item for key, item in pairs.items() if key not in times]
-        took_ms = sum(times[key] for key in pairs if key in times)
-        if untimed:
-            took_ms += self._expected_ms(len(untimed), self._count_tokens(untimed, context))
-        context.meter.charge(self._cost(len(scored), self._count_tokens(scored, context), took_ms))
-        paid = [item for key, item in pairs.items() if key in unknown]
+        context.meter.charge(self._cost(scored, self._made_ms(pairs, known, context), context))
+        paid = {key: item for key, item in pairs.items() if key in unknown}
         if paid:
-            paid_ms = sum(times[key] for key in pairs if key in unknown)
-            context.meter.pay(self._cost(len(paid), self._count_tokens(paid, context), paid_ms))
+            context.meter.pay(self._cost(list(paid.values()), sum(known.times[key] for key in paid), context))
 
-    # -- speed -----------------------------------------------------------------------------------------------------
+    def _made_ms(self, pairs: Mapping[bytes, PoolItem], known: _Known, context: RAGtuneContext) -> float:
+        """The time that the pairs took when they were scored, and a guess for those of which it is not known."""
+        untimed = [item for key, item in pairs.items() if key not in known.times]
+        timed_ms = sum(known.times[key] for key in pairs if key in known.times)
+        return timed_ms + (self._guess_ms(untimed, context, known) if untimed else 0.0)
 
-    def _known_speed(self) -> Speed | None:
-        if self._times is None:
-            return None
-        keys = self._speed_keys()
-        known = self._times.get(keys)
-        return Speed(*(known[key] for key in keys)) if len(known) == len(keys) else None
+    # -- how long it should take -----------------------------------------------------------------------------------
 
-    def _measured_speed(self) -> Speed:
+    def _expected_ms(self, items: Sequence[PoolItem], context: RAGtuneContext) -> float:
+        if self._has_price or context.time_left_ms == math.inf:
+            return self._guess_ms(items, context)
+        # Under a time limit it matters, so what the cache knows is asked, and the model is timed if it will be needed.
+        keys = self._keys(items, context)
+        known = context.remember(self._cache, _Known) if self._cache else _Known()
+        pairs = {keys[item.doc_id]: item for item in items}
+        self._recall([key for key in pairs if key not in known.scores], known)
+        known.tokens |= {
+            key: self._count_tokens([item], context)
+            for key, item in pairs.items()
+            if key in known.times and key not in known.tokens
+        }
+        if not known.times and any(key not in known.scores for key in pairs):
+            with context.tracker.clock.paused():
+                self._learn_speed()
+        return self._made_ms(pairs, known, context)
+
+    def _guess_ms(self, items: Sequence[PoolItem], context: RAGtuneContext, known: _Known | None = None) -> float:
+        """By prices, else by the warm-up, else by what else is known in the request, else 0."""
+        if self._has_price:
+            return self.ms_per_call + self.ms_per_doc * len(items)
+        if self._speed is not None:
+            return self._speed.ms_per_call + self._speed.ms_per_token * self._count_tokens(items, context)
+        if known is not None and known.tokens:
+            each = sum(known.times[key] for key in known.tokens) / max(1, sum(known.tokens.values()))
+            return each * self._count_tokens(items, context)
+        return 0.0
+
+    @property
+    def _has_price(self) -> bool:
+        return bool(self.ms_per_doc or self.ms_per_call)
+
+    def _learn_speed(self) -> None:
+        if self._speed is not None:
+            return
         self._make_ready()
         self._timed_pass(1)  # the first pass of a process is slower than all others
-        (one_ms, one), (many_ms, many) = self._timed_pass(1), self._timed_pass(_WARM_UP_BATCH)
+        # Whatever else the machine does makes a pass slower, never faster.
+        one_ms, one = min(self._timed_pass(1) for _ in range(_WARM_UP_TRIES))
+        many_ms, many = min(self._timed_pass(_WARM_UP_BATCH) for _ in range(_WARM_UP_TRIES))
         ms_per_token = max(0.0, many_ms - one_ms) / max(1, many - one)
-        speed = Speed(max(0.0, one_ms - ms_per_token * one), ms_per_token)
-        if self._times is not None:
-            self._times.put(dict(zip(self._speed_keys(), speed, strict=True)))
-        return speed
+        self._speed = Speed(max(0.0, one_ms - ms_per_token * one), ms_per_token)
 
     def _timed_pass(self, pairs: int) -> tuple[float, int]:
         """Milliseconds and tokens of a pass over passages of ordinary length."""
@@ -219,10 +252,6 @@ class PairwiseReranker(BaseReranker):
         started = time.perf_counter()
         self._score([item.content for item in items], context)
         return (time.perf_counter() - started) * 1000.0, self._count_tokens(items, context)
-
-    def _speed_keys(self) -> list[bytes]:
-        place = (self._identity(), platform.node(), str(self._device))
-        return [TimeCache.key(*place, figure) for figure in Speed._fields]
 
 
 def _tokens(item: PoolItem) -> int:

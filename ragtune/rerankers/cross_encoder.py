@@ -72,10 +72,6 @@ class CrossEncoderReranker(PairwiseReranker):
             identity = model_identity(self.model, self.revision) or f"{self.model}@{self.revision or 'main'}"
         return f"cross_encoder sigmoid {identity} max_length={self.max_length}"
 
-    @property
-    def _device(self) -> str | None:
-        return self.device
-
     def _make_ready(self) -> None:
         self._ready()
 

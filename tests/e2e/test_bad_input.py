@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import resource
 import subprocess
 import sys
@@ -25,6 +26,8 @@ def refused(ended: SimpleNamespace, *said: str) -> None:
     assert list(ended.cwd.rglob("*")) == []
 
 
+ROUNDS_DEPTH = "retrieval.depth_per_reformulation"
+
 OPTIONS = {
     "an option that does not exist": (["foo=1"], ["unknown option 'foo'", "--help"]),
     "an option that a component does not have": (["budget.max_pages=3"], ["unknown option 'budget.max_pages'"]),
@@ -39,6 +42,8 @@ OPTIONS = {
         ["retrieval.original_query_depth=None", "integer"],
     ),
     "an override without a value": (["estimator"], ["'estimator'"]),
+    "a component without its class": (["~estimator._target_"], ["estimator._target_ is missing", "estimator=NAME"]),
+    "a component whose class is none": (["dataset._target_=5"], ["dataset._target_=5", "dataset=NAME"]),
     "a missing value": (["dataset=beir"], ["dataset.path is missing"]),
     "a negative budget": (
         ["budget.max_reranker_docs=-1"],
@@ -52,6 +57,10 @@ OPTIONS = {
     "a top of nothing": (["scheduler=early_stop", "scheduler.k=0"], ["k=0", ">= 1"]),
     "a depth of nothing": (["retrieval.original_query_depth=0"], ["original_query_depth=0", "or equal to 1"]),
     "an option by its former name": (["retriever.depth=3"], ["it is retrieval.original_query_depth now"]),
+    "a depth that is a path": ([f"{ROUNDS_DEPTH}=../../etc/passwd"], [f"{ROUNDS_DEPTH}='../../etc/passwd'", "integer"]),
+    "a measure that needs what is not here": (["measures=[AP,alpha_nDCG@10]"], ["'alpha_nDCG@10'", "pyndeval"]),
+    "a measure that lacks an argument": (["measures=[BPM]"], ["'BPM'", "cutoff"]),
+    "a measure that these judgments do not suit": (["measures=[ERR@10]"], ["'ERR@10' cannot be computed here"]),
     "an unknown measure": (["measures=[nDCG@10,Niceness]"], ["Niceness", "ir-measures"]),
     "a measure of no document": (["measures=[RR@0]"], ["'RR@0'", "cutoff=0", ">= 1"]),
     "no measure": (["measures=[]"], ["measures is empty"]),
@@ -69,6 +78,7 @@ OPTIONS = {
     "no score table": (["reranker.scores=null"], ["reranker.scores is missing", "TREC run or Parquet"]),
     "an unknown scale": (["reranker.scale=loud"], ["'loud'", "identity, logit, log_prob, rank"]),
     "a negative price": (["reranker.ms_per_doc=-1"], ["ms_per_doc=-1", ">= 0"]),
+    "a price without end": (["reranker.usd_per_doc=inf"], ["usd_per_doc=inf", ">= 0"]),
     "a tracking experiment without a name": (["tracking.experiment="], ["tracking.experiment=''"]),
     "an unknown rewriter": (["reformulator=gpt"], ["'reformulator/gpt'", "identity", "rm3"]),
     "a model that is not there": (
@@ -134,6 +144,44 @@ def test_a_bad_file_is_refused_by_name_and_line(main: Main, tiny: list[str], col
     file, change, said = FILES[case]
     edit(change, collection / file)
     refused(main(*tiny), *said)
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "said"),
+    [
+        ("corpus.jsonl", b'{"_id": "a b", "text": ""}', "corpus.jsonl:13: '_id' is 'a b': an id holds no whitespace"),
+        ("corpus.jsonl", b'{"_id": "x", "text": "\\ud800"}', "corpus.jsonl:13: 'text' is '\\ud800': it holds half"),
+        ("queries.jsonl", b"[" * 100_000, "queries.jsonl:5: malformed JSON: nested too deep"),
+        ("queries.jsonl", "\n{}".encode("utf-16"), "queries.jsonl:5: not UTF-8"),
+        ("qrels/test.tsv", b"q1\theart-1\t1" + b"0" * 30, "grade 1000000000000000000000000000000: allowed is"),
+        ("qrels/test.tsv", b"q1\theart-1\t3", "document 'heart-1' is judged 1 and 3 for query 'q1'"),
+        ("bm25.run", b"caf\xe9", "bm25.run:49: not UTF-8 (byte 0xe9"),
+        ("bm25.run", b"x" * 10**6, "bm25.run:49: malformed line 'xxx"),
+        (
+            "scores.run.manifest.json",
+            b'{"ms_per_doc": 1e999}',
+            "scores.run.manifest.json': ms_per_doc=inf: Input should",
+        ),
+    ],
+)
+def test_what_no_result_could_hold_leaves_no_file_and_no_tracked_run(
+    main: Main, tiny: list[str], collection: Path, file: str, line: bytes, said: str
+) -> None:
+    with (collection / file).open("ab") as out:
+        out.write(line + b"\n")
+    refused(ended := main(*tiny, tracked=True), said)
+    assert len(ended.err) < 500
+
+
+def test_marks_and_gzip_change_nothing(main: Main, tiny: list[str], collection: Path) -> None:
+    plain = main(*tiny, "hydra.run.dir=plain")
+    for number, name in enumerate(("corpus.jsonl", "queries.jsonl", "qrels/test.tsv", "bm25.run", "scores.run")):
+        data = b"\xef\xbb\xbf" + (collection / name).read_bytes()
+        (collection / name).write_bytes(gzip.compress(data, mtime=0) if number % 2 else data)
+    again = main(*tiny, "hydra.run.dir=again")
+    assert (plain.code, again.code) == (0, 0), plain.err + again.err
+    for name in ("run.trec", "curve.csv", "per_query.parquet", "traces.jsonl.gz"):
+        assert (plain.cwd / "plain" / name).read_bytes() == (again.cwd / "again" / name).read_bytes(), name
 
 
 @pytest.mark.parametrize("file", ["corpus.jsonl", "queries.jsonl", "qrels/test.tsv"])

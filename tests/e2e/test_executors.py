@@ -61,19 +61,3 @@ def test_bad_input_found_by_a_worker_is_told_as_if_there_were_none(
     assert said.startswith("error: score table")
     assert "holds no score for query 'q2' and document 'blank-1'" in said
     assert "Traceback" not in ended.err
-
-
-def test_ray_workers_do_not_take_our_datasets_folder_for_the_package(tmp_path: Path) -> None:
-    import sys
-
-    from experiments.config import PROJECT_ROOT
-    from experiments.executors.ray import _in_worker
-
-    before = list(sys.path)
-    try:
-        sys.path.insert(0, str(PROJECT_ROOT))
-        seen: list[str] = []
-        _in_worker(lambda config, ids: seen.extend(sys.path) or [], "{}", [])
-        assert str(PROJECT_ROOT) not in seen
-    finally:
-        sys.path[:] = before

@@ -250,6 +250,8 @@ class LLMServer:
         try:
             if fault is not None and fault.kind == "slow":
                 await asyncio.sleep(fault.delay_s)
+                if not any(request is record for request in self.requests):
+                    return Response(status_code=503)  # an earlier test's, which nobody waits for
             failed = _failure(fault, record) if fault else None
             response = reply(record, fault) if failed is None else failed
             record.status = response.status_code
@@ -335,7 +337,7 @@ def _hostile(kind: str) -> Response | None:
     if kind in ("endless", "endless_error"):
         return StreamingResponse(_endless(), 200 if kind == "endless" else 400)
     if kind == "bomb":
-        return Response(gzip.compress(bytes(8 * 2**20)), headers={"Content-Encoding": "gzip"})
+        return Response(gzip.compress(bytes(8 * 2**20), mtime=0), headers={"Content-Encoding": "gzip"})
     if kind == "strange_coding":
         return Response(b"?", headers={"Content-Encoding": "zstd"})
     if kind == "strange_charset":

@@ -43,9 +43,9 @@ FILES = ["summary.json", "config.yaml", "curve.csv", "per_query.parquet", "trace
         ("config.yaml", b"seed: 0\n"),
         ("curve.csv", b"documents,documents_mean\n"),
         ("run.trec", b"q1\n"),
-        ("traces.jsonl.gz", gzip.compress(b'{"query_id": "x", "events": []}\n')),
-        ("traces.jsonl.gz", gzip.compress(b"[]\n")),
-        ("traces.jsonl.gz", gzip.compress(b"text" * 1000)[:20]),
+        ("traces.jsonl.gz", gzip.compress(b'{"query_id": "x", "events": []}\n', mtime=0)),
+        ("traces.jsonl.gz", gzip.compress(b"[]\n", mtime=0)),
+        ("traces.jsonl.gz", gzip.compress(b"text" * 1000, mtime=0)[:20]),
     ],
 )
 def test_the_message_names_the_file(
@@ -111,7 +111,7 @@ def test_neighbours_that_cannot_be_scored_are_counted_from_the_traces(
     traces = [json.loads(line) for line in lines]
     event = {"timestamp": 0.0, "component": "expander", "action": "ineligible", "details": {"count": 3}}
     traces[0]["events"] += [event, event]
-    content = gzip.compress("".join(json.dumps(trace) + "\n" for trace in traces).encode())
+    content = gzip.compress("".join(json.dumps(trace) + "\n" for trace in traces).encode(), mtime=0)
     folder = damaged("traces.jsonl.gz", content)
     study = study_of_runs(find_runs([str(two_runs.fixed), str(folder)], tmp_path), "python x", texts=False)
     counted = [int(cell.ineligible.sum()) for cell in study.collections[0].cells.values()]

@@ -20,7 +20,7 @@ import pytest
 from postgres_server import fresh_dsn
 
 from ragtune.canonical.store.embedded import EmbeddedServer, _find_programs, connect, default_folder
-from ragtune.canonical.store.processes import read_pid_file
+from ragtune.canonical.store.processes import processes_on, read_pid_file
 from ragtune.core.errors import StoreError
 from ragtune.embedders.hashing import HashingEmbedder
 
@@ -166,19 +166,18 @@ def test_users_of_a_killed_server_go_on_with_a_new_one(folder: Path) -> None:
     first, second = (connect(folder=folder) for _ in range(2))
     with first, second:
         store = first.open("tea", EMBEDDER, create=True)
-        (pid,) = postmasters(folder)
+        data = (folder / "pgdata").resolve()
+        pid = int(read_pid_file(data)[0])
         os.kill(pid, signal.SIGKILL)
+        while processes_on(data):  # a connection may be served until it notices
+            time.sleep(0.01)
         assert store.doc_ids() == []
         second.check()
-        (successor,) = postmasters(folder)
+        successor = int(read_pid_file(data)[0])
         assert successor != pid
     assert not is_alive(successor)
     with pytest.raises(StoreError, match="closed"):
         first.check()
-
-
-def postmasters(folder: Path) -> list[int]:
-    return [int(read_pid_file((folder / "pgdata").resolve())[0])]
 
 
 def test_a_pid_file_left_behind_that_names_a_living_process_of_somebody_else_is_not_believed(folder: Path) -> None:

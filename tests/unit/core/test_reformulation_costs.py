@@ -109,8 +109,6 @@ def test_a_failure_is_given_back_and_its_waste_is_traced(fakes, true):
     assert rounds == ["original"]
     wasted = true or CostObject(latency_ms=PRICE.latency_ms)
     assert events(context)["refund_reformulation"] == {"wasted": wasted.model_dump()}
-        "wasted": (true or CostObject(latency_ms=PRICE.latency_ms)).model_dump()
-    }
     assert (context.tracker.spent().tokens, context.tracker.spent().usd) == (0, 0.0)
 
 

@@ -271,8 +271,8 @@ def originals(n: int, *, of: float = 20.0) -> list[ScoredDocument]:
 def test_a_rewrites_scores_are_put_on_the_originals_scale_by_rank_alone(factor, offset):
     found = [doc(doc_id, factor * -i + offset) for i, doc_id in enumerate(("o04", "new", "o00"))]
     pool = aggregate([result("original", *originals(15)), result("rewrite_0", *found)])
-    # o04: 1/5 + 0.1/1, so rank 10/3; new: 0.1/2, rank 20, beyond the end; o00: 1/1 + 0.1/3, the top.
-    on_scale = {"o04": 21 - 10 / 3, "new": 6.0, "o00": 20.0}
+    # o04: 1/5 + 0.05/1, so rank 4; new: 0.05/2, rank 40, beyond the end; o00: 1/1 + 0.05/3, the top.
+    on_scale = {"o04": 17.0, "new": 6.0, "o00": 20.0}
     for doc_id, score in on_scale.items():
         assert pool[doc_id].retrieval_score == pytest.approx(score)
         assert pool[doc_id].sources["rewrite_0"] == pytest.approx(score)
@@ -282,13 +282,13 @@ def test_a_rewrites_scores_are_put_on_the_originals_scale_by_rank_alone(factor, 
 
 
 @pytest.mark.parametrize("rewrites", [1, 2, 5])
-def test_of_the_first_k_at_most_a_tenth_was_found_by_rewrites_alone(rewrites):
+def test_of_the_first_k_at_most_a_twentieth_was_found_by_rewrites_alone(rewrites):
     strangers = [[doc(f"r{i}-{j:02d}", 1000.0 - j) for j in range(50)] for i in range(rewrites)]
     rounds = [result(f"rewrite_{i}", *found) for i, found in enumerate(strangers)]
     pool = aggregate([result("original", *originals(50)), *rounds])
     best = pool.top_candidates(50, pool.retrieval_scores)
     for k in range(1, 51):
-        assert sum(doc_id.startswith("r") for doc_id in best[:k]) <= k / 10
+        assert sum(doc_id.startswith("r") for doc_id in best[:k]) <= k / 20
 
 
 def test_where_the_original_query_found_nothing_the_rewrites_order_stands():
@@ -301,8 +301,8 @@ def test_first_stage_evidence_counts_a_stage_and_its_rewrites_once():
     rounds = [result("original", *originals(12)), result("rewrite_0", doc("new", 99.0), doc("o11", 98.0))]
     with_rewrite = first_stage_evidence(aggregate(rounds).entries)
     assert (with_rewrite.columns.shape, with_rewrite.sources) == ((13, 1), 1.0)
-    # o11, at rank 12 and second of the rewrite, stands at 7.5; what the rewrite alone found, at 10.
-    assert with_rewrite.pooled.argsort()[::-1][:9].tolist() == [0, 1, 2, 3, 4, 5, 6, 11, 7]
+    # o11, at rank 12 and second of the rewrite, stands at 9.2; what the rewrite alone found, at 20.
+    assert with_rewrite.pooled.argsort()[::-1][:11].tolist() == [*range(9), 11, 9]
 
 
 def test_a_document_twice_in_one_round_keeps_its_best_score_and_first_rank():

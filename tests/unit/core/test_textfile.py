@@ -32,9 +32,9 @@ GOOD = b"first\nsecond\n"
         (b"first\ncaf\xe9\n", "file:2: not UTF-8 (byte 0xe9 at position 3 of the line)"),
         ("first\n".encode("utf-16"), "file:1: not UTF-8 (byte 0xff at position 0 of the line): it looks like UTF-16"),
         (b"first\n\xed\xa0\x80\n", "file:2: not UTF-8"),
-        (gzip.compress(GOOD)[:-6], "file: damaged gzip file"),
-        (gzip.compress(GOOD)[:12] + b"\xff" * 9, "file: damaged gzip file"),
-        (gzip.compress(GOOD)[:-8] + b"\0" * 8, "file: damaged gzip file"),
+        (gzip.compress(GOOD, mtime=0)[:-6], "file: damaged gzip file"),
+        (gzip.compress(GOOD, mtime=0)[:12] + b"\xff" * 9, "file: damaged gzip file"),
+        (gzip.compress(GOOD, mtime=0)[:-8] + b"\0" * 8, "file: damaged gzip file"),
         (b"\x1f\x8b", "file: damaged gzip file"),
     ],
 )

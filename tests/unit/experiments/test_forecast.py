@@ -29,7 +29,7 @@ def test_where_scores_decide_nothing_the_forecast_is_what_the_run_charges(
 
 
 def test_a_policy_that_stops_by_scores_is_forecast_to_stop() -> None:
-    config = compose(["budget=unlimited", "tracking=none"])
+    config = compose(["experiment=settled", "budget=unlimited", "tracking=none"])
     figures, again = (forecast(config, lambda done, total: None) for _ in range(2))
     assert 10 < figures["per_query"]["docs"] < 35  # 23.6 in the run itself; the pools hold 66
     assert figures == again

@@ -68,6 +68,8 @@ def test_the_order_given_is_the_order_measured() -> None:
         (["RR@0"], "cutoff=0"),
         (["P(rel=0)@5"], "measure 'P(rel=0)@5': rel=0: allowed is a whole number >= 1"),
         (["nDCG@2.5"], "cutoff=2.5"),
+        (["AP", "alpha_nDCG@10"], "'alpha_nDCG@10' cannot be computed here: Unsupported measures"),
+        (["SDCG@10"], "'SDCG@10' cannot be computed here: "),
     ],
 )
 def test_a_bad_list_of_measures_is_refused(names: list[str], said: str) -> None:

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ from experiments import outputs
 from experiments.curves import curve
 from experiments.measure import Measures
 from experiments.outputs import Results, policy_name, read_summary, write_results, write_summary
+from ragtune.core.errors import DatasetError
 
 FILES = ["config.yaml", "curve.csv", "curve.png", "per_query.parquet", "run.trec", "summary.json", "traces.jsonl.gz"]
 
@@ -49,6 +51,14 @@ def test_the_run_file_holds_strictly_decreasing_scores_in_rank_order(folder: Pat
     assert [line[2] for line in mine] == next(r for r in results.records if r.query_id == "q2").ranking
     assert [int(line[3]) for line in mine] == list(range(1, 13))
     assert [int(line[4]) for line in mine] == list(range(12, 0, -1))
+
+
+def test_an_id_with_whitespace_reaches_no_run_file(folder: Path, results: Results) -> None:
+    first, *others = results.records
+    odd = replace(first, doc_ids=["of another collection", *first.doc_ids[1:]])
+    with pytest.raises(DatasetError, match="retrieved document 'of another collection': an id holds no whitespace"):
+        write_results(folder, replace(results, records=[odd, *others]))
+    assert names(folder) == []
 
 
 def test_traces_are_one_json_line_a_query(folder: Path, results: Results) -> None:

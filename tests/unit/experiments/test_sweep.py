@@ -165,3 +165,10 @@ def test_what_becomes_of_the_parent_of_an_abandoned_sweep(
     assert Tracked.ended == ended
     is_parent_kept = ended != ["p discarded"] and not resume
     assert json.loads((sweep / PARENT_FILE).read_text())["run_id"] == ("p" if is_parent_kept else "before")
+
+
+def test_a_job_whose_summary_is_damaged_is_not_in_the_table(tmp_path: Path) -> None:
+    for job, content in {"0": '{"policy": "p"}', "1": "", "2": "[]"}.items():
+        (tmp_path / job).mkdir()
+        (tmp_path / job / "summary.json").write_text(content)
+    assert summaries(tmp_path) == [{"job": "0", "policy": "p"}]

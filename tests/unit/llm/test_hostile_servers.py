@@ -156,7 +156,6 @@ def test_a_failed_repair_is_charged_with_the_answer_that_it_was_for(llm_server: 
     with pytest.raises(AnswerError, match="the repair failed") as caught:
         make_client(max_retries=0, prices=PRICES).chat_json(HELLO, Names)
     assert caught.value.cost.tokens == caught.value.paid.tokens == llm_server.billed_tokens
-    assert caught.value.cost.calls == 2
 
 
 def test_an_embedding_without_vectors_is_charged_what_the_server_reports(llm_server: Any, make_client: Make) -> None:
@@ -180,7 +179,7 @@ def test_a_repair_quotes_little_and_costs_what_was_reserved(
     with pytest.raises(AnswerError):
         client.chat_json(HELLO, Names)
     first, second = llm_server.requests
-    *_, quote, wish = second.body["messages"]
+    quote = second.body["messages"][-2]
     assert count_tokens(quote["content"]) <= min(limit, 256)
     assert len(quote["content"]) <= 1025
     assert answer.startswith(quote["content"].removesuffix("…"))

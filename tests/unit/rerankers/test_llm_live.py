@@ -101,7 +101,7 @@ def test_a_batch_that_fails_as_a_whole_is_charged_what_the_server_reported(
 def test_attempts_that_get_no_answer_are_calls(llm_server: Any, live: Any, make_context: MakeContext) -> None:
     llm_server.faults += [Fault("unauthorized")] * 3
     context = make_context()
-    with pytest.raises(LLMError, match="the first reason: .*HTTP 401"):
+    with pytest.raises(LLMError, match=r"the first reason: .*HTTP 401"):
         live().rerank(items(3), context, "x")
     assert context.meter.charged is not None
     assert (context.meter.charged.calls, context.meter.charged.tokens) == (3, 0)

@@ -156,7 +156,7 @@ def test_a_manifest_that_says_nothing_usable_is_refused_in_one_line(tmp_path: Pa
 def test_a_gzipped_run_with_its_manifest_is_a_table(tmp_path: Path, manifest: str) -> None:
     plain = _table(tmp_path, -1.0)
     file = tmp_path / "scores.run.gz"
-    file.write_bytes(gzip.compress(plain.read_bytes()))
+    file.write_bytes(gzip.compress(plain.read_bytes(), mtime=0))
     (tmp_path / manifest).write_bytes(b'\xef\xbb\xbf{"scale": "log_prob"}')
     assert ScoreTable(file).score("q1", "d1") == pytest.approx(math.exp(-1.0))
 

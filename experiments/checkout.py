@@ -1,0 +1,37 @@
+"""Lets a checkout's root be on Python's path: its packages can be imported from there, its data folders cannot."""
+
+from __future__ import annotations
+
+import sys
+from importlib.machinery import SOURCE_SUFFIXES, FileFinder, ModuleSpec, SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+
+
+def hide_data_folders() -> None:
+    """From now on no folder of a checkout's root passes for a package that it is not; harmless to call again.
+
+    Python takes every folder for a namespace package, so ``datasets/`` would be found by libraries that look whether
+    the Hugging Face package of that name is installed, and fail to use it.
+    """
+    if _finder not in sys.path_hooks:
+        sys.path_hooks.insert(0, _finder)
+        for entry in [entry for entry in sys.path_importer_cache if _is_checkout(entry)]:
+            del sys.path_importer_cache[entry]
+
+
+class _CheckoutFinder(FileFinder):
+    def find_spec(self, fullname: str, target: ModuleType | None = None) -> ModuleSpec | None:
+        spec = super().find_spec(fullname, target)
+        return None if spec is None or spec.loader is None else spec
+
+
+def _finder(entry: str) -> _CheckoutFinder:
+    if not _is_checkout(entry):
+        raise ImportError(f"{entry} is no checkout", path=entry)
+    return _CheckoutFinder(entry, (SourceFileLoader, SOURCE_SUFFIXES))
+
+
+def _is_checkout(entry: str) -> bool:
+    root = Path(entry)
+    return (root / "run.py").is_file() and (root / "experiments" / "__init__.py").is_file()

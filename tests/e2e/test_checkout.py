@@ -1,0 +1,87 @@
+"""A command runs the code of the checkout it lies in, in all its processes, whatever is installed or on PYTHONPATH."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+PROBE = '''
+"""A reranker that says where its process has its code from."""
+import importlib.util, json, os
+import experiments, ragtune
+from ragtune.rerankers.replay import ReplayReranker
+
+class Probe(ReplayReranker):
+    def __init__(self, **arguments):
+        super().__init__(**arguments)
+        spec = importlib.util.find_spec("datasets")
+        places = [] if spec is None else list(spec.submodule_search_locations or [])
+        with open(os.environ["PROBED"], "a") as log:
+            log.write(json.dumps([os.getpid(), experiments.__file__, ragtune.__file__, places]) + "\\n")
+'''
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Another checkout than the one that is installed."""
+    clone = tmp_path_factory.mktemp("clone")
+    for name in ("ragtune", "experiments", "conf", "datasets", "scripts"):
+        shutil.copytree(ROOT / name, clone / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "run.py", clone)
+    return clone
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [["executor=joblib", "executor.n_jobs=2"], ["executor=ray", "executor.num_cpus=2", "executor.shards=2"]],
+    ids=["joblib", "ray"],
+)
+def test_run_py_and_its_workers_use_the_code_beside_it(
+    environment: dict[str, str], clone: Path, tmp_path: Path, tiny: list[str], overrides: list[str]
+) -> None:
+    (tmp_path / "probing.py").write_text(PROBE)
+    log = tmp_path / "log"
+    variables = {"PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}", "PROBED": str(log)}
+    fixed = ["reranker._target_=probing.Probe", "tracking=none", f"hydra.run.dir={tmp_path}/out"]
+    command = [sys.executable, str(clone / "run.py"), *tiny, *overrides, *fixed]
+    ended = subprocess.run(
+        command, cwd=ROOT, env={**environment, **variables}, capture_output=True, text=True, timeout=120
+    )
+    assert ended.returncode == 0, ended.stderr
+    probes = [json.loads(line) for line in log.read_text().splitlines()]
+    assert len({process for process, *_ in probes}) >= 2
+    for _, harness, library, places in probes:
+        assert harness == str(clone / "experiments" / "__init__.py")
+        assert library == str(clone / "ragtune" / "__init__.py")
+        assert not {str(clone / "datasets"), str(ROOT / "datasets")} & set(places)
+
+
+SCRIPTS = """
+import pathlib, runpy, sys
+before = list(sys.path)
+for script in sorted(pathlib.Path(sys.argv[1]).glob("*.py")):
+    runpy.run_path(str(script), run_name="imported")
+    import experiments, ragtune
+    print(script.name, experiments.__file__, ragtune.__file__)
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("experiments", "ragtune")]:
+        del sys.modules[name]
+    sys.path[:] = before
+"""
+
+
+def test_every_script_uses_the_code_of_its_checkout(environment: dict[str, str], clone: Path) -> None:
+    command = [sys.executable, "-c", SCRIPTS, str(clone / "scripts")]
+    variables = {**environment, "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0, ended.stderr
+    found = dict(line.split(" ", 1) for line in ended.stdout.splitlines())
+    assert sorted(found) == sorted(script.name for script in (ROOT / "scripts").glob("*.py"))
+    assert set(found.values()) == {f"{clone}/experiments/__init__.py {clone}/ragtune/__init__.py"}
