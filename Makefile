@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run ui test check format bench clean
+.PHONY: run ui test chaos check format bench clean
 
 run: $(VENV)/.base ## the main job on the shipped collection
 	$(BIN)/python run.py estimator=uncertainty budget=tight
@@ -14,6 +14,9 @@ ui: $(VENV)/.ui ## the SuperPrompt page over the demo collection, http://127.0.0
 
 test: $(VENV)/.dev ## every test
 	$(BIN)/python -m pytest
+
+chaos: $(VENV)/.dev ## kills, full disks, locked and damaged files, dishonest components; CHAOS_SEED=n for other moments
+	CHAOS_EXAMPLES=10000 $(BIN)/python -m pytest tests/chaos tests/unit/core/test_dishonest_components.py
 
 check: $(VENV)/.dev ## lint, format, types, import rules
 	$(BIN)/ruff check .

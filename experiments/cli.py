@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
@@ -20,6 +21,9 @@ from experiments.config import CONF, readable, register_resolvers, resolve
 from experiments.folders import remove_if_empty, remove_new_empty
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What the system says where a disk, a quota or the largest size of a file is reached."""
 
 
 def main(root: str = "config") -> int:
@@ -113,10 +117,8 @@ def _complain(error: BaseException, folder: Path | None = None, prefix: str = ""
         message, code = str(error), BAD_INPUT
     elif isinstance(error, HydraException | OmegaConfBaseException) or _is_hydras(error):
         message, code = readable(error), BAD_INPUT
-    elif isinstance(error, OSError) and error.filename:
-        message, code = f"cannot use {error.filename}: {error.strerror}", BAD_INPUT
     elif isinstance(error, OSError):
-        message, code = f"cannot use {folder or 'a file'}: {error.strerror or error}", BAD_INPUT
+        message, code = _about_files(error, folder)
     elif isinstance(error, RagtuneError):
         message, code = str(error), FAILED
     else:
@@ -124,6 +126,18 @@ def _complain(error: BaseException, folder: Path | None = None, prefix: str = ""
         message, code = f"{type(error).__name__}: {error}", FAILED
     sys.stderr.write(f"error: {prefix}{' '.join(message.splitlines())}\n")
     return code
+
+
+def _about_files(error: OSError, folder: Path | None) -> tuple[str, int]:
+    """What the system refused, and the exit code: a file that cannot be used is bad input, a full disk is not."""
+    where, why = error.filename or folder or "a file", error.strerror or str(error)
+    if error.errno not in NO_ROOM:
+        return f"cannot use {where}: {why}", BAD_INPUT
+    again = f"hydra.run.dir={folder} resume=true" if folder else "resume=true and the same folder"
+    return (
+        f"no room for {where}: {why}; finished queries are kept: make room and repeat the command with {again}",
+        FAILED,
+    )
 
 
 def _is_hydras(error: BaseException) -> bool:

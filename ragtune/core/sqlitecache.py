@@ -6,6 +6,7 @@ import hashlib
 import logging
 import os
 import sqlite3
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,26 +19,30 @@ V = TypeVar("V", float, bytes, str)
 
 _BUSY_SECONDS = 60.0
 _CHUNK = 500  # SQLite's bound variables per statement are limited; 999 in old builds
+_CHECKSUM = "checksum INTEGER"
 _log = logging.getLogger(__name__)
 
 
 class SqliteCache(Generic[V]):
     """Values by content key in one SQLite file in WAL mode; safe for several processes and after kill -9.
 
-    A damaged file is moved aside (``*.corrupt``), never deleted, since its values were paid for; a new one is started
-    and a logged warning says so. An instance is for one thread at a time.
+    A damaged file, or one of another program, is moved aside (``*.corrupt``), never deleted, since its values were paid
+    for; a new one is started and a logged warning says so. SQLite notices no damage within a value, so each has a
+    checksum: one that does not match is as good as unknown. Values of files older than that have none. An instance is
+    for one thread at a time.
 
     Args:
         path: the file; made, with its folder, on first use.
         noun: what a value is, in messages; its plural is the table's name.
-        columns: the table's definition: a ``key BLOB PRIMARY KEY``, then the value.
+        columns: the table's definition: a ``key BLOB PRIMARY KEY``, then the value, whose checksum is added behind.
         options: of the table, e.g. ``WITHOUT ROWID``, which suits values of a few bytes.
     """
 
     def __init__(self, path: Path, noun: str, columns: str, options: str = "") -> None:
         self.path = path
         self._noun = noun
-        self._create = f"CREATE TABLE IF NOT EXISTS {noun}s ({columns}) {options}"
+        self._create = f"CREATE TABLE IF NOT EXISTS {noun}s ({columns}, {_CHECKSUM}) {options}"
+        self._columns = [column.split()[0] for column in columns.split(", ")]
         self._connection: sqlite3.Connection | None = None
         self._owner = 0
         self._inode = 0
@@ -100,10 +105,11 @@ class SqliteCache(Generic[V]):
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             db = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+            db.text_factory = partial(str, encoding="utf-8", errors="replace")  # a damaged text fails its checksum
             self._inode = self.path.stat().st_ino
             db.execute("PRAGMA journal_mode=WAL")
             db.execute("PRAGMA synchronous=NORMAL")
-            db.execute(self._create)
+            self._set_up(db)
         except (OSError, sqlite3.OperationalError) as error:
             raise ConfigError(
                 f"the {self._noun} cache {self.path} cannot be used ({error}): "
@@ -111,6 +117,19 @@ class SqliteCache(Generic[V]):
             ) from error
         self._connection, self._owner = db, os.getpid()
         return db
+
+    def _set_up(self, db: sqlite3.Connection) -> None:
+        """Make the table, or see whether it is ours; an older one gets a column for checksums.
+
+        Raises:
+            sqlite3.DatabaseError: if it is another program's, or damaged.
+        """
+        db.execute(self._create)
+        found = [name for _, name, *_ in db.execute(f"PRAGMA table_info({self._noun}s)")]
+        if found == self._columns:
+            db.execute(f"ALTER TABLE {self._noun}s ADD COLUMN {_CHECKSUM}")
+        elif found != [*self._columns, _CHECKSUM.split()[0]]:
+            raise sqlite3.DatabaseError(f"its columns are {', '.join(found)}")
 
     def _set_aside(self, error: sqlite3.DatabaseError) -> None:
         self.close()
@@ -126,14 +145,28 @@ class SqliteCache(Generic[V]):
 
     def _select(self, db: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, V]:
         marks = ",".join("?" * len(keys))
-        return dict(db.execute(f"SELECT * FROM {self._noun}s WHERE key IN ({marks})", list(keys)))
+        rows = list(db.execute(f"SELECT * FROM {self._noun}s WHERE key IN ({marks})", list(keys)))
+        sound = {key: value for key, value, checksum in rows if _is_sound(key, value, checksum)}
+        if len(sound) < len(rows):
+            _log.warning("%d damaged %ss in %s are not used", len(rows) - len(sound), self._noun, self.path)
+        return sound
 
     def _insert(self, db: sqlite3.Connection, rows: Sequence[tuple[bytes, V]]) -> None:
         db.execute("BEGIN IMMEDIATE")
         try:
-            db.executemany(f"INSERT OR REPLACE INTO {self._noun}s VALUES (?, ?)", rows)
+            checked = [(key, value, _checksum(key, value)) for key, value in rows]
+            db.executemany(f"INSERT OR REPLACE INTO {self._noun}s VALUES (?, ?, ?)", checked)
             db.execute("COMMIT")
         except BaseException:
             if db.in_transaction:
                 db.execute("ROLLBACK")
             raise
+
+
+def _is_sound(key: object, value: object, checksum: object) -> bool:
+    """Whether a row is as it was written; SQLite may make anything of a damaged one, of each of its columns."""
+    return isinstance(key, bytes) and value is not None and checksum in (None, _checksum(key, value))
+
+
+def _checksum(key: bytes, value: object) -> int:
+    return zlib.crc32(value if isinstance(value, bytes) else repr(value).encode(errors="replace"), zlib.crc32(key))

@@ -231,9 +231,10 @@ def test_a_full_disk_leaves_nothing_half_written(
         timeout=60,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
     )
-    assert ended.returncode == 2, ended.stderr
-    assert ended.stderr.splitlines()[-1].startswith("error: cannot use ")
+    assert ended.returncode == 1, ended.stderr
+    assert ended.stderr.splitlines()[-1].startswith("error: no room for ")
     assert "File too large" in ended.stderr
+    assert ended.stderr.endswith(" resume=true\n")
     assert "Traceback" not in ended.stderr
     left = [file.name for file in cwd.rglob("*") if file.is_file()]
     assert set(left) <= {"journal.jsonl"}  # whole lines only: what is finished can be resumed

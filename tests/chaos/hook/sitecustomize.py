@@ -10,6 +10,7 @@ import itertools
 import os
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "sqlite3.connect", "shutil.copyfile"}
@@ -42,7 +43,12 @@ def _watch(kind: str, number: int, pid: int, folder: str) -> None:
 
     sys.addaudithook(hook)
     if count_file := os.environ.get("CHAOS_COUNT"):
-        atexit.register(lambda: Path(count_file).write_text(str(seen[0])))
+        atexit.register(_note, count_file, seen)
+
+
+def _note(file: str, seen: list[int]) -> None:
+    with suppress(OSError):  # of a full disk
+        Path(file).write_text(str(seen[0]))
 
 
 if plan := os.environ.pop("CHAOS", None):

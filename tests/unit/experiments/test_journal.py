@@ -121,13 +121,13 @@ def test_a_kill_while_the_journal_forgets_queries_costs_none_of_the_others(
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    with Journal(begun.parent, "print", resume=True) as journal:
+    with Journal(begun.parent, IDENTITY, resume=True) as journal:
         with monkeypatch.context() as patched:
             patched.setattr(Path, "replace", killed)
             with pytest.raises(KeyboardInterrupt):
                 journal.forget(["q1"])
-        assert set(Journal(begun.parent, "print", resume=True).finished) == {"q0", "q1", "q2"}
+        assert set(Journal(begun.parent, IDENTITY, resume=True).finished) == {"q0", "q1", "q2"}
         journal.forget(["q1"])
         journal.append(records[1])
-    with Journal(begun.parent, "print", resume=True) as journal:
+    with Journal(begun.parent, IDENTITY, resume=True) as journal:
         assert list(journal.finished) == ["q0", "q2", "q1"]

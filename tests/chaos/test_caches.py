@@ -1,0 +1,99 @@
+"""Score caches that are cut, garbled or foreign: no error, no traceback, and never a wrong score."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from ragtune.core.scorecache import ScoreCache
+from ragtune.core.sqlitecache import SqliteCache
+
+DAMAGES = 300
+KEYS = [SqliteCache.key("model", "query", str(i)) for i in range(900)]
+KINDS: dict[str, tuple[Callable[[Path], SqliteCache[Any]], Callable[[int], Any]]] = {
+    "score": (ScoreCache, lambda i: i / 997),
+    "text": (
+        lambda folder: SqliteCache(folder / "answers.sqlite", "answer", "key BLOB PRIMARY KEY, value TEXT NOT NULL"),
+        lambda i: json.dumps({"answer": "é" * (i % 50), "tokens": i}),
+    ),
+}
+"""As scores are kept, and as a language model's answers are."""
+
+
+def _cut(data: bytes, rng: Random) -> bytes:
+    return data[: rng.randrange(len(data))]
+
+
+def _garble(data: bytes, rng: Random) -> bytes:
+    start = rng.randrange(len(data))
+    length = rng.choice([1, 2, 8, 100, 5000])
+    return data[:start] + rng.randbytes(length) + data[start + length :]
+
+
+def _flip(data: bytes, rng: Random) -> bytes:
+    changed = bytearray(data)
+    for _ in range(rng.choice([1, 10, 100])):
+        changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
+    return bytes(changed)
+
+
+def _zero(data: bytes, rng: Random) -> bytes:
+    page = rng.randrange(len(data) // 4096) * 4096
+    return data[:page] + bytes(4096) + data[page + 4096 :]
+
+
+def _shift(data: bytes, rng: Random) -> bytes:
+    start = rng.randrange(len(data))
+    return data[:start] + data[start + rng.randint(1, 5000) :]
+
+
+def _replace(data: bytes, rng: Random) -> bytes:
+    return rng.choice([b"", b"\0" * 100, b"SQLite format 3\0", b"dear diary " * 1000, rng.randbytes(20000)])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_damaged_cache_never_gives_a_wrong_value(
+    tmp_path: Path, rng: Random, tally: Counter[str], caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    make, value = KINDS[kind]
+    values = {key: value(i) for i, key in enumerate(KEYS)}
+    whole = make(tmp_path / "whole")
+    whole.put(values)
+    whole.close()
+    data = whole.path.read_bytes()
+    caplog.set_level(logging.WARNING)
+    for number in range(DAMAGES):
+        cache = make(tmp_path / str(number))
+        cache.path.parent.mkdir()
+        cache.path.write_bytes(rng.choice([_cut, _garble, _flip, _zero, _shift, _replace])(data, rng))
+        if rng.random() < 0.2:
+            cache.path.with_name(f"{cache.path.name}-wal").write_bytes(rng.randbytes(5000))
+        found = cache.get(KEYS)
+        assert all(values[key] == known for key, known in found.items())
+        cache.put(values)
+        found = cache.get(KEYS)  # a damaged tree may hide a value, which is asked for again
+        assert all(values[key] == known for key, known in found.items())
+        cache.close()
+        tally[f"damaged {kind} caches" + (", moved aside" if list(cache.path.parent.glob("*.corrupt")) else "")] += 1
+
+
+@pytest.mark.parametrize("table", ["recipes (name TEXT)", "scores (name TEXT)", "scores (key BLOB PRIMARY KEY)"])
+def test_a_foreign_database_in_the_place_of_the_cache_is_not_written_to(
+    tmp_path: Path, tally: Counter[str], table: str
+) -> None:
+    cache = ScoreCache(tmp_path)
+    with closing(sqlite3.connect(cache.path)) as db, db:
+        db.execute(f"CREATE TABLE {table}")
+    scores = {key: i / 997 for i, key in enumerate(KEYS)}
+    cache.put(scores)
+    assert cache.get(KEYS) == scores
+    tally["foreign score caches"] += 1

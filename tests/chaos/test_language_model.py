@@ -1,0 +1,124 @@
+"""A language model that hangs, or fails at 30% while the driver is killed: nothing is lost and nothing paid twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from chaos_runs import KILLED, Job, assert_clear
+from command_line import content, finish, finished_queries, wait_for
+from llm_server import Fault
+
+from experiments.outputs import read_summary
+
+KILLS = 8
+SETTLE_S = 1.0
+"""Until the server has ended what a killed client had asked."""
+
+
+@pytest.fixture
+def asked(tiny: list[str], tmp_path: Path, llm_server: Any) -> list[str]:
+    """Overrides of a pointwise reranker that asks the server and records its answers."""
+    options = {"base_url": llm_server.url, "cache_dir": tmp_path / "record", "max_retries": 2, "backoff_initial_s": 0}
+    given = [f"reranker.llm.{name}={value}" for name, value in options.items()]
+    models = ["reranker=llm_pointwise", "reranker.llm.model=test", "+reranker.llm.prices.test={prompt:1,completion:1}"]
+    return [*tiny, *models, *given, "scheduler.batch_size=3", "budget=unlimited", "tracking=none"]
+
+
+def hang(server: Any, delay_s: float = 3600.0) -> None:
+    server.faults += [Fault("slow", delay_s=delay_s)] * 1000
+
+
+def test_a_time_out_ends_what_hangs(
+    job: Callable[..., Job], asked: list[str], llm_server: Any, tally: Counter[str]
+) -> None:
+    hang(llm_server)
+    run = job(*asked, "reranker.llm.timeout_s=1", "reranker.llm.max_retries=0")
+    ended = run.run()
+    assert_clear(ended, 1)  # every batch failed
+    assert read_summary(run.out) is not None
+    llm_server.faults.clear()
+    assert_clear(run.run("resume=true"), 0)
+    tally["hanging language models ended by the time-out"] += 1
+
+
+@pytest.mark.parametrize("passing", [9, 30])
+def test_ctrl_c_ends_what_hangs_and_keeps_what_is_finished(
+    job: Callable[..., Job], asked: list[str], llm_server: Any, tally: Counter[str], passing: int
+) -> None:
+    llm_server.faults += [None] * passing
+    hang(llm_server)
+    run = job(*asked, "reranker.llm.timeout_s=600")
+    driver = run.start()
+    wait_for(lambda: (llm_server.most_at_once and len(llm_server.requests) > passing) or driver.poll() is not None)
+    time.sleep(SETTLE_S)
+    started = time.monotonic()
+    os.killpg(driver.pid, signal.SIGINT)
+    ended = finish(driver, 60)
+    assert time.monotonic() - started < 20
+    assert_clear(ended, 130)
+    assert len(finished_queries(run.out)) == passing // 12
+    llm_server.faults.clear()
+    assert_clear(run.run("resume=true"), 0)
+    tally["Ctrl-C under a hanging language model"] += 1
+
+
+def recorded(folder: Path) -> int:
+    """Answers in the record; what failed for good has no bill."""
+    file = folder / "answers.sqlite"
+    if not file.exists():
+        return 0
+    with closing(sqlite3.connect(file)) as db, suppress(sqlite3.OperationalError):  # made, but still empty
+        return sum("prompt_tokens" in json.loads(value) for (_, value, *_rest) in db.execute("SELECT * FROM answers"))
+    return 0
+
+
+def test_nothing_is_paid_twice_though_the_server_fails_and_the_driver_is_killed(
+    job: Callable[..., Job], asked: list[str], llm_server: Any, tmp_path: Path, rng: Random, tally: Counter[str]
+) -> None:
+    llm_server.fail_randomly(0.3, seed=rng.randrange(1000))
+    run = job(*asked, "failures.max_share=1")
+    kills = unrecorded = 0
+    while kills < KILLS and (run.out / "summary.json").exists() is False:
+        driver = run.start("resume=true")
+        before = len(llm_server.requests)
+        wanted = before + rng.randint(0, 8)
+        wait_for(lambda: len(llm_server.requests) > wanted or driver.poll() is not None, 120)  # noqa: B023
+        with suppress(subprocess.TimeoutExpired):
+            driver.wait(rng.uniform(0, 0.05))
+        with suppress(ProcessLookupError):
+            os.killpg(driver.pid, signal.SIGKILL)
+        if finish(driver).code == KILLED:
+            kills += 1
+        time.sleep(SETTLE_S)
+        # Answered, but the driver died before it could note the answer: paid, and asked once more.
+        unrecorded = len(llm_server.billed) - recorded(tmp_path / "record" / "llm")
+    assert_clear(run.run("resume=true"), 0)
+    bodies = Counter(json.dumps(request.body, sort_keys=True) for request in llm_server.billed)
+    twice = sum(bodies.values()) - len(bodies)
+    assert twice <= unrecorded
+    assert recorded(tmp_path / "record" / "llm") == len(bodies)
+    tally["kill -9 of the driver while it asks a language model"] += kills
+    tally["answers billed by the language model"] += len(llm_server.billed)
+    tally["answers billed that were in flight at a kill, and asked again"] += twice
+    tally["answers billed a second time although they had been recorded"] += max(0, twice - unrecorded)
+
+    # What the account says is what the record says, and it replays byte by byte without a request.
+    llm_server.requests.clear()
+    again = job(*asked, "failures.max_share=1", "reranker.llm.mode=replay", cwd=tmp_path / "again")
+    assert_clear(again.run(), 0)
+    assert llm_server.requests == []
+    resumed, replayed = content(run.out), content(again.out)
+    for name in ("run.trec", "curve.csv", "curve.png", "traces.jsonl.gz"):
+        assert resumed[name] == replayed[name], name
