@@ -16,7 +16,8 @@ test: $(VENV)/.dev ## every test
 	$(BIN)/python -m pytest
 
 chaos: $(VENV)/.dev ## kills, full disks, locked and damaged files, dishonest components; CHAOS_SEED=n for other moments
-	CHAOS_EXAMPLES=10000 $(BIN)/python -m pytest tests/chaos tests/unit/core/test_dishonest_components.py
+	CHAOS_EXAMPLES=10000 $(BIN)/python -m pytest tests/chaos \
+		tests/unit/core/test_dishonest_components.py tests/unit/core/test_stateful.py
 
 check: $(VENV)/.dev ## lint, format, types, import rules
 	$(BIN)/ruff check .

@@ -1,0 +1,188 @@
+"""Pool and tracker under any sequence of calls, good and bad, beside a plain model of what they may do."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+import numpy as np
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from ragtune import CostBudget
+from ragtune.core.clock import VirtualClock
+from ragtune.core.errors import RagtuneError
+from ragtune.core.items import TRANSITIONS, ItemState, PoolItem
+from ragtune.core.pool import CandidatePool
+from ragtune.core.trace import ControllerTrace
+from ragtune.core.types import CostObject
+
+EXAMPLES = max(25, int(os.environ.get("CHAOS_EXAMPLES", "300")) // 10)
+SETTINGS = settings(max_examples=EXAMPLES, stateful_step_count=25, deadline=None, database=None)
+
+IDS = st.sampled_from([f"d{i}" for i in range(6)])
+SCORES = st.one_of(
+    st.floats(0.0, 1.0), st.sampled_from([math.nan, math.inf, -0.1, 7.3, "0.5", None, True, [0.5], 10**400])
+)
+STATES = tuple(ItemState)
+
+
+def is_score(value: Any) -> bool:
+    return type(value) is float and 0.0 <= value <= 1.0
+
+
+class PoolMachine(RuleBasedStateMachine):
+    """Every operation is done whole, where the table of transitions allows it, or not at all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pool = CandidatePool()
+        self.states: dict[str, ItemState] = {}
+        self.scores: dict[str, float] = {}
+
+    def attempt(self, is_allowed: bool, call: Any, *arguments: Any) -> bool:
+        try:
+            call(*arguments)
+        except RagtuneError:
+            assert not is_allowed
+            return False
+        assert is_allowed
+        return True
+
+    @rule(ids=st.lists(IDS, min_size=1, max_size=3), score=st.sampled_from([0.5, math.nan]))
+    def add(self, ids: list[str], score: float) -> None:
+        rank = len(self.states)
+        items = [PoolItem(doc_id=doc_id, initial_rank=rank + i, retrieval_score=score) for i, doc_id in enumerate(ids)]
+        fresh = len(set(ids)) == len(ids) and not set(ids) & set(self.states) and score == score
+        if self.attempt(fresh, self.pool.add, items):
+            self.states |= dict.fromkeys(ids, ItemState.CANDIDATE)
+
+    @rule(ids=st.lists(IDS, min_size=1, max_size=4), to=st.sampled_from(STATES))
+    def move(self, ids: list[str], to: ItemState) -> None:
+        is_known = set(ids) <= set(self.states) and len(set(ids)) == len(ids)
+        is_legal = is_known and all(to in TRANSITIONS[self.states[doc_id]] for doc_id in ids)
+        if self.attempt(is_legal, self.pool.transition, ids, to):
+            self.states |= dict.fromkeys(ids, to)
+
+    @rule(scores=st.dictionaries(IDS, SCORES, min_size=1, max_size=4))
+    def score(self, scores: dict[str, Any]) -> None:
+        are_sent = all(self.states.get(doc_id) is ItemState.IN_FLIGHT for doc_id in scores)
+        are_good = all(map(is_score, scores.values()))
+        if self.attempt(are_sent and are_good, self.pool.update_scores, scores, "default"):
+            self.states |= dict.fromkeys(scores, ItemState.RERANKED)
+            self.scores |= scores
+
+    @rule(priorities=st.dictionaries(IDS, SCORES, min_size=1, max_size=4))
+    def value(self, priorities: dict[str, Any]) -> None:
+        is_good = set(priorities) <= set(self.states) and all(map(is_score, priorities.values()))
+        self.attempt(is_good, self.pool.apply_priorities, priorities)
+
+    @rule(ids=st.lists(IDS, min_size=1, max_size=2))
+    def meddle(self, ids: list[str]) -> None:
+        with self.pool.read_only():
+            self.attempt(False, self.pool.transition, ids, ItemState.DROPPED)
+            self.attempt(False, self.pool.update_scores, dict.fromkeys(ids, 0.5), "default")
+
+    @invariant()
+    def agrees_with_the_model(self) -> None:
+        assert list(self.pool.doc_ids) == list(self.states)
+        columns = self.pool.columns()
+        assert [STATES[code] for code in columns.states] == list(self.states.values())
+        known = {self.pool.doc_ids[i]: columns.scores[i] for i in np.flatnonzero(~np.isnan(columns.scores))}
+        assert {k: v for k, v in known.items() if self.states[k] is not ItemState.DROPPED} == {
+            k: v for k, v in self.scores.items() if self.states[k] is not ItemState.DROPPED
+        }
+        assert ((columns.priorities >= 0) & (columns.priorities <= 1)).all()
+        assert not columns.states.flags.writeable
+
+
+COSTS = st.builds(
+    CostObject,
+    tokens=st.integers(0, 30),
+    docs=st.integers(0, 6),
+    calls=st.integers(0, 3),
+    latency_ms=st.sampled_from([0.0, 10.0, 70.0]),
+    usd=st.sampled_from([0.0, 0.1, 0.7]),
+)
+LIMITS = {"tokens": 60, "docs": 8, "calls": 5, "latency_ms": 100.0, "usd": 1.0}
+BUFFER = 20
+
+
+class TrackerMachine(RuleBasedStateMachine):
+    """What is granted fits in every unit; what is denied changes nothing."""
+
+    @initialize()
+    def open(self) -> None:
+        budget = CostBudget(
+            max_tokens=60, max_reranker_docs=8, max_reranker_calls=5, max_latency_ms=100.0, max_cost_usd=1.0,
+            assembly_token_buffer=BUFFER, max_reformulations=2, max_retrieval_rounds=2, max_expanded_docs=3,
+        )  # fmt: skip
+        self.tracker = budget.create_tracker(ControllerTrace(), VirtualClock())
+        self.spent = dict.fromkeys(LIMITS, 0.0)
+
+    def state(self) -> dict[str, Any]:
+        return self.tracker.snapshot()
+
+    @rule(cost=COSTS)
+    def consume(self, cost: CostObject) -> None:
+        before = self.state()
+        if not self.tracker.consume(cost):
+            assert self.state() == before
+            return
+        asked = cost.by_unit()
+        for unit in ("tokens", "docs", "calls", "usd"):
+            self.spent[unit] = round(self.spent[unit] + asked[unit], 9)
+            kept = BUFFER if unit == "tokens" and asked[unit] else 0
+            assert self.spent[unit] <= LIMITS[unit] - kept
+        assert self.tracker.elapsed_ms + cost.latency_ms <= LIMITS["latency_ms"]
+
+    @rule(tokens=st.integers(0, 50))
+    def assemble(self, tokens: int) -> None:
+        fits = self.spent["tokens"] + tokens <= LIMITS["tokens"]
+        assert self.tracker.try_consume_tokens(tokens) is fits
+        self.spent["tokens"] += tokens if fits else 0
+
+    @rule(ms=st.sampled_from([1.0, 30.0]))
+    def pass_time(self, ms: float) -> None:
+        self.tracker.clock.advance(ms)
+
+    @rule(n=st.integers(0, 3))
+    def count(self, n: int) -> None:
+        for spend in ("try_consume_reformulation", "try_consume_retrieval_round", "try_consume_expansion"):
+            getattr(self.tracker, spend)(n)
+
+    @rule(cost=COSTS)
+    def meddle(self, cost: CostObject) -> None:
+        before = self.state()
+        with self.tracker.read_only():
+            for call in (
+                lambda: self.tracker.consume(cost),
+                lambda: self.tracker.refund(cost),
+                lambda: self.tracker.settle(cost, CostObject(docs=1)),
+                lambda: self.tracker.try_consume_tokens(-1),
+            ):
+                try:
+                    call()
+                except RagtuneError:
+                    continue
+                raise AssertionError("a component spent what only the controller may")
+        after = self.state()
+        assert after == before
+
+    @invariant()
+    def agrees_with_the_model(self) -> None:
+        state = self.state()
+        assert (state["tokens"], state["rerank_docs"], state["rerank_calls"], state["usd"]) == (
+            self.spent["tokens"], self.spent["docs"], self.spent["calls"], self.spent["usd"],
+        )  # fmt: skip
+        assert state["reformulations"] <= 2
+        assert state["retrieval_rounds"] <= 2
+        assert state["expanded_docs"] <= 3
+
+
+TestPool = PoolMachine.TestCase
+TestPool.settings = SETTINGS
+TestTracker = TrackerMachine.TestCase
+TestTracker.settings = SETTINGS
