@@ -112,7 +112,7 @@ def readable(error: BaseException, script: str = "run.py") -> str:
         name = lines[0].removeprefix("Could not override").split()[0].strip("'.")
         if now := moved(name):
             return now
-        return f"unknown option {name}: python {script} --help lists the options of the components chosen"
+        return f"unknown option {name!r}: python {script} --help lists the options of the components chosen"
     noise = ("See ", "Set the environment", "Config search path", "provider=")
     return " ".join(line for line in lines if not line.startswith(noise))
 
@@ -121,5 +121,5 @@ def moved(name: str) -> str | None:
     """What to say of an option's former name; None of any other."""
     for old, new in MOVED.items():
         if name == old or name.startswith(f"{old}."):
-            return f"unknown option {name}: it is {new}{name.removeprefix(old)} now"
+            return f"unknown option {name!r}: it is {new}{name.removeprefix(old)} now"
     return None

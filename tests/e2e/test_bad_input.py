@@ -259,7 +259,7 @@ def test_anything_else_is_exit_code_1_with_a_traceback(
 ) -> None:
     from experiments import app
 
-    def defect(*args: object) -> None:
+    def defect(*args: object, **options: object) -> None:
         raise ZeroDivisionError("a defect")
 
     monkeypatch.setattr(app, "summarize", defect)

@@ -127,7 +127,7 @@ def test_the_key_handed_to_workers_is_canonical_json() -> None:
         ("verbosity=3", "verbosity=3: allowed are 0, 1 and 2"),
         ("retrieval=deep", "retrieval='deep'"),
         ("plan.num_reformulations=3", "plan.num_reformulations: it is retrieval.num_reformulations now"),
-        ("+plan.depth=3", "unknown option plan: it is retrieval now"),
+        ("+plan.depth=3", "unknown option 'plan': it is retrieval now"),
         ("retriever.depth=3", "retriever.depth: it is retrieval.original_query_depth now"),
         ("+retriever.depth=3", "retriever.depth: it is retrieval.original_query_depth now"),
         ("experiment=nothing", "fixed_depth"),
