@@ -50,6 +50,8 @@ def _opened(path: Path, stack: ExitStack) -> IO[bytes]:
 
 
 def _decoded(raw: bytes, path: Path, number: int) -> str:
+    if b"\0" in raw and not raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        raise DatasetError(f"{path}:{number}: a zero byte: it looks like UTF-16: save it as UTF-8")
     try:
         # At the head of every line: files that each begin with a mark are joined by `cat`.
         return raw.removeprefix(BOM_UTF8).rstrip(b"\r\n").decode()
@@ -69,6 +71,10 @@ def read_json(content: str | bytes) -> Any:
         return json.loads(content.removeprefix(BOM_UTF8).decode() if isinstance(content, bytes) else content)
     except RecursionError:
         raise ValueError("nested too deep") from None
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise
+    except ValueError:
+        raise ValueError("a number of too many digits") from None
 
 
 def quoted(value: object) -> str:

@@ -13,7 +13,8 @@ _HIDDEN = "[secret]"
 _SHORTEST_SECRET = 4  # shorter ones would hide half of the language
 _PART = 12  # so many characters of a secret in a row are hidden wherever they stand
 _SHORTEST_ENCODED = 8
-_ESCAPED = re.compile(r"\\+u00([2-7][0-9a-f])|\\+x([2-7][0-9a-f])|%([2-7][0-9a-f])|\\+(?=/)", re.IGNORECASE)
+# Possessive, and begun at the first backslash only: a reply of nothing but backslashes takes linear time.
+_ESCAPED = re.compile(r"(?<!\\)\\++(?:u00([2-7][0-9a-f])|x([2-7][0-9a-f])|(?=/))|%([2-7][0-9a-f])", re.IGNORECASE)
 _DIGITS = re.compile(r"[-+.e0-9]+")
 _LIBRARIES = ("openai", "httpx", "httpcore")
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from starlette.testclient import TestClient
@@ -33,6 +34,20 @@ def unknown(count: int) -> bytes:
 def test_values_are_counted_without_what_strings_hold(data: bytes, values: int) -> None:
     assert not has_more_values(data, values)
     assert values == 0 or has_more_values(data, values - 1)
+
+
+def test_a_flood_of_strings_that_is_no_json_is_given_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, pattern = [], limits._TOKEN
+
+    class Counting:
+        def finditer(self, data: bytes) -> Iterator[re.Match[bytes]]:
+            for token in pattern.finditer(data):
+                read.append(token.start())
+                yield token
+
+    monkeypatch.setattr(limits, "_TOKEN", Counting())
+    assert not has_more_values(b'{"x":"' + b"," * 200_001 + b'",' + b'""' * 100_000, 200_000)
+    assert len(read) < 20
 
 
 @pytest.mark.parametrize("path", ["/v1/normalize", "/mcp"])

@@ -31,6 +31,7 @@ GOOD = b"first\nsecond\n"
     [
         (b"first\ncaf\xe9\n", "file:2: not UTF-8 (byte 0xe9 at position 3 of the line)"),
         ("first\n".encode("utf-16"), "file:1: not UTF-8 (byte 0xff at position 0 of the line): it looks like UTF-16"),
+        ("first\n".encode("utf-16-le"), "file:1: a zero byte: it looks like UTF-16: save it as UTF-8"),
         (b"first\n\xed\xa0\x80\n", "file:2: not UTF-8"),
         (gzip.compress(GOOD, mtime=0)[:-6], "file: damaged gzip file"),
         (gzip.compress(GOOD, mtime=0)[:12] + b"\xff" * 9, "file: damaged gzip file"),
@@ -51,6 +52,11 @@ def test_json_that_cannot_be_read_is_a_value_error_of_one_short_line(text: str |
         read_json(text)
     assert len(str(refused.value)) < 200
     assert "\n" not in str(refused.value)
+
+
+def test_a_number_that_python_will_not_read_is_told_in_the_users_words() -> None:
+    with pytest.raises(ValueError, match="^a number of too many digits$"):
+        read_json("9" * 5000)
 
 
 def test_json_may_begin_with_a_mark() -> None:

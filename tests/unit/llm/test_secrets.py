@@ -17,6 +17,7 @@ from pydantic import RootModel
 from ragtune.core.errors import ConfigError
 from ragtune.llm.client import LLMClient
 from ragtune.llm.errors import AnswerError, ServiceError
+from ragtune.llm.redaction import Redactor
 from ragtune.llm.types import Message
 
 KEY = "sk-canary-0123456789"
@@ -254,3 +255,8 @@ def test_a_local_server_needs_no_key_and_openai_does(llm_server: Any, make_clien
     assert make_client().chat(HELLO).text == "You said: hello"
     with pytest.raises(ConfigError, match="variable OPENAI_API_KEY is not set"):
         make_client(base_url=None).chat(HELLO)
+
+
+def test_a_reply_of_nothing_but_backslashes_is_read_in_linear_time() -> None:
+    flood = "\\" * 1_000_000  # a quadratic search would take hours
+    assert Redactor(["sk-" + "canary" * 4]).text(flood) == flood
