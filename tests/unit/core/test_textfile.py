@@ -55,7 +55,7 @@ def test_json_that_cannot_be_read_is_a_value_error_of_one_short_line(text: str |
 
 
 def test_a_number_that_python_will_not_read_is_told_in_the_users_words() -> None:
-    with pytest.raises(ValueError, match="^a number of too many digits$"):
+    with pytest.raises(ValueError, match=r"^a number of too many digits$"):
         read_json("9" * 5000)
 
 
