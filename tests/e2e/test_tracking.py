@@ -228,7 +228,7 @@ def test_an_interrupted_sweep_leaves_a_killed_parent(
 ) -> None:
     from experiments import app
 
-    def ctrl_c(*args: object) -> None:
+    def ctrl_c(*args: object, **options: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(app, "summarize", ctrl_c)

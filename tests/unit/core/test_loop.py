@@ -43,7 +43,6 @@ def test_an_empty_pool_stops_the_loop_before_it_starts(fakes):
         (limits(max_reranker_docs=10), "rerank_docs"),
         (limits(max_reranker_calls=2), "rerank_calls"),
         (limits(max_latency_ms=20.0), "latency_ms"),
-        (limits(max_cost_usd=0.2), "usd"),
     ],
 )
 def test_a_used_up_unit_stops_the_loop_and_is_named(fakes, budget, unit):
