@@ -142,7 +142,9 @@ class BatchRunner:
         answer = self._ask(pool, context, proposal)
         charged = self._bill(context, proposal, cost, started_ms, has_failed=answer.error is not None)
         book.actual_cost = book.actual_cost + reported(context, context.meter.actual, FREE)
-        context.tracker.settle(cost, charged)
+        # What was learned of a live batch's time is a guess, and taking longer no overrun of the account.
+        guessed = context.tracker.clock.is_real
+        context.tracker.settle(_booked(cost, cost.docs, charged.latency_ms) if guessed else cost, charged)
         if answer.error is None:
             book.breakers.scored(proposal.strategy)
             context.trace.add("reranker", "rerank", strategy=proposal.strategy, scores=answer.scores)

@@ -141,7 +141,7 @@ def test_costs_are_charged_before_reconciled_after_and_both_are_traced(fakes: An
     ran = run(fakes, kind, [["heart"], ["salt", "heart"], ["ship"]], FakeService(), True, 3)
     [before] = ran.output.trace.find("consume_rerank")
     [after] = ran.output.trace.find("settle_rerank")
-    assert before.details["cost"] == after.details["charged"]
+    assert before.details["cost"] | {"latency_ms": 0.0} == after.details["charged"] | {"latency_ms": 0.0}
     for unit in ("tokens", "calls", "usd"):
         assert before.details["cost"][unit] > after.details["actual"][unit] > 0
     assert after.details["actual"]["tokens"] == ran.service.billed_tokens
@@ -152,12 +152,12 @@ def test_a_batch_whose_answers_are_all_bad_is_dropped_and_its_waste_traced(fakes
     ran = run(fakes, kind, [["heart"], ["salt"]], FakeService(lambda chat: "no"), False, 2)
     assert set(ran.output.dropped) == {"d0", "d1"}
     assert "judged none of 2 documents" in ran.output.dropped["d0"]
-    assert ran.output.trace.find("refund_rerank")[0].details["wasted"]["tokens"] == ran.service.billed_tokens > 0
-    assert ran.spent.tokens == 0
+    charged = ran.output.trace.find("charge_failure")[0].details["cost"]["tokens"]
+    assert charged == ran.service.billed_tokens == ran.spent.tokens > 0
 
 
 def test_one_bad_answer_drops_one_document(fakes: Any) -> None:
     ran = run(fakes, "pointwise", [["heart"], ["salt"], ["ship"]], FakeService(None, [None, "refusal"]), True, 3)
     assert set(ran.output.dropped) == {"d1"}
-    assert len(ran.output.ranking) == 2
+    assert ran.output.ranking[-1] == "d1"
     assert ran.output.trace.find("no_judgment")[0].details["kind"] == "refusal"
