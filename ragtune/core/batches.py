@@ -51,6 +51,7 @@ class BatchBook:
     mispriced: set[str] = field(default_factory=set)
     sent: set[str] = field(default_factory=set)
     too_slow: set[str] = field(default_factory=set)
+    learned_too_slow: set[str] = field(default_factory=set)
 
 
 class BatchRunner:
@@ -116,13 +117,15 @@ class BatchRunner:
         if strategy in self._starved and docs == 1 and strategy not in book.sent:
             return 0.0
         book.too_slow.add(strategy)
+        if learned > context.tracker.time_left_ms:
+            book.learned_too_slow.add(strategy)
         return expected
 
     def close_book(self, book: BatchBook) -> None:
         """The request is over: what it has learned of its strategies is kept for the next ones."""
         starved = book.too_slow - book.sent
         self._starved |= starved
-        for strategy in starved:
+        for strategy in starved & book.learned_too_slow:
             self._paces[strategy].forget_slowest()
         book.breakers.finish()
 
