@@ -69,11 +69,10 @@ def test_a_dead_reranker_ends_with_1_keeps_the_first_stages_results_and_is_mende
 
     (journal,) = (ended.cwd / "run").glob("journal*")
     before = journal.read_bytes()
-    monkeypatch.setattr("experiments.app.replay", interrupted)
-    assert main(*at_server, "resume=true").code == 130
+    with monkeypatch.context() as patched:
+        patched.setattr("experiments.app.replay", interrupted)
+        assert main(*at_server, "resume=true").code == 130
     assert journal.read_bytes() == before
-    monkeypatch.undo()
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
 
     llm_server.reset()
     mended = main(*at_server, "resume=true")
