@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -87,38 +88,52 @@ def recorded(folder: Path) -> int:
 def test_nothing_is_paid_twice_though_the_server_fails_and_the_driver_is_killed(
     job: Callable[..., Job], asked: list[str], llm_server: Any, tmp_path: Path, rng: Random, tally: Counter[str]
 ) -> None:
-    llm_server.fail_randomly(0.3, seed=rng.randrange(1000))
-    run = job(*asked, "failures.max_share=1")
-    kills = unrecorded = 0
-    while kills < KILLS and (run.out / "summary.json").exists() is False:
-        driver = run.start("resume=true")
-        before = len(llm_server.requests)
-        wanted = before + rng.randint(0, 8)
-        wait_for(lambda: len(llm_server.requests) > wanted or driver.poll() is not None, 120)  # noqa: B023
-        with suppress(subprocess.TimeoutExpired):
-            driver.wait(rng.uniform(0, 0.05))
-        with suppress(ProcessLookupError):
-            os.killpg(driver.pid, signal.SIGKILL)
-        if finish(driver).code == KILLED:
+    kills = chain = 0
+    while kills < KILLS:
+        llm_server.reset()
+        llm_server.fail_randomly(0.3, seed=rng.randrange(1000))
+        record = tmp_path / f"record{chain}"
+        run = job(*asked, "failures.max_share=1", f"reranker.llm.cache_dir={record}", cwd=tmp_path / f"chain{chain}")
+        chain += 1
+        unrecorded = 0
+        for _ in range(4):
+            if not killed_while_asking(run, llm_server, rng):
+                break
             kills += 1
-        time.sleep(SETTLE_S)
-        # Answered, but the driver died before it could note the answer: paid, and asked once more.
-        unrecorded = len(llm_server.billed) - recorded(tmp_path / "record" / "llm")
-    assert_clear(run.run("resume=true"), 0)
-    bodies = Counter(json.dumps(request.body, sort_keys=True) for request in llm_server.billed)
-    twice = sum(bodies.values()) - len(bodies)
-    assert twice <= unrecorded
-    assert recorded(tmp_path / "record" / "llm") == len(bodies)
+            # Answered, but the driver died before it could note the answer: paid, and asked once more.
+            unrecorded = len(llm_server.billed) - recorded(record / "llm")
+        assert_clear(run.run("resume=true"), 0)
+        bodies = Counter(json.dumps(request.body, sort_keys=True) for request in llm_server.billed)
+        twice = sum(bodies.values()) - len(bodies)
+        assert twice <= unrecorded
+        assert recorded(record / "llm") == len(bodies)
+        tally["answers billed by the language model"] += len(llm_server.billed)
+        tally["answers billed that were in flight at a kill, and asked again"] += twice
+        tally["answers billed a second time although they had been recorded"] += max(0, twice - unrecorded)
+        assert_replays(run, llm_server)
     tally["kill -9 of the driver while it asks a language model"] += kills
-    tally["answers billed by the language model"] += len(llm_server.billed)
-    tally["answers billed that were in flight at a kill, and asked again"] += twice
-    tally["answers billed a second time although they had been recorded"] += max(0, twice - unrecorded)
 
-    # What the account says is what the record says, and it replays byte by byte without a request.
-    llm_server.requests.clear()
-    again = job(*asked, "failures.max_share=1", "reranker.llm.mode=replay", cwd=tmp_path / "again")
-    assert_clear(again.run(), 0)
-    assert llm_server.requests == []
-    resumed, replayed = content(run.out), content(again.out)
+
+def killed_while_asking(run: Job, server: Any, rng: Random) -> bool:
+    """Whether the run was killed, after some more requests, before it had ended."""
+    driver = run.start("resume=true")
+    wanted = len(server.requests) + rng.randint(0, 12)
+    wait_for(lambda: len(server.requests) > wanted or driver.poll() is not None, 120)
+    with suppress(subprocess.TimeoutExpired):
+        driver.wait(rng.uniform(0, 0.05))
+    with suppress(ProcessLookupError):
+        os.killpg(driver.pid, signal.SIGKILL)
+    ended = finish(driver)
+    time.sleep(SETTLE_S)
+    return ended.code == KILLED
+
+
+def assert_replays(run: Job, server: Any) -> None:
+    """What was resumed is what its record gives, byte by byte, without a request."""
+    server.requests.clear()
+    replay = replace(run, arguments=[*run.arguments, "reranker.llm.mode=replay"], cwd=run.cwd / "again")
+    assert_clear(replay.run(), 0)
+    assert server.requests == []
+    resumed, replayed = content(run.out), content(replay.out)
     for name in ("run.trec", "curve.csv", "curve.png", "traces.jsonl.gz"):
         assert resumed[name] == replayed[name], name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -10,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -23,7 +25,7 @@ from ragtune.canonical.store.embedded import EmbeddedServer
 from ragtune.canonical.types import StoreCounts
 from ragtune.embedders.hashing import HashingEmbedder
 
-INGEST = ["embedder._target_=misbehaving.SlowEmbedder", "batch=2", "collection=tiny"]
+INGEST = ["embedder._target_=misbehaving.SlowEmbedder", "batch=2"]
 SLOW = ["reranker._target_=misbehaving.Slow", "+reranker.seconds=0.2", "scheduler.batch_size=3", "tracking=none"]
 
 
@@ -59,40 +61,59 @@ def kill_after(seconds: float, driver: subprocess.Popen[str], cwd: Path, victim:
     return False
 
 
-def run_killed(job: Job, rng: Random, seconds: float, victim: str, tally: Counter[str], doing: str) -> None:
+def run_killed(job: Job, seconds: float, victim: str, tally: Counter[str], doing: str) -> bool:
+    """Whether something was killed before the command had ended."""
     driver = job.start(*(["resume=true"] if job.script == "run.py" else []))
-    is_killed = kill_after(rng.uniform(0, seconds), driver, job.cwd, victim)
+    is_killed = kill_after(seconds, driver, job.cwd, victim)
     ended = finish(driver, LIMIT_S)
-    if is_killed:
-        tally[f"kill -9 of {victim} during {doing}"] += 1
+    tally[f"kill -9 of {victim} during {doing}"] += is_killed
     if ended.code != KILLED:
         assert_clear(ended, 1 if ended.code else 0)
+    return is_killed
 
 
 VICTIMS = ["PostgreSQL", "a client of PostgreSQL"]
+KILLS = 3
+"""Of each victim, while documents are ingested and again while they are searched."""
 
 
 def test_what_was_ingested_stays_and_the_rest_follows(
     job: Callable[..., Job], collection: Path, folder: Path, rng: Random, tally: Counter[str]
 ) -> None:
     dataset = ["dataset=beir", f"dataset.path={collection}"]
-    ingest = job(*dataset, *INGEST, "store=postgres", cwd=folder, EMBED_LOG=str(folder / "embedded"))
-    ingest = Job(ingest.arguments, ingest.cwd, ingest.environment, "scripts/ingest.py")
-    for victim in VICTIMS * 3:
-        run_killed(ingest, rng, 4.0, victim, tally, "ingestion")
-    assert_clear(ingest.run(), 0)
-    with EmbeddedServer(folder / "results" / "postgres") as server, PostgresDatabase(server.dsn) as database:
-        assert database.open("tiny", HashingEmbedder(256)).counts() == StoreCounts(documents=11, chunks=11)
+    command = job(*dataset, *INGEST, "store=postgres", cwd=folder, EMBED_LOG=str(folder / "embedded"))
+    ingest = replace(command, script="scripts/ingest.py")
+    for victim in VICTIMS:
+        kills = place = 0
+        while kills < KILLS:
+            name, place = f"{victim[0].lower()}{place}", place + 1
+            begun = replace(ingest, arguments=[*ingest.arguments, f"collection={name}"])
+            kills += run_killed(begun, rng.uniform(0, 2.5), victim, tally, "ingestion")
+            assert_clear(begun.run(), 0)
+            assert stored(folder, name) == StoreCounts(documents=11, chunks=11)
+    tally["collections that were whole after kills during ingestion"] += 2 * KILLS
 
+
+def stored(folder: Path, name: str) -> StoreCounts:
+    with EmbeddedServer(folder / "results" / "postgres") as server, PostgresDatabase(server.dsn) as database:
+        return database.open(name, HashingEmbedder(256)).counts()
+
+
+def test_a_search_that_loses_its_database_is_resumed_byte_by_byte(
+    job: Callable[..., Job], collection: Path, folder: Path, rng: Random, tally: Counter[str]
+) -> None:
+    dataset = ["dataset=beir", f"dataset.path={collection}"]
+    ingest = job(*dataset, "store=postgres", "collection=tiny", cwd=folder)
+    assert_clear(replace(ingest, script="scripts/ingest.py").run(), 0)
     search = [*dataset, f"dataset.scores={collection}/scores.run", "retriever=postgres", "retriever.collection=tiny"]
-    command = [*search, "estimator=baseline", *SLOW]
-    undisturbed = job(*command, cwd=folder)
-    assert_clear(undisturbed.run(), 0)
-    whole = content(undisturbed.out)
-    for place, victim in enumerate(VICTIMS * 2):
-        # In the same working directory, where the store is.
-        undisturbed.out.rename(folder / f"out{place}")
-        for _ in range(2):
-            run_killed(undisturbed, rng, 5.0, victim, tally, "retrieval")
-        assert_clear(undisturbed.resume(), 0)
-        assert_same_results(undisturbed.out, whole)
+    run = job(*search, "estimator=baseline", *SLOW, cwd=folder)  # all in one working directory, where the store is
+    assert_clear(run.run(), 0)
+    whole = content(run.out)
+    for victim in VICTIMS:
+        kills = 0
+        while kills < KILLS:
+            shutil.rmtree(run.out)
+            kills += run_killed(run, rng.uniform(0, 3.5), victim, tally, "retrieval")
+            assert_clear(run.resume(), 0)
+            assert_same_results(run.out, whole)
+    tally["searches resumed byte-identically after kills of PostgreSQL or its client"] += 2 * KILLS

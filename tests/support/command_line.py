@@ -71,6 +71,7 @@ def content(folder: Path) -> dict[str, object]:
     """Every file's bytes; summary and configuration without what says where and when."""
     files: dict[str, object] = {file.name: file.read_bytes() for file in folder.iterdir()}
     summary = json.loads(files["summary.json"])  # type: ignore[arg-type]
+    summary["tags"].pop("git_sha")  # whoever works in the checkout may change it between two runs
     files["summary.json"] = {k: v for k, v in summary.items() if k not in ("wall_s", "mlflow_run_id", "overrides")}
     config = yaml.safe_load(files["config.yaml"])  # type: ignore[arg-type]
     files["config.yaml"] = {k: v for k, v in config.items() if k not in WHERE_NOT_WHAT}
