@@ -32,11 +32,12 @@ def test_a_record_holds_every_anytime_ranking_and_its_cost(fakes: SimpleNamespac
     assert json.loads(record.trace)["query_id"] == "q7"
 
 
-def test_dropped_documents_are_recorded_and_leave_the_ranking(fakes: SimpleNamespace) -> None:
+def test_dropped_documents_are_recorded_and_ranked_behind(fakes: SimpleNamespace) -> None:
     _, record = record_of(fakes, reranker=fakes.Reranker(script=[RuntimeError("boom")]))
     assert len(record.dropped) == 5
     assert set(record.dropped.values()) == {"RuntimeError: boom"}
-    assert not set(record.dropped) & set(record.ranking)
+    assert set(record.ranking[-5:]) == set(record.dropped)
+    assert len(record.ranking) == 12
 
 
 def test_a_query_that_found_nothing_has_one_empty_step(fakes: SimpleNamespace) -> None:
