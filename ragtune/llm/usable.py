@@ -88,9 +88,11 @@ def _repair(call: ChatCall, ask: Ask, first: ChatResult, kind: AnswerKind, probl
     except ServiceError as error:
         failed = error
     if failed is not None:
-        bill = replace(first, attempts=first.attempts + failed.attempts, wasted_ms=first.wasted_ms + failed.wasted_ms)
         bill = replace(
-            bill,
+            first,
+            calls=first.calls + 1,
+            attempts=first.attempts + failed.attempts,
+            wasted_ms=first.wasted_ms + failed.wasted_ms,
             prompt_tokens=first.prompt_tokens + failed.prompt_tokens,
             completion_tokens=first.completion_tokens + failed.completion_tokens,
             usd=first.usd + failed.usd,
