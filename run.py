@@ -6,7 +6,7 @@ from pathlib import Path
 # The code beside this file, in worker processes too, whatever is installed or on PYTHONPATH.
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from experiments.cli import main
+from experiments.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

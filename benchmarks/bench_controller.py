@@ -22,8 +22,6 @@ import numpy as np
 import transcription
 
 from ragtune import ControllerOutput, CostBudget, RAGtuneController, RetrievalPlan, ScoredDocument
-from ragtune.core.clock import VirtualClock
-from ragtune.core.context import RAGtuneContext
 from ragtune.core.interfaces import (
     BaseAssembler,
     BaseEstimator,
@@ -32,12 +30,14 @@ from ragtune.core.interfaces import (
     BaseRetriever,
     BaseScheduler,
 )
-from ragtune.core.items import PoolItem
-from ragtune.core.pool import CandidatePool
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.pool.valuation import Valuation
+from ragtune.core.request.clock import VirtualClock
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.rounds import aggregate
-from ragtune.core.trace import ControllerTrace
 from ragtune.core.types import BatchProposal, CostObject, RemainingBudgetView
-from ragtune.core.valuation import Valuation
 
 Decisions = tuple[list[list[str]], list[str]]
 

@@ -19,11 +19,11 @@ import numpy as np
 
 from ragtune import Corpus, CostBudget, Document
 from ragtune.acquisitions.upper_confidence import UpperConfidenceAcquisition
-from ragtune.core.batching import choose
-from ragtune.core.context import RAGtuneContext
 from ragtune.core.interfaces import BaseEstimator
-from ragtune.core.items import ItemState, PoolItem
-from ragtune.core.pool import CandidatePool
+from ragtune.core.policy.batching import choose
+from ragtune.core.pool.items import ItemState, PoolItem
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.embedders.tfidf import TfidfEmbedder
 from ragtune.estimators.baseline import BaselineEstimator
 from ragtune.estimators.gar import GAREstimator

@@ -237,9 +237,9 @@ def latencies(store: BaseStore, collection: Collection) -> dict[str, float]:
 def quality(database: PostgresDatabase, data: Path) -> dict[str, float]:
     """nDCG@10 of the store's three modes on a BEIR folder's test queries, of its reference in memory, and of bm25s."""
     from experiments.datasets.beir import BeirDataset
-    from experiments.measure import Measures
-    from ragtune.core.budget import CostBudget
-    from ragtune.core.context import RAGtuneContext
+    from experiments.evaluate.measures import Measures
+    from ragtune.core.request.budget import CostBudget
+    from ragtune.core.request.context import RAGtuneContext
     from ragtune.retrievers.bm25 import BM25Retriever
 
     dataset = BeirDataset(str(data)).load()

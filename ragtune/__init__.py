@@ -3,12 +3,12 @@
 The names below are all that most programs need; components live in the folder of their group, one class a file.
 """
 
-from ragtune.core.budget import CostBudget, CostTracker
 from ragtune.core.controller import RAGtuneController
-from ragtune.core.corpus import Corpus, Document
 from ragtune.core.output import ControllerOutput
+from ragtune.core.request.budget import CostBudget, CostTracker
 from ragtune.core.rounds import RetrievalPlan
 from ragtune.core.types import ScoredDocument
+from ragtune.data.corpus import Corpus, Document
 
 __version__ = "0.1.0"
 

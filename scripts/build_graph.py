@@ -14,10 +14,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from experiments.build import load_dataset
-from experiments.config import compose
-from experiments.graphs import KINDS, MINILM, build_graph
-from experiments.terminal import progress_bar
+from experiments.config.compose import compose
+from experiments.prepare.graphs import KINDS, MINILM, build_graph
+from experiments.publish.terminal import progress_bar
+from experiments.replay.build import load_dataset
 from ragtune.core.errors import RagtuneError
 
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from experiments.frontier.report import require_plotly
-from experiments.frontier.run_folder import find_runs
-from experiments.frontier.runs import study_of_runs
-from experiments.frontier.write import file_stem, require_writable, write_study
+from experiments.study.compare.run_folder import find_runs
+from experiments.study.compare.runs import study_of_runs
+from experiments.study.report import require_plotly
+from experiments.study.write import file_stem, require_writable, write_study
 from ragtune.core.errors import RagtuneError
 
 

@@ -27,9 +27,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from experiments.conformance import TARGETS, open_target, pin_canonical
-from experiments.golden import DECISIONS, FIXTURES, SPEC, decide, differences
-from experiments.terminal import progress_bar
+from experiments.conformance.canonical import TARGETS, open_target, pin_canonical
+from experiments.conformance.golden import DECISIONS, FIXTURES, SPEC, decide, differences
+from experiments.publish.terminal import progress_bar
 from ragtune.canonical.conformance.suite import run_suite
 from ragtune.canonical.conformance.targets import RERANKER
 from ragtune.core.errors import ConfigError, RagtuneError

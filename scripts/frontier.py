@@ -18,9 +18,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from experiments.frontier.frontier import run_frontier
-from experiments.frontier.grid import load_grid
-from experiments.terminal import progress_bar
+from experiments.publish.terminal import progress_bar
+from experiments.study.frontier import run_frontier
+from experiments.study.grid import load_grid
 from ragtune.core.errors import RagtuneError
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from experiments.cli import main
+from experiments.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main("pipeline"))

@@ -9,8 +9,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from experiments.config import PROJECT_ROOT
-from experiments.showcase import showcase
+from experiments.config.paths import PROJECT_ROOT
+from experiments.study.showcase import showcase
 
 
 def main() -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from experiments.relog import relog
+from experiments.publish.relog import relog
 from ragtune.core.errors import InputError, RagtuneError
 
 

@@ -19,9 +19,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from experiments.config import compose
-from experiments.scoring import write_score_table
-from experiments.terminal import progress_bar
+from experiments.config.compose import compose
+from experiments.prepare.score_table import write_score_table
+from experiments.publish.terminal import progress_bar
 from ragtune.core.errors import RagtuneError
 
 

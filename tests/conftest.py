@@ -13,8 +13,6 @@ import numpy as np
 import pytest
 
 from ragtune import Corpus, CostBudget, Document, RAGtuneController, RetrievalPlan, ScoredDocument
-from ragtune.core.context import RAGtuneContext
-from ragtune.core.graph import MANIFEST, NEIGHBOURS, WEIGHTS, GraphManifest, create_arrays
 from ragtune.core.interfaces import (
     BaseAssembler,
     BaseEstimator,
@@ -24,10 +22,12 @@ from ragtune.core.interfaces import (
     BaseRetriever,
     BaseScheduler,
 )
-from ragtune.core.items import PoolItem
-from ragtune.core.ordering import Ordering
-from ragtune.core.pool import CandidatePool
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.ordering import Ordering
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import BatchProposal, CostObject, RemainingBudgetView, StopRecord
+from ragtune.data.graph import MANIFEST, NEIGHBOURS, WEIGHTS, GraphManifest, create_arrays
 
 
 def make_docs(n: int, prefix: str = "doc", tokens: int = 10) -> list[ScoredDocument]:

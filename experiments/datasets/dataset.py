@@ -9,9 +9,9 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
-from ragtune.core.corpus import Corpus
 from ragtune.core.errors import DatasetError
-from ragtune.core.textfile import quoted
+from ragtune.data.corpus import Corpus
+from ragtune.data.textfile import quoted
 
 Qrels = Mapping[str, Mapping[str, int]]
 

@@ -6,11 +6,11 @@ import numpy as np
 
 from ragtune.core.arguments import check_count
 from ragtune.core.arrays import FloatArray
-from ragtune.core.belief import Belief
-from ragtune.core.border import top_k_bar
-from ragtune.core.gaussian import expected_excess
 from ragtune.core.interfaces import BaseAcquisition
-from ragtune.core.pool import CandidatePool
+from ragtune.core.policy.gaussian import expected_excess
+from ragtune.core.policy.top_k import top_k_bar
+from ragtune.core.pool.belief import Belief
+from ragtune.core.pool.pool import CandidatePool
 
 
 class ExpectedGainAcquisition(BaseAcquisition):

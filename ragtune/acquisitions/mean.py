@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ragtune.core.arrays import FloatArray
-from ragtune.core.belief import Belief
 from ragtune.core.interfaces import BaseAcquisition
-from ragtune.core.pool import CandidatePool
+from ragtune.core.pool.belief import Belief
+from ragtune.core.pool.pool import CandidatePool
 
 
 class MeanAcquisition(BaseAcquisition):

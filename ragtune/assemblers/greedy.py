@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragtune.core.assembly import best_that_fit
-from ragtune.core.context import RAGtuneContext
 from ragtune.core.interfaces import BaseAssembler
-from ragtune.core.items import PoolItem
-from ragtune.core.ordering import Ordering
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.ordering import Ordering
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
 
 

@@ -11,9 +11,9 @@ import numpy as np
 from ragtune.canonical.types import Chunk, Embedding
 from ragtune.canonical.vectorcache import VectorCache
 from ragtune.core.arguments import check_count
-from ragtune.core.diskcache import AUTO, resolve_cache_dir
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseEmbedder
+from ragtune.data.diskcache import AUTO, resolve_cache_dir
 
 
 def embed(

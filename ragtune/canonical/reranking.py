@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 
 from ragtune.canonical.types import Candidate
-from ragtune.core.budget import CostBudget
-from ragtune.core.context import RAGtuneContext
 from ragtune.core.errors import InputError, InvalidScoreError
 from ragtune.core.interfaces import BaseReranker
-from ragtune.core.items import PoolItem
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.budget import CostBudget
+from ragtune.core.request.context import RAGtuneContext
 
 _STRATEGY = "default"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from ragtune.core.bills import describe, quoted
-from ragtune.core.context import RAGtuneContext
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseAssembler
-from ragtune.core.items import PoolItem
-from ragtune.core.ordering import Ordering
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.ordering import Ordering
+from ragtune.core.request.bills import describe, quoted
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
 from ragtune.core.unchecked import unchecked

@@ -8,12 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ragtune.core.assembly import assemble
-from ragtune.core.bills import describe, reported
-from ragtune.core.budget import CostBudget
-from ragtune.core.clock import Clock, MonotonicClock, VirtualClock
-from ragtune.core.context import RAGtuneContext
+from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.errors import ConfigError, InputError, RetrievalError
-from ragtune.core.failures import FailurePolicy
 from ragtune.core.interfaces import (
     BaseAssembler,
     BaseEstimator,
@@ -25,11 +21,15 @@ from ragtune.core.interfaces import (
     Component,
 )
 from ragtune.core.loop import RerankLoop
-from ragtune.core.ordering import Ordering
 from ragtune.core.output import ControllerOutput
-from ragtune.core.pool import CandidatePool
+from ragtune.core.pool.ordering import Ordering
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.request.bills import describe, reported
+from ragtune.core.request.budget import CostBudget
+from ragtune.core.request.clock import Clock, MonotonicClock, VirtualClock
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.rounds import RetrievalPlan, RetrievalRounds, aggregate
-from ragtune.core.trace import ControllerTrace
 from ragtune.core.types import FREE, ReformulationResult
 
 
@@ -51,7 +51,7 @@ class RAGtuneController:
             monotonic.
         seed: root of all randomness.
         failures: how long a failing reranker is tried, and what becomes of documents that it could not score; the
-            defaults of :class:`~ragtune.core.failures.FailurePolicy` if None.
+            defaults of :class:`~ragtune.core.batches.failures.FailurePolicy` if None.
 
     Raises:
         ConfigError: if no reranker is given, or the assembler names an unknown ordering.

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray
-from ragtune.core.belief import Belief
-from ragtune.core.context import RAGtuneContext
-from ragtune.core.items import PoolItem
-from ragtune.core.ordering import Ordering
-from ragtune.core.pool import CandidatePool
+from ragtune.core.pool.belief import Belief
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.ordering import Ordering
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import (
     FREE,
     BatchProposal,

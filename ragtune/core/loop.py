@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ragtune.core.accounts import Account
-from ragtune.core.batches import BatchBook, BatchRunner
-from ragtune.core.bills import describe
-from ragtune.core.context import GRAPH_SOURCE, RAGtuneContext
+from ragtune.core.batches.failures import BatchCount, FailurePolicy
+from ragtune.core.batches.runner import BatchBook, BatchRunner
 from ragtune.core.errors import InputError
-from ragtune.core.failures import BatchCount, FailurePolicy
 from ragtune.core.interfaces import BaseEstimator, BaseExpander, BaseReranker, BaseScheduler
-from ragtune.core.items import PoolItem
-from ragtune.core.ordering import Ordering
 from ragtune.core.output import HistoryStep
-from ragtune.core.pool import CandidatePool
+from ragtune.core.plain import plain
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.ordering import Ordering
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.pool.valuation import Valuation
+from ragtune.core.request.accounts import Account
+from ragtune.core.request.bills import describe
+from ragtune.core.request.context import GRAPH_SOURCE, RAGtuneContext
 from ragtune.core.rounds import require_finite
-from ragtune.core.trace import plain
 from ragtune.core.types import (
     BUDGET_EXHAUSTED,
     STRATEGY_CLOSED,
@@ -27,7 +28,6 @@ from ragtune.core.types import (
     ScoredDocument,
     StopRecord,
 )
-from ragtune.core.valuation import Valuation
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator
 
-from ragtune.core.columns import PoolColumns
-from ragtune.core.failures import BatchCount
-from ragtune.core.ordering import Ordering, RankingKeys
-from ragtune.core.trace import ControllerTrace
+from ragtune.core.batches.failures import BatchCount
+from ragtune.core.pool.columns import PoolColumns
+from ragtune.core.pool.ordering import Ordering, RankingKeys
+from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.types import CostObject, ScoredDocument, StopRecord
 
 

@@ -8,14 +8,14 @@ from itertools import islice
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ragtune.core.bills import checked, describe, quoted, reported
-from ragtune.core.budget import REFORMULATION
-from ragtune.core.context import ORIGINAL, CostMeter, RAGtuneContext, first_stage_of, rewrite_round
 from ragtune.core.errors import InputError, InvalidScoreError, RetrievalError
 from ragtune.core.interfaces import BaseReformulator, BaseReranker, BaseRetriever
-from ragtune.core.items import PoolItem
-from ragtune.core.pool import CandidatePool
-from ragtune.core.scaling import on_original_scale
+from ragtune.core.policy.scaling import on_original_scale
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.request.bills import checked, describe, quoted, reported
+from ragtune.core.request.budget import REFORMULATION
+from ragtune.core.request.context import ORIGINAL, CostMeter, RAGtuneContext, first_stage_of, rewrite_round
 from ragtune.core.types import FREE, CostObject, ReformulationResult, ScoredDocument
 
 REWRITE_WEIGHT = 0.05
@@ -165,8 +165,8 @@ def aggregate(rounds: Sequence[ReformulationResult]) -> CandidatePool:
 
     ``initial_rank`` follows the rounds in order, so the original query's documents come first; ``sources`` gains a
     key per round, or per named source within a round. What the rewrites found is scored by
-    :func:`~ragtune.core.scaling.on_original_scale`; all rewrites together have ``REWRITE_WEIGHT``. The original's own
-    scores stay as they are.
+    :func:`~ragtune.core.policy.scaling.on_original_scale`; all rewrites together have ``REWRITE_WEIGHT``. The
+    original's own scores stay as they are.
     """
     merged: dict[str, dict[str, float]] = {}
     first: dict[str, ScoredDocument] = {}

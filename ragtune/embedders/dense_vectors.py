@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ragtune.core.corpus import Corpus
-from ragtune.core.diskcache import AUTO
-from ragtune.core.docvectors import DocumentVectors
 from ragtune.core.interfaces import BaseEmbedder
+from ragtune.data.corpus import Corpus
+from ragtune.data.diskcache import AUTO
+from ragtune.data.docvectors import DocumentVectors
 
 
 class DenseVectors:

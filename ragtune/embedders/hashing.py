@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ragtune.core.arguments import check_count
 from ragtune.core.interfaces import BaseEmbedder
-from ragtune.core.text import analyzer_id, terms
+from ragtune.data.text import analyzer_id, terms
 
 _SIGN_BIT = 63
 

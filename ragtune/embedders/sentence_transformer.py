@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ragtune.core.arguments import check_count
 from ragtune.core.interfaces import BaseEmbedder
-from ragtune.core.models import load_model, model_identity
+from ragtune.data.models import load_model, model_identity
 
 _BAR_FROM = 512  # texts; fewer are embedded before a progress bar would be of use
 

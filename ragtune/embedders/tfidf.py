@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.arguments import check_count
-from ragtune.core.corpus import Corpus
-from ragtune.core.diskcache import AUTO, DiskCache
 from ragtune.core.interfaces import BaseEmbedder
-from ragtune.core.text import analyzer_id, terms
+from ragtune.data.corpus import Corpus
+from ragtune.data.diskcache import AUTO, DiskCache
+from ragtune.data.text import analyzer_id, terms
 
 _FITTED_MAX = 4
 _fitted: OrderedDict[str, _Model] = OrderedDict()

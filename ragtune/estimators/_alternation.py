@@ -8,12 +8,12 @@ from collections.abc import Callable
 import numpy as np
 
 from ragtune.core.arrays import FloatArray, IntArray
-from ragtune.core.context import RAGtuneContext
-from ragtune.core.corpus import Corpus
 from ragtune.core.interfaces import BaseEstimator
-from ragtune.core.pool import CandidatePool
-from ragtune.core.scaling import first_stage_scores
-from ragtune.core.valuation import Valuation
+from ragtune.core.policy.scaling import first_stage_scores
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.pool.valuation import Valuation
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.data.corpus import Corpus
 from ragtune.estimators._neighbours import Neighbours, TextVectors, neighbours_by
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ragtune.core.arrays import FloatArray
-from ragtune.core.context import first_stage_of
-from ragtune.core.items import PoolItem
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.context import first_stage_of
 
 _NEUTRAL_RANK = 20
 """The rank at which a source's rank evidence is 0: better ranks speak for a document, worse ones against it."""

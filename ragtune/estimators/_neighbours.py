@@ -10,10 +10,10 @@ import numpy as np
 
 from ragtune.core.arguments import check_count
 from ragtune.core.arrays import FloatArray
-from ragtune.core.corpus import Corpus
-from ragtune.core.graph import CorpusGraph
-from ragtune.core.pool import CandidatePool
-from ragtune.core.topk import best_positions
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.data.corpus import Corpus
+from ragtune.data.graph import CorpusGraph
+from ragtune.data.topk import best_positions
 
 Edges = list[tuple[int, float]]
 """Pool positions of a document's neighbours with their weights, nearest first."""

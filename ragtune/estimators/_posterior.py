@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ragtune.core.arrays import FloatArray
-from ragtune.core.belief import Belief
+from ragtune.core.pool.belief import Belief
 from ragtune.estimators._calibration import LogitCalibration
 from ragtune.estimators._first_stage import FirstStageEvidence, standardised
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ragtune.core.context import RAGtuneContext
 from ragtune.core.interfaces import BaseEstimator
-from ragtune.core.pool import CandidatePool
-from ragtune.core.scaling import first_stage_scores
-from ragtune.core.valuation import Valuation
+from ragtune.core.policy.scaling import first_stage_scores
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.pool.valuation import Valuation
+from ragtune.core.request.context import RAGtuneContext
 
 
 class BaselineEstimator(BaseEstimator):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from ragtune.core.arrays import IntArray
-from ragtune.core.context import RAGtuneContext
-from ragtune.core.pool import CandidatePool
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.estimators._alternation import AlternatingEstimator, AlternationState
 from ragtune.estimators._neighbours import Neighbours
 

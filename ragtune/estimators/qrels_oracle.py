@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from ragtune.core.arrays import FloatArray
-from ragtune.core.context import RAGtuneContext
 from ragtune.core.interfaces import BaseEstimator
-from ragtune.core.pool import CandidatePool
-from ragtune.core.valuation import Valuation
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.pool.valuation import Valuation
+from ragtune.core.request.context import RAGtuneContext
 
 
 class QrelsOracleEstimator(BaseEstimator):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ragtune.core.arrays import FloatArray
-from ragtune.core.context import RAGtuneContext
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseEstimator, BaseReranker
-from ragtune.core.pool import CandidatePool
-from ragtune.core.valuation import Valuation
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.pool.valuation import Valuation
+from ragtune.core.request.context import RAGtuneContext
 
 
 class ScoreOracleEstimator(BaseEstimator):

@@ -9,12 +9,12 @@ import numpy as np
 
 from ragtune.core.arguments import check_number, check_positive
 from ragtune.core.arrays import FloatArray
-from ragtune.core.context import RAGtuneContext
-from ragtune.core.corpus import Corpus
 from ragtune.core.interfaces import BaseEstimator
-from ragtune.core.pool import CandidatePool
-from ragtune.core.scaling import first_stage_scores
-from ragtune.core.valuation import Valuation
+from ragtune.core.policy.scaling import first_stage_scores
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.pool.valuation import Valuation
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.data.corpus import Corpus
 
 
 class TextVectors(Protocol):

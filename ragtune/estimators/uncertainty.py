@@ -10,11 +10,11 @@ import numpy as np
 
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.arrays import FloatArray
-from ragtune.core.context import RAGtuneContext
-from ragtune.core.corpus import Corpus
 from ragtune.core.interfaces import BaseEstimator
-from ragtune.core.pool import CandidatePool
-from ragtune.core.valuation import Valuation
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.pool.valuation import Valuation
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.data.corpus import Corpus
 from ragtune.estimators._first_stage import first_stage_evidence
 from ragtune.estimators._posterior import PosteriorBelief, Prior, RelevancePosterior
 

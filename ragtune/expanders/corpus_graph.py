@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ragtune.core.arguments import check_count
-from ragtune.core.context import GRAPH_SOURCE, RAGtuneContext
-from ragtune.core.corpus import Corpus
-from ragtune.core.graph import CorpusGraph
 from ragtune.core.interfaces import BaseExpander, BaseReranker
-from ragtune.core.ordering import Ordering
-from ragtune.core.pool import CandidatePool
+from ragtune.core.pool.ordering import Ordering
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.request.context import GRAPH_SOURCE, RAGtuneContext
 from ragtune.core.types import ScoredDocument
+from ragtune.data.corpus import Corpus
+from ragtune.data.graph import CorpusGraph
 
 
 @dataclass

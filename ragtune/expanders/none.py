@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ragtune.core.context import RAGtuneContext
 from ragtune.core.interfaces import BaseExpander
-from ragtune.core.pool import CandidatePool
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
 
 

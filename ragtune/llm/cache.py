@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ragtune.core.diskcache import resolve_cache_dir
 from ragtune.core.errors import ConfigError
-from ragtune.core.sqlitecache import SqliteCache
+from ragtune.data.diskcache import resolve_cache_dir
+from ragtune.data.sqlitecache import SqliteCache
 from ragtune.llm.errors import CircuitOpenError, ServiceError, ServiceKind
 from ragtune.llm.types import Price
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ragtune.core.clock import Clock
 from ragtune.core.errors import CacheMissError, InputError
+from ragtune.core.request.clock import Clock
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
 from ragtune.llm.cache import AnswerCache, RecordedAnswer, RecordedFailure

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragtune.core.arguments import check_choice, check_count, check_number, check_positive
-from ragtune.core.clock import Clock, MonotonicClock
-from ragtune.core.diskcache import AUTO
 from ragtune.core.errors import ConfigError, LLMError
+from ragtune.core.request.clock import Clock, MonotonicClock
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
+from ragtune.data.diskcache import AUTO
 from ragtune.llm.cache import AnswerCache
 from ragtune.llm.calls import Caller, ChatCall, Parameters
 from ragtune.llm.credentials import check_base_url, check_variable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from ragtune.core.clock import Clock
+from ragtune.core.request.clock import Clock
 
 
 @dataclass

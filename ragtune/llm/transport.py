@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-from ragtune.core.breaker import CircuitBreaker
-from ragtune.core.clock import Clock
+from ragtune.core.batches.breaker import CircuitBreaker
+from ragtune.core.request.clock import Clock
 from ragtune.llm.connection import Connection, Failure
 from ragtune.llm.credentials import host_of
 from ragtune.llm.deadline import Deadline

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pydantic import RootModel
 
 from ragtune.core.arguments import check_count
-from ragtune.core.context import RAGtuneContext
 from ragtune.core.errors import LLMError
 from ragtune.core.interfaces import BaseReformulator
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.rounds import distinct_rewrites
 from ragtune.core.types import FREE, CostObject, ScoredDocument
 from ragtune.llm.client import LLMClient

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragtune.core.context import RAGtuneContext
 from ragtune.core.interfaces import BaseReformulator
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
 
 

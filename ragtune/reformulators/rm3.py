@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ragtune.core.arguments import check_count, check_number
-from ragtune.core.context import RAGtuneContext
-from ragtune.core.corpus import Corpus
-from ragtune.core.diskcache import AUTO, DiskCache
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseReformulator
-from ragtune.core.text import analyzer_id, terms, words_and_terms
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
+from ragtune.data.corpus import Corpus
+from ragtune.data.diskcache import AUTO, DiskCache
+from ragtune.data.text import analyzer_id, terms, words_and_terms
 
 _FILE = "terms.json"
 

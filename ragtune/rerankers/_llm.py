@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 
 from ragtune.core.arguments import check_count
-from ragtune.core.context import RAGtuneContext
 from ragtune.core.errors import LLMError
 from ragtune.core.interfaces import BaseReranker
-from ragtune.core.items import PoolItem
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens, token_spans
 from ragtune.core.types import CostObject
 from ragtune.llm.client import LLMClient

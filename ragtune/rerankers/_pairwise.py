@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ragtune.core.arguments import check_count, check_number
-from ragtune.core.budget import CostBudget
-from ragtune.core.context import RAGtuneContext
-from ragtune.core.diskcache import resolve_cache_dir
 from ragtune.core.interfaces import BaseReranker
-from ragtune.core.items import PoolItem
-from ragtune.core.scorecache import ScoreCache, TimeCache
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.budget import CostBudget
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
+from ragtune.data.diskcache import resolve_cache_dir
+from ragtune.data.scorecache import ScoreCache, TimeCache
 
 _WARM_UP_QUERY = "how long does one passage of ordinary length take"
 _WARM_UP_PASSAGE = " ".join(

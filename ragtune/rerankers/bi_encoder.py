@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtune.core.context import RAGtuneContext
-from ragtune.core.diskcache import AUTO
 from ragtune.core.interfaces import BaseEmbedder
-from ragtune.core.items import PoolItem
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
+from ragtune.data.diskcache import AUTO
 from ragtune.rerankers._pairwise import PairwiseReranker
 
 _DECIMALS = 6

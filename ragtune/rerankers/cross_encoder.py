@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ragtune.core.context import RAGtuneContext
-from ragtune.core.diskcache import AUTO
-from ragtune.core.models import load_model, model_identity
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.data.diskcache import AUTO
+from ragtune.data.models import load_model, model_identity
 from ragtune.rerankers._pairwise import PairwiseReranker
 
 _DECIMALS = 5

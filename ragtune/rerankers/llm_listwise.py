@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pydantic import BaseModel
 
 from ragtune.core.arguments import check_count
-from ragtune.core.context import RAGtuneContext
 from ragtune.core.errors import ConfigError, LLMError
-from ragtune.core.items import PoolItem
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
 from ragtune.llm.client import LLMClient
 from ragtune.llm.prompts import PromptLibrary, fence_all

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragtune.core.context import RAGtuneContext
 from ragtune.core.interfaces import BaseReranker
-from ragtune.core.items import PoolItem
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.context import RAGtuneContext
 
 
 class NoOpReranker(BaseReranker):

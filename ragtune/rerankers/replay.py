@@ -7,12 +7,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from ragtune.core.arguments import check_number
-from ragtune.core.context import RAGtuneContext
-from ragtune.core.filedigest import Stamp, stamp_of
 from ragtune.core.interfaces import BaseReranker
-from ragtune.core.items import PoolItem
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
+from ragtune.data.filedigest import Stamp, stamp_of
 from ragtune.rerankers.score_table import ScoreTable
 
 

@@ -12,8 +12,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ragtune.core.errors import ConfigError, DatasetError, ScoreTableError
-from ragtune.core.textfile import quoted, read_json
-from ragtune.core.trecrun import read_trec_run
+from ragtune.data.textfile import quoted, read_json
+from ragtune.data.trecrun import read_trec_run
 
 
 class ScoreScale(str, Enum):

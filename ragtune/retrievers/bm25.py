@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from ragtune.core.arguments import check_choice, check_number
-from ragtune.core.context import RAGtuneContext
-from ragtune.core.corpus import Corpus
-from ragtune.core.diskcache import AUTO, DiskCache
 from ragtune.core.interfaces import BaseRetriever
-from ragtune.core.text import analyzer_id, terms
-from ragtune.core.topk import best_positions, id_ranks
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
+from ragtune.data.corpus import Corpus
+from ragtune.data.diskcache import AUTO, DiskCache
+from ragtune.data.text import analyzer_id, terms
+from ragtune.data.topk import best_positions, id_ranks
 
 METHODS = ("lucene", "robertson", "atire")
 """Variants in which a document without any query term scores 0 (Kamphuis et al. 2020)."""

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from ragtune.core.context import RAGtuneContext
-from ragtune.core.corpus import Corpus
-from ragtune.core.diskcache import AUTO
-from ragtune.core.docvectors import DocumentVectors
 from ragtune.core.interfaces import BaseEmbedder, BaseRetriever
-from ragtune.core.topk import best_positions, id_ranks
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
+from ragtune.data.corpus import Corpus
+from ragtune.data.diskcache import AUTO
+from ragtune.data.docvectors import DocumentVectors
+from ragtune.data.topk import best_positions, id_ranks
 
 _DECIMALS = 6
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ragtune.core.arguments import check_count
-from ragtune.core.context import RAGtuneContext
-from ragtune.core.corpus import Corpus
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseFusion, BaseRetriever
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
+from ragtune.data.corpus import Corpus
 
 
 class HybridRetriever(BaseRetriever):

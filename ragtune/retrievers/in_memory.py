@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragtune.core.context import RAGtuneContext
-from ragtune.core.corpus import Corpus
 from ragtune.core.interfaces import BaseRetriever
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
+from ragtune.data.corpus import Corpus
 
 
 class InMemoryRetriever(BaseRetriever):

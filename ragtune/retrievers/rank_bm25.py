@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ragtune.core.arguments import check_number
-from ragtune.core.context import RAGtuneContext
-from ragtune.core.corpus import Corpus
 from ragtune.core.interfaces import BaseRetriever
-from ragtune.core.text import terms
-from ragtune.core.topk import best_positions, id_ranks
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
+from ragtune.data.corpus import Corpus
+from ragtune.data.text import terms
+from ragtune.data.topk import best_positions, id_ranks
 
 
 class RankBM25Retriever(BaseRetriever):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ragtune.core.context import ORIGINAL, RAGtuneContext
-from ragtune.core.corpus import Corpus
 from ragtune.core.errors import ConfigError, DatasetError
 from ragtune.core.interfaces import BaseFusion, BaseRetriever
-from ragtune.core.textfile import quoted
-from ragtune.core.trecrun import Run, read_trec_run, source_name
+from ragtune.core.request.context import ORIGINAL, RAGtuneContext
 from ragtune.core.types import ScoredDocument
+from ragtune.data.corpus import Corpus
+from ragtune.data.textfile import quoted
+from ragtune.data.trecrun import Run, read_trec_run, source_name
 
 
 class RunsRetriever(BaseRetriever):

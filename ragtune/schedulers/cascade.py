@@ -8,12 +8,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from ragtune.core.arguments import check_count, check_number
-from ragtune.core.batching import choose, propose
-from ragtune.core.border import top_k_bar
 from ragtune.core.errors import ConfigError
-from ragtune.core.gaussian import tail
 from ragtune.core.interfaces import BaseAcquisition, BaseScheduler
-from ragtune.core.pool import CandidatePool
+from ragtune.core.policy.batching import choose, propose
+from ragtune.core.policy.gaussian import tail
+from ragtune.core.policy.top_k import top_k_bar
+from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
 
 

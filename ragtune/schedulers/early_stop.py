@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ragtune.core.arguments import check_count, check_number
-from ragtune.core.batching import choose, propose
-from ragtune.core.border import top_k_bar
-from ragtune.core.gaussian import tail
 from ragtune.core.interfaces import BaseAcquisition, BaseScheduler
-from ragtune.core.pool import CandidatePool
+from ragtune.core.policy.batching import choose, propose
+from ragtune.core.policy.gaussian import tail
+from ragtune.core.policy.top_k import top_k_bar
+from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
 
 
@@ -19,8 +19,8 @@ class EarlyStopScheduler(BaseScheduler):
     A candidate not yet scored would change the top k with the probability that its relevance lies on the other side of
     the border between ranks k and k + 1 than its place in the current order: P(Z > |key - border| / deviation), at most
     one half. The belief is the estimator's; for an estimator without one,
-    :class:`ragtune.core.belief.EmpiricalBelief`. It knows only the candidates that are there: while an expander still
-    brings new ones, nothing is settled.
+    :class:`ragtune.core.pool.belief.EmpiricalBelief`. It knows only the candidates that are there: while an expander
+    still brings new ones, nothing is settled.
 
     Args:
         batch_size: documents a batch.

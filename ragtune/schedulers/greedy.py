@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ragtune.core.arguments import check_count
-from ragtune.core.batching import choose, propose
 from ragtune.core.interfaces import BaseAcquisition, BaseScheduler
-from ragtune.core.pool import CandidatePool
+from ragtune.core.policy.batching import choose, propose
+from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
 
 
@@ -16,7 +16,7 @@ class GreedyScheduler(BaseScheduler):
         batch_size: documents a batch; the last one is as small as the budget demands.
         acquisition: what "promising" means where the estimator gives a belief; None, and estimators without one: the
             highest priority.
-        diverse: no near-duplicates inside a batch, see :func:`ragtune.core.batching.choose`.
+        diverse: no near-duplicates inside a batch, see :func:`ragtune.core.policy.batching.choose`.
 
     Raises:
         ConfigError: if ``batch_size`` is not a positive integer.

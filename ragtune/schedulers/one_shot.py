@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ragtune.core.arguments import check_count
-from ragtune.core.batching import propose
 from ragtune.core.interfaces import BaseScheduler
-from ragtune.core.pool import CandidatePool
+from ragtune.core.policy.batching import propose
+from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
 
 

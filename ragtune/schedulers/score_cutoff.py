@@ -6,9 +6,9 @@ import numpy as np
 
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.arrays import FloatArray
-from ragtune.core.batching import choose, propose
 from ragtune.core.interfaces import BaseScheduler
-from ragtune.core.pool import CandidatePool
+from ragtune.core.policy.batching import choose, propose
+from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ragtune.core.arguments import check_count
-from ragtune.core.batching import choose, propose
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseAcquisition, BaseScheduler
-from ragtune.core.pool import CandidatePool
+from ragtune.core.policy.batching import choose, propose
+from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
 
 

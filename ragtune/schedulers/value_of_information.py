@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ragtune.core.arguments import check_count, check_number, check_positive
-from ragtune.core.batching import choose, propose
 from ragtune.core.interfaces import BaseAcquisition, BaseScheduler
-from ragtune.core.pool import CandidatePool
+from ragtune.core.policy.batching import choose, propose
+from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from ragtune.core.clock import Clock
+from ragtune.core.request.clock import Clock
 from ragtune.llm.client import LLMClient
 from ragtune.superprompt.agents.chooser import Chooser
 from ragtune.superprompt.agents.config import ChooserConfig, ExtractorConfig, WriterConfig

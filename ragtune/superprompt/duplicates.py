@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ragtune.core.text import terms
 from ragtune.core.tokens import count_tokens
+from ragtune.data.text import terms
 
 _WORDS = re.compile(r"\w+")
 

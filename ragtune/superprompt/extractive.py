@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ragtune.canonical import Candidate, CompressPolicy, compress
 from ragtune.canonical.sentences import sentence_starts
-from ragtune.core.text import terms, words_and_terms
+from ragtune.data.text import terms, words_and_terms
 from ragtune.superprompt.chunks import ContextChunk
 from ragtune.superprompt.cleaning import one_line
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
-from ragtune.core.clock import Clock
 from ragtune.core.errors import ConfigError, StageError
+from ragtune.core.request.clock import Clock
 from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.stages.base import ORDER, BaseStage, next_stage
 from ragtune.superprompt.super_prompt import LIFECYCLE, SuperPrompt

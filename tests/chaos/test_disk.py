@@ -14,7 +14,7 @@ import pytest
 from chaos_runs import Job, assert_clear, assert_same_results, assert_tracked_once
 from command_line import content
 
-from experiments.outputs import read_summary
+from experiments.publish.files import read_summary
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0, reason="only root may mount a small disk; tests/e2e/test_bad_input.py limits files instead"

@@ -21,7 +21,7 @@ from chaos_runs import KILLED, Job, assert_clear
 from command_line import content, finish, finished_queries, wait_for
 from llm_server import Fault
 
-from experiments.outputs import read_summary
+from experiments.publish.files import read_summary
 
 KILLS = 8
 SETTLE_S = 1.0

@@ -16,8 +16,8 @@ from chaos_runs import Job, assert_clear, assert_same_results, assert_tracked_on
 from command_line import content
 from mlflow_server import MlflowServer
 
-from experiments.outputs import read_summary
-from experiments.trackstore import prepare_file
+from experiments.publish.files import read_summary
+from experiments.publish.trackstore import prepare_file
 
 KILLS = 6
 

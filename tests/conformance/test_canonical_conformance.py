@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from postgres_server import fresh_dsn
 
-from experiments.conformance import serve
+from experiments.conformance.canonical import serve
 from ragtune.canonical import conformance
 from ragtune.canonical.conformance import SPEC
 from ragtune.canonical.conformance.comparing import SCORE_TOLERANCE, differences, narrow_gaps

@@ -11,13 +11,13 @@ import pandas as pd
 import pytest
 from pyterrier_adaptive import GAR
 
-from experiments.build import build_session
-from experiments.config import compose
-from experiments.graphs import build_graph
+from experiments.config.compose import compose
+from experiments.prepare.graphs import build_graph
+from experiments.replay.build import build_session
 from ragtune import Corpus, CostBudget, Document, ScoredDocument
-from ragtune.core.graph import CorpusGraph
-from ragtune.core.items import PoolItem
-from ragtune.core.ordering import Ordering
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.ordering import Ordering
+from ragtune.data.graph import CorpusGraph
 from ragtune.estimators.gar import GAREstimator
 from ragtune.expanders.corpus_graph import CorpusGraphExpander
 from ragtune.schedulers.greedy import GreedyScheduler
@@ -156,7 +156,7 @@ def test_the_final_order_is_the_reference_s(fakes: Any, make_graph: Callable[...
 
 
 def _context(text: str, query_id: str) -> Any:
-    from ragtune.core.context import RAGtuneContext
+    from ragtune.core.request.context import RAGtuneContext
 
     return RAGtuneContext(query=text, query_id=query_id, tracker=CostBudget.unlimited().create_tracker())
 

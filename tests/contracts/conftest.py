@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from experiments.build import component
-from experiments.config import CONF, compose
+from experiments.config.compose import compose
+from experiments.config.paths import CONF
+from experiments.replay.build import component
 from ragtune import Corpus, Document
-from ragtune.core.context import RAGtuneContext
 from ragtune.core.interfaces import BaseReranker
-from ragtune.core.items import PoolItem
-from ragtune.core.pool import CandidatePool
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.request.context import RAGtuneContext
 
 # huggingface_hub reads it once, when it is imported: no test may reach for a hub.
 os.environ["HF_HUB_OFFLINE"] = "1"

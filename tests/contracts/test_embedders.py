@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from ragtune.core.corpus import Corpus
 from ragtune.core.interfaces import BaseEmbedder
+from ragtune.data.corpus import Corpus
 from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.embedders.openai_compatible import OpenAICompatibleEmbedder
 from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder

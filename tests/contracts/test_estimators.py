@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragtune.core.context import RAGtuneContext
 from ragtune.core.interfaces import BaseEstimator
-from ragtune.core.items import ItemState
-from ragtune.core.pool import CandidatePool
-from ragtune.core.valuation import Valuation
+from ragtune.core.pool.items import ItemState
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.pool.valuation import Valuation
+from ragtune.core.request.context import RAGtuneContext
 
 MakeContext = Callable[..., RAGtuneContext]
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from experiments.config import CONF
-from ragtune.core.context import RAGtuneContext
-from ragtune.core.corpus import Corpus
+from experiments.config.paths import CONF
 from ragtune.core.interfaces import BaseReformulator
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import FREE
+from ragtune.data.corpus import Corpus
 from ragtune.llm.client import LLMClient
 from ragtune.llm.prompts import PromptLibrary
 from ragtune.reformulators.hyde import HydeReformulator

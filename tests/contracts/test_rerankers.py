@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from experiments.config import CONF
-from ragtune.core.context import CostMeter, RAGtuneContext
-from ragtune.core.corpus import Corpus
+from experiments.config.paths import CONF
 from ragtune.core.interfaces import BaseReranker
-from ragtune.core.items import PoolItem
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.context import CostMeter, RAGtuneContext
+from ragtune.data.corpus import Corpus
 from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtune.embedders.tfidf import TfidfEmbedder
 from ragtune.llm.client import LLMClient

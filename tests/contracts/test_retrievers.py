@@ -9,13 +9,13 @@ from functools import cache
 import pytest
 from postgres_server import fresh_dsn
 
-from experiments.ingest import ingest
+from experiments.prepare.ingest import ingest
 from ragtune.canonical.policies import ChunkPolicy
 from ragtune.canonical.retrievers.postgres import PostgresRetriever
 from ragtune.canonical.store.database import PostgresDatabase
-from ragtune.core.context import RAGtuneContext
-from ragtune.core.corpus import Corpus
 from ragtune.core.interfaces import BaseRetriever
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.data.corpus import Corpus
 from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtune.embedders.tfidf import TfidfEmbedder

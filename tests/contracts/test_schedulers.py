@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from ragtune import CostBudget
-from ragtune.core.context import RAGtuneContext
 from ragtune.core.interfaces import BaseEstimator, BaseScheduler
-from ragtune.core.items import ItemState
-from ragtune.core.pool import CandidatePool
+from ragtune.core.pool.items import ItemState
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import BatchProposal, StopRecord
 
 MakeContext = Callable[..., RAGtuneContext]

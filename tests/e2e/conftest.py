@@ -39,7 +39,7 @@ def main(
     environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Iterator[Callable[..., SimpleNamespace]]:
     """The same command line without a process of its own, untracked, in an empty folder."""
-    from experiments.cli import main
+    from experiments.cli.main import main
 
     cwd = tmp_path / "cwd"
     cwd.mkdir()

@@ -70,7 +70,7 @@ def test_a_dead_reranker_ends_with_1_keeps_the_first_stages_results_and_is_mende
     (journal,) = (ended.cwd / "run").glob("journal*")
     before = journal.read_bytes()
     with monkeypatch.context() as patched:
-        patched.setattr("experiments.app.replay", interrupted)
+        patched.setattr("experiments.cli.experiment.replay", interrupted)
         assert main(*at_server, "resume=true").code == 130
     assert journal.read_bytes() == before
 

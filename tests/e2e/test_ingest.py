@@ -13,8 +13,8 @@ from types import SimpleNamespace
 import pytest
 from postgres_server import fresh_dsn
 
-from experiments import ingest
-from experiments.build import _load_dataset
+from experiments.prepare import ingest
+from experiments.replay.build import _load_dataset
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.types import StoreCounts
 from ragtune.embedders.hashing import HashingEmbedder

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from experiments.config import CONF
+from experiments.config.paths import CONF
 
 Main = Callable[..., SimpleNamespace]
 Run = Callable[..., SimpleNamespace]

@@ -161,7 +161,7 @@ BAD = {
 @pytest.fixture
 def pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
     """The script's command line without a process of its own, in an empty folder."""
-    from experiments.cli import main
+    from experiments.cli.main import main
 
     cwd = tmp_path / "cwd"
     cwd.mkdir()

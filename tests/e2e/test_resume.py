@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 from command_line import finished_queries
 
-from experiments.lock import LOCK, locked
+from experiments.publish.lock import LOCK, locked
 
 Run = Callable[..., SimpleNamespace]
 SLOW = ["reranker._target_=misbehaving.Slow", "+reranker.seconds=0.15", "budget.max_reranker_docs=4", "tracking=none"]

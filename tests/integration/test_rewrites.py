@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from experiments.build import build_session, load_dataset, load_measures
-from experiments.config import compose
+from experiments.config.compose import compose
+from experiments.replay.build import build_session, load_dataset, load_measures
 from ragtune import Corpus, CostBudget, RAGtuneController, RetrievalPlan, ScoredDocument
-from ragtune.core.context import RAGtuneContext
 from ragtune.core.interfaces import BaseReformulator, BaseReranker, BaseRetriever
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.reformulators.identity import IdentityReformulator
 from ragtune.reformulators.rm3 import RM3Reformulator
 from ragtune.retrievers.bm25 import BM25Retriever

@@ -9,9 +9,9 @@ from pydantic import ValidationError
 
 from ragtune import CostBudget
 from ragtune.assemblers.greedy import GreedyAssembler
+from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.errors import IllegalTransitionError
-from ragtune.core.failures import FailurePolicy
-from ragtune.core.items import ItemState
+from ragtune.core.pool.items import ItemState
 from ragtune.core.types import BatchProposal, CostObject
 from ragtune.estimators.baseline import BaselineEstimator
 from ragtune.schedulers.greedy import GreedyScheduler

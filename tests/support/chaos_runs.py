@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pandas as pd
 from command_line import content, finish, finished_queries, start_script
 
-from experiments.outputs import read_summary
+from experiments.publish.files import read_summary
 
 KILLED = -signal.SIGKILL
 LIMIT_S = 180.0

@@ -10,7 +10,7 @@ from typing import Any
 
 from llm_server import Chat, LLMServer, Rule, overlap
 
-from ragtune.core.clock import Clock, VirtualClock
+from ragtune.core.request.clock import Clock, VirtualClock
 from ragtune.llm.client import LLMClient
 from ragtune.superprompt import Pipeline, PipelineConfig, SuperPrompt
 from ragtune.superprompt.agents.config import AgentConfig

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.config import compose
+from experiments.config.compose import compose
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))

@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     """
     from ragtune.adapters.page.assembly import assemble
     from ragtune.adapters.page.documents import make_memory, read_folder
-    from ragtune.core.clock import VirtualClock
+    from ragtune.core.request.clock import VirtualClock
     from ragtune.superprompt import SuperPrompt
 
     last = _last_stage(arguments)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragtune.adapters.page.settings import Settings
-from ragtune.core.clock import Clock
 from ragtune.core.interfaces import BaseReranker
+from ragtune.core.request.clock import Clock
 from ragtune.superprompt import Pipeline, Turn
 from ragtune.superprompt.build import build_pipeline
 from ragtune.superprompt.memory.conversation import conversation_chunks

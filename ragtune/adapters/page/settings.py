@@ -153,8 +153,8 @@ def _check_finite(name: str, value: float) -> None:
 def _budgeted(reranker: BaseReranker, chunks: Sequence[ContextChunk], docs: int) -> BaseRerankPolicy:
     """RAGtune's own policy: a posterior over the candidates, stopped once the top is settled."""
     from ragtune.acquisitions.upper_confidence import UpperConfidenceAcquisition
-    from ragtune.core.budget import CostBudget
-    from ragtune.core.corpus import Corpus, Document
+    from ragtune.core.request.budget import CostBudget
+    from ragtune.data.corpus import Corpus, Document
     from ragtune.embedders.tfidf import TfidfEmbedder
     from ragtune.estimators.uncertainty import UncertaintyEstimator
     from ragtune.schedulers.settled import SettledScheduler

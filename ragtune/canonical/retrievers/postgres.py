@@ -15,11 +15,11 @@ from ragtune.canonical.store.base import BaseDatabase, BaseStore
 from ragtune.canonical.store.embedded import connect
 from ragtune.canonical.types import Candidate
 from ragtune.core.arguments import check_choice, check_count, check_number
-from ragtune.core.context import RAGtuneContext
-from ragtune.core.corpus import Corpus
 from ragtune.core.errors import DatasetError, UnknownCollectionError
 from ragtune.core.interfaces import BaseEmbedder, BaseRetriever
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
+from ragtune.data.corpus import Corpus
 
 MODES = ("lexical", "vector", "hybrid")
 

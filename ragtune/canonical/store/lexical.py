@@ -6,7 +6,7 @@ BM25 (Robertson and Zaragoza 2009; idf as in Lucene and bm25s' default) with k1 
     idf = ln(1 + (N - df + 0.5) / (df + 0.5))
 
 N, df and the average length are those of the whole collection, whatever the filters. The text analysis is
-:func:`ragtune.core.text.terms`, not a text search configuration of the server, so that all stores agree on what a term
+:func:`ragtune.data.text.terms`, not a text search configuration of the server, so that all stores agree on what a term
 is. In the ``tsvector`` a lexeme has its occurrences counted 1, 2, ... as positions; ``ts_rank_cd`` of one term with
 weights of 1 and no normalization then is exactly tf.
 
@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ragtune.canonical.normalization import check_string
-from ragtune.core.text import terms
+from ragtune.data.text import terms
 
 K1 = 1.5
 B = 0.75

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Generic, TypeVar
 
-from ragtune.core.context import CostMeter
 from ragtune.core.errors import ConfigError, LLMError
+from ragtune.core.request.context import CostMeter
 from ragtune.llm.client import LLMClient
 from ragtune.llm.types import JsonResult, Message
 from ragtune.superprompt.agents.config import AgentConfig

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from ragtune.core.context import CostMeter
+from ragtune.core.request.context import CostMeter
 from ragtune.superprompt.agents.base import BaseAgent
 from ragtune.superprompt.agents.config import ExtractorConfig
 from ragtune.superprompt.agents.contracts import extractor_contract

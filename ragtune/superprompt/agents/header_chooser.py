@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ragtune.core.context import CostMeter
+from ragtune.core.request.context import CostMeter
 from ragtune.superprompt.agents.item_chooser import ItemChooser
 from ragtune.superprompt.stages.a0_preprocessing import HeaderChoice
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from ragtune.core.context import CostMeter
+from ragtune.core.request.context import CostMeter
 from ragtune.superprompt.agents.base import BaseAgent
 from ragtune.superprompt.agents.choices import Choices, decide, defaults
 from ragtune.superprompt.agents.config import ITEM_ID, ChooserConfig

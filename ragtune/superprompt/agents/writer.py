@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ragtune.core.context import CostMeter
+from ragtune.core.request.context import CostMeter
 from ragtune.superprompt.agents.base import BaseAgent
 from ragtune.superprompt.agents.config import WriterConfig
 from ragtune.superprompt.agents.contracts import writer_contract

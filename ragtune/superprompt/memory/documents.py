@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.canonical import chunk, normalize
-from ragtune.core.corpus import Corpus
-from ragtune.core.docvectors import DocumentVectors
 from ragtune.core.errors import DatasetError
 from ragtune.core.interfaces import BaseEmbedder
+from ragtune.data.corpus import Corpus
+from ragtune.data.docvectors import DocumentVectors
 from ragtune.llm.types import well_formed
 from ragtune.superprompt.chunks import ContextChunk
 from ragtune.superprompt.cleaning import clean

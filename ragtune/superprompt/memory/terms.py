@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtune.core.text import terms
+from ragtune.data.text import terms
 
 
 class TermIndex:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragtune.core.context import CostMeter
 from ragtune.core.output import ControllerOutput
+from ragtune.core.request.context import CostMeter
 from ragtune.core.types import ScoredDocument
 
 

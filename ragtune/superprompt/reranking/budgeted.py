@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 
 from ragtune.assemblers.greedy import GreedyAssembler
-from ragtune.core.budget import CostBudget
-from ragtune.core.context import CostMeter, RAGtuneContext
 from ragtune.core.controller import RAGtuneController
 from ragtune.core.interfaces import BaseEstimator, BaseReranker, BaseRetriever, BaseScheduler
-from ragtune.core.ordering import Ordering
+from ragtune.core.pool.ordering import Ordering
+from ragtune.core.request.budget import CostBudget
+from ragtune.core.request.context import CostMeter, RAGtuneContext
 from ragtune.core.rounds import RetrievalPlan
 from ragtune.core.types import ScoredDocument
 from ragtune.reformulators.identity import IdentityReformulator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragtune.core.context import CostMeter
+from ragtune.core.request.context import CostMeter
 from ragtune.core.types import ScoredDocument
 from ragtune.superprompt.reranking.base import BaseRerankPolicy, Reranked
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ragtune.core.budget import CostBudget
-from ragtune.core.context import CostMeter, RAGtuneContext
 from ragtune.core.interfaces import BaseReranker
-from ragtune.core.items import PoolItem
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.budget import CostBudget
+from ragtune.core.request.context import CostMeter, RAGtuneContext
 from ragtune.core.types import ScoredDocument
 from ragtune.superprompt.reranking.base import BaseRerankPolicy, Reranked
 

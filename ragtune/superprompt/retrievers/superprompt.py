@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ragtune.core.clock import VirtualClock
-from ragtune.core.context import RAGtuneContext
-from ragtune.core.corpus import Corpus
-from ragtune.core.diskcache import AUTO
-from ragtune.core.docvectors import DocumentVectors
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseEmbedder, BaseRetriever
+from ragtune.core.request.clock import VirtualClock
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
+from ragtune.data.corpus import Corpus
+from ragtune.data.diskcache import AUTO
+from ragtune.data.docvectors import DocumentVectors
 from ragtune.superprompt.build import build_pipeline
 from ragtune.superprompt.chunks import document_of
 from ragtune.superprompt.limits import PipelineConfig

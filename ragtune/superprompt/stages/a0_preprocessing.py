@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ragtune.core.context import CostMeter
 from ragtune.core.errors import LLMError, StageError
+from ragtune.core.request.context import CostMeter
 from ragtune.superprompt.cleaning import clean, one_line
 from ragtune.superprompt.headers import PromptParser, Section
 from ragtune.superprompt.limits import PipelineConfig

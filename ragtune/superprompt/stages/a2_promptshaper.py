@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from ragtune.core.context import CostMeter
 from ragtune.core.errors import ConfigError
+from ragtune.core.request.context import CostMeter
 from ragtune.superprompt.agents.choices import Choice, Choices, defaults
 from ragtune.superprompt.agents.chooser import Chooser
 from ragtune.superprompt.agents.config import ChooserConfig

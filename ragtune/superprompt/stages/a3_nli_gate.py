@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ragtune.core.context import CostMeter
 from ragtune.core.errors import ConfigError
+from ragtune.core.request.context import CostMeter
 from ragtune.superprompt.agents.choices import Choices
 from ragtune.superprompt.agents.config import ChooserConfig
 from ragtune.superprompt.agents.item_chooser import ItemChooser

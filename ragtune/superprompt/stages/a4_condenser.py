@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from ragtune.canonical import CompressPolicy
-from ragtune.core.context import CostMeter
 from ragtune.core.errors import ConfigError
+from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens
 from ragtune.superprompt.agents.config import WriterConfig
 from ragtune.superprompt.agents.options import stage_options

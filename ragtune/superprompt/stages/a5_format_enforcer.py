@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ragtune.core.context import CostMeter
 from ragtune.core.errors import ConfigError
+from ragtune.core.request.context import CostMeter
 from ragtune.superprompt.agents.config import ExtractorConfig
 from ragtune.superprompt.agents.extractor import Extractor
 from ragtune.superprompt.agents.options import stage_options

@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, Generic, TypeVar
 
-from ragtune.core.context import CostMeter
 from ragtune.core.errors import CacheMissError, LLMError, StageError
+from ragtune.core.request.context import CostMeter
 from ragtune.llm.errors import AnswerError, ServiceError
 from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.rendering import compose_prompt_ready

@@ -6,9 +6,9 @@ import json
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
-from ragtune.core.clock import Clock, MonotonicClock
-from ragtune.core.context import CostMeter
 from ragtune.core.errors import StageError
+from ragtune.core.request.clock import Clock, MonotonicClock
+from ragtune.core.request.context import CostMeter
 from ragtune.core.types import CostObject
 from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.super_prompt import LIFECYCLE, Lifecycle, SuperPrompt

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ragtune.core.context import CostMeter
+from ragtune.core.request.context import CostMeter
 from ragtune.superprompt.fences import BLOCKS, blocks, escape_borders
 from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.rendering import NOTHING_FOUND, attachments_md, conversation_md, prompt_md, system_md

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ragtune.core.context import CostMeter
 from ragtune.core.errors import StageError
+from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
 from ragtune.superprompt.chunks import ContextChunk

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ragtune.core.context import CostMeter
 from ragtune.core.errors import InvalidScoreError, StageError
+from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens
 from ragtune.superprompt.aggregation import log_avg_exp
 from ragtune.superprompt.chunks import ContextChunk

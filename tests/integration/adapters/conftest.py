@@ -11,9 +11,9 @@ from starlette.testclient import TestClient
 from ragtune.adapters.rest import create_app
 from ragtune.canonical.service import RagService
 from ragtune.canonical.store.memory import MemoryDatabase
-from ragtune.core.context import RAGtuneContext
 from ragtune.core.interfaces import BaseReranker
-from ragtune.core.items import PoolItem
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.embedders.hashing import HashingEmbedder
 
 

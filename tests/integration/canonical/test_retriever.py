@@ -8,13 +8,13 @@ from functools import partial
 import pytest
 from postgres_server import fresh_dsn
 
-from experiments.ingest import ingest
+from experiments.prepare.ingest import ingest
 from ragtune.canonical.policies import ChunkPolicy, RetrievalPlan
 from ragtune.canonical.retrieval import retrieve
 from ragtune.canonical.retrievers.postgres import PostgresRetriever, collection_name
 from ragtune.canonical.store.database import PostgresDatabase
-from ragtune.core.context import RAGtuneContext
-from ragtune.core.corpus import Corpus, Document
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.data.corpus import Corpus, Document
 from ragtune.embedders.hashing import HashingEmbedder
 
 MakeContext = Callable[..., RAGtuneContext]

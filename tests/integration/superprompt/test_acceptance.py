@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from superprompt_agents import agent_client, agent_pipeline
 
-from ragtune.core.clock import MonotonicClock
-from ragtune.core.context import CostMeter
+from ragtune.core.request.clock import MonotonicClock
+from ragtune.core.request.context import CostMeter
 from ragtune.core.types import ScoredDocument
 from ragtune.superprompt import Pipeline, PipelineConfig, SuperPrompt, Turn
 from ragtune.superprompt.memory.documents import DocumentMemory

@@ -9,14 +9,14 @@ from ragtune.acquisitions.mean import MeanAcquisition
 from ragtune.acquisitions.thompson import ThompsonAcquisition
 from ragtune.acquisitions.top_k_probability import TopKProbabilityAcquisition
 from ragtune.acquisitions.upper_confidence import UpperConfidenceAcquisition
-from ragtune.core.batching import choose
-from ragtune.core.belief import Belief, EmpiricalBelief
-from ragtune.core.border import top_k_bar
 from ragtune.core.errors import ConfigError
-from ragtune.core.gaussian import expected_excess, tail
 from ragtune.core.interfaces import BaseAcquisition
-from ragtune.core.items import PoolItem
-from ragtune.core.pool import CandidatePool
+from ragtune.core.policy.batching import choose
+from ragtune.core.policy.gaussian import expected_excess, tail
+from ragtune.core.policy.top_k import top_k_bar
+from ragtune.core.pool.belief import Belief, EmpiricalBelief
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.pool import CandidatePool
 
 ACQUISITIONS: dict[str, BaseAcquisition] = {
     "mean": MeanAcquisition(),

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from ragtune.canonical import Candidate, rerank
-from ragtune.core.context import RAGtuneContext
 from ragtune.core.errors import InputError, InvalidScoreError
 from ragtune.core.interfaces import BaseReranker
-from ragtune.core.items import PoolItem
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.rerankers.bi_encoder import BiEncoderReranker
 

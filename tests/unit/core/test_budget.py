@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from ragtune import CostBudget, CostTracker
-from ragtune.core.clock import VirtualClock
 from ragtune.core.errors import InputError
-from ragtune.core.trace import ControllerTrace
+from ragtune.core.request.clock import VirtualClock
+from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.types import UNLIMITED, CostObject
 
 LIMITS = [name for name in CostBudget.model_fields if name.startswith("max_")]

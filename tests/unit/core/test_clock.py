@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from ragtune.core.clock import MonotonicClock, VirtualClock
 from ragtune.core.errors import ConfigError
+from ragtune.core.request.clock import MonotonicClock, VirtualClock
 
 
 def test_a_virtual_clock_moves_only_when_told():
@@ -39,7 +39,7 @@ def test_the_monotonic_clock_never_goes_back_and_adds_recorded_time():
 
 def test_a_paused_monotonic_clock_stands_still_and_leaves_the_pause_out(monkeypatch):
     now = SimpleNamespace(seconds=0.0)
-    monkeypatch.setattr("ragtune.core.clock.time.perf_counter", lambda: now.seconds)
+    monkeypatch.setattr("ragtune.core.request.clock.time.perf_counter", lambda: now.seconds)
     clock = MonotonicClock()
 
     def load(fails):

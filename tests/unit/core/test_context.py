@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 from ragtune import CostBudget
-from ragtune.core.context import CostMeter, RAGtuneContext
+from ragtune.core.request.context import CostMeter, RAGtuneContext
 from ragtune.core.types import CostObject
 
 
@@ -32,7 +32,7 @@ def test_randomness_does_not_depend_on_what_was_drawn_before():
 def test_randomness_is_the_same_in_another_process():
     program = (
         "from ragtune import CostBudget\n"
-        "from ragtune.core.context import RAGtuneContext\n"
+        "from ragtune.core.request.context import RAGtuneContext\n"
         "ctx = RAGtuneContext(query='text', query_id='q1', tracker=CostBudget().create_tracker())\n"
         "print(ctx.rng('sample').integers(0, 2**31, size=4).tolist())"
     )

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from ragtune import CostBudget, RetrievalPlan
-from ragtune.core.clock import VirtualClock
 from ragtune.core.errors import ConfigError, RetrievalError
 from ragtune.core.interfaces import BaseEstimator
-from ragtune.core.ordering import Ordering
 from ragtune.core.output import ControllerOutput
+from ragtune.core.pool.ordering import Ordering
+from ragtune.core.request.clock import VirtualClock
 from ragtune.core.types import CostObject
 
 

@@ -18,7 +18,6 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from ragtune import CostBudget, RAGtuneController, RetrievalPlan, ScoredDocument
-from ragtune.core.context import RAGtuneContext
 from ragtune.core.errors import RagtuneError
 from ragtune.core.interfaces import (
     BaseAssembler,
@@ -29,7 +28,8 @@ from ragtune.core.interfaces import (
     BaseRetriever,
     BaseScheduler,
 )
-from ragtune.core.items import TRANSITIONS, ItemState
+from ragtune.core.pool.items import TRANSITIONS, ItemState
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import BatchProposal, CostObject, StopRecord
 
 EXAMPLES = int(os.environ.get("CHAOS_EXAMPLES", "300"))

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from ragtune import CostBudget, ScoredDocument
-from ragtune.core.batching import choose
-from ragtune.core.items import PoolItem
-from ragtune.core.pool import CandidatePool
-from ragtune.core.scaling import first_stage_scores, unit_interval
+from ragtune.core.policy.batching import choose
+from ragtune.core.policy.scaling import first_stage_scores, unit_interval
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.pool import CandidatePool
 
 
 def limits(**fields) -> CostBudget:

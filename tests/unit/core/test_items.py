@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from ragtune import ScoredDocument
-from ragtune.core import columns
-from ragtune.core.items import TRANSITIONS, ItemState, PoolItem
+from ragtune.core.pool import columns
+from ragtune.core.pool.items import TRANSITIONS, ItemState, PoolItem
 
 
 @pytest.mark.parametrize(

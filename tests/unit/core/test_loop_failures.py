@@ -9,11 +9,11 @@ import pytest
 
 from ragtune import CostBudget, ScoredDocument
 from ragtune.assemblers.greedy import GreedyAssembler
-from ragtune.core.batching import propose
+from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.errors import ControllerOnlyError, ScoreTableError
-from ragtune.core.failures import FailurePolicy
-from ragtune.core.items import ItemState
 from ragtune.core.output import ControllerOutput
+from ragtune.core.policy.batching import propose
+from ragtune.core.pool.items import ItemState
 from ragtune.core.types import BatchProposal, CostObject, StopRecord
 from ragtune.schedulers.cascade import CascadeScheduler
 from ragtune.schedulers.greedy import GreedyScheduler

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ragtune import CostBudget
-from ragtune.core.clock import MonotonicClock
+from ragtune.core.request.clock import MonotonicClock
 from ragtune.core.types import BatchProposal, CostObject
 
 

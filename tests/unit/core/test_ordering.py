@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtune.core.errors import ConfigError
-from ragtune.core.items import ItemState, PoolItem
-from ragtune.core.ordering import Ordering
-from ragtune.core.pool import CandidatePool
+from ragtune.core.pool.items import ItemState, PoolItem
+from ragtune.core.pool.ordering import Ordering
+from ragtune.core.pool.pool import CandidatePool
 
 few = st.sampled_from([0.0, -0.0, 0.25, 0.5, 1.0])
 signed = st.sampled_from([-1.0, 0.0, 0.5, 1.0])

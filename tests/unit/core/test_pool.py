@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtune.core.errors import IllegalTransitionError, InputError, InvalidScoreError, UnknownDocumentError
-from ragtune.core.items import ItemState, PoolItem
-from ragtune.core.pool import CandidatePool
+from ragtune.core.pool.items import ItemState, PoolItem
+from ragtune.core.pool.pool import CandidatePool
 
 NOT_FINITE = [math.nan, math.inf, -math.inf]
 ALLOWED = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ragtune import CostBudget, RetrievalPlan
-from ragtune.core.clock import VirtualClock
-from ragtune.core.context import RAGtuneContext
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseReformulator
+from ragtune.core.request.clock import VirtualClock
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.rounds import RetrievalRounds
 from ragtune.core.types import CostObject
 

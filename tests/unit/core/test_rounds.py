@@ -7,10 +7,10 @@ import pytest
 from pydantic import ValidationError
 
 from ragtune import CostBudget, RetrievalPlan, ScoredDocument
-from ragtune.core.clock import VirtualClock
-from ragtune.core.context import RAGtuneContext
 from ragtune.core.errors import DatasetError, RetrievalError
 from ragtune.core.interfaces import BaseReformulator
+from ragtune.core.request.clock import VirtualClock
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.rounds import RetrievalRounds, aggregate
 from ragtune.core.types import ReformulationResult
 from ragtune.estimators._first_stage import first_stage_evidence

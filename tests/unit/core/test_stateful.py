@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from ragtune import CostBudget
-from ragtune.core.clock import VirtualClock
 from ragtune.core.errors import RagtuneError
-from ragtune.core.items import TRANSITIONS, ItemState, PoolItem
-from ragtune.core.pool import CandidatePool
-from ragtune.core.trace import ControllerTrace
+from ragtune.core.pool.items import TRANSITIONS, ItemState, PoolItem
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.request.clock import VirtualClock
+from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.types import CostObject
 
 EXAMPLES = max(25, int(os.environ.get("CHAOS_EXAMPLES", "300")) // 10)

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from ragtune import CostBudget
-from ragtune.core.pace import Pace
+from ragtune.core.batches.pace import Pace
 from ragtune.core.types import CostObject
 from ragtune.schedulers.greedy import GreedyScheduler
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from ragtune.core.clock import VirtualClock
-from ragtune.core.trace import ControllerTrace
+from ragtune.core.request.clock import VirtualClock
+from ragtune.core.request.trace import ControllerTrace
 
 
 def test_events_are_stamped_from_the_start_of_the_trace():

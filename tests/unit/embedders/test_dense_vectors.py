@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragtune.core.corpus import Corpus
 from ragtune.core.errors import DatasetError
+from ragtune.data.corpus import Corpus
 from ragtune.embedders.dense_vectors import DenseVectors
 from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder
 

@@ -9,8 +9,8 @@ import pytest
 from scipy.sparse import issparse
 
 import ragtune.embedders.tfidf as tfidf
-from ragtune.core.corpus import Corpus, Document
 from ragtune.core.errors import ConfigError, DatasetError
+from ragtune.data.corpus import Corpus, Document
 from ragtune.embedders.tfidf import TfidfEmbedder
 
 

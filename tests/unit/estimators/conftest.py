@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ragtune import Corpus, Document
-from ragtune.core.items import ItemState, PoolItem
-from ragtune.core.pool import CandidatePool
+from ragtune.core.pool.items import ItemState, PoolItem
+from ragtune.core.pool.pool import CandidatePool
 
 EDGES: Mapping[str, Mapping[str, float]] = {
     "a": {"e": 0.9, "f": 0.5},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragtune.core.errors import ConfigError
-from ragtune.core.items import ItemState
+from ragtune.core.pool.items import ItemState
 from ragtune.embedders.tfidf import TfidfEmbedder
 from ragtune.estimators.gar import GAREstimator
 
@@ -66,7 +66,7 @@ def test_a_failed_batch_passes_the_turn_on(gar, make_pool, make_context, score, 
 
 
 def test_without_a_graph_the_neighbours_are_those_in_the_pool_by_text(corpus, items, make_context, advise, score):
-    from ragtune.core.pool import CandidatePool
+    from ragtune.core.pool.pool import CandidatePool
 
     pool, context = CandidatePool(items), make_context()
     gar = GAREstimator(corpus, TfidfEmbedder, k=1)

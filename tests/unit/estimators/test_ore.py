@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from ragtune.core.errors import ConfigError
-from ragtune.core.items import PoolItem
-from ragtune.core.pool import CandidatePool
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.pool import CandidatePool
 from ragtune.embedders.tfidf import TfidfEmbedder
 from ragtune.estimators.ore import OREEstimator
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
-from ragtune.core.items import PoolItem
+from ragtune.core.pool.items import PoolItem
 from ragtune.estimators._calibration import LogitCalibration
 from ragtune.estimators._first_stage import FirstStageEvidence, first_stage_evidence
 from ragtune.estimators._posterior import PosteriorBelief, Prior, RelevancePosterior

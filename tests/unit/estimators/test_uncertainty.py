@@ -9,9 +9,9 @@ import pytest
 
 from ragtune import Corpus
 from ragtune.core.arrays import FloatArray
-from ragtune.core.context import RAGtuneContext
 from ragtune.core.errors import ConfigError
-from ragtune.core.pool import CandidatePool
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.embedders.tfidf import TfidfEmbedder
 from ragtune.estimators.uncertainty import UncertaintyEstimator
 

@@ -6,9 +6,9 @@ import pytest
 
 from ragtune import Corpus, CostBudget, Document, ScoredDocument
 from ragtune.core.errors import ConfigError
-from ragtune.core.items import ItemState, PoolItem
-from ragtune.core.ordering import Ordering
-from ragtune.core.pool import CandidatePool
+from ragtune.core.pool.items import ItemState, PoolItem
+from ragtune.core.pool.ordering import Ordering
+from ragtune.core.pool.pool import CandidatePool
 from ragtune.expanders.corpus_graph import CorpusGraphExpander
 from ragtune.rerankers.replay import ReplayReranker
 

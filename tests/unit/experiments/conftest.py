@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from experiments.build import session_for
-from experiments.config import compose, results_key
-from experiments.inputs import identity
-from experiments.journal import Journal
-from experiments.replay import replay
+from experiments.config.compose import compose, results_key
+from experiments.replay.build import session_for
+from experiments.replay.inputs import identity
+from experiments.replay.journal import Journal
+from experiments.replay.replay import replay
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from experiments.build import build_session, component, load_dataset
-from ragtune.core.clock import MonotonicClock, VirtualClock
+from experiments.replay.build import build_session, component, load_dataset
 from ragtune.core.errors import ConfigError, ScoreTableError
+from ragtune.core.request.clock import MonotonicClock, VirtualClock
 
 Compose = Callable[..., dict[str, Any]]
 

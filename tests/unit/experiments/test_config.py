@@ -7,10 +7,11 @@ import json
 import pytest
 import yaml
 
-from experiments.config import CONF, PROJECT_ROOT, compose, results_key
-from experiments.inputs import identity
-from experiments.options import known_options
-from experiments.outputs import leaf, policy_name
+from experiments.config.compose import compose, results_key
+from experiments.config.names import leaf, policy_name
+from experiments.config.options import known_options
+from experiments.config.paths import CONF, PROJECT_ROOT
+from experiments.replay.inputs import identity
 from ragtune.core.errors import ConfigError
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from experiments import conformance
-from experiments.conformance import check_canonical, open_target, pin_canonical
-from experiments.provenance import provenance
+from experiments.conformance import canonical as conformance
+from experiments.conformance.canonical import check_canonical, open_target, pin_canonical
+from experiments.publish.provenance import provenance
 from ragtune.canonical.conformance import SPEC
 from ragtune.canonical.conformance.fixtures import GOLDEN
 from ragtune.core.errors import ConfigError
@@ -40,8 +40,8 @@ def test_a_suite_that_cannot_run_fails_conformance_instead_of_the_run(monkeypatc
 def test_every_run_says_how_both_suites_ended(
     compose_tiny: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from experiments import provenance as module
-    from experiments.build import load_dataset
+    from experiments.publish import provenance as module
+    from experiments.replay.build import load_dataset
 
     monkeypatch.setattr(module, "check_golden", lambda: {"outcome": "passed", "spec": "0.55.0", "differences": []})
     monkeypatch.setattr(module, "check_canonical", lambda: {"outcome": "failed", "spec": SPEC, "differences": ["x"]})

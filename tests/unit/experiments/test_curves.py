@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.curves import Curve, bootstrap_interval, curve
-from experiments.measure import Measures
-from experiments.record import UNITS, QueryRecord
+from experiments.evaluate.curves import Curve, bootstrap_interval, curve
+from experiments.evaluate.measures import Measures
+from experiments.evaluate.record import UNITS, QueryRecord
 
 QRELS = {"q1": {"a": 1}, "q2": {"b": 1}}
 RR = Measures(["RR@10", "AP"], QRELS)

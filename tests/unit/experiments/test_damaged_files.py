@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from experiments.datasets.beir import BeirDataset
-from ragtune.core.corpus import Corpus
 from ragtune.core.errors import ConfigError, DatasetError, ScoreTableError
-from ragtune.core.graph import CorpusGraph
-from ragtune.core.trecrun import read_trec_run
+from ragtune.data.corpus import Corpus
+from ragtune.data.graph import CorpusGraph
+from ragtune.data.trecrun import read_trec_run
 from ragtune.rerankers.score_table import ScoreTable
 
 READERS: dict[str, Callable[[Path, Corpus], object]] = {

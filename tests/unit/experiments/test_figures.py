@@ -7,8 +7,8 @@ from pathlib import Path
 import matplotlib.image
 import numpy as np
 
-from experiments.curves import Curve
-from experiments.figures import draw_curve
+from experiments.evaluate.curves import Curve
+from experiments.publish.figures import draw_curve
 
 
 def curve(usd: float) -> Curve:

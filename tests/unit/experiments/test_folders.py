@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from experiments.folders import note_missing, remove_new_empty
+from experiments.publish.folders import note_missing, remove_new_empty
 
 
 def test_new_folders_that_stayed_empty_are_removed_with_their_new_parents(tmp_path: Path) -> None:

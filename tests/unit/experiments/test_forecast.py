@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from experiments.config import compose
-from experiments.forecast import ForecastReranker, forecast, print_forecast
-from experiments.record import UNITS
+from experiments.config.compose import compose
+from experiments.evaluate.record import UNITS
+from experiments.replay.forecast import ForecastReranker, forecast, print_forecast
 from ragtune.rerankers.replay import ReplayReranker
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from experiments import golden
-from experiments.golden import DECISIONS, FIXTURES, SPEC
+from experiments.conformance import golden
+from experiments.conformance.golden import DECISIONS, FIXTURES, SPEC
 
 
 @pytest.fixture(autouse=True)

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments import graphs
-from experiments.graphs import build_graph
+from experiments.prepare import graphs
+from experiments.prepare.graphs import build_graph
 from ragtune import Corpus, Document
 from ragtune.core.errors import ConfigError
-from ragtune.core.graph import MANIFEST, NEIGHBOURS, WEIGHTS, CorpusGraph, GraphManifest
+from ragtune.data.graph import MANIFEST, NEIGHBOURS, WEIGHTS, CorpusGraph, GraphManifest
 from ragtune.embedders.tfidf import TfidfEmbedder
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from experiments.ingest import ingest
+from experiments.prepare.ingest import ingest
 from ragtune.canonical.policies import ChunkPolicy
 from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.canonical.types import StoreCounts
-from ragtune.core.corpus import Corpus, Document
 from ragtune.core.errors import ConfigError, InputError
+from ragtune.data.corpus import Corpus, Document
 from ragtune.embedders.hashing import HashingEmbedder
 
 POLICY = ChunkPolicy(max_tokens=8)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from experiments.inputs import InputFiles, identity, require_same
+from experiments.replay.inputs import InputFiles, identity, require_same
 from ragtune.core.errors import ConfigError
 
 Compose = Callable[..., dict[str, Any]]

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from experiments.journal import Journal
-from experiments.record import QueryRecord
+from experiments.evaluate.record import QueryRecord
+from experiments.replay.journal import Journal
 from ragtune.core.errors import ConfigError
 
 IDENTITY = {"fingerprint": "print", "settings": "set", "inputs": {"scores.run": "12"}}

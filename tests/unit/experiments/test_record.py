@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from types import SimpleNamespace
 
-from experiments.record import UNITS, QueryRecord
+from experiments.evaluate.record import UNITS, QueryRecord
 
 
 def record_of(fakes: SimpleNamespace, **parts: object) -> tuple[object, QueryRecord]:

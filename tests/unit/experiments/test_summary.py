@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from experiments.curves import curve
-from experiments.measure import Measures
-from experiments.summary import summarize
+from experiments.evaluate.curves import curve
+from experiments.evaluate.measures import Measures
+from experiments.evaluate.summary import summarize
 
 Replayed = Callable[..., SimpleNamespace]
 

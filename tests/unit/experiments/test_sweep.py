@@ -10,8 +10,7 @@ from typing import ClassVar
 import pytest
 from omegaconf import OmegaConf
 
-from experiments.outputs import write_summary
-from experiments.sweep import (
+from experiments.cli.sweep import (
     SweepCallback,
     abandon_unfinished,
     failed_jobs,
@@ -19,10 +18,11 @@ from experiments.sweep import (
     note_failure,
     summaries,
 )
-from experiments.track import PARENT_FILE, NoTracking
+from experiments.publish.files import write_summary
+from experiments.publish.track import PARENT_FILE, NoTracking
 
 
-def config(folder: Path, target: str = "experiments.track.NoTracking", **options: object):
+def config(folder: Path, target: str = "experiments.publish.track.NoTracking", **options: object):
     hydra = {"sweep": {"dir": str(folder)}}
     base = {"hydra": hydra, "tracking": {"_target_": target}, "resume": False, "dry_run": False}
     return OmegaConf.create(base | options)
@@ -155,8 +155,8 @@ def test_what_becomes_of_the_parent_of_an_abandoned_sweep(
     for job in sweep.glob("[0-9]*"):
         os.utime(job, (0, 0))
     monkeypatch.setattr(Tracked, "ended", [])
-    monkeypatch.setattr("experiments.track.Tracked", Tracked, raising=False)
-    SweepCallback().on_multirun_start(config(sweep, target="experiments.track.Tracked", resume=resume))
+    monkeypatch.setattr("experiments.publish.track.Tracked", Tracked, raising=False)
+    SweepCallback().on_multirun_start(config(sweep, target="experiments.publish.track.Tracked", resume=resume))
     for job in begun:
         (sweep / job).mkdir(exist_ok=True)
         forget_failure(sweep / job)

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments import terminal
-from experiments.curves import Curve
-from experiments.terminal import print_path, print_queries, print_run, print_sweep, progress_bar
+from experiments.evaluate.curves import Curve
+from experiments.publish import terminal
+from experiments.publish.terminal import print_path, print_queries, print_run, print_sweep, progress_bar
 
 
 def summary(**fields: object) -> dict:

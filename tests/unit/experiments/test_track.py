@@ -15,10 +15,10 @@ import pandas as pd
 import pytest
 import yaml
 
-from experiments.outputs import read_summary
-from experiments.relog import relog
-from experiments.track import ARTIFACTS, PARENT_FILE, MlflowTracking, NoTracking, metric_name, parent_of
-from experiments.trackstore import TrackingError, prepare_file
+from experiments.publish.files import read_summary
+from experiments.publish.relog import relog
+from experiments.publish.track import ARTIFACTS, PARENT_FILE, MlflowTracking, NoTracking, metric_name, parent_of
+from experiments.publish.trackstore import TrackingError, prepare_file
 from ragtune.core.errors import ConfigError, DatasetError
 
 SUMMARY: dict[str, Any] = {
@@ -57,7 +57,7 @@ def run_dir(tmp_path: Path, empty_store: Path) -> Path:
     for name in ARTIFACTS:
         (folder / name).write_text("x")
     options = {"deep": {f"option {i}": i for i in range(245)}, "long": "v" * 9000, "odd@name": 1}
-    tracking = {"_target_": "experiments.track.MlflowTracking", "uri": store(tmp_path), "experiment": "tests"}
+    tracking = {"_target_": "experiments.publish.track.MlflowTracking", "uri": store(tmp_path), "experiment": "tests"}
     (folder / "config.yaml").write_text(yaml.safe_dump({**options, "tracking": tracking}))
     (folder / "summary.json").write_text(json.dumps(SUMMARY))
     costs = {"tokens": range(0, 15000, 10), "usd": [i / 1000 for i in range(1500)]}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.measure import Measures
-from experiments.record import UNITS, QueryRecord
-from experiments.views import View, print_views, views_of
+from experiments.evaluate.measures import Measures
+from experiments.evaluate.record import UNITS, QueryRecord
+from experiments.evaluate.views import View, print_views, views_of
 
 QRELS = {"q1": {"a": 1}, "q2": {"b": 1, "c": 1}}
 POSITIONS = {"found": 0, "chosen": -1}

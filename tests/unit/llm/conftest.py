@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ragtune.core.clock import VirtualClock
+from ragtune.core.request.clock import VirtualClock
 from ragtune.llm.client import LLMClient
 
 

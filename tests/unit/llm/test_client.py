@@ -15,8 +15,8 @@ from llm_fakes import FakeService
 from llm_server import Fault
 from pydantic import BaseModel, Field, RootModel
 
-from ragtune.core.clock import MonotonicClock
 from ragtune.core.errors import ConfigError, InputError, LLMError
+from ragtune.core.request.clock import MonotonicClock
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
 from ragtune.llm.client import LLMClient

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from experiments.build import component
-from experiments.config import compose
+from experiments.config.compose import compose
+from experiments.replay.build import component
 from ragtune.embedders.openai_compatible import OpenAICompatibleEmbedder
 from ragtune.llm.client import LLMClient
 from ragtune.llm.types import Message

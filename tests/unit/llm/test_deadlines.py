@@ -14,8 +14,8 @@ import pytest
 from llm_server import Fault
 from pydantic import RootModel
 
-from ragtune.core.clock import MonotonicClock, VirtualClock
 from ragtune.core.errors import CacheMissError
+from ragtune.core.request.clock import MonotonicClock, VirtualClock
 from ragtune.core.types import CostObject
 from ragtune.llm.client import LLMClient
 from ragtune.llm.errors import AnswerError, ServiceError

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from llm_server import Fault
 
-from ragtune.core.breaker import CircuitBreaker
-from ragtune.core.clock import MonotonicClock, VirtualClock
+from ragtune.core.batches.breaker import CircuitBreaker
+from ragtune.core.request.clock import MonotonicClock, VirtualClock
 from ragtune.llm.client import LLMClient
 from ragtune.llm.errors import CircuitOpenError, ServiceError
 from ragtune.llm.retry import backoff_s, retry_after_s

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ragtune import RetrievalPlan
-from ragtune.core.context import RAGtuneContext
 from ragtune.core.errors import ConfigError, LLMError
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.reformulators.hyde import HydeReformulator
 
 Asking = Callable[..., SimpleNamespace]

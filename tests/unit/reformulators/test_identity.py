@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ragtune.core.context import RAGtuneContext
-from ragtune.core.corpus import Corpus
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.data.corpus import Corpus
 from ragtune.reformulators.identity import IdentityReformulator
 
 

@@ -13,12 +13,13 @@ import pytest
 import yaml
 from llm_server import Fault
 
-from experiments.build import component
-from experiments.config import CONF, compose
+from experiments.config.compose import compose
+from experiments.config.paths import CONF
+from experiments.replay.build import component
 from ragtune import CostBudget, RetrievalPlan
-from ragtune.core.clock import VirtualClock
-from ragtune.core.context import RAGtuneContext
 from ragtune.core.errors import CacheMissError, ConfigError, LLMError
+from ragtune.core.request.clock import VirtualClock
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import FREE
 from ragtune.llm.client import LLMClient
 from ragtune.llm.prompts import PromptLibrary

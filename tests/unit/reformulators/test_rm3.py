@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import ragtune.reformulators.rm3 as rm3
-from ragtune.core.context import RAGtuneContext
-from ragtune.core.corpus import Corpus, Document
 from ragtune.core.errors import ConfigError
-from ragtune.core.text import terms
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
+from ragtune.data.corpus import Corpus, Document
+from ragtune.data.text import terms
 from ragtune.reformulators.rm3 import RM3Reformulator, term_statistics
 from ragtune.retrievers.bm25 import BM25Retriever
 

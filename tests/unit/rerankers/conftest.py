@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from llm_fakes import FakeService
 
-from experiments.config import CONF
+from experiments.config.paths import CONF
 from ragtune.core.interfaces import BaseReranker
 from ragtune.llm.prompts import PromptLibrary
 

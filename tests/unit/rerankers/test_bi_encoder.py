@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from ragtune.core.context import RAGtuneContext
-from ragtune.core.corpus import Corpus
-from ragtune.core.items import PoolItem
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
+from ragtune.data.corpus import Corpus
 from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtune.embedders.tfidf import TfidfEmbedder
 from ragtune.rerankers.bi_encoder import BiEncoderReranker

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from ragtune.core.context import RAGtuneContext
-from ragtune.core.corpus import Corpus, Document
 from ragtune.core.errors import ConfigError, ModelLoadError
-from ragtune.core.items import PoolItem
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
+from ragtune.data.corpus import Corpus, Document
 from ragtune.rerankers.cross_encoder import CrossEncoderReranker
 
 MakeContext = Callable[..., RAGtuneContext]

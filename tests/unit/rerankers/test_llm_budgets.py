@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from llm_fakes import FakeService
 from llm_server import Chat
 
-from experiments.config import CONF
+from experiments.config.paths import CONF
 from ragtune import CostBudget
 from ragtune.core.types import UNLIMITED, CostObject, ScoredDocument
 from ragtune.llm.prompts import PromptLibrary

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from llm_server import Chat
 
-from ragtune.core.context import RAGtuneContext
 from ragtune.core.errors import ConfigError, LLMError
-from ragtune.core.items import PoolItem
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject, ScoredDocument
 from ragtune.rerankers.llm_listwise import LLMListwiseReranker, repaired
 

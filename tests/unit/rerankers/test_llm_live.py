@@ -11,10 +11,10 @@ import pytest
 from llm_server import Fault
 
 from ragtune import CostBudget
-from ragtune.core.clock import VirtualClock
-from ragtune.core.context import RAGtuneContext
 from ragtune.core.errors import LLMError
-from ragtune.core.items import PoolItem
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.clock import VirtualClock
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject, ScoredDocument
 from ragtune.llm.client import LLMClient
 from ragtune.llm.prompts import PromptLibrary

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from llm_server import Fault
 
-from ragtune.core.context import RAGtuneContext
 from ragtune.core.errors import ConfigError, LLMError
-from ragtune.core.items import PoolItem
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject, ScoredDocument
 from ragtune.llm.client import LLMClient

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from llm_fakes import FakeService
 from llm_server import Chat
 
-from experiments.config import CONF
+from experiments.config.paths import CONF
 from ragtune import CostBudget
-from ragtune.core.context import RAGtuneContext
 from ragtune.core.errors import ConfigError, LLMError
-from ragtune.core.items import PoolItem
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject, ScoredDocument
 from ragtune.llm.prompts import PromptLibrary
 from ragtune.rerankers.llm_setwise import LLMSetwiseReranker, most_calls

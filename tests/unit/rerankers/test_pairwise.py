@@ -9,11 +9,11 @@ from types import SimpleNamespace
 import pytest
 
 from ragtune import CostBudget
-from ragtune.core.clock import Clock, MonotonicClock, VirtualClock
-from ragtune.core.context import RAGtuneContext
-from ragtune.core.items import PoolItem
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.clock import Clock, MonotonicClock, VirtualClock
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.tokens import count_tokens
-from ragtune.core.trace import ControllerTrace
 from ragtune.core.types import CostObject
 from ragtune.rerankers._pairwise import PairwiseReranker
 
@@ -64,7 +64,7 @@ class Slow(PairwiseReranker):
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     machine = Machine()
-    for module in ("ragtune.rerankers._pairwise", "ragtune.core.clock"):
+    for module in ("ragtune.rerankers._pairwise", "ragtune.core.request.clock"):
         monkeypatch.setattr(f"{module}.time", machine)
     return machine
 

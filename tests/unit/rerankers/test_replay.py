@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ragtune.core.context import RAGtuneContext
 from ragtune.core.errors import ConfigError, ScoreTableError
-from ragtune.core.items import PoolItem
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.rerankers.replay import ReplayReranker
 from ragtune.rerankers.score_table import ScoreTable
 

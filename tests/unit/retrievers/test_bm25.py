@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import ragtune.retrievers.bm25 as bm25
-from ragtune.core.context import RAGtuneContext
-from ragtune.core.corpus import Corpus, Document
 from ragtune.core.errors import ConfigError
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.data.corpus import Corpus, Document
 from ragtune.retrievers.bm25 import BM25Retriever
 
 MakeContext = Callable[..., RAGtuneContext]

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ragtune.core.context import RAGtuneContext
-from ragtune.core.corpus import Corpus
 from ragtune.core.interfaces import BaseEmbedder
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.data.corpus import Corpus
 from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtune.embedders.tfidf import TfidfEmbedder
 from ragtune.fusion.concat import ConcatFusion

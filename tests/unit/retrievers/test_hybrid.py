@@ -5,11 +5,11 @@ from functools import partial
 
 import pytest
 
-from ragtune.core.context import RAGtuneContext
-from ragtune.core.corpus import Corpus
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseRetriever
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
+from ragtune.data.corpus import Corpus
 from ragtune.fusion.concat import ConcatFusion
 from ragtune.fusion.rrf import RRFFusion
 from ragtune.retrievers.bm25 import BM25Retriever

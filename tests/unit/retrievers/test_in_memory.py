@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ragtune.core.context import RAGtuneContext
-from ragtune.core.corpus import Corpus
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
+from ragtune.data.corpus import Corpus
 from ragtune.retrievers.in_memory import InMemoryRetriever
 
 MakeContext = Callable[..., RAGtuneContext]

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from ragtune.core.context import RAGtuneContext
-from ragtune.core.corpus import Corpus, Document
 from ragtune.core.errors import ConfigError
-from ragtune.core.text import terms
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.data.corpus import Corpus, Document
+from ragtune.data.text import terms
 from ragtune.retrievers.bm25 import BM25Retriever
 from ragtune.retrievers.rank_bm25 import RankBM25Retriever
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ragtune.core.context import RAGtuneContext
-from ragtune.core.corpus import Corpus
 from ragtune.core.errors import ConfigError, DatasetError
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.data.corpus import Corpus
 from ragtune.fusion.concat import ConcatFusion
 from ragtune.fusion.rrf import RRFFusion
 from ragtune.retrievers.runs import RunsRetriever

@@ -5,8 +5,8 @@ import pytest
 
 from ragtune.acquisitions.expected_gain import ExpectedGainAcquisition
 from ragtune.core.errors import ConfigError
-from ragtune.core.items import ItemState, PoolItem
-from ragtune.core.pool import CandidatePool
+from ragtune.core.pool.items import ItemState, PoolItem
+from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BatchProposal, CostObject, RemainingBudgetView, StopRecord
 from ragtune.schedulers.cascade import CascadeScheduler
 from ragtune.schedulers.early_stop import EarlyStopScheduler

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ragtune.core.clock import VirtualClock
-from ragtune.core.context import CostMeter
+from ragtune.core.request.clock import VirtualClock
+from ragtune.core.request.context import CostMeter
 from ragtune.superprompt import Pipeline, PipelineConfig, SuperPrompt, Turn
 from ragtune.superprompt.memory.base import BaseMemory
 from ragtune.superprompt.memory.documents import DocumentMemory

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragtune.core.clock import VirtualClock
-from ragtune.core.context import CostMeter
 from ragtune.core.errors import LLMError, StageError
+from ragtune.core.request.clock import VirtualClock
+from ragtune.core.request.context import CostMeter
 from ragtune.core.types import CostObject
 from ragtune.superprompt import Pipeline, PipelineConfig, SuperPrompt
 from ragtune.superprompt.schema import PromptSchema

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from llm_server import Chat, Fault
 from superprompt_agents import agent_client
 
-from ragtune.core.context import CostMeter
 from ragtune.core.errors import ConfigError
+from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens
 from ragtune.llm.errors import AnswerError, ServiceError
 from ragtune.superprompt.agents.choices import decide

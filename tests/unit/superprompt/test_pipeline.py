@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragtune.core.context import CostMeter
 from ragtune.core.errors import ConfigError, LLMError, StageError
+from ragtune.core.request.context import CostMeter
 from ragtune.core.types import CostObject
 from ragtune.llm.errors import ServiceError
 from ragtune.superprompt import Pipeline, PipelineConfig, SuperPrompt

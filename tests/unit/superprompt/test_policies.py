@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ragtune import CostBudget
-from ragtune.core.context import CostMeter
+from ragtune.core.request.context import CostMeter
 from ragtune.core.types import BatchProposal
 from ragtune.estimators.baseline import BaselineEstimator
 from ragtune.schedulers.greedy import GreedyScheduler

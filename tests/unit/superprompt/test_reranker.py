@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from ragtune import CostBudget
-from ragtune.core.context import CostMeter, RAGtuneContext
 from ragtune.core.errors import ModelLoadError, StageError
 from ragtune.core.interfaces import BaseReranker
-from ragtune.core.items import PoolItem
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.context import CostMeter, RAGtuneContext
 from ragtune.core.types import ScoredDocument
 from ragtune.estimators.baseline import BaselineEstimator
 from ragtune.schedulers.greedy import GreedyScheduler

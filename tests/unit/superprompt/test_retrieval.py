@@ -15,8 +15,8 @@ from ragtune.canonical import chunk
 from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.core.errors import DatasetError, StageError
 from ragtune.core.interfaces import BaseEmbedder
-from ragtune.core.text import terms
 from ragtune.core.tokens import count_tokens
+from ragtune.data.text import terms
 from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.superprompt import ContextChunk, Pipeline, PipelineConfig, SuperPrompt, Turn
 from ragtune.superprompt.aggregation import log_avg_exp

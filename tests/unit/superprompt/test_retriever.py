@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ragtune.core.context import RAGtuneContext
-from ragtune.core.corpus import Corpus
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseEmbedder
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.data.corpus import Corpus
 from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.superprompt import SuperPrompt
 from ragtune.superprompt.build import build_pipeline

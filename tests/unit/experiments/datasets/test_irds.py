@@ -9,9 +9,9 @@ from typing import Any
 import ir_datasets
 import pytest
 
-from experiments.build import build_session
-from experiments.config import compose
+from experiments.config.compose import compose
 from experiments.datasets.irds import IrdsDataset
+from experiments.replay.build import build_session
 from ragtune.core.errors import DatasetError
 
 DOCS = "d1\tblood pressure and the heart\nd2\tknots and ropes of a ship\nd3\thoney for a sore throat\n"

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from experiments.executors.executor import Executor, WorkersLostError, shards
-from experiments.executors.inline import InlineExecutor
-from experiments.executors.joblib import JoblibExecutor
-from experiments.executors.ray import RayExecutor
+from experiments.replay.executors.executor import Executor, WorkersLostError, shards
+from experiments.replay.executors.inline import InlineExecutor
+from experiments.replay.executors.joblib import JoblibExecutor
+from experiments.replay.executors.ray import RayExecutor
 from ragtune.core.errors import ConfigError, ScoreTableError
 
 IDS = [f"q{i}" for i in range(11)]

@@ -1,0 +1,1 @@
+"""The commands: exit codes and messages, one experiment, sweeps."""

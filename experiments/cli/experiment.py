@@ -1,0 +1,144 @@
+"""One experiment, from configuration to files."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from experiments.config.compose import results_key
+from experiments.evaluate.curves import Curve, curve
+from experiments.evaluate.measures import Measures
+from experiments.evaluate.summary import has_given_up, summarize
+from experiments.evaluate.views import print_views, views_of
+from experiments.publish.files import Results, per_query_table, read_summary, write_results, write_summary
+from experiments.publish.provenance import provenance
+from experiments.publish.terminal import print_path, print_queries, print_run, progress_bar
+from experiments.publish.track import Tracking, parent_of
+from experiments.replay.build import component, load_measures
+from experiments.replay.inputs import identity, require_same
+from experiments.replay.journal import Journal
+from experiments.replay.replay import replay
+from experiments.replay.subjects.subject import Subject
+from ragtune.core.arguments import check_number
+from ragtune.core.errors import DatasetError, FailedRunError
+
+
+def run_experiment(config: Mapping[str, Any], folder: Path, overrides: list[str], *, in_sweep: bool = False) -> None:
+    """Replay, measure, write, track, print.
+
+    Args:
+        config: resolved configuration.
+        folder: where results go.
+        overrides: the command line's choices, for the record.
+        in_sweep: print one line instead of the table.
+    """
+    tracking: Tracking = component(config, "tracking")
+    verbosity = config["verbosity"]
+    done = _finished(config, folder) if config["resume"] else None
+    if done is not None:
+        sys.stderr.write("nothing to do: this run is complete\n")
+        if done["mlflow_run_id"] is None:
+            _track(tracking, folder, done)
+        print_path(folder)
+        return
+    results = _produce(config, folder, overrides, progress=verbosity > 0)
+    _track(tracking, folder, results.summary)
+    _report(results, folder, 0 if in_sweep and verbosity < 2 else verbosity)
+    _fail_if_failed(results.summary, folder)
+
+
+def _finished(config: Mapping[str, Any], folder: Path) -> dict[str, Any] | None:
+    """The summary of this very run if it is complete; None if it is not, or if a later one was begun here."""
+    if (folder / Journal.NAME).exists():
+        return None
+    try:
+        summary = read_summary(folder)
+    except DatasetError as error:
+        raise DatasetError(f"{error}; without that file, resume=true starts over") from None
+    if summary is None:
+        return None
+    require_same(identity(config), summary, f"{str(folder)!r} holds the results of")
+    return summary
+
+
+def _produce(config: Mapping[str, Any], folder: Path, overrides: list[str], *, progress: bool) -> Results:
+    started = time.perf_counter()
+    subject: Subject = component(config, "subject")
+    run = identity(config)  # before the files are read: what changes in between is noticed by who resumes
+    dataset = subject.open(results_key(config))
+    measures = load_measures(config)
+    allowed = check_number("failures.max_share", config["failures"]["max_share"], 0.0, 1.0)
+    folder.mkdir(parents=True, exist_ok=True)
+    with Journal(folder, run, resume=config["resume"]) as journal:
+        with progress_bar(f"replaying {dataset.name}", enabled=progress) as update:
+            records = replay(config, journal, update)
+        judged = dataset.judged
+        drawn = _curve(config, [r for r in records if r.query_id in set(judged)], measures)
+        views = views_of(records, subject.views, judged, measures, **config["bootstrap"], seed=config["seed"])
+        origin = provenance(config, overrides, dataset)
+        summary = {
+            **summarize(dataset, records, drawn, max_failed_share=allowed),
+            **({"views": {view.name: view.figures for view in views}} if views else {}),
+            **origin,
+            "policy": subject.label(config),
+            "tags": {**origin["tags"], **subject.tags(config)},
+            **run,
+            "wall_s": round(time.perf_counter() - started, 3),
+            "mlflow_run_id": None,
+        }
+        results = Results(config, dataset, records, drawn, summary, views)
+        write_results(folder, results)
+        if summary["failures"]["status"] == "failed":
+            journal.forget([record.query_id for record in records if record.dropped or has_given_up(record)])
+        else:
+            journal.remove()
+    return results
+
+
+def _fail_if_failed(summary: Mapping[str, Any], folder: Path) -> None:
+    """Raise a run's failure, once everything that it has found is written and tracked.
+
+    Raises:
+        FailedRunError: if more batches failed than the configuration allows.
+    """
+    failures = summary["failures"]
+    if failures["status"] != "failed":
+        return
+    raise FailedRunError(
+        f"the reranker failed: {failures['batches_failed']} of {failures['batches_sent']} batches, "
+        f"{failures['queries_given_up']} of {summary['queries_replayed']} queries given up; "
+        f"first error: {failures['first_error']}; results are kept: "
+        f"repeat the command with hydra.run.dir={shlex.quote(str(folder))} resume=true to try the failed queries again"
+    )
+
+
+def _curve(config: Mapping[str, Any], records: list[Any], measures: Measures) -> Curve:
+    return curve(records, measures, **config["bootstrap"], seed=config["seed"])
+
+
+def _track(tracking: Tracking, folder: Path, summary: Mapping[str, Any]) -> None:
+    """Log the files; whatever goes wrong there costs no result."""
+    try:
+        run_id = tracking.log(folder, parent_of(folder))
+    except Exception as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        sys.stderr.write(
+            f"warning: tracking failed ({reason}); the results are safe in {folder}: "
+            f"log them later with python scripts/relog.py {folder}\n"
+        )
+        return
+    write_summary(folder, {**summary, "mlflow_run_id": run_id})
+
+
+def _report(results: Results, folder: Path, verbosity: int) -> None:
+    if verbosity >= 1:
+        print_run(results.summary, results.curve, results.summary["policy"])
+        if results.views:
+            print_views(results.summary["views"], results.summary["cost_per_query"]["charged"]["docs"])
+    if verbosity >= 2:
+        print_queries(per_query_table(results))
+    print_path(folder)

@@ -1,0 +1,157 @@
+"""The command line: exit codes and messages around Hydra."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import sys
+import traceback
+from contextlib import ExitStack
+from pathlib import Path
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
+from hydra.types import RunMode
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+
+from experiments.config.compose import readable, register_resolvers, resolve
+from experiments.config.paths import CONF
+from experiments.publish.folders import remove_if_empty, remove_new_empty
+
+DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What the system says where a disk, a quota or the largest size of a file is reached."""
+
+
+def main(root: str = "config") -> int:
+    """Run the command line of ``run.py`` and return its exit code (0 done, 2 bad input, 1 else, 130 interrupted).
+
+    Args:
+        root: the file of conf/ that the configuration begins with.
+    """
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    register_resolvers()
+    code = INTERRUPTED  # by a second Ctrl-C, where the first is still being complained about
+    try:
+        code = _launch(root)
+    finally:
+        _clean_up(code)
+    return code
+
+
+def _launch(root: str) -> int:
+    try:
+        hydra.main(version_base="1.3", config_path=str(CONF), config_name=root)(_app)()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else DONE
+    except (Exception, KeyboardInterrupt) as error:
+        return _complain(error)
+    return DONE
+
+
+def _app(cfg: DictConfig) -> None:
+    from experiments.publish.lock import locked
+
+    register_resolvers()
+    job = HydraConfig.get()
+    folder = Path(job.runtime.output_dir)
+    overrides = list(job.overrides.task)
+    if job.mode == RunMode.MULTIRUN:
+        _run_job(cfg, folder, overrides)
+        return
+    try:
+        with locked(folder):
+            _run(cfg, folder, overrides, in_sweep=False)
+    except (Exception, KeyboardInterrupt) as error:
+        # Raised any other way, it would come with Hydra's own lines around it.
+        raise SystemExit(_complain(error, folder)) from None
+
+
+def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> None:
+    """One job of a sweep; its failure is written down and leaves the others alone. A folder in use ends the sweep."""
+    from experiments.cli.sweep import forget_failure, note_failure
+    from experiments.publish.lock import locked
+
+    prefix = f"job {folder.name} ({' '.join(overrides)}): "
+    with ExitStack() as stack:
+        stack.callback(remove_if_empty, folder)
+        try:
+            stack.enter_context(locked(folder))
+        except Exception as error:
+            raise SystemExit(
+                _complain(error, folder, prefix)
+            ) from None  # the folder is another run's: not a word in it
+        try:
+            forget_failure(folder)
+            _run(cfg, folder, overrides, in_sweep=True)
+        except Exception as error:
+            note_failure(folder, _complain(error, folder, prefix))
+
+
+def _run(cfg: DictConfig, folder: Path, overrides: list[str], *, in_sweep: bool) -> None:
+    config = resolve(cfg, HydraConfig.get().job.config_name)
+    if config["dry_run"]:
+        from experiments.publish.terminal import progress_bar
+        from experiments.replay.build import component
+        from experiments.replay.forecast import print_forecast
+
+        with progress_bar("forecasting", enabled=config["verbosity"] > 0) as update:
+            print_forecast(component(config, "subject").forecast(config, update))
+        return
+    from experiments.cli.experiment import run_experiment
+
+    run_experiment(config, folder, overrides, in_sweep=in_sweep)
+
+
+def _complain(error: BaseException, folder: Path | None = None, prefix: str = "") -> int:
+    """Say what went wrong in one line (a defect of the program: with its traceback) and return the exit code."""
+    from ragtune.core.errors import InputError, RagtuneError
+
+    if isinstance(error, KeyboardInterrupt):
+        again = f"hydra.run.dir={folder} resume=true" if folder else "resume=true and the same folder"
+        message, code = f"interrupted; finished queries are kept: repeat the command with {again}", INTERRUPTED
+    elif isinstance(error, InputError):
+        message, code = str(error), BAD_INPUT
+    elif isinstance(error, HydraException | OmegaConfBaseException) or _is_hydras(error):
+        message, code = readable(error), BAD_INPUT
+    elif isinstance(error, OSError):
+        message, code = _about_files(error, folder)
+    elif isinstance(error, RagtuneError):
+        message, code = str(error), FAILED
+    else:
+        traceback.print_exception(error)
+        message, code = f"{type(error).__name__}: {error}", FAILED
+    sys.stderr.write(f"error: {prefix}{' '.join(message.splitlines())}\n")
+    return code
+
+
+def _about_files(error: OSError, folder: Path | None) -> tuple[str, int]:
+    """What the system refused, and the exit code: a file that cannot be used is bad input, a full disk is not."""
+    where, why = error.filename or folder or "a file", error.strerror or str(error)
+    if error.errno not in NO_ROOM:
+        return f"cannot use {where}: {why}", BAD_INPUT
+    again = f"hydra.run.dir={folder} resume=true" if folder else "resume=true and the same folder"
+    return (
+        f"no room for {where}: {why}; finished queries are kept: make room and repeat the command with {again}",
+        FAILED,
+    )
+
+
+def _is_hydras(error: BaseException) -> bool:
+    """Whether it is a complaint of Hydra itself about what it was given, in Python's own words."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    return isinstance(error, ValueError) and frames[-1][0].f_globals.get("__name__", "").startswith("hydra.")
+
+
+def _clean_up(code: int) -> None:
+    if "experiments.cli.sweep" in sys.modules:
+        from experiments.cli.sweep import abandon_unfinished
+
+        abandon_unfinished(is_interrupted=code == INTERRUPTED)
+    remove_new_empty()
+    # At exit the interpreter would look for garbage among all that MLflow and Matplotlib loaded: a second for nothing.
+    gc.freeze()

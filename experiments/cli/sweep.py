@@ -1,0 +1,191 @@
+"""Sweeps: one parent run, children under it, one table at the end."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig, OmegaConf
+
+from experiments.config.compose import register_resolvers
+from experiments.publish.files import SUMMARY, read_summary
+from experiments.publish.lock import locked
+from experiments.publish.terminal import print_path, print_sweep
+from experiments.publish.track import PARENT_FILE, Tracking, parent_of
+from experiments.replay.build import component
+from ragtune.core.errors import ConfigError, DatasetError
+
+FAILURE = "error.json"
+"""In the folder of a job that failed: its exit code."""
+
+
+@dataclass(frozen=True)
+class _Sweep:
+    """A sweep in progress.
+
+    Attributes:
+        folder: where its jobs' folders are made.
+        jobs: the jobs' folders that it found there, with the time of their last change.
+        tracking, parent: where its parent run is, and which; None where it has none.
+        is_resumed: whether that is the parent run of an earlier sweep, which this one goes on with.
+        former_parent: what the folder's parent file said before; None if there was none.
+        lock: on the folder; closed when the sweep has ended.
+    """
+
+    folder: Path
+    jobs: dict[str, int]
+    tracking: Tracking | None = None
+    parent: str | None = None
+    is_resumed: bool = False
+    former_parent: str | None = None
+    lock: ExitStack = field(default_factory=ExitStack)
+
+
+_unfinished: list[_Sweep] = []
+"""The sweep in progress, if any."""
+
+
+class SweepCallback(Callback):
+    """Opens the parent run before the jobs fan out and reports all of them when the last has ended."""
+
+    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
+        register_resolvers()
+        folder = Path(config.hydra.sweep.dir).absolute()
+        sweep = _Sweep(folder, _job_folders(folder))
+        _unfinished.append(sweep if config.dry_run else _open_parent(config, _begin(sweep)))
+
+    def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
+        sweep = _unfinished[0]
+        if config.dry_run:
+            return
+        _unfinished.clear()
+        _release_workers(config)
+        folder = sweep.folder
+        failures = failed_jobs(folder)
+        _finish(sweep, "FAILED" if failures else "FINISHED")
+        print_sweep(summaries(folder), folder / "sweep.csv")
+        if failures:
+            sys.stderr.write(f"error: failed jobs: {', '.join(failures)}\n")
+        print_path(folder)
+        sweep.lock.close()
+        if failures:
+            raise SystemExit(max(failures.values()))
+
+
+def _begin(sweep: _Sweep) -> _Sweep:
+    """The sweep, with its folder to itself."""
+    try:
+        sweep.folder.mkdir(parents=True, exist_ok=True)
+        sweep.lock.enter_context(locked(sweep.folder, "hydra.sweep.dir"))
+    except ConfigError as error:
+        sys.stderr.write(f"error: {error}\n")
+        raise SystemExit(2) from None  # Hydra turns a callback's errors into warnings
+    except OSError:  # Hydra is about to write there too, and that is what refuses the sweep
+        pass
+    return sweep
+
+
+def _open_parent(config: DictConfig, sweep: _Sweep) -> _Sweep:
+    """The sweep with its parent run: the one that an interrupted sweep began, else a new one."""
+    folder = sweep.folder
+    if not folder.is_dir():
+        return sweep
+    try:
+        node = OmegaConf.to_container(config.tracking, resolve=True)
+        tracking: Tracking = component({"tracking": node}, "tracking")
+        resumed = parent_of(folder / "job") if config.resume else None
+        parent = resumed or tracking.start_sweep(folder.name)
+    except Exception as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        sys.stderr.write(f"warning: tracking is not available, results go to files only: {reason}\n")
+        return sweep
+    file = folder / PARENT_FILE
+    former = file.read_text(encoding="utf-8") if file.is_file() else None
+    file.write_text(json.dumps({"run_id": parent}), encoding="utf-8")
+    return replace(sweep, tracking=tracking, parent=parent, is_resumed=resumed is not None, former_parent=former)
+
+
+def _release_workers(config: DictConfig) -> None:
+    """End the joblib launcher's idle processes now; left to themselves they take two seconds to wind up."""
+    if "joblib" in str(OmegaConf.select(config, "hydra.launcher._target_")):
+        from joblib.externals.loky import get_reusable_executor
+
+        get_reusable_executor().shutdown(wait=True, kill_workers=True)
+
+
+def _finish(sweep: _Sweep, status: str) -> None:
+    with suppress(Exception):  # the server went down: the files are all there
+        if sweep.tracking and sweep.parent:
+            sweep.tracking.finish(sweep.parent, status)
+
+
+def abandon_unfinished(*, is_interrupted: bool) -> None:
+    """Close a sweep that ended before its end; one without a single job leaves nothing behind.
+
+    Args:
+        is_interrupted: whether the user stopped it: its parent run is then ``KILLED``. One that was refused, or broke,
+            has ``FAILED`` if some of its jobs had begun; if none had, its parent run goes again, or stays as the
+            earlier sweep left it.
+    """
+    for sweep in _unfinished:
+        if is_interrupted:
+            _finish(sweep, "KILLED")
+        elif _job_folders(sweep.folder) != sweep.jobs:
+            _finish(sweep, "FAILED")
+        elif not sweep.is_resumed:
+            _discard_parent(sweep)
+        if sweep.folder.is_dir() and not _job_folders(sweep.folder):
+            for name in (PARENT_FILE, "multirun.yaml"):
+                (sweep.folder / name).unlink(missing_ok=True)
+        sweep.lock.close()
+    _unfinished.clear()
+
+
+def _discard_parent(sweep: _Sweep) -> None:
+    with suppress(Exception):  # the server went down
+        if sweep.tracking and sweep.parent:
+            sweep.tracking.discard(sweep.parent)
+    if sweep.former_parent is not None:
+        (sweep.folder / PARENT_FILE).write_text(sweep.former_parent, encoding="utf-8")
+
+
+def _job_folders(folder: Path) -> dict[str, int]:
+    """Time of the last change, in nanoseconds, of every job's folder: a job makes files in its own."""
+    if not folder.is_dir():
+        return {}
+    return {entry.name: entry.stat().st_mtime_ns for entry in folder.iterdir() if entry.is_dir()}
+
+
+def note_failure(folder: Path, exit_code: int) -> None:
+    """Leave word, in a job's folder, for the process that runs the sweep."""
+    with suppress(OSError):  # a full disk has been complained about already
+        (folder / FAILURE).write_text(json.dumps({"exit_code": exit_code}) + "\n", encoding="utf-8")
+
+
+def forget_failure(folder: Path) -> None:
+    """The job is tried again."""
+    (folder / FAILURE).unlink(missing_ok=True)
+
+
+def failed_jobs(folder: Path) -> dict[str, int]:
+    """Exit codes of the jobs that failed, by job number."""
+    files = sorted(folder.glob(f"*/{FAILURE}"), key=_job_number)
+    return {file.parent.name: int(json.loads(file.read_text(encoding="utf-8"))["exit_code"]) for file in files}
+
+
+def summaries(folder: Path) -> list[dict[str, Any]]:
+    """Summaries of a sweep's finished jobs, by job number; a job whose summary is damaged has failed and said so."""
+    found = []
+    for file in sorted(folder.glob(f"*/{SUMMARY}"), key=_job_number):
+        with suppress(DatasetError):
+            found.append({"job": file.parent.name, **(read_summary(file.parent) or {})})
+    return found
+
+
+def _job_number(file: Path) -> tuple[int, str]:
+    return len(file.parent.name), file.parent.name

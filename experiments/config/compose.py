@@ -1,0 +1,113 @@
+"""From Hydra's configuration to plain, resolved, checked data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+
+from experiments.config.names import moved
+from experiments.config.paths import CONF, PROJECT_ROOT
+
+WHERE_NOT_WHAT = ("executor", "tracking", "resume", "dry_run", "verbosity")
+"""Keys that change where or how a run happens, never what it finds."""
+
+
+def register_resolvers() -> None:
+    """Make ``${project_root:}`` known to OmegaConf; harmless to call again."""
+    OmegaConf.register_new_resolver("project_root", lambda: str(PROJECT_ROOT), replace=True)
+
+
+def compose(overrides: Sequence[str], root: str = "config") -> dict[str, Any]:
+    """The resolved configuration that ``python run.py OVERRIDES`` would use, without running anything.
+
+    Args:
+        overrides: as on the command line.
+        root: the file of conf/ to begin with.
+
+    Raises:
+        ConfigError: on an unknown option or component, or a missing value.
+    """
+    return resolve(composed(overrides, root), root)
+
+
+def composed(overrides: Sequence[str], root: str, script: str = "run.py") -> DictConfig:
+    """What ``conf/ROOT.yaml`` and the overrides say.
+
+    Raises:
+        ConfigError: on an unknown option or component; says that ``script`` can be asked for help.
+    """
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.errors import HydraException
+
+    from ragtune.core.errors import ConfigError
+
+    register_resolvers()
+    inside_a_job = GlobalHydra.instance().is_initialized()
+    with nullcontext() if inside_a_job else initialize_config_dir(str(CONF), version_base="1.3"):
+        try:
+            return hydra_compose(root, overrides=list(overrides))
+        except (HydraException, OmegaConfBaseException) as error:
+            raise ConfigError(readable(error, script)) from None
+
+
+def resolve(cfg: DictConfig, root: str = "config") -> dict[str, Any]:
+    """The configuration as plain data, every interpolation resolved, the harness's own options checked.
+
+    Raises:
+        ConfigError: naming the option that is missing (``???``), deleted, unknown or out of range.
+    """
+    # Here, so that --help need not load the library.
+    from experiments.config.options import check_names, check_options
+
+    # First, since what is deleted may be referred to by what is not.
+    check_names([str(name) for name in cfg], root)
+    config = plain(cfg)
+    check_options(config)
+    return config
+
+
+def plain(cfg: DictConfig) -> dict[str, Any]:
+    """The configuration as plain data, every interpolation resolved.
+
+    Raises:
+        ConfigError: naming the option that is missing (``???``).
+    """
+    from ragtune.core.errors import ConfigError
+
+    try:
+        data: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
+    except MissingMandatoryValue as error:
+        key = error.full_key or "an option"
+        raise ConfigError(f"{key} is missing: give it on the command line, {key}=VALUE") from None
+    except OmegaConfBaseException as error:
+        raise ConfigError(f"the configuration cannot be resolved: {str(error).splitlines()[0]}") from None
+    return data
+
+
+def results_key(config: Mapping[str, Any]) -> str:
+    """The part of the configuration that decides the results, as canonical JSON: what workers are handed."""
+    what = {key: value for key, value in config.items() if key not in WHERE_NOT_WHAT}
+    return json.dumps(what, sort_keys=True)
+
+
+def readable(error: BaseException, script: str = "run.py") -> str:
+    """Hydra's message on one line, without what only its developers need."""
+    from hydra.errors import OverrideParseException
+
+    if isinstance(error, OverrideParseException):
+        return f"cannot parse {error.override!r}: {error.message.splitlines()[0]}; options are given as NAME=VALUE"
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if lines[0].startswith("Could not override"):
+        name = lines[0].removeprefix("Could not override").split()[0].strip("'.")
+        if now := moved(name):
+            return now
+        return f"unknown option {name!r}: python {script} --help lists the options of the components chosen"
+    noise = ("See ", "Set the environment", "Config search path", "provider=")
+    return " ".join(line for line in lines if not line.startswith(noise))

@@ -1,0 +1,76 @@
+"""Checks of the options that belong to no component."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import lru_cache
+from typing import Any
+
+import yaml
+
+from experiments.config.names import moved
+from experiments.config.paths import CONF
+from ragtune.core.arguments import check_count, check_number
+from ragtune.core.errors import ConfigError
+
+
+def check_options(config: Mapping[str, Any]) -> None:
+    """Check the values of a resolved configuration.
+
+    Args:
+        config: plain data, its names checked.
+
+    Raises:
+        ConfigError: naming the option, its value and what is allowed.
+    """
+    check_count("seed", config["seed"])
+    for name in ("resume", "dry_run"):
+        if not isinstance(config[name], bool):
+            raise ConfigError(f"{name}={config[name]!r}: allowed are true and false")
+    if config["verbosity"] not in (0, 1, 2):
+        raise ConfigError(f"verbosity={config['verbosity']!r}: allowed are 0, 1 and 2")
+    for name in ("retrieval", "rerankers", "bootstrap"):
+        if not isinstance(config[name], dict):
+            raise ConfigError(f"{name}={config[name]!r}: allowed are options below it, e.g. {name}.NAME=VALUE")
+    if "depth" in config["retriever"]:
+        raise ConfigError(str(moved("retriever.depth")))
+    check_count("bootstrap.resamples", config["bootstrap"].get("resamples"), 1)
+    level = check_number("bootstrap.level", config["bootstrap"].get("level"))
+    if not 0 < level < 1:
+        raise ConfigError(f"bootstrap.level={level!r}: allowed is a number between 0 and 1, e.g. 0.95")
+    measures = config["measures"]
+    if not isinstance(measures, list) or not all(isinstance(name, str) for name in measures):
+        raise ConfigError(f"measures={measures!r}: allowed is a list of names, e.g. measures=[nDCG@10,AP]")
+
+
+def check_names(names: Collection[str], root: str) -> None:
+    """Check that a configuration holds the options of ``conf/ROOT.yaml``, all of them and no other.
+
+    Args:
+        names: its keys.
+        root: which file of conf/ it was composed from.
+
+    Raises:
+        ConfigError: naming the option.
+    """
+    known = known_options(root)
+    for key in names:
+        if key not in known:
+            raise ConfigError(moved(key) or f"unknown option {key!r}: allowed are {', '.join(known)}")
+    for key in known:
+        if key not in names:
+            raise ConfigError(f"{key} was deleted, but is needed: leave '~{key}' out")
+
+
+@lru_cache(maxsize=2)
+def known_options(root: str = "config") -> tuple[str, ...]:
+    """The first part of every option's name: what ``conf/ROOT.yaml`` says, and the root files that it includes."""
+    text = (CONF / f"{root}.yaml").read_text(encoding="utf-8")
+    options: dict[str, Any] = yaml.safe_load(text)
+    defaults = options.pop("defaults")
+    included = [choice for choice in defaults if isinstance(choice, str) and choice != "_self_"]
+    # A group of which nothing is chosen, such as `experiment`, leaves no option of its name behind.
+    chosen = [pair for choice in defaults if isinstance(choice, dict) for pair in choice.items()]
+    groups = [name for name, choice in chosen if " " not in name and choice is not None]
+    inherited = [option for name in included for option in known_options(name)]
+    return tuple(dict.fromkeys([*inherited, *groups, *(name for name in options if name != "hydra")]))

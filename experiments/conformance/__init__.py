@@ -1,0 +1,1 @@
+"""Does the code decide, and do the canonical blocks answer, as the golden vectors say?"""

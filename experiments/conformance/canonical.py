@@ -1,0 +1,146 @@
+"""Conformance with the canonical specification (ragd section 5): of this code, of a database, of a server."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from experiments.conformance.golden import kept_outcome
+from ragtune.canonical import conformance
+from ragtune.canonical.conformance import SPEC
+from ragtune.canonical.conformance.comparing import narrow_gaps
+from ragtune.canonical.conformance.fixtures import GOLDEN, dump_golden, load_fixtures
+from ragtune.canonical.conformance.mcp_target import McpTarget
+from ragtune.canonical.conformance.observing import observe
+from ragtune.canonical.conformance.remote import RemoteTarget
+from ragtune.canonical.conformance.rest_target import RestTarget
+from ragtune.canonical.conformance.suite import run_suite
+from ragtune.canonical.conformance.targets import (
+    EMBEDDER,
+    RERANKER,
+    LibraryTarget,
+    Target,
+    hashing_reranker,
+    memory_target,
+)
+from ragtune.canonical.store.base import BaseDatabase
+from ragtune.core.errors import ConfigError, MissingExtraError
+
+TARGETS = ("memory", "postgres", "rest", "mcp")
+_REMOTE: dict[str, type[RemoteTarget]] = {"rest": RestTarget, "mcp": McpTarget}
+_PATHS = {"rest": "", "mcp": "/mcp"}
+_PATIENCE_S = 30.0
+
+
+@lru_cache(maxsize=1)
+def check_canonical() -> dict[str, Any]:
+    """Outcome (``passed`` or ``failed``) of the suite on the store in memory, and the spec version.
+
+    The check runs once per version of the code; its outcome is kept in the cache folder.
+    """
+    return kept_outcome("canonical", SPEC, _canonical_differences)
+
+
+def _canonical_differences() -> list[str]:
+    with memory_target() as target:
+        return run_suite(target).lines
+
+
+def pin_canonical() -> None:
+    """Make what the store in memory answers now the golden answers.
+
+    Raises:
+        ConfigError: naming the cases whose scores are too near to each other to be golden.
+    """
+    with memory_target() as target:
+        observed = observe(target, load_fixtures())
+    if narrow := narrow_gaps(observed):
+        raise ConfigError(f"scores of neighbours are too near in {', '.join(narrow)}: change their queries")
+    folder = Path(str(files(conformance))) / f"v{SPEC}"
+    (folder / GOLDEN).write_text(dump_golden(observed), encoding="utf-8")
+
+
+@contextmanager
+def open_target(
+    kind: str, url: str | None = None, api_key: str | None = None, reranker: str | None = RERANKER
+) -> Iterator[Target]:
+    """The target to ask.
+
+    Args:
+        kind: one of :data:`TARGETS`. ``postgres`` is the server of ``$RAGTUNE_DSN``, else one of its own; ``rest`` and
+            ``mcp`` without an URL are a server of this process on such a database.
+        url: of a server that is there already: for ``rest`` what stands before ``/v1``, for ``mcp`` the endpoint.
+        api_key: of that server; None for none.
+        reranker: that server's name for the reranker of the golden answers; None if it has none.
+
+    Raises:
+        ConfigError: on an URL for a target that has none, or one that is none.
+        TargetError, StoreError: if the server cannot be reached.
+        MissingExtraError: without the extra that the target needs.
+    """
+    if url is not None and kind not in _REMOTE:
+        raise ConfigError(f"url={url!r}: allowed for the targets {' and '.join(_REMOTE)} only")
+    with ExitStack() as stack:
+        if kind == "memory":
+            yield stack.enter_context(memory_target())
+            return
+        if url is None:
+            database = stack.enter_context(_postgres())
+            if kind == "postgres":
+                yield stack.enter_context(LibraryTarget(kind, database))
+                return
+            api_key = secrets.token_urlsafe(32)
+            url = stack.enter_context(serve(database, api_key)) + _PATHS[kind]
+            reranker = RERANKER
+        target = stack.enter_context(_REMOTE[kind](url, api_key, reranker))
+        target.call("list_collections", {})  # one clear error where nobody is there
+        yield target
+
+
+@contextmanager
+def _postgres() -> Iterator[BaseDatabase]:
+    """The server that the environment names, or one in a temporary folder."""
+    from ragtune.canonical.store.embedded import connect
+
+    folder = Path(tempfile.mkdtemp(prefix="ragtune-conformance-"))
+    folder.chmod(0o711)  # where this is root, the server runs as another user
+    try:
+        with connect(folder=folder) as database:
+            yield database
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def serve(database: BaseDatabase, api_key: str) -> Iterator[str]:
+    """RAGtune's own adapters on a free port of this machine, with the models of the golden answers; gives the URL."""
+    try:
+        import uvicorn
+    except ImportError as error:
+        raise MissingExtraError("a server", "services") from error
+    from ragtune.adapters.application import create_application
+    from ragtune.adapters.limits import ServerLimits
+    from ragtune.adapters.security import Security
+    from ragtune.canonical.service import RagService
+    from ragtune.embedders.hashing import HashingEmbedder
+
+    service = RagService(database, {EMBEDDER: HashingEmbedder()}, {RERANKER: hashing_reranker()})
+    app = create_application(service, Security(api_key=api_key), ServerLimits())
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none"))
+    listener = socket.create_server(("127.0.0.1", 0))  # listens: who asks before the server is up is kept waiting
+    thread = threading.Thread(target=server.run, args=([listener],), name="conformance-server", daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(_PATIENCE_S)

@@ -1,0 +1,1 @@
+"""Measures, cost curves, summaries and tests of what was replayed."""

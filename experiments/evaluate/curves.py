@@ -1,0 +1,98 @@
+"""Quality-versus-cost curves from the anytime history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.evaluate.measures import Measures
+from experiments.evaluate.record import UNITS, QueryRecord
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Mean quality at each cost step, over the judged queries.
+
+    Attributes:
+        measures: names, m of them.
+        docs: shape (s,), documents that each query may have reranked at most; 0 first.
+        costs: shape (s, u), mean charged so far in each of ``UNITS``.
+        per_query: shape (q, s, m), values of each query in its state at each step.
+        low, high: shape (s, m), bootstrap interval of the mean.
+    """
+
+    measures: Sequence[str]
+    docs: NDArray[np.int64]
+    costs: FloatArray
+    per_query: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+    @property
+    def mean(self) -> FloatArray:
+        """Shape (s, m)."""
+        mean: FloatArray = self.per_query.mean(axis=0)
+        return mean
+
+    def area(self, measure: int = 0) -> float:
+        """Mean height of the step curve from 0 documents to the last step: area divided by width, so a quality."""
+        if len(self.docs) == 1:
+            return float(self.mean[0, measure])
+        widths = np.diff(self.docs)
+        return float(widths @ self.mean[:-1, measure] / widths.sum())
+
+    def docs_to(self, share: float, reference: float, measure: int = 0) -> int | None:
+        """Fewest documents at which the mean reaches ``share * reference``; None if it never does."""
+        reached = np.flatnonzero(self.mean[:, measure] >= share * reference - 1e-12)
+        return int(self.docs[reached[0]]) if len(reached) else None
+
+
+def curve(records: Sequence[QueryRecord], measures: Measures, *, resamples: int, level: float, seed: int) -> Curve:
+    """The curve of the judged queries' records.
+
+    A query that retrieved nothing counts with the measures' default, 0, at every step.
+    """
+    docs = np.unique([int(step[0]) for record in records for step in record.costs])
+    state = np.array([_states_at(record, docs) for record in records])
+    values = _evaluate(records, measures)
+    per_query = np.stack([values[q][state[q]] for q in range(len(records))])
+    costs = np.mean([np.array(r.costs, dtype=float)[state[q]] for q, r in enumerate(records)], axis=0)
+    low, high = bootstrap_interval(per_query, resamples=resamples, level=level, seed=seed)
+    return Curve(measures.names, docs, costs.reshape(len(docs), len(UNITS)), per_query, low, high)
+
+
+def _states_at(record: QueryRecord, docs: NDArray[np.int64]) -> NDArray[np.intp]:
+    """For each cost step, the latest anytime step of the query that it pays for."""
+    spent = np.array([step[0] for step in record.costs])
+    return np.searchsorted(spent, docs, side="right") - 1
+
+
+def _evaluate(records: Sequence[QueryRecord], measures: Measures) -> list[FloatArray]:
+    """Measures of each anytime step of each query: arrays of shape (steps, m)."""
+    topic_query: dict[str, str] = {}
+    rankings: dict[str, list[str]] = {}
+    for record in records:
+        for step, ranking in enumerate(record.rankings):
+            topic = f"{step}:{record.query_id}"
+            topic_query[topic] = record.query_id
+            rankings[topic] = [record.doc_ids[i] for i in ranking]
+    values = measures.of_topics(rankings, topic_query)
+    ends = np.cumsum([len(record.rankings) for record in records])
+    return np.split(values, ends[:-1])
+
+
+def bootstrap_interval(
+    per_query: FloatArray, *, resamples: int, level: float, seed: int
+) -> tuple[FloatArray, FloatArray]:
+    """Percentile bootstrap of the mean over axis 0 (Efron and Tibshirani 1993); shapes as without that axis."""
+    n = len(per_query)
+    weights = np.random.default_rng(seed).multinomial(n, np.full(n, 1.0 / n), size=resamples) / n
+    means = np.tensordot(weights, per_query, axes=1)
+    tail = (1.0 - level) / 2.0
+    low, high = np.quantile(means, [tail, 1.0 - tail], axis=0)
+    return low, high

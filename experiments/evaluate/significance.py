@@ -1,0 +1,128 @@
+"""Paired tests, corrections and fronts."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from experiments.evaluate.curves import FloatArray
+
+TIE = 1e-9
+"""Differences up to this are rounding: the queries are tied."""
+
+
+@dataclass(frozen=True)
+class PairedTests:
+    """Two-sided p-values of the hypothesis that the mean difference is 0, shape (t,) each."""
+
+    t: FloatArray
+    randomization: FloatArray
+
+
+def paired_tests(differences: FloatArray, *, permutations: int, seed: int) -> PairedTests:
+    """Test t columns of per-query differences.
+
+    The paired t-test, and Fisher's randomization test, which flips the signs of the queries' differences at random
+    and assumes nothing of their distribution (Smucker, Allan and Carterette, CIKM 2007). Columns without any difference
+    have p = 1.
+
+    Args:
+        differences: shape (q, t), policy minus reference.
+        permutations: random sign vectors, drawn once and shared by all columns.
+        seed: of the signs.
+    """
+    from scipy.stats import ttest_1samp
+
+    q, t = differences.shape
+    same = (np.abs(differences) <= TIE).all(axis=0)
+    p_t = np.ones(t)
+    if q > 1 and not same.all():
+        with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # nearly equal differences: p is nearly 0, as it should be
+            p_t[~same] = np.nan_to_num(ttest_1samp(differences[:, ~same], 0.0).pvalue, nan=1.0)
+    return PairedTests(p_t, np.where(same, 1.0, _randomization(differences, permutations, seed)))
+
+
+def _randomization(differences: FloatArray, permutations: int, seed: int) -> FloatArray:
+    q = len(differences)
+    signs = np.random.default_rng(seed).integers(0, 2, size=(permutations, q)) * 2.0 - 1.0
+    observed = np.abs(differences.sum(axis=0))
+    as_extreme = (np.abs(signs @ differences) >= observed - TIE).sum(axis=0)
+    p: FloatArray = (1.0 + as_extreme) / (1.0 + permutations)
+    return p
+
+
+def holm(p_values: ArrayLike) -> FloatArray:
+    """Holm's step-down correction of one family of p-values (Scandinavian Journal of Statistics, 1979).
+
+    Returns:
+        Adjusted p-values, shape (k,), in the given order: compare them with the level itself.
+    """
+    p = np.asarray(p_values, dtype=float)
+    order = np.argsort(p, kind="stable")
+    factors = np.arange(len(p), 0, -1)
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(factors * p[order])) if len(p) else []
+    return adjusted
+
+
+def wins_losses_ties(differences: FloatArray) -> tuple[int, int, int]:
+    """Queries above, below and at the reference; ``differences`` of shape (q,)."""
+    wins, losses = int((differences > TIE).sum()), int((differences < -TIE).sum())
+    return wins, losses, len(differences) - wins - losses
+
+
+def pareto_front(costs: ArrayLike, qualities: ArrayLike) -> NDArray[np.bool_]:
+    """Which of n points no other point dominates (at most its cost, at least its quality, one of them better)."""
+    cost, quality = np.asarray(costs, dtype=float), np.asarray(qualities, dtype=float)
+    no_worse = (cost[:, None] <= cost) & (quality[:, None] >= quality)
+    better = (cost[:, None] < cost) | (quality[:, None] > quality)
+    return np.asarray(~(no_worse & better).any(axis=0))
+
+
+def area(x: FloatArray, y: FloatArray, low: float, high: float, *, stepwise: bool = False) -> float:
+    """Mean height of the curve through (x, y) between ``low`` and ``high``; x ascending.
+
+    Args:
+        x, y: shape (s,).
+        low, high: ends; if they are equal, the height there.
+        stepwise: the curve keeps its height until the next point; otherwise points are joined by straight lines.
+    """
+    inside = (x > low) & (x < high)
+    xs = np.concatenate(([low], x[inside], [high]))
+    if stepwise:
+        heights = y[np.maximum(np.searchsorted(x, xs, side="right") - 1, 0)]
+        return float(heights[-1] if high <= low else heights[:-1] @ np.diff(xs) / (high - low))
+    heights = np.interp(xs, x, y)
+    return float(heights[-1] if high <= low else np.trapezoid(heights, xs) / (high - low))
+
+
+def cost_to_reach(
+    costs: FloatArray, quality: FloatArray, goal: float, *, stepwise: bool = False
+) -> tuple[float | None, bool]:
+    """Cheapest cost at which the curve reaches ``goal``, and whether its first point does; None if it never does.
+
+    Args:
+        costs, quality: shape (s,), costs ascending.
+        goal: the quality wanted.
+        stepwise: as in :func:`area`.
+    """
+    reached = np.flatnonzero(quality >= goal - TIE)
+    if not len(reached):
+        return None, False
+    i = int(reached[0])
+    if i == 0 or stepwise:
+        return float(costs[i]), i == 0
+    rise = quality[i] - quality[i - 1]
+    share = 1.0 if rise <= 0 else min(1.0, (goal - quality[i - 1]) / rise)
+    return float(costs[i - 1] + share * (costs[i] - costs[i - 1])), False
+
+
+def largest_fall(quality: Sequence[float] | FloatArray) -> float:
+    """The most that quality is below what an earlier (cheaper) point reached; 0 for a curve that never falls."""
+    values = np.asarray(quality, dtype=float)
+    return float((np.maximum.accumulate(values) - values).max())

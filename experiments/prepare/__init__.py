@@ -1,0 +1,1 @@
+"""What is made before a run: stores, score tables and graphs."""

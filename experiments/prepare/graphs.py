@@ -1,0 +1,272 @@
+"""Builds corpus graphs: block by block, so memory does not grow with the collection's square."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.config.progress import Progress
+from experiments.prepare.scratch import scratch_beside
+from ragtune.core.arguments import check_choice, check_count
+from ragtune.core.errors import ConfigError
+from ragtune.data.corpus import Corpus
+from ragtune.data.graph import MANIFEST, NEIGHBOURS, WEIGHTS, CorpusGraph, GraphManifest, create_arrays, nearest
+from ragtune.data.text import analyzer_id, terms
+from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder
+from ragtune.embedders.tfidf import TfidfEmbedder
+
+_BLOCK_BYTES = 64 * 2**20
+"""Scores held at once: as many rows of N numbers as fit."""
+
+_EMBED_BLOCK = 1024  # texts
+
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+
+
+class Nearness(Protocol):
+    """How near the documents of a collection are to each other; cheap until it is prepared."""
+
+    settings: dict[str, Any]
+    library: str
+
+    def prepare(self, scratch: Path, progress: Progress) -> None:
+        """Index the collection; ``scratch`` is a folder for temporary files."""
+        ...
+
+    def block(self, start: int, stop: int) -> NDArray[Any]:
+        """Shape (stop - start, N): nearness of those documents to all; what is not positive is no neighbour."""
+        ...
+
+
+class TfidfNearness:
+    """Cosine of TF-IDF vectors, in [0, 1]."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        self._corpus = corpus
+        self.settings: dict[str, Any] = {"analyzer": analyzer_id(), "sublinear_tf": True}
+        self.library = f"scikit-learn {version('scikit-learn')}"
+
+    def prepare(self, scratch: Path, progress: Progress) -> None:
+        """Weight the terms."""
+        self._rows = TfidfEmbedder(self._corpus).rows(self._corpus.doc_ids)
+        self._columns = self._rows.T.tocsr()
+
+    def block(self, start: int, stop: int) -> NDArray[Any]:
+        scores: NDArray[Any] = (self._rows[start:stop] @ self._columns).toarray()
+        return scores
+
+
+class Bm25Nearness:
+    """BM25 with the document as the query (GAR's lexical graph), divided by the row's highest score.
+
+    Args:
+        corpus: the collection.
+        query_terms: terms of the document that are asked for, those of the highest tf * idf; each as often as the
+            document holds it. All of them would cost much and mostly find stop-word-like matches.
+    """
+
+    def __init__(self, corpus: Corpus, query_terms: int) -> None:
+        self._corpus = corpus
+        self._query_terms = query_terms
+        self.settings: dict[str, Any] = {"analyzer": analyzer_id(), "query_terms": query_terms}
+        self.library = f"bm25s {version('bm25s')}"
+
+    def prepare(self, scratch: Path, progress: Progress) -> None:
+        """Index the terms."""
+        import bm25s
+
+        self._texts = [terms(content) for content in self._corpus.contents]
+        self._index = bm25s.BM25()
+        self._index.index(self._texts if any(self._texts) else [[""]] * len(self._texts), show_progress=False)
+        frequencies = Counter(term for text in self._texts for term in set(text))
+        n = len(self._texts)
+        self._idf = {term: float(np.log1p((n - df + 0.5) / (df + 0.5))) for term, df in frequencies.items()}
+
+    def block(self, start: int, stop: int) -> NDArray[Any]:
+        return np.vstack([self._scores(text) for text in self._texts[start:stop]])
+
+    def _scores(self, text: list[str]) -> NDArray[Any]:
+        counts = Counter(text)
+        best = sorted(counts, key=lambda term: (-counts[term] * self._idf[term], term))[: self._query_terms]
+        known = self._index.get_tokens_ids([term for term in best for _ in range(counts[term])])
+        if not known:
+            return np.zeros(len(self._texts))
+        scores: NDArray[Any] = self._index.get_scores_from_ids(known)
+        return scores / max(float(scores.max()), 1e-9)
+
+
+class DenseNearness:
+    """Cosine of sentence embeddings, kept in a temporary file.
+
+    Args:
+        corpus: the collection.
+        model: local folder or hub name.
+
+    Raises:
+        MissingExtraError, ModelLoadError: if the model cannot be had.
+    """
+
+    def __init__(self, corpus: Corpus, model: str) -> None:
+        self._contents = corpus.contents
+        self._embedder = SentenceTransformerEmbedder(model)
+        self.settings: dict[str, Any] = {"embedder": self._embedder.name}
+        self.library = f"sentence-transformers {version('sentence-transformers')}"
+
+    def prepare(self, scratch: Path, progress: Progress) -> None:
+        """Embed the texts, which takes most of the time."""
+        n = len(self._contents)
+        dimension = self._embedder.embed(self._contents[:1]).shape[1]
+        self._vectors: NDArray[np.float32] = np.lib.format.open_memmap(
+            scratch / "vectors.npy", mode="w+", dtype=np.float32, shape=(n, dimension)
+        )
+        for start in range(0, n, _EMBED_BLOCK):
+            stop = min(start + _EMBED_BLOCK, n)
+            self._vectors[start:stop] = self._embedder.embed(self._contents[start:stop])
+            progress(stop, n)
+
+    def block(self, start: int, stop: int) -> NDArray[Any]:
+        return self._vectors[start:stop] @ self._vectors.T
+
+
+@dataclass(frozen=True)
+class GraphCost:
+    """What a graph has cost: documents, neighbours kept of each (``k``), neighbours found in all, seconds, bytes on
+    disk; ``built`` is False where a good graph was there already.
+    """
+
+    documents: int
+    k: int
+    neighbours: int
+    seconds: float
+    bytes: int
+    built: bool
+
+
+def build_graph(
+    corpus: Corpus,
+    out: Path,
+    progress: Progress,
+    kind: str = "tfidf",
+    k: int = 16,
+    query_terms: int = 32,
+    model: str = MINILM,
+    force: bool = False,
+) -> GraphCost:
+    """Write the graph of a collection to the folder ``out``, all of it or nothing.
+
+    Args:
+        corpus: the collection.
+        out: a new folder, or one that holds a graph: a good one of the same collection, kind and settings with at
+            least ``k`` neighbours is kept.
+        progress: told of the documents done.
+        kind: ``tfidf``, ``bm25`` or ``dense``.
+        k: neighbours kept of each document, >= 1; all others, where there are fewer of them.
+        query_terms: of ``bm25``, see :class:`Bm25Nearness`.
+        model: of ``dense``.
+        force: replace whatever graph is there.
+
+    Raises:
+        ConfigError: on an argument out of range, or if ``out`` holds something else or is just being built.
+    """
+    check_choice("graph kind", kind, KINDS)
+    check_count("graph k", k, low=1)
+    check_count("graph query_terms", query_terms, low=1)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    _require_replaceable(out)
+    started = time.perf_counter()
+    nearness = KINDS[kind](corpus, query_terms, model)
+    wanted = GraphManifest(
+        corpus=corpus.digest,
+        documents=len(corpus),
+        k=min(k, max(1, len(corpus) - 1)),
+        kind=kind,
+        settings=nearness.settings,
+        library=f"ragtune {version('ragtune')}, {nearness.library}, numpy {np.__version__}",
+    )
+    if not force and _is_kept(out, corpus, wanted):
+        return _cost(out, corpus, time.perf_counter() - started, built=False)
+    with scratch_beside(out) as scratch:
+        nearness.prepare(scratch, progress)
+        fresh = scratch / "graph"
+        fresh.mkdir()
+        _fill(fresh, nearness, wanted, progress)
+        seconds = time.perf_counter() - started
+        manifest = wanted.model_copy(update={"build_seconds": round(seconds, 3)})
+        (fresh / MANIFEST).write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        if out.is_dir():
+            shutil.rmtree(out)
+        fresh.rename(out)
+    return _cost(out, corpus, seconds, built=True)
+
+
+def _fill(folder: Path, nearness: Nearness, manifest: GraphManifest, progress: Progress) -> None:
+    arrays = create_arrays(folder, manifest.documents, manifest.k)
+    n = manifest.documents
+    rows = max(1, _BLOCK_BYTES // (8 * n))
+    for start in range(0, n, rows):
+        stop = min(start + rows, n)
+        for position, scores in enumerate(nearness.block(start, stop), start=start):
+            arrays[NEIGHBOURS][position], arrays[WEIGHTS][position] = nearest(scores, position, manifest.k)
+            progress(position + 1, n)
+    for array in arrays.values():
+        array.flush()
+
+
+def _require_replaceable(out: Path) -> None:
+    if out.exists() and not (out.is_dir() and ({file.name for file in out.iterdir()} <= GRAPH_FILES)):
+        raise ConfigError(f"{str(out)!r} exists and is no corpus graph: name a new folder")
+
+
+def _is_kept(out: Path, corpus: Corpus, wanted: GraphManifest) -> bool:
+    """Whether the graph in ``out`` serves as well.
+
+    Raises:
+        ConfigError: if it is sound but another one.
+    """
+    if not (out / MANIFEST).is_file():
+        return False
+    try:
+        there = GraphManifest.read(out)
+    except ConfigError:  # damaged
+        return False
+    same = (there.corpus, there.kind, there.settings) == (wanted.corpus, wanted.kind, wanted.settings)
+    if not same or there.k < wanted.k:
+        raise ConfigError(
+            f"{str(out)!r} holds another graph ({there.kind}, k={there.k}, corpus {there.corpus}; wanted is "
+            f"{wanted.kind}, k={wanted.k}, corpus {wanted.corpus}): name another folder, or give --force"
+        )
+    try:
+        CorpusGraph.open(out, corpus)
+    except ConfigError:
+        return False
+    return True
+
+
+def _cost(out: Path, corpus: Corpus, seconds: float, *, built: bool) -> GraphCost:
+    neighbours = np.load(out / NEIGHBOURS, mmap_mode="r")
+    return GraphCost(
+        documents=len(corpus),
+        k=neighbours.shape[1],
+        neighbours=int((neighbours >= 0).sum()),
+        seconds=seconds,
+        bytes=sum(file.stat().st_size for file in out.iterdir()),
+        built=built,
+    )
+
+
+GRAPH_FILES = {MANIFEST, NEIGHBOURS, WEIGHTS}
+
+KINDS: Mapping[str, Callable[[Corpus, int, str], Nearness]] = {
+    "tfidf": lambda corpus, query_terms, model: TfidfNearness(corpus),
+    "bm25": lambda corpus, query_terms, model: Bm25Nearness(corpus, query_terms),
+    "dense": lambda corpus, query_terms, model: DenseNearness(corpus, model),
+}

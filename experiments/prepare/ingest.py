@@ -1,0 +1,197 @@
+"""Ingestion: a dataset's documents, cut and embedded, into a collection of a canonical store."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from experiments.config.compose import composed, plain
+from experiments.config.options import check_names
+from experiments.config.progress import Progress
+from experiments.publish.terminal import progress_bar
+from experiments.replay.build import component, load_dataset
+from ragtune.canonical.chunking import chunk
+from ragtune.canonical.embedding import embed
+from ragtune.canonical.normalization import normalize
+from ragtune.canonical.policies import ChunkPolicy
+from ragtune.canonical.retrievers.postgres import collection_name
+from ragtune.canonical.store.base import BaseStore
+from ragtune.canonical.store.rows import document_digest
+from ragtune.canonical.types import Chunk, Embedding, UpsertCounts
+from ragtune.core.arguments import check_count
+from ragtune.core.errors import ConfigError, InputError, RagtuneError
+from ragtune.data.corpus import Corpus, Document
+
+DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+SCRIPT = "scripts/ingest.py"
+
+
+@dataclass
+class IngestCounts:
+    """What an ingestion did.
+
+    Attributes:
+        collection: its name.
+        documents: documents of the dataset.
+        without_text: of these, those without a visible character, which have no chunks.
+        skipped: of these, those that were there already, unchanged; they are not embedded.
+        chunks: chunks of the dataset.
+        upserts: what became of them.
+        pruned: documents deleted that the dataset lacks.
+    """
+
+    collection: str
+    documents: int = 0
+    without_text: int = 0
+    skipped: int = 0
+    chunks: int = 0
+    upserts: UpsertCounts = field(default_factory=UpsertCounts)
+    pruned: int = 0
+
+    def __str__(self) -> str:
+        done = self.upserts
+        return (
+            f"{self.collection}: {self.documents} documents ({self.skipped} unchanged, {self.without_text} without "
+            f"text, {self.pruned} pruned), {self.chunks} chunks: {done.inserted} inserted, {done.updated} updated, "
+            f"{done.unchanged} unchanged, {done.deleted} deleted"
+        )
+
+
+def ingest(
+    corpus: Corpus,
+    store: BaseStore,
+    policy: ChunkPolicy,
+    progress: Progress = lambda done, total: None,
+    batch: int = 256,
+    prune: bool = False,
+) -> IngestCounts:
+    """Make the collection hold the corpus.
+
+    Batches are written one by one, none half; what is there already and unchanged is not embedded again, so that an
+    interrupted ingestion goes on where it was.
+
+    Args:
+        corpus: the documents; their titles become metadata.
+        store: the collection.
+        policy: how they are cut.
+        progress: told of the documents done.
+        batch: documents a batch, >= 1.
+        prune: whether to delete documents of the collection that the corpus lacks.
+
+    Raises:
+        InputError: on a document that cannot be stored; batches before its own stay.
+        StoreError: if the database fails; likewise.
+    """
+    check_count("batch", batch, low=1)
+    work = _Ingestion(corpus, store, policy, progress, batch)
+    done = store.load(work.changed_batches())
+    work.counts.upserts += done.model_copy(update={"documents": 0})
+    progress(len(corpus), len(corpus))
+    if prune:
+        work.counts.pruned = store.delete([doc_id for doc_id in store.doc_ids() if doc_id not in corpus])
+    return work.counts
+
+
+class _Ingestion:
+    """One pass over a corpus."""
+
+    def __init__(self, corpus: Corpus, store: BaseStore, policy: ChunkPolicy, progress: Progress, batch: int) -> None:
+        self.counts = IngestCounts(store.collection.name, documents=len(corpus))
+        self._documents = list(corpus)
+        self._store = store
+        self._policy = policy
+        self._progress = progress
+        self._batch = batch
+
+    def changed_batches(self) -> Iterator[tuple[Sequence[Chunk], Embedding]]:
+        """Chunks and vectors of what is new or has changed; the rest is counted."""
+        for start in range(0, len(self._documents), self._batch):
+            self._progress(start, len(self._documents))
+            chunks = self._changed(self._documents[start : start + self._batch])
+            if chunks:
+                yield chunks, embed(chunks, self._store.embedder)
+
+    def _changed(self, documents: Sequence[Document]) -> list[Chunk]:
+        cut = {document.id: chunk(document.content, self._policy, **_facts(document)) for document in documents}
+        known = self._store.digests([doc_id for doc_id in cut if doc_id])
+        changed: list[Chunk] = []
+        emptied = []
+        for doc_id, chunks in cut.items():
+            self.counts.chunks += len(chunks)
+            if not chunks:
+                self.counts.without_text += 1
+                emptied += [doc_id] * (doc_id in known)
+            elif known.get(doc_id) == document_digest(chunks):
+                self.counts.skipped += 1
+                self.counts.upserts += UpsertCounts(unchanged=len(chunks))
+            else:
+                changed += chunks
+        self._delete(emptied)
+        return changed
+
+    def _delete(self, doc_ids: Sequence[str]) -> None:
+        """Documents that have lost their text."""
+        if doc_ids:
+            chunks = sum(len(self._store.chunks(doc_id)) for doc_id in doc_ids)
+            self._store.delete(doc_ids)
+            self.counts.upserts += UpsertCounts(deleted=chunks)
+
+
+def _facts(document: Document) -> dict[str, Any]:
+    title = normalize(document.title).text
+    return {"doc_id": document.id, "metadata": {"title": title} if title else {}}
+
+
+def main(overrides: Sequence[str]) -> int:
+    """Ingest as the command line says, and return the exit code: 0 done, 2 bad input, 1 else, 130 interrupted."""
+    try:
+        counts = run(overrides)
+    except RagtuneError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return BAD_INPUT if isinstance(error, InputError) else FAILED
+    except KeyboardInterrupt:
+        sys.stderr.write("error: interrupted; finished batches are kept: repeat the command to go on\n")
+        return INTERRUPTED
+    sys.stdout.write(f"{counts}\n")
+    return DONE
+
+
+def run(overrides: Sequence[str]) -> IngestCounts:
+    """Ingest the configured dataset into the configured store.
+
+    Raises:
+        RagtuneError: if an option is wrong, or something cannot be had, read or stored.
+    """
+    config = plain(composed(overrides, "ingest", SCRIPT))
+    _check_options(config)
+    policy = _policy(config["chunk"])
+    dataset = load_dataset(config)
+    name = config["collection"] or collection_name(dataset.name, dataset.corpus)
+    embedder = component(config, "embedder")
+    with component(config, "store") as database, progress_bar(f"ingesting {dataset.name}", enabled=True) as update:
+        store = database.open(name, embedder, create=True)
+        return ingest(dataset.corpus, store, policy, update, config["batch"], config["prune"])
+
+
+def _check_options(config: Mapping[str, Any]) -> None:
+    check_names(list(config), "ingest")
+    if not isinstance(config["prune"], bool):
+        raise ConfigError(f"prune={config['prune']!r}: allowed are true and false")
+    if not isinstance(config["collection"], str | None):
+        raise ConfigError(f"collection={config['collection']!r}: allowed is a name")
+    check_count("batch", config["batch"], low=1)
+
+
+def _policy(options: Any) -> ChunkPolicy:
+    try:
+        return ChunkPolicy.model_validate(options)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(["chunk", *map(str, first["loc"])])
+        said = first["msg"].removeprefix("Value error, ")
+        raise ConfigError(f"{where}={first['input']!r}: {said}" if first["loc"] else f"{where}: {said}") from None

@@ -1,0 +1,1 @@
+"""What a run leaves behind: files, figures, terminal tables and MLflow runs."""

@@ -1,0 +1,44 @@
+"""Figures: readable in black and white, every axis labelled with its unit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.evaluate.curves import Curve
+from experiments.evaluate.record import UNITS
+
+_MONEY = UNITS.index("usd")
+_PANELS = (("tokens per query (mean)", UNITS.index("tokens")), ("US dollars per query (mean)", _MONEY))
+
+
+def draw_curve(file: Path, curve: Curve, *, title: str) -> None:
+    """The headline measure, with its bootstrap interval, against documents reranked; where a run costs money, against
+    tokens and dollars too."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    panels = [("documents reranked per query (at most)", curve.docs.astype(float))]
+    if curve.costs[:, _MONEY].any():
+        panels += [(label, curve.costs[:, unit]) for label, unit in _PANELS]
+    figure = Figure(figsize=(6.4 * len(panels), 4.0))
+    FigureCanvasAgg(figure)
+    for i, (label, costs) in enumerate(panels):
+        axes = figure.add_axes(((i + 0.11) / len(panels), 0.13, 0.86 / len(panels), 0.78))
+        _draw(axes, costs, curve)
+        axes.set_xlabel(label)
+        axes.set_title(title, fontsize=10)
+    figure.savefig(file, dpi=120, metadata={"Software": None})
+
+
+def _draw(axes: Any, costs: np.ndarray[Any, np.dtype[np.float64]], curve: Curve) -> None:
+    mean = curve.mean[:, 0]
+    axes.fill_between(costs, curve.low[:, 0], curve.high[:, 0], step="post", color="0.85", label="95% interval")
+    axes.step(costs, mean, where="post", color="black", marker="o", markersize=3.5, label="mean")
+    axes.annotate(f"{mean[-1]:.3f}", (costs[-1], mean[-1]), textcoords="offset points", xytext=(-4, 8), ha="right")
+    axes.annotate(f"{mean[0]:.3f}", (costs[0], mean[0]), textcoords="offset points", xytext=(6, -12))
+    axes.set_ylabel(f"mean {curve.measures[0]} over {len(curve.per_query)} queries")
+    axes.grid(visible=True, color="0.92")
+    axes.legend(loc="lower right", frameon=False)

@@ -1,0 +1,151 @@
+"""Writes a run's files, all or none."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from experiments.datasets.dataset import Dataset, require_id
+from experiments.evaluate.curves import Curve
+from experiments.evaluate.record import UNITS, QueryRecord
+from experiments.evaluate.views import View
+from ragtune.core.errors import DatasetError
+from ragtune.data.textfile import read_json
+
+SUMMARY = "summary.json"
+
+COST_COLUMNS = ("documents_mean", "calls", "tokens", "milliseconds", "usd")
+"""Columns of ``curve.csv`` with the mean cost so far, in the order of ``UNITS``."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """Everything that a finished run reports."""
+
+    config: Mapping[str, Any]
+    dataset: Dataset
+    records: Sequence[QueryRecord]
+    curve: Curve
+    summary: Mapping[str, Any]
+    views: Sequence[View] = ()
+
+
+def write_results(folder: Path, results: Results) -> None:
+    """Write every file of a run into ``folder``; the summary comes last, so its presence means completeness.
+
+    Raises:
+        OSError: if the folder is full or read-only; no half-written file is left under a final name.
+        DatasetError: if a retriever brought a document whose id no TREC file can hold.
+    """
+    partial = folder / ".partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    try:
+        write_yaml(partial / "config.yaml", results.config)
+        _write_run(partial / "run.trec", {record.query_id: record.ranking for record in results.records})
+        for view in results.views:
+            _write_run(partial / f"run.{view.name}.trec", view.rankings)
+        per_query_table(results).to_parquet(partial / "per_query.parquet", index=False)
+        curve_table(results.curve).to_csv(partial / "curve.csv", index=False, lineterminator="\n")
+        _write_traces(partial / "traces.jsonl.gz", results.records)
+        _draw(partial / "curve.png", results)
+        (folder / SUMMARY).unlink(missing_ok=True)  # of an earlier run, whose files are replaced now
+        for file in sorted(partial.iterdir()):
+            file.replace(folder / file.name)
+        write_summary(folder, results.summary)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def write_summary(folder: Path, summary: Mapping[str, Any]) -> None:
+    """Replace the summary atomically."""
+    temporary = folder / f".{SUMMARY}"
+    temporary.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+    temporary.replace(folder / SUMMARY)
+
+
+def read_summary(folder: Path) -> dict[str, Any] | None:
+    """The summary of a complete run, or None.
+
+    Raises:
+        DatasetError: if the file does not hold one.
+    """
+    file = folder / SUMMARY
+    if not file.is_file():
+        return None
+    try:
+        summary = read_json(file.read_bytes())
+    except ValueError as error:
+        raise DatasetError(f"{str(file)!r} is damaged: {error}") from None
+    if not isinstance(summary, dict):
+        raise DatasetError(f"{str(file)!r} is damaged: it is no JSON object")
+    return summary
+
+
+def write_yaml(file: Path, config: Mapping[str, Any]) -> None:
+    """Plain, resolved YAML with the keys in their order."""
+    file.write_text(yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True), encoding="utf-8")
+
+
+def per_query_table(results: Results) -> Any:
+    """One row a query: measures (missing where unjudged), costs, stop reason, context."""
+    import pandas as pd
+
+    values = [results.curve.per_query[:, -1, :], *(view.per_query for view in results.views)]
+    names = [*results.curve.measures, *(f"{view.name}/{name}" for view in results.views for name in view.measures)]
+    measured = dict(zip(results.dataset.judged, np.hstack(values).tolist(), strict=True))
+    rows = []
+    for record in results.records:
+        row: dict[str, Any] = {"query_id": record.query_id, "judged": record.query_id in measured}
+        row |= zip(names, measured.get(record.query_id, [None] * len(names)), strict=True)
+        row |= {f"charged_{unit}": value for unit, value in zip(UNITS, record.charged, strict=True)}
+        row |= {f"actual_{unit}": value for unit, value in zip(UNITS, record.actual, strict=True)}
+        row |= {
+            "stop_reason": record.stop["reason"],
+            "pool_docs": len(record.doc_ids),
+            "dropped_docs": len(record.dropped),
+            "context_docs": record.context_docs,
+            "context_tokens": record.context_tokens,
+        }
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def curve_table(curve: Curve) -> Any:
+    """One row a cost step: documents allowed, mean costs, mean and interval of each measure."""
+    import pandas as pd
+
+    columns: dict[str, Any] = {"documents": curve.docs}
+    columns |= {name: curve.costs[:, i] for i, name in enumerate(COST_COLUMNS)}
+    for j, name in enumerate(curve.measures):
+        columns |= {name: curve.mean[:, j], f"{name}_low": curve.low[:, j], f"{name}_high": curve.high[:, j]}
+    return pd.DataFrame(columns)
+
+
+def _write_run(file: Path, rankings: Mapping[str, Sequence[str]]) -> None:
+    with file.open("w", encoding="utf-8", newline="\n") as out:
+        for query_id, ranking in rankings.items():
+            out.writelines(
+                f"{query_id} Q0 {require_id(doc_id, 'retrieved document')} {rank} {len(ranking) - rank + 1} ragtune\n"
+                for rank, doc_id in enumerate(ranking, start=1)
+            )
+
+
+def _write_traces(file: Path, records: Sequence[QueryRecord]) -> None:
+    with file.open("wb") as raw, gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=1, mtime=0) as out:
+        for record in records:
+            out.write(record.trace.encode() + b"\n")
+
+
+def _draw(file: Path, results: Results) -> None:
+    from experiments.publish.figures import draw_curve
+
+    draw_curve(file, results.curve, title=f"{results.dataset.name}: {results.summary['policy']}")

@@ -1,0 +1,54 @@
+"""Where a result comes from: code, configuration, data, conformance."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from experiments.config.names import policy_name
+from experiments.config.paths import PROJECT_ROOT
+from experiments.conformance.canonical import check_canonical
+from experiments.conformance.golden import check_golden
+from experiments.datasets.dataset import Dataset
+from ragtune import __version__
+
+
+def provenance(config: Mapping[str, Any], overrides: list[str], dataset: Dataset) -> dict[str, Any]:
+    """What a summary says beside its figures."""
+    canonical = check_canonical()
+    return {
+        "policy": policy_name(config),
+        "overrides": overrides,
+        "documents": len(dataset.corpus),
+        "corpus_digest": dataset.corpus.digest,
+        "seed": config["seed"],
+        "conformance": {**check_golden(), "canonical": canonical},
+        "tags": {
+            "git_sha": git_sha(),
+            "dataset": dataset.name,
+            "ragtune_version": __version__,
+            "conformance_canonical": canonical["outcome"],
+            "conformance_canonical_spec": canonical["spec"],
+            **{group: str(config[group]["_target_"]).split(".")[-2] for group in _POLICY_GROUPS},
+        },
+    }
+
+
+_POLICY_GROUPS = ("retriever", "reformulator", "expander", "estimator", "scheduler", "reranker", "assembler")
+
+
+@lru_cache(maxsize=1)
+def git_sha() -> str:
+    """The commit that the code stands at, with ``-dirty`` behind it if files differ; ``unknown`` outside a checkout."""
+    try:
+        sha = _git("rev-parse", "HEAD")
+        return f"{sha}-dirty" if _git("status", "--porcelain", "--untracked-files=no") else sha
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", "--no-optional-locks", "-C", str(PROJECT_ROOT), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()

@@ -1,0 +1,37 @@
+"""Logs finished runs to tracking after the fact."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from experiments.config.compose import register_resolvers
+from experiments.publish.files import read_summary, write_summary
+from experiments.publish.track import Tracking, parent_of
+from experiments.replay.build import component
+from ragtune.core.errors import DatasetError
+
+
+def relog(folder: Path, *, force: bool = False) -> str:
+    """Log a run folder by its own tracking configuration; what was done, in words.
+
+    Args:
+        folder: a complete run's directory.
+        force: log again even if the summary names a tracked run.
+
+    Raises:
+        DatasetError: if the folder holds no complete run.
+        TrackingError: if it cannot be logged.
+    """
+    summary = read_summary(folder)
+    if summary is None:
+        raise DatasetError(f"{str(folder)!r} holds no complete run: summary.json is missing")
+    if summary["mlflow_run_id"] and not force:
+        return f"already logged as {summary['mlflow_run_id']}"
+    register_resolvers()
+    config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
+    tracking: Tracking = component(config, "tracking")
+    run_id = tracking.log(folder, parent_of(folder), again=force)
+    write_summary(folder, {**summary, "mlflow_run_id": run_id})
+    return f"logged as {run_id}"

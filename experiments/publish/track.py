@@ -1,0 +1,283 @@
+"""Tracking: a finished run's files go to MLflow, now or later (``scripts/relog.py``)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from experiments.publish.files import COST_COLUMNS
+from experiments.publish.trackstore import TrackingError, prepare_file
+from ragtune.core.errors import ConfigError, RagtuneError
+
+PARENT_FILE = "mlflow_parent.json"
+"""In a sweep's folder: the id of the run that its jobs are children of."""
+
+MAX_PARAMS_A_CALL, MAX_METRICS_A_CALL, MAX_PARAM_LENGTH = 100, 1000, 6000
+"""MLflow's limits (REST API, log-batch)."""
+
+ARTIFACTS = (
+    "config.yaml",
+    "summary.json",
+    "run.trec",
+    "per_query.parquet",
+    "curve.csv",
+    "curve.png",
+    "traces.jsonl.gz",
+)
+
+
+RESULTS_TAG = "ragtune.results"
+"""Of a tracked run: whose files it holds, so that they are not logged twice."""
+
+VIEW_RUNS = "run.*.trec"
+"""Of subjects whose views are measured."""
+
+
+def parent_of(folder: Path) -> str | None:
+    """The tracked parent of a run folder inside a sweep, or None."""
+    file = folder.parent / PARENT_FILE
+    if not file.is_file():
+        return None
+    run_id: str | None = json.loads(file.read_text(encoding="utf-8"))["run_id"]
+    return run_id
+
+
+class Tracking(ABC):
+    """Where finished runs are logged."""
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Set the store up, once, before several processes use it."""
+
+    @abstractmethod
+    def start_sweep(self, name: str) -> str | None:
+        """Open the parent run of a sweep and return its id."""
+
+    @abstractmethod
+    def finish(self, run_id: str, status: str = "FINISHED") -> None:
+        """Close a run as ``FINISHED``, ``FAILED`` or ``KILLED``."""
+
+    @abstractmethod
+    def discard(self, run_id: str) -> None:
+        """Take a run away that nothing came of."""
+
+    @abstractmethod
+    def log(self, folder: Path, parent: str | None = None, *, again: bool = False) -> str | None:
+        """Log a run folder and return the tracked run's id.
+
+        Files that have been logged already are not logged a second time unless ``again`` says so; what an earlier
+        attempt left unfinished goes.
+
+        Raises:
+            TrackingError: if they cannot be logged.
+        """
+
+
+class NoTracking(Tracking):
+    """Logs nothing; the files are all there is."""
+
+    def prepare(self) -> None:
+        pass
+
+    def start_sweep(self, name: str) -> str | None:
+        return None
+
+    def finish(self, run_id: str, status: str = "FINISHED") -> None:
+        pass
+
+    def discard(self, run_id: str) -> None:
+        pass
+
+    def log(self, folder: Path, parent: str | None = None, *, again: bool = False) -> str | None:
+        return None
+
+
+class MlflowTracking(Tracking):
+    """Parameters, tags, measures, the curve as metric steps, artifacts and the dataset, from a run's files.
+
+    Args:
+        uri: tracking address; the environment variable MLFLOW_TRACKING_URI wins.
+        experiment: name of the MLflow experiment.
+
+    Raises:
+        ConfigError: if the experiment's name is empty.
+    """
+
+    def __init__(self, uri: str, experiment: str) -> None:
+        if not experiment:
+            raise ConfigError(f"tracking.experiment={experiment!r}: allowed is a non-empty name")
+        self.uri = os.environ.get("MLFLOW_TRACKING_URI") or uri
+        self.experiment = experiment
+        self._client: Any = None
+
+    def prepare(self) -> None:
+        self._experiment_id()
+
+    def start_sweep(self, name: str) -> str | None:
+        run = self._connect().create_run(self._experiment_id(), run_name=name, tags={"sweep": "true"})
+        return str(run.info.run_id)
+
+    def finish(self, run_id: str, status: str = "FINISHED") -> None:
+        self._connect().set_terminated(run_id, status)
+
+    def discard(self, run_id: str) -> None:
+        self.finish(run_id, "FAILED")  # what it says should someone restore it from MLflow's trash
+        self._connect().delete_run(run_id)
+
+    def log(self, folder: Path, parent: str | None = None, *, again: bool = False) -> str | None:
+        try:
+            summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+            results = _results_of(folder, summary)
+            done = None if again else self._logged_before(results)
+            return done or self._log_anew(folder, summary, parent, results)
+        except RagtuneError:
+            raise
+        except Exception as error:
+            raise TrackingError(str(error).splitlines()[0] if str(error) else type(error).__name__) from error
+
+    def _logged_before(self, results: str) -> str | None:
+        """The finished run of those files, if there is one. A kill or a dead server leaves others: those go."""
+        finished = None
+        for run in self._connect().search_runs([self._experiment_id()], f"tags.`{RESULTS_TAG}` = '{results}'"):
+            if run.info.status == "FINISHED":
+                finished = str(run.info.run_id)
+            else:
+                self.discard(run.info.run_id)
+        return finished
+
+    def _log_anew(self, folder: Path, summary: Mapping[str, Any], parent: str | None, results: str) -> str:
+        tags = {RESULTS_TAG: results}
+        run = self._connect().create_run(self._experiment_id(), run_name=summary["policy"], tags=tags)
+        run_id = str(run.info.run_id)
+        try:
+            self._fill(run_id, folder, summary, parent)
+        except BaseException:
+            with suppress(Exception):  # what went wrong is being raised already
+                self.finish(run_id, "FAILED")
+            raise
+        self.finish(run_id, "FAILED" if summary.get("failures", {}).get("status") == "failed" else "FINISHED")
+        return run_id
+
+    def _fill(self, run_id: str, folder: Path, summary: Mapping[str, Any], parent: str | None) -> None:
+        from mlflow.entities import Param, RunTag
+
+        client = self._connect()
+        tags = {**summary["tags"], "conformance": summary["conformance"]["outcome"]}
+        tags["conformance_spec"] = summary["conformance"]["spec"]
+        if parent:
+            tags["mlflow.parentRunId"] = parent
+        client.log_batch(run_id, tags=[RunTag(key, str(value)) for key, value in tags.items()])
+        config = _read_yaml(folder / "config.yaml")
+        params = [Param(_allowed(key), str(value)[:MAX_PARAM_LENGTH]) for key, value in _flatten(config)]
+        for chunk in _chunks(params, MAX_PARAMS_A_CALL):
+            client.log_batch(run_id, params=chunk)
+        for chunk in _chunks(_metrics(summary, folder / "curve.csv"), MAX_METRICS_A_CALL):
+            client.log_batch(run_id, metrics=chunk)
+        client.log_inputs(run_id, datasets=[_dataset_input(summary)])
+        for name in (*ARTIFACTS, *sorted(file.name for file in folder.glob(VIEW_RUNS))):
+            client.log_artifact(run_id, str(folder / name))
+
+    def _connect(self) -> Any:
+        if self._client is None:
+            os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+            os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+            os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+            from mlflow import MlflowClient
+
+            for name in ("mlflow", "alembic"):  # after the import, which sets them up
+                logging.getLogger(name).setLevel(logging.WARNING)
+
+            if file := self._sqlite_file():
+                prepare_file(file)
+            self._client = MlflowClient(tracking_uri=self.uri)
+        return self._client
+
+    def _experiment_id(self) -> str:
+        client = self._connect()
+        found = client.get_experiment_by_name(self.experiment)
+        if found is not None:
+            return str(found.experiment_id)
+        file = self._sqlite_file()
+        location = (file.parent / "mlartifacts").resolve().as_uri() if file else None
+        return str(client.create_experiment(self.experiment, artifact_location=location))
+
+    def _sqlite_file(self) -> Path | None:
+        prefix = "sqlite:///"
+        return Path(self.uri.removeprefix(prefix)) if self.uri.startswith(prefix) else None
+
+
+def _results_of(folder: Path, summary: Mapping[str, Any]) -> str:
+    """Identifies what one production of a run's files made, however often it is logged."""
+    made = {**summary, "mlflow_run_id": None, "ns": (folder / "run.trec").stat().st_mtime_ns}
+    return hashlib.sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()
+
+
+def metric_name(measure: str) -> str:
+    """MLflow allows no ``@`` in names: ``nDCG@10`` becomes ``nDCG_10``."""
+    return _allowed(measure)
+
+
+def _allowed(name: str) -> str:
+    """The name with every character that MLflow refuses on some platform replaced by ``_``."""
+    return re.sub(r"[^\w. /-]", "_", name)
+
+
+def _metrics(summary: Mapping[str, Any], curve_csv: Path) -> list[Any]:
+    import pandas as pd
+    from mlflow.entities import Metric
+
+    final = {metric_name(name): value for name, value in summary["measures"].items()}
+    for view, figures in summary.get("views", {}).items():
+        final |= {f"{view}/{metric_name(name)}": value for name, value in figures["measures"].items()}
+    final |= {f"charged_{unit}": value for unit, value in summary["cost_per_query"]["charged"].items()}
+    final |= {f"actual_{unit}": value for unit, value in summary["cost_per_query"]["actual"].items()}
+    final |= {k: summary[k] for k in ("aucc", "docs_to_95pct", "docs_to_99pct", "wall_s") if summary[k] is not None}
+    metrics = [Metric(key, float(value), 0, 0) for key, value in final.items()]
+    curve = pd.read_csv(curve_csv)
+    drawn = {f"curve/{metric_name(name)}": name for name in summary["measures"]}
+    drawn |= {f"cost/{name}": name for name in COST_COLUMNS if name in curve}
+    for key, column in drawn.items():
+        steps = zip(curve["documents"], curve[column], strict=True)
+        metrics += [Metric(key, float(value), 0, int(step)) for step, value in steps]
+    return metrics
+
+
+def _dataset_input(summary: Mapping[str, Any]) -> Any:
+    from mlflow.entities import Dataset, DatasetInput
+
+    dataset = Dataset(
+        name=summary["dataset"],
+        digest=summary["corpus_digest"][:32],
+        source_type="ragtune",
+        source=json.dumps({"dataset": summary["dataset"]}),
+        profile=json.dumps({"queries": summary["queries"], "documents": summary["documents"]}),
+    )
+    return DatasetInput(dataset)
+
+
+def _flatten(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in node.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping) and value:
+            yield from _flatten(value, f"{name}.")
+        else:
+            yield name, value
+
+
+def _chunks(items: list[Any], size: int) -> Iterator[list[Any]]:
+    return (items[i : i + size] for i in range(0, len(items), size))
+
+
+def _read_yaml(file: Path) -> dict[str, Any]:
+    import yaml
+
+    config: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return config

@@ -1,0 +1,193 @@
+"""Builds components from configuration, and a session (dataset, controller) out of them."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate
+from pydantic import ValidationError
+
+from experiments.datasets.dataset import Dataset
+from experiments.evaluate.measures import Measures
+from ragtune.core.batches.failures import FailurePolicy
+from ragtune.core.controller import RAGtuneController
+from ragtune.core.errors import ConfigError, InputError
+from ragtune.core.interfaces import BaseReranker
+from ragtune.core.request.clock import Clock, MonotonicClock, VirtualClock
+from ragtune.core.rounds import RetrievalPlan
+
+HARNESS_KEYS = {"dataset": ("scores",)}
+"""Keys of a group's file that the harness reads itself, so constructors do not see them."""
+
+
+def component(config: Mapping[str, Any], group: str, resources: Mapping[str, Any] | None = None) -> Any:
+    """The component that ``config[group]`` describes.
+
+    A file with ``_partial_: true`` is completed with those of ``resources`` (corpus, qrels, dataset_name, reranker)
+    that its constructor names.
+
+    Raises:
+        ConfigError: naming the group and the argument that is wrong; typed input errors pass unchanged.
+    """
+    node = {k: v for k, v in config[group].items() if k not in HARNESS_KEYS.get(group, ())}
+    _require_class(group, node)
+    try:
+        made = instantiate(node, _convert_="all")
+        return _complete(made, resources or {}) if isinstance(made, partial) else made
+    except InstantiationException as error:
+        raise _readable(_root(error), group, node) from error
+    except (TypeError, ValidationError) as error:
+        raise _readable(error, group, node) from error
+
+
+def _require_class(group: str, node: Mapping[str, Any]) -> None:
+    target = node.get("_target_")
+    if not isinstance(target, str):
+        said = " is missing" if target is None else f"={target!r}"
+        raise ConfigError(f"{group}._target_{said}: allowed is the name of a class; {group}=NAME chooses one")
+
+
+def _root(error: BaseException) -> BaseException:
+    """What went wrong in a constructor, however deep the component lies in its group's file."""
+    while isinstance(error, InstantiationException) and error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def _complete(made: partial[Any], resources: Mapping[str, Any]) -> Any:
+    wanted = inspect.signature(made.func).parameters
+    given = {name: value for name, value in resources.items() if name in wanted and name not in made.keywords}
+    return made(**given)
+
+
+def _readable(error: BaseException, group: str, node: Mapping[str, Any]) -> Exception:
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        key = ".".join([group, *map(str, first["loc"])])
+        return ConfigError(f"{key}={first['input']!r}: {first['msg']}")
+    if isinstance(error, InputError):
+        return error
+    if isinstance(error, (TypeError, ValueError, ImportError)):
+        return ConfigError(f"{group} ({node.get('_target_')}): {error}")
+    return error if isinstance(error, Exception) else RuntimeError(str(error))
+
+
+@dataclass(frozen=True)
+class Session:
+    """Everything that replaying a query needs."""
+
+    dataset: Dataset
+    controller: RAGtuneController
+    rerankers: Mapping[str, BaseReranker]
+    parts: Mapping[str, Any]
+
+
+def build_session(config: Mapping[str, Any], wrap: Any = None, wrap_reformulator: Any = None) -> Session:
+    """The session of a resolved configuration.
+
+    Args:
+        config: plain data, see :func:`experiments.config.compose.resolve`.
+        wrap: replaces each reranker by ``wrap(reranker)`` in the controller (forecasts).
+        wrap_reformulator: likewise for the reformulator.
+    """
+    dataset = load_dataset(config)
+    rerankers = _rerankers(config, dataset)
+    resources = {
+        "corpus": dataset.corpus,
+        "qrels": dataset.qrels,
+        "dataset_name": dataset.name,
+        "reranker": next(iter(rerankers.values())),
+    }
+    parts = {
+        group: component(config, group, resources)
+        for group in ("retriever", "reformulator", "expander", "estimator", "scheduler", "assembler", "budget")
+    }
+    if wrap_reformulator:
+        parts["reformulator"] = wrap_reformulator(parts["reformulator"])
+    controller = RAGtuneController(
+        **parts,
+        reranker={name: wrap(r) for name, r in rerankers.items()} if wrap else rerankers,
+        plan=_plan(config),
+        clock_factory=_clock_factory(config["clock"], rerankers),
+        seed=config["seed"],
+        failures=_failures(config),
+    )
+    return Session(dataset, controller, rerankers, parts)
+
+
+@lru_cache(maxsize=2)
+def session_for(config_json: str) -> Session:
+    """The session of a configuration in JSON, built once per process: what worker processes call."""
+    return build_session(json.loads(config_json))
+
+
+def load_dataset(config: Mapping[str, Any]) -> Dataset:
+    """The configured collection, read once per process."""
+    return _load_dataset(json.dumps(config["dataset"], sort_keys=True))
+
+
+@lru_cache(maxsize=4)
+def _load_dataset(dataset_json: str) -> Dataset:
+    loader = component({"dataset": json.loads(dataset_json)}, "dataset")
+    dataset: Dataset = loader.load()
+    # It stays for the life of the process; a garbage collector that walks it again and again takes 8% of a sweep.
+    gc.collect()
+    gc.freeze()
+    return dataset
+
+
+def load_measures(config: Mapping[str, Any]) -> Measures:
+    """The configured measures over the configured collection's judgments, prepared once per process."""
+    return _load_measures(json.dumps({key: config[key] for key in ("dataset", "measures")}, sort_keys=True))
+
+
+@lru_cache(maxsize=4)
+def _load_measures(config_json: str) -> Measures:
+    config = json.loads(config_json)
+    return Measures(config["measures"], load_dataset(config).qrels)
+
+
+def _rerankers(config: Mapping[str, Any], dataset: Dataset) -> dict[str, BaseReranker]:
+    resources = {"corpus": dataset.corpus}
+    named = {"default": config["reranker"], **config["rerankers"]}
+    for name, node in named.items():
+        if "scores" in node and node["scores"] is None:
+            option = "reranker.scores" if name == "default" else f"rerankers.{name}.scores"
+            raise ConfigError(f"{option} is missing: give a score table (a TREC run or Parquet), or choose a reranker")
+    return {name: component({"reranker": node}, "reranker", resources) for name, node in named.items()}
+
+
+def _failures(config: Mapping[str, Any]) -> FailurePolicy:
+    node = {key: value for key, value in config["failures"].items() if key != "max_share"}
+    try:
+        return FailurePolicy.model_validate(node)
+    except ValidationError as error:
+        raise _readable(error, "failures", node) from None
+
+
+def _plan(config: Mapping[str, Any]) -> RetrievalPlan:
+    """The rounds' depths; a rewrite's is cut to the query's own, which 0.55 lets it not exceed."""
+    plan = dict.fromkeys(RetrievalPlan.model_fields) | config["retrieval"]
+    depth, each = plan["original_query_depth"], plan["depth_per_reformulation"]
+    if isinstance(depth, int) and isinstance(each, int) and depth >= 1:
+        plan["depth_per_reformulation"] = min(each, depth)
+    try:
+        return RetrievalPlan(**plan)
+    except ValidationError as error:
+        raise _readable(error, "retrieval", {}) from None
+
+
+def _clock_factory(kind: str, rerankers: Mapping[str, BaseReranker]) -> type[Clock]:
+    clocks: dict[str, type[Clock]] = {"virtual": VirtualClock, "monotonic": MonotonicClock}
+    if kind == "auto":
+        kind = "virtual" if all(r.simulates_time for r in rerankers.values()) else "monotonic"
+    if kind not in clocks:
+        raise ConfigError(f"clock={kind!r}: allowed are auto, virtual, monotonic")
+    return clocks[kind]

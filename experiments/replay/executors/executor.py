@@ -1,0 +1,57 @@
+"""The executor interface."""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+
+from experiments.evaluate.record import QueryRecord
+from ragtune.core.errors import ConfigError, RagtuneError
+
+ShardWork = Callable[[str, Sequence[str]], list[QueryRecord]]
+
+
+class WorkersLostError(RagtuneError):
+    """Worker processes died under their work; what they had finished is kept.
+
+    Args:
+        error: what the executor's library calls it.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(
+            f"a worker process died, killed or out of memory ({type(error).__name__}); finished queries are kept: "
+            "repeat the command with the same hydra.run.dir and resume=true"
+        )
+
+
+class Executor(ABC):
+    """Runs query shards somewhere."""
+
+    @abstractmethod
+    def run(self, work: ShardWork, config_json: str, query_ids: Sequence[str]) -> Iterator[QueryRecord]:
+        """``work(config_json, shard)`` over shards of ``query_ids``; records in any order, as they finish.
+
+        Raises:
+            WorkersLostError: if a worker process died and its work could not be given to another.
+        """
+
+
+def shards(query_ids: Sequence[str], count: int) -> list[Sequence[str]]:
+    """At most ``count`` contiguous shards of nearly equal size, none empty."""
+    count = max(1, min(count, len(query_ids)))
+    size, extra = divmod(len(query_ids), count)
+    cuts = [i * size + min(i, extra) for i in range(count + 1)]
+    return [query_ids[a:b] for a, b in itertools.pairwise(cuts) if b > a]
+
+
+def require_positive(name: str, value: int) -> int:
+    """``value`` if it is a positive integer.
+
+    Raises:
+        ConfigError: naming the option and the value.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ConfigError(f"executor.{name}={value!r}: allowed is an integer >= 1")
+    return value

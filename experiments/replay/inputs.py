@@ -1,0 +1,119 @@
+"""What a run is identified by: the options that decide its results, and the content of every file that they name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from experiments.config.compose import WHERE_NOT_WHAT, results_key
+from experiments.datasets.dataset import DatasetLoader
+from experiments.replay.build import component
+from ragtune.core.errors import ConfigError, InputError
+from ragtune.data.filedigest import file_digests
+from ragtune.rerankers.score_table import manifest_of
+
+NO_INPUT = ("_target_", "cache_dir", "folder")
+"""Options whose texts name no input: code, and folders that a run itself fills."""
+
+FOLDER_OPTIONS = ("path", "model", "graph")
+"""Options in which a single word may be a folder; elsewhere (``split: test``) it is a choice of that name."""
+
+
+def identity(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What tells a run from every other: plain data for its journal and its summary.
+
+    ``fingerprint`` covers the other two: ``settings`` the options that decide results, ``inputs`` the content of each
+    input file by path.
+    """
+    inputs = InputFiles().of(config)
+    settings = sha256(results_key(config).encode()).hexdigest()
+    fingerprint = sha256(json.dumps([settings, inputs], sort_keys=True).encode()).hexdigest()
+    return {"fingerprint": fingerprint, "settings": settings, "inputs": inputs}
+
+
+def require_same(ours: Mapping[str, Any], theirs: Mapping[str, Any], what: str) -> None:
+    """Refuse to go on with what another configuration began, or other data.
+
+    Args:
+        ours: the :func:`identity` of the run that would go on.
+        theirs: of the one that began; whatever a file says.
+        what: how the message begins, e.g. ``'out' holds the results of``.
+
+    Raises:
+        ConfigError: naming the first file that is not the same, where only files are not.
+    """
+    if ours["fingerprint"] == theirs.get("fingerprint"):
+        return
+    former = theirs.get("inputs")
+    if ours.get("settings") != theirs.get("settings") or not isinstance(former, dict):
+        why = "another configuration: repeat that command's options"
+    else:
+        file = min(file for file, _ in ours["inputs"].items() ^ former.items())
+        event = "has changed" if file in former and file in ours["inputs"] else "came or went"
+        why = f"other data: {file!r} {event} since: put back what was there"
+    raise ConfigError(f"resume=true, but {what} {why}, or choose another hydra.run.dir")
+
+
+class InputFiles:
+    """Content hashes of the files that configurations name, each path looked at once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, dict[str, str]] = {}
+
+    def of(self, config: Mapping[str, Any]) -> dict[str, str]:
+        """SHA-256 by path, sorted: of the files that the dataset reads, and of every file that another text names.
+
+        That is a file, its manifest beside it, or every file of a folder. What cannot be opened is left out: the run
+        will say so.
+        """
+        groups = {name: node for name, node in config.items() if name not in ("dataset", *WHERE_NOT_WHAT)}
+        found = self._dataset(config["dataset"]) if "dataset" in config else {}
+        for key, text in set(_texts(groups)):
+            found = found | self._remembered(f"{key in FOLDER_OPTIONS}:{text}", lambda k=key, t=text: _named(k, t))
+        return dict(sorted(found.items()))
+
+    def _dataset(self, node: Mapping[str, Any]) -> dict[str, str]:
+        return self._remembered(json.dumps(node, sort_keys=True), lambda: _dataset_files(node))
+
+    def _remembered(self, key: str, look: Any) -> dict[str, str]:
+        if key not in self._known:
+            try:
+                files = list(look())
+                self._known[key] = dict(zip(map(str, files), file_digests(files), strict=True))
+            except (OSError, ValueError, RuntimeError):  # too long for a path, not allowed, of a user without a home
+                self._known[key] = {}
+        return self._known[key]
+
+
+def _dataset_files(node: Mapping[str, Any]) -> list[Path]:
+    try:
+        loader: DatasetLoader = component({"dataset": node}, "dataset")
+    except InputError:
+        return []
+    return loader.files()
+
+
+def _named(key: str, text: str) -> Iterator[Path]:
+    path = Path(text).expanduser()
+    if text and path.is_dir() and (key in FOLDER_OPTIONS or len(path.parts) > 1):
+        yield from sorted(file for file in path.rglob("*") if file.is_file())
+    elif path.is_file():
+        yield path
+        if manifest := manifest_of(path):
+            yield manifest
+
+
+def _texts(node: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """Every text with the option that it belongs to."""
+    if isinstance(node, str):
+        yield key, node
+    elif isinstance(node, Mapping):
+        for name, value in node.items():
+            if name not in NO_INPUT:
+                yield from _texts(value, name)
+    elif isinstance(node, (list, tuple)):
+        for value in node:
+            yield from _texts(value, key)

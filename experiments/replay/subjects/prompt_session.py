@@ -1,0 +1,156 @@
+"""Replays a collection's queries through the SuperPrompt pipeline."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from experiments.config.names import leaf
+from experiments.datasets.dataset import Dataset
+from experiments.evaluate.record import QueryRecord
+from experiments.replay.build import Session, component
+from experiments.replay.subjects.prompt_record import refusal_record, replay_record
+from ragtune.core.errors import ConfigError, InputError, StageError
+from ragtune.core.request.clock import VirtualClock
+from ragtune.core.request.context import CostMeter
+from ragtune.core.types import ScoredDocument
+from ragtune.data.corpus import Corpus
+from ragtune.superprompt import Pipeline, SuperPrompt
+from ragtune.superprompt.build import build_pipeline
+from ragtune.superprompt.chunks import document_of
+from ragtune.superprompt.reranking.base import BaseRerankPolicy, Reranked
+from ragtune.superprompt.retrievers.superprompt import SuperPromptRetriever
+from ragtune.superprompt.stages.base import ORDER, BaseStage, FailedStageError
+from ragtune.superprompt.stages.reranker import ReRanker
+
+
+class DocumentPolicy(BaseRerankPolicy):
+    """A policy asked about a collection's documents instead of chunks, under the query's id.
+
+    So whatever knows documents and queries by their ids works in the pipeline: score tables, graphs, oracles.
+
+    Args:
+        policy: asked.
+        corpus: one chunk a document.
+        query_id: whose prompt it is.
+
+    Attributes:
+        outcome: the answer, by documents; None before the policy was asked.
+    """
+
+    def __init__(self, policy: BaseRerankPolicy, corpus: Corpus, query_id: str) -> None:
+        self.policy = policy
+        self.outcome: Reranked | None = None
+        self._corpus = corpus
+        self._query_id = query_id
+
+    def order(
+        self, query: str, candidates: Sequence[ScoredDocument], meter: CostMeter, query_id: str | None = None
+    ) -> Reranked:
+        chunk_ids = {document_of(chunk.id): chunk.id for chunk in candidates}
+        documents = [self._corpus.scored(document_of(chunk.id), chunk.score) for chunk in candidates]
+        self.outcome = self.policy.order(query, documents, meter, self._query_id)
+        scores = {chunk_ids[doc_id]: score for doc_id, score in self.outcome.scores.items()}
+        return replace(self.outcome, ids=[chunk_ids[doc_id] for doc_id in self.outcome.ids], scores=scores)
+
+
+@dataclass(frozen=True)
+class PipelineSession:
+    """Everything that replaying a query needs.
+
+    Attributes:
+        dataset: the collection.
+        pipeline: all stages; the ReRanker's policy is put in query by query.
+        policy: the ReRanker's.
+    """
+
+    dataset: Dataset
+    pipeline: Pipeline
+    policy: BaseRerankPolicy
+
+    def run(self, query_id: str) -> QueryRecord:
+        """One query through all stages. A prompt that A0 refuses is a record without documents.
+
+        Raises:
+            StageError: if a stage fails on bad input, naming the query; what else goes wrong is raised as it is.
+        """
+        policy = DocumentPolicy(self.policy, self.dataset.corpus, query_id)
+        stages = [ReRanker(policy) if name == ReRanker.name else stage for name, stage in self._stages]
+        pipeline = Pipeline(stages, self.pipeline.config, VirtualClock())
+        try:
+            done = pipeline.run_all(SuperPrompt.raw(self.dataset.queries[query_id]))
+        except FailedStageError as error:
+            cause = error.__cause__
+            if error.stage == ORDER[0] and isinstance(cause, StageError):
+                return refusal_record(query_id, error)
+            if cause is None or isinstance(cause, InputError):
+                raise StageError(f"query {query_id!r}, stage {error.stage}: {cause or error}") from error
+            raise cause from None
+        return replay_record(query_id, done, policy.outcome)
+
+    @cached_property
+    def _stages(self) -> list[tuple[str, BaseStage]]:
+        return list(self.pipeline.stages.items())
+
+
+def build_pipeline_session(config: Mapping[str, Any], session: Session) -> PipelineSession:
+    """The pipeline of a resolved configuration of ``conf/pipeline.yaml``.
+
+    Args:
+        config: plain data.
+        session: of the same configuration; its components are the policy's.
+
+    Raises:
+        ConfigError: on a choice that the pipeline has no place for.
+    """
+    if "policy" not in config:
+        raise ConfigError("subject=pipeline has groups of its own: use python scripts/pipeline.py")
+    retriever = session.controller.rounds.retriever
+    if not isinstance(retriever, SuperPromptRetriever):
+        raise ConfigError(
+            f"retriever={leaf(config, 'retriever')}: the pipeline has a Retrieval of its own: allowed is superprompt"
+        )
+    _require_followed(config)
+    first, *others = session.rerankers
+    resources = {
+        **session.parts,
+        "reranker": session.rerankers[first],
+        "rerankers": {name: session.rerankers[name] for name in others},
+        "ordering": session.controller.assembler.ordering,
+        "seed": config["seed"],
+    }
+    policy: BaseRerankPolicy = component(config, "policy", resources)
+    client = None if config["llm"] is None else component(config, "llm")
+    pipeline = build_pipeline(retriever.config, memory=retriever.memory, policy=None, client=client)
+    return PipelineSession(session.dataset, pipeline, policy)
+
+
+def policy_takes(config: Mapping[str, Any]) -> set[str]:
+    """Names of what the configured policy is made from, e.g. ``estimator``, ``budget``."""
+    from hydra.utils import get_class
+
+    return set(inspect.signature(get_class(config["policy"]["_target_"])).parameters)
+
+
+def _require_followed(config: Mapping[str, Any]) -> None:
+    """Refuse what would be ignored."""
+    for group, allowed in (("reformulator", "identity"), ("expander", "none")):
+        if leaf(config, group) != allowed:
+            raise ConfigError(
+                f"{group}={leaf(config, group)}: candidates are what Retrieval found: allowed is {allowed}"
+            )
+    if config["clock"] != "auto":
+        raise ConfigError(f"clock={config['clock']!r}: the pipeline takes the reranker's: allowed is auto")
+    taken, policy = policy_takes(config), leaf(config, "policy")
+    limits = [
+        f"budget.{key}={value}"
+        for key, value in config["budget"].items()
+        if key.startswith("max_") and value is not None
+    ]
+    if limits and "budget" not in taken:
+        raise ConfigError(f"{', '.join(limits)}: policy={policy} has no budget: allowed is budget=unlimited")
+    if config["rerankers"] and "rerankers" not in taken:
+        raise ConfigError(f"rerankers={', '.join(config['rerankers'])}: policy={policy} takes no further ones")

@@ -1,0 +1,198 @@
+"""Replays a grid's cells, in parallel, and keeps each as a file, so that a killed frontier goes on where it stopped."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.config.compose import results_key
+from experiments.config.paths import PROJECT_ROOT
+from experiments.config.progress import Progress
+from experiments.evaluate.measures import Measures
+from experiments.replay.build import session_for
+from experiments.replay.inputs import InputFiles
+from experiments.study.decisions import INELIGIBLE, decisions_of
+from experiments.study.grid import CollectionEntry, Grid, composed
+from experiments.study.study import Cell
+from ragtune.core.errors import ConfigError, InputError
+from ragtune.core.output import ControllerOutput
+from ragtune.core.request.budget import CostBudget
+
+FULL = "full"
+"""Column of the cell in which the incumbent reranks the whole pool."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One hard-budget replay of a collection.
+
+    Attributes:
+        collection, policy, column: where it belongs; the column is the budget as text, or :data:`FULL`.
+        config: resolved, without a limit.
+        limit: documents a query; None for no limit.
+        measures: what is measured.
+        traced: keep the decisions.
+        file: where the result is kept.
+    """
+
+    collection: str
+    policy: str
+    column: str
+    config: Mapping[str, Any]
+    limit: int | None
+    measures: Sequence[str]
+    traced: bool
+    file: Path
+
+
+def jobs_of(grid: Grid, folder: Path) -> list[Job]:
+    """Every cell of the grid, each collection's full reranking first, neighbours sharing a session.
+
+    Args:
+        grid: what is compared.
+        folder: of the cells' files.
+
+    Raises:
+        ConfigError: naming the policy and collection whose configuration is wrong.
+    """
+    jobs = []
+    inputs = InputFiles()
+    for collection in grid.collections:
+        jobs.append(_full_job(grid, collection, folder, inputs))
+        for entry in grid.policies:
+            config = composed(collection, entry, grid.seed)
+            for budget in grid.budgets:
+                traced = entry.name in grid.traces.policies and budget == grid.traces.budget
+                where = (collection.name, entry.name, str(budget))
+                jobs.append(_job(where, config, budget, grid.measures, traced, folder, inputs))
+    return jobs
+
+
+def _full_job(grid: Grid, collection: CollectionEntry, folder: Path, inputs: InputFiles) -> Job:
+    config = composed(collection, grid.incumbent, grid.seed)
+    config["assembler"]["ordering"] = "reranked_first"
+    return _job((collection.name, grid.incumbent.name, FULL), config, None, grid.measures, False, folder, inputs)
+
+
+def _job(
+    where: tuple[str, str, str],
+    config: Mapping[str, Any],
+    limit: int | None,
+    measures: Sequence[str],
+    traced: bool,
+    folder: Path,
+    inputs: InputFiles,
+) -> Job:
+    what = [results_key(config), limit, list(measures), traced, code_digest(), inputs.of(config)]
+    key = sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:24]
+    return Job(*where, config, limit, measures, traced, folder / f"{key}.json.gz")
+
+
+def run_jobs(jobs: Sequence[Job], processes: int, progress: Progress) -> dict[tuple[str, str, str], Cell]:
+    """Replay what is not kept yet; every cell by (collection, policy, column)."""
+    files = {job.file: job for job in jobs}  # policies of the same configuration share one
+    cells = {file: cell for file in files if (cell := kept_cell(file)) is not None}
+    todo = [job for file, job in files.items() if file not in cells]
+    progress(len(cells), len(files))
+    for done, _ in enumerate(_executed(todo, processes), start=len(cells) + 1):
+        progress(done, len(files))
+    cells |= {job.file: read_cell(job.file) for job in todo}
+    return {(job.collection, job.policy, job.column): cells[job.file] for job in jobs}
+
+
+def _executed(jobs: Sequence[Job], processes: int) -> Iterator[None]:
+    from joblib import Parallel, cpu_count, delayed
+
+    workers = min(cpu_count() if processes == -1 else processes, max(1, len(jobs)))
+    if workers == 1:
+        yield from map(run_job, jobs)
+        return
+    parallel = Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1, pre_dispatch=workers)
+    yield from parallel(delayed(run_job)(job) for job in jobs)
+
+
+def run_job(job: Job) -> None:
+    """Replay one cell and write its file, whole or not at all.
+
+    Raises:
+        ConfigError: naming the policy and the collection, on anything unusable.
+    """
+    try:
+        _write_cell(job.file, job.column, _replayed(job))
+    except InputError as error:
+        raise ConfigError(f"policy {job.policy!r} on collection {job.collection!r}: {error}") from error
+
+
+def _replayed(job: Job) -> dict[str, Any]:
+    session = session_for(results_key(job.config))
+    limits = {key: value for key, value in job.config["budget"].items() if key != "_target_"}
+    budget = CostBudget(**{**limits, "max_reranker_docs": job.limit})
+    judged = session.dataset.judged
+    outputs = {q: session.controller.run(session.dataset.queries[q], budget, query_id=q) for q in judged}
+    values = Measures(job.measures, session.dataset.qrels).of_topics(
+        {q: list(output.ranking) for q, output in outputs.items()}, {q: q for q in judged}
+    )
+    spent = [outputs[q].history[-1].cost for q in judged]
+    return {
+        "values": values.tolist(),
+        "docs": [cost.docs for cost in spent],
+        "calls": [cost.calls for cost in spent],
+        "expanded": [outputs[q].final_budget_state["expanded_docs"] for q in judged],
+        "ineligible": [_ineligible(outputs[q]) for q in judged],
+        "stops": [outputs[q].stop.reason for q in judged],
+        "decisions": _decisions(outputs) if job.traced else {},
+    }
+
+
+def _ineligible(output: ControllerOutput) -> int:
+    return sum(event.details["count"] for event in output.trace.find(INELIGIBLE))
+
+
+def _write_cell(file: Path, column: str, cell: Mapping[str, Any]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_name(f".{file.name}.{column}")
+    temporary.write_bytes(gzip.compress(json.dumps(cell).encode(), compresslevel=5, mtime=0))
+    temporary.replace(file)
+
+
+def _decisions(outputs: Mapping[str, ControllerOutput]) -> dict[str, Any]:
+    return {query_id: decisions_of(output) for query_id, output in outputs.items()}
+
+
+def kept_cell(file: Path) -> Cell | None:
+    """The cell that such a file holds; None if there is no file, or it is damaged."""
+    try:
+        return read_cell(file)
+    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError):
+        return None
+
+
+def read_cell(file: Path) -> Cell:
+    """The cell that such a file holds."""
+    cell = json.loads(gzip.decompress(file.read_bytes()))
+    counts = {key: np.array(cell[key], dtype=np.int64) for key in ("docs", "calls", "expanded", "ineligible")}
+    return Cell(np.array(cell["values"], dtype=float), **counts, stops=cell["stops"], decisions=cell["decisions"])
+
+
+@lru_cache(maxsize=1)
+def code_digest() -> str:
+    """SHA-256 of the code that decides what a cell holds: all of it but the presentation."""
+    import numpy
+    import scipy
+
+    presentation = {"figures.py", "tables.py", "report.py", "markdown.py", "statistics.py", "terminal.py"}
+    sha = sha256(f"{numpy.__version__} {scipy.__version__}".encode())
+    for root in ("ragtune", "experiments"):
+        for file in sorted((PROJECT_ROOT / root).rglob("*.py")):
+            if file.name not in presentation:
+                sha.update(file.relative_to(PROJECT_ROOT).as_posix().encode() + b"\0" + file.read_bytes())
+    return sha.hexdigest()

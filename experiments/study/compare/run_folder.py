@@ -1,0 +1,228 @@
+"""Finds finished runs, as folders or by MLflow id, and reads their files; what is damaged is named."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from experiments.config.compose import compose
+from experiments.publish.files import SUMMARY, read_summary
+from experiments.replay.build import component
+from experiments.study.study import Line
+from ragtune.core.errors import ConfigError, DatasetError, InputError
+
+CONFIG_KEYS = ("seed", "bootstrap.resamples", "bootstrap.level", "budget")
+SUMMARY_KEYS = ("dataset", "corpus_digest", "measures", "policy", "overrides", "tags.estimator", "tags.git_sha")
+QUERY_COLUMNS = ("query_id", "judged", "charged_docs", "charged_calls", "stop_reason")
+ID_CHARACTERS = 8
+"""Of an MLflow run id, in names; more where these are alike."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run's folder, read; ``name`` is its own among the runs it was found with."""
+
+    name: str
+    folder: Path
+    config: Mapping[str, Any]
+    summary: Mapping[str, Any]
+    queries: Any
+
+    @property
+    def table(self) -> Path:
+        """The file of ``queries``."""
+        return self.folder / "per_query.parquet"
+
+    @property
+    def traces(self) -> Path:
+        """The file of :func:`traces_of`."""
+        return self.folder / "traces.jsonl.gz"
+
+
+def find_runs(texts: Sequence[str], downloads: Path) -> list[Run]:
+    """The runs of folders or of MLflow run ids, whose files are then downloaded.
+
+    Args:
+        texts: as the user gave them.
+        downloads: folder for the files of tracked runs.
+
+    Raises:
+        ConfigError: if there is neither such a folder nor such a tracked run, or one is given twice.
+        DatasetError: if a run is not complete, or a file of it is damaged.
+    """
+    identities = [str(Path(text).resolve()) if Path(text).is_dir() else text for text in texts]
+    for text, identity in zip(texts, identities, strict=True):
+        if identities.count(identity) > 1:
+            raise ConfigError(f"a run is given twice: {text}")
+    names = distinct_names([_possible_names(text) for text in texts])
+    folders = [Path(text) if Path(text).is_dir() else _download(text, downloads) for text in texts]
+    return [read_run(folder, name) for folder, name in zip(folders, names, strict=True)]
+
+
+def distinct_names(possible: Sequence[Sequence[str]]) -> list[str]:
+    """For each run the shortest name that tells it from the others.
+
+    Args:
+        possible: each run's names, shortest first; no two runs share the last.
+    """
+    found = []
+    for names in possible:
+        alike = [other for other in possible if other[0] == names[0]]
+        step = 0
+        while len({_at_most(step, other) for other in alike}) < len(alike):
+            step += 1
+        found.append(_at_most(step, names))
+    return found
+
+
+def _at_most(step: int, names: Sequence[str]) -> str:
+    return names[min(step, len(names) - 1)]
+
+
+def _possible_names(text: str) -> list[str]:
+    folder = Path(text)
+    if not folder.is_dir():
+        return [text[:n] for n in range(min(ID_CHARACTERS, len(text)), len(text) + 1)]
+    parts = folder.resolve().parts
+    return ["/".join(parts[-n:]) for n in range(1, len(parts) + 1)]
+
+
+def _download(run_id: str, downloads: Path) -> Path:
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+
+    uri = str(component(compose(["tracking=mlflow"]), "tracking").uri)
+    unknown = f"{run_id!r} is neither a run folder nor a run tracked at {uri} (MLFLOW_TRACKING_URI chooses another)"
+    if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).is_file():
+        raise ConfigError(unknown)
+    folder = downloads / run_id
+    try:
+        client = MlflowClient(tracking_uri=uri)
+        client.get_run(run_id)
+        folder.mkdir(parents=True)
+        client.download_artifacts(run_id, "", str(folder))
+    except MlflowException as error:
+        raise ConfigError(f"{unknown}: {_first_line(error)}") from None
+    return folder
+
+
+def read_run(folder: Path, name: str) -> Run:
+    """The run that a folder holds.
+
+    Raises:
+        DatasetError: if it holds no complete run, or a file is missing or damaged.
+    """
+    import pandas as pd
+    import yaml
+
+    with reading(folder / SUMMARY):
+        summary = read_summary(folder)
+    if summary is None:
+        raise DatasetError(f"{str(folder)!r} holds no complete run: {SUMMARY} is missing")
+    _require_keys(folder / SUMMARY, summary, SUMMARY_KEYS)
+    with reading(folder / "config.yaml") as file:
+        config = yaml.safe_load(file.read_text(encoding="utf-8"))
+    _require_keys(file, config, CONFIG_KEYS)
+    with reading(folder / "per_query.parquet") as file:
+        table = pd.read_parquet(file)
+        require_columns(file, table, QUERY_COLUMNS)
+        queries = table[table["judged"].astype(bool)].set_index("query_id")
+    return Run(name, folder, config, summary, queries)
+
+
+def traces_of(run: Run) -> dict[str, Any]:
+    """By query id, the trace of every judged query.
+
+    Raises:
+        DatasetError: if the file is damaged or lacks one.
+    """
+    with reading(run.traces) as file, gzip.open(file, "rt", encoding="utf-8") as lines:
+        traces = {trace["query_id"]: trace for trace in map(json.loads, lines)}
+    for query_id in run.queries.index:
+        if query_id not in traces:
+            raise DatasetError(f"{str(file)!r} is damaged: it holds no trace of query {query_id!r}")
+    return traces
+
+
+def rankings_of(run: Run) -> dict[str, list[str]]:
+    """Document ids by query id, best first.
+
+    Raises:
+        DatasetError: if the file is damaged or ranks nothing.
+    """
+    rankings: dict[str, list[str]] = {}
+    with reading(run.folder / "run.trec") as file, file.open(encoding="utf-8") as lines:
+        for line in lines:
+            query_id, _, doc_id, *_ = line.split()
+            rankings.setdefault(query_id, []).append(doc_id)
+    if not rankings and len(run.queries):
+        raise DatasetError(f"{str(file)!r} is damaged: it ranks no document of {len(run.queries)} queries")
+    return rankings
+
+
+def line_of(run: Run, measures: Sequence[str]) -> Line:
+    """The run's anytime curve.
+
+    Raises:
+        DatasetError: if the file is damaged.
+    """
+    import pandas as pd
+
+    with reading(run.folder / "curve.csv") as file:
+        curve = pd.read_csv(file)
+        parts = {part: [f"{m}{part}" for m in measures] for part in ("", "_low", "_high")}
+        require_columns(
+            file, curve, ["documents", "documents_mean", *(name for part in parts.values() for name in part)]
+        )
+        columns = {part: curve[names].to_numpy(dtype=float) for part, names in parts.items()}
+        allowed, docs = (curve[name].to_numpy(dtype=float) for name in ("documents", "documents_mean"))
+    if not len(curve):
+        raise DatasetError(f"{str(file)!r} is damaged: it holds no row")
+    return Line(allowed, docs, columns[""], columns["_low"], columns["_high"])
+
+
+@contextmanager
+def reading(file: Path) -> Iterator[Path]:
+    """Whatever cannot be read or understood meanwhile, as a :class:`DatasetError` that names the file and why."""
+    import yaml
+
+    try:
+        yield file
+    except InputError:
+        raise
+    except FileNotFoundError:
+        raise DatasetError(f"{str(file)!r} is missing: the run is not complete") from None
+    except KeyError as error:
+        raise DatasetError(f"{str(file)!r} is damaged: {error} is missing") from None
+    except (OSError, EOFError, zlib.error, yaml.YAMLError, ValueError, TypeError, AttributeError) as error:
+        raise DatasetError(f"{str(file)!r} is damaged: {_first_line(error)}") from None
+
+
+def require_columns(file: Path, table: Any, names: Sequence[str]) -> None:
+    """Refuse a table that lacks a column.
+
+    Raises:
+        DatasetError: naming the file and the columns.
+    """
+    missing = [name for name in names if name not in table.columns]
+    if missing:
+        raise DatasetError(f"{str(file)!r} is damaged: it lacks the columns {missing}")
+
+
+def _require_keys(file: Path, data: Any, names: Sequence[str]) -> None:
+    for name in names:
+        node = data
+        for key in name.split("."):
+            if not isinstance(node, Mapping) or key not in node:
+                raise DatasetError(f"{str(file)!r} is damaged: {name} is missing")
+            node = node[key]
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

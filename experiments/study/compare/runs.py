@@ -1,0 +1,135 @@
+"""Finished runs, side by side, as a study."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from experiments.publish.provenance import git_sha
+from experiments.replay.build import load_dataset
+from experiments.study.compare.run_folder import Run, line_of, rankings_of, reading, require_columns, traces_of
+from experiments.study.decisions import INELIGIBLE, counted, decisions_from_trace
+from experiments.study.report import grades_of, shown
+from experiments.study.study import Cell, Collection, Policy, Study
+from ragtune.core.errors import ConfigError
+
+COLUMN = "final"
+TRACED_RUNS = 4
+"""Runs whose decisions the report can show: the first ones."""
+
+
+def study_of_runs(runs: Sequence[Run], command: str, *, texts: bool) -> Study:
+    """The runs as a study whose reference is the first.
+
+    Args:
+        runs: at least two, of different names.
+        command: what makes the study again.
+        texts: show queries, documents and judgments in the report; needs the collection on this machine.
+
+    Raises:
+        ConfigError: if there are fewer than two, or they are not of the same queries of the same collection, or share
+            no measure.
+        DatasetError: if a file of one is damaged.
+    """
+    _require_comparable(runs)
+    first = runs[0]
+    bootstrap = first.config["bootstrap"]
+    measures = [name for name in first.summary["measures"] if all(name in run.summary["measures"] for run in runs)]
+    if not measures:
+        raise ConfigError("the runs share no measure: run them with the same measures=[...]")
+    policies = _policies(runs)
+    return Study(
+        name=f"{first.summary['dataset']}: {len(runs)} runs",
+        command=command,
+        git_sha=git_sha(),
+        collections=[_collection(runs, measures, texts=texts)],
+        policies=policies,
+        reference=policies[0].name,
+        columns=[COLUMN],
+        measures=measures,
+        family="policies",
+        target_label=f"what {policies[0].label} ends with",
+        traced_column=COLUMN,
+        resamples=bootstrap["resamples"],
+        permutations=9999,
+        level=bootstrap["level"],
+        seed=first.config["seed"],
+        notes=[_note(run, policy) for run, policy in zip(runs, policies, strict=True)],
+    )
+
+
+def _require_comparable(runs: Sequence[Run]) -> None:
+    if len(runs) < 2:
+        raise ConfigError("name at least two runs: the first is what the others are compared with")
+    first = runs[0]
+    for run in runs[1:]:
+        for what in ("dataset", "corpus_digest"):
+            ours, theirs = first.summary[what], run.summary[what]
+            if ours != theirs:
+                raise ConfigError(
+                    f"runs of different collections cannot be compared: {what} of {first.name} is {ours!r}, "
+                    f"of {run.name} {theirs!r}"
+                )
+        if set(run.queries.index) != set(first.queries.index):
+            raise ConfigError(f"{first.name} and {run.name} judge different queries: compare runs of the same queries")
+
+
+def _policies(runs: Sequence[Run]) -> list[Policy]:
+    labels = [_label(run) for run in runs]
+    unique = [
+        f"{label} ({run.name})" if labels.count(label) > 1 else label for label, run in zip(labels, runs, strict=True)
+    ]
+    kinds = ["ceiling" if "oracle" in run.summary["tags"]["estimator"] else "ours" for run in runs]
+    kinds[0] = "incumbent"
+    return [Policy(run.name, label, kind) for run, label, kind in zip(runs, unique, kinds, strict=True)]
+
+
+def _label(run: Run) -> str:
+    limit = run.config["budget"].get("max_reranker_docs")
+    return f"{run.summary['policy']}, {'no limit' if limit is None else f'{limit} documents'}"
+
+
+def _note(run: Run, policy: Policy) -> str:
+    chosen = " ".join(run.summary["overrides"]) or "(defaults)"
+    return f"{policy.label}: run `{run.name}`, `{chosen}`, code `{run.summary['tags']['git_sha']}`"
+
+
+def _collection(runs: Sequence[Run], measures: Sequence[str], *, texts: bool) -> Collection:
+    queries = list(runs[0].queries.index)
+    cells = {(run.name, COLUMN): _cell(run, queries, measures, traced=i < TRACED_RUNS) for i, run in enumerate(runs)}
+    reference = cells[runs[0].name, COLUMN]
+    dataset = load_dataset(runs[0].config) if texts else None
+    return Collection(
+        name=runs[0].summary["dataset"],
+        queries=queries,
+        query_texts={q: dataset.queries[q] for q in queries} if dataset else {},
+        doc_texts={doc: dataset.corpus[doc].content for doc in shown(cells.values())} if dataset else {},
+        grades=grades_of(dataset.qrels, cells.values()) if dataset else {},
+        cells=cells,
+        lines={run.name: line_of(run, measures) for run in runs},
+        target=reference.values.mean(axis=0),
+        target_docs=float(reference.docs.mean()),
+    )
+
+
+def _cell(run: Run, queries: Sequence[str], measures: Sequence[str], *, traced: bool) -> Cell:
+    require_columns(run.table, run.queries, measures)
+    table = run.queries.loc[list(queries)]
+    rankings, traces = rankings_of(run), traces_of(run)
+    with reading(run.traces):
+        decisions = {q: decisions_from_trace(traces[q], None, rankings.get(q, [])) for q in queries} if traced else {}
+        expanded, ineligible = (
+            np.array([counted(traces[q]["events"], action) for q in queries], dtype=np.int64)
+            for action in ("consume_expansion", INELIGIBLE)
+        )
+    with reading(run.table):
+        return Cell(
+            values=table[list(measures)].to_numpy(dtype=float),
+            docs=table["charged_docs"].to_numpy(dtype=np.int64),
+            calls=table["charged_calls"].to_numpy(dtype=np.int64),
+            expanded=expanded,
+            ineligible=ineligible,
+            stops=table["stop_reason"].tolist(),
+            decisions=decisions,
+        )

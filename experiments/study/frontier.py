@@ -1,0 +1,87 @@
+"""From a grid to a study to files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from experiments.config.progress import Progress
+from experiments.evaluate.curves import bootstrap_interval
+from experiments.publish.provenance import git_sha
+from experiments.replay.build import load_dataset
+from experiments.study.cells import FULL, jobs_of, run_jobs
+from experiments.study.grid import CollectionEntry, Grid, composed
+from experiments.study.report import grades_of, require_plotly, shown
+from experiments.study.study import Cell, Collection, Line, Study
+from experiments.study.write import require_writable, write_study
+
+Cells = Mapping[tuple[str, str, str], Cell]
+
+
+def run_frontier(grid: Grid, folder: Path, command: str, progress: Progress) -> Study:
+    """Replay what is missing, and write tables, figures and report into ``folder``.
+
+    Args:
+        grid: what is compared.
+        folder: results; ``cells/`` below it keeps each finished cell.
+        command: what makes these results again, for the record.
+        progress: told of finished cells.
+
+    Raises:
+        ConfigError: if nothing can be written there, or a configuration is wrong.
+    """
+    require_writable(folder)
+    if grid.report:
+        require_plotly()
+    cells = run_jobs(jobs_of(grid, folder / "cells"), grid.jobs, progress)
+    study = study_of(grid, cells, command)
+    write_study(study, folder, report=grid.report)
+    return study
+
+
+def study_of(grid: Grid, cells: Cells, command: str) -> Study:
+    """The study that a grid's finished cells make."""
+    return Study(
+        name=grid.name,
+        command=command,
+        git_sha=git_sha(),
+        collections=[_collection(grid, entry, cells) for entry in grid.collections],
+        policies=[entry.policy for entry in grid.policies],
+        reference=grid.incumbent.name,
+        columns=[str(budget) for budget in grid.budgets],
+        measures=list(grid.measures),
+        family="columns",
+        target_label="every pool document reranked, reranked_first order",
+        traced_column=str(grid.traces.budget),
+        resamples=grid.resamples,
+        permutations=grid.permutations,
+        level=grid.level,
+        seed=grid.seed,
+    )
+
+
+def _collection(grid: Grid, entry: CollectionEntry, cells: Cells) -> Collection:
+    dataset = load_dataset(composed(entry, grid.incumbent, grid.seed))
+    mine = {(policy, column): cell for (name, policy, column), cell in cells.items() if name == entry.name}
+    full = mine.pop((grid.incumbent.name, FULL))
+    queries = dataset.judged
+    return Collection(
+        name=entry.name,
+        queries=queries,
+        query_texts={q: dataset.queries[q] for q in queries} if grid.texts else {},
+        doc_texts={d: dataset.corpus[d].content for d in shown(mine.values())} if grid.texts else {},
+        grades=grades_of(dataset.qrels, mine.values()),
+        cells=mine,
+        lines={policy.name: _line(grid, [mine[policy.name, str(b)] for b in grid.budgets]) for policy in grid.policies},
+        target=full.values.mean(axis=0),
+        target_docs=float(full.docs.mean()),
+    )
+
+
+def _line(grid: Grid, cells: Sequence[Cell]) -> Line:
+    values = np.stack([cell.values for cell in cells], axis=1)
+    low, high = bootstrap_interval(values, resamples=grid.resamples, level=grid.level, seed=grid.seed)
+    docs = np.array([cell.docs.mean() for cell in cells])
+    return Line(np.array(grid.budgets, dtype=float), docs, values.mean(axis=0), low, high)

@@ -1,0 +1,150 @@
+"""The study as a page of Markdown tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from experiments.study.study import Collection, Study
+from experiments.study.tables import SIGNIFICANT, verdict
+
+
+def markdown(study: Study, cells: Any, policies: Any) -> str:
+    """Every collection's tables, under a head that says how to make and how to read them.
+
+    Args:
+        study: what was measured.
+        cells, policies: its tables, see ``tables.py``.
+    """
+    parts = [_head(study)]
+    for collection in study.collections:
+        mine = cells[cells["collection"] == collection.name].set_index(["policy", "budget"])
+        parts.append(_collection(study, collection, mine, policies[policies["collection"] == collection.name]))
+    return "\n".join(parts)
+
+
+def _head(study: Study) -> str:
+    reference = study.by_name[study.reference].label
+    span = "its budgets" if study.is_grid else "the runs compared"
+    place = " at the same budget" if study.is_grid else ""
+    notes = "".join(f"- {note}\n" for note in study.notes)
+    return f"""# {study.name}
+
+- made by `{study.command}`
+- code: `{study.git_sha}`
+- intervals: {study.level:.0%}, {study.resamples} bootstrap resamples of the queries; seed {study.seed}
+- ▲ / ▼: above / below *{reference}*{place}, p < {SIGNIFICANT:.2f} in both the paired t-test and the paired
+  randomization test ({study.permutations} random sign vectors), Holm-corrected over {span}; △ / ▽: in one of the two
+- bold: the best of a column, ceilings left aside; *italic*: a ceiling, which knows the scores or the judgments
+- full quality: {study.target_label}
+{notes}"""
+
+
+def _collection(study: Study, collection: Collection, cells: Any, policies: Any) -> str:
+    headline = study.measures[0]
+    shown = [headline, *(m for m in study.measures[1:] if m.startswith("R@"))]
+    parts = [
+        f"## {collection.name}\n",
+        f"{len(collection.queries)} queries. Full quality: {headline} {collection.target[0]:.3f} at "
+        f"{collection.target_docs:.1f} documents a query.\n",
+    ]
+    if study.is_grid:
+        for measure in shown:
+            parts += [f"### {measure}, by documents a query (hard limit)\n", _measure(study, cells, measure)]
+    else:
+        parts += ["### Means with intervals\n", _means(study, cells)]
+        parts += [f"### Differences to {study.by_name[study.reference].label}\n", _differences(study, cells)]
+    parts += [f"### Areas and documents to quality ({headline})\n", _areas(study, policies)]
+    parts += [f"### Queries won / lost / tied against {study.by_name[study.reference].label}\n", _wins(study, cells)]
+    parts += ["### Documents charged a query, mean (10% - 90% of the queries)\n", _charged(study, cells)]
+    if cells["ineligible_mean"].any():
+        title = "### Neighbours found that the reranker cannot score, mean a query\n"
+        parts += [title, _grid(study, study.columns, lambda *key: f"{cells.loc[key, 'ineligible_mean']:.1f}")]
+    return "\n".join(parts)
+
+
+def _measure(study: Study, cells: Any, measure: str) -> str:
+    real = [policy.name for policy in study.policies if policy.kind != "ceiling"]
+    figures = {column: [round(cells.loc[(name, column), measure], 4) for name in real] for column in study.columns}
+    best = {column: max(values) for column, values in figures.items() if max(values) > min(values)}
+
+    def cell(name: str, column: str) -> str:
+        row = cells.loc[(name, column)]
+        text = f"{row[measure]:.3f}"
+        if row["kind"] != "ceiling" and round(row[measure], 4) == best.get(column):
+            text = f"**{text}**"
+        return text + verdict(row, measure)
+
+    return _grid(study, study.columns, cell)
+
+
+def _means(study: Study, cells: Any) -> str:
+    def cell(name: str, measure: str) -> str:
+        row = cells.loc[(name, study.columns[0])]
+        return f"{row[measure]:.3f}{verdict(row, measure)} [{row[f'{measure}_low']:.3f}, {row[f'{measure}_high']:.3f}]"
+
+    return _grid(study, study.measures, cell)
+
+
+def _differences(study: Study, cells: Any) -> str:
+    """With their intervals and both corrected p-values, of the t-test and of the randomization test."""
+
+    def cell(name: str, measure: str) -> str:
+        if name == study.reference:
+            return ""
+        row = cells.loc[(name, study.columns[0])]
+        p_t, p_randomization = (row[f"{measure}_{test}_holm"] for test in ("p_t", "p_randomization"))
+        low, high = row[f"{measure}_diff_low"], row[f"{measure}_diff_high"]
+        return f"{row[f'{measure}_diff']:+.3f} [{low:+.3f}, {high:+.3f}], p {_p(p_t)} / {_p(p_randomization)}"
+
+    return _grid(study, study.measures, cell)
+
+
+def _p(value: float) -> str:
+    return "< .001" if value < 0.001 else f"{value:.3f}"
+
+
+def _areas(study: Study, policies: Any) -> str:
+    rows = policies.set_index("policy")
+    names = ["area", "area, log axis", "documents to 95%", "documents to 99%", "largest fall with more budget"]
+
+    def cell(name: str, column: str) -> str:
+        row = rows.loc[name]
+        if column.startswith("documents"):
+            return _documents(row, column[-3:-1])
+        key = {"area": "area", "area, log axis": "area_log"}.get(column, "largest_fall")
+        return f"{row[key]:.4f}"
+
+    return _grid(study, names, cell)
+
+
+def _documents(row: Any, percent: str) -> str:
+    docs = row[f"docs_to_{percent}"]
+    if docs != docs:
+        return "-"
+    return f"{'≤ ' if row[f'docs_to_{percent}_at_first'] else ''}{docs:.1f}"
+
+
+def _wins(study: Study, cells: Any) -> str:
+    def cell(name: str, column: str) -> str:
+        row = cells.loc[(name, column)]
+        return "" if name == study.reference else f"{row['wins']}/{row['losses']}/{row['ties']}"
+
+    return _grid(study, study.columns, cell)
+
+
+def _charged(study: Study, cells: Any) -> str:
+    def cell(name: str, column: str) -> str:
+        row = cells.loc[(name, column)]
+        spread = "" if row["docs_p10"] == row["docs_p90"] else f" ({row['docs_p10']:.0f}-{row['docs_p90']:.0f})"
+        return f"{row['docs_mean']:.1f}{spread}"
+
+    return _grid(study, study.columns, cell)
+
+
+def _grid(study: Study, columns: Sequence[str], cell: Callable[[str, str], str]) -> str:
+    lines = [f"| policy | {' | '.join(columns)} |", f"|---|{'---:|' * len(columns)}"]
+    for policy in study.policies:
+        label = f"*{policy.label}*" if policy.kind == "ceiling" else policy.label
+        lines.append(f"| {label} | {' | '.join(cell(policy.name, column) for column in columns)} |")
+    return "\n".join([*lines, ""])

@@ -1,0 +1,196 @@
+"""One self-contained interactive page: Plotly inlined, no request to anywhere."""
+
+from __future__ import annotations
+
+import html as escaping
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from experiments.datasets.dataset import Qrels
+from experiments.study.decisions import ROW
+from experiments.study.figures import styles
+from experiments.study.study import Cell, Collection, Study
+from experiments.study.tables import line_fronts, verdict
+from ragtune.core.errors import MissingExtraError
+
+PAGE = Path(__file__).with_name("page.html")
+SNIPPET = 180
+"""Characters of a document's text that the page shows."""
+
+
+def require_plotly() -> None:
+    """Fail early, before hours of replay.
+
+    Raises:
+        MissingExtraError: if Plotly is not installed.
+    """
+    try:
+        import plotly  # type: ignore[import-untyped]  # noqa: F401
+    except ImportError:
+        raise MissingExtraError("the HTML report (or choose report=false)", "report") from None
+
+
+def shown(cells: Iterable[Cell]) -> list[str]:
+    """Ids of the documents that the page names, sorted."""
+    found = set()
+    for cell in cells:
+        for decisions in cell.decisions.values():
+            found |= {row[ROW.index("doc")] for row in decisions["rows"]} | set(decisions["ranking"])
+    return sorted(found)
+
+
+def grades_of(qrels: Qrels, cells: Iterable[Cell]) -> dict[str, dict[str, int]]:
+    """Judgments of the documents that the page names, by query."""
+    cells = list(cells)
+    named = set(shown(cells))
+    traced = dict.fromkeys(query for cell in cells for query in cell.decisions)
+    return {q: {doc: grade for doc, grade in sorted(qrels.get(q, {}).items()) if doc in named} for q in traced}
+
+
+def html(study: Study, cells: Any, policies: Any) -> str:
+    """The page.
+
+    Args:
+        study: what was measured.
+        cells, policies: its tables, see ``tables.py``.
+    """
+    from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
+
+    data = json.dumps(_data(study, cells, policies), separators=(",", ":"), allow_nan=False)
+    parts = {
+        "TITLE": escaping.escape(study.name),
+        "STYLE": PAGE.with_suffix(".css").read_text(encoding="utf-8"),
+        "PLOTLY": get_plotlyjs(),
+        "DATA": data.replace("<", "\\u003c"),
+        "SCRIPT": PAGE.with_suffix(".js").read_text(encoding="utf-8"),
+    }
+    pieces = PAGE.read_text(encoding="utf-8").split("@@")
+    return "".join(parts.get(piece, piece) for piece in pieces)
+
+
+def _data(study: Study, cells: Any, policies: Any) -> dict[str, Any]:
+    return {
+        "name": study.name,
+        "command": study.command,
+        "git_sha": study.git_sha,
+        "measures": list(study.measures),
+        "reference": study.reference,
+        "columns": list(study.columns),
+        "notes": [note.replace("`", "") for note in study.notes],
+        "columns_are_budgets": study.is_grid,
+        "traced_column": study.traced_column,
+        "target_label": study.target_label,
+        "level": study.level,
+        "resamples": study.resamples,
+        "permutations": study.permutations,
+        "policies": [_policy(study, i) for i in range(len(study.policies))],
+        "fields": list(ROW),
+        "collections": [_collection(study, collection, cells, policies) for collection in study.collections],
+    }
+
+
+_PLOTLY_DASH = {
+    "ours": ["solid", "dash", "dashdot", "longdash"],
+    "incumbent": ["dash"],
+    "peer": ["solid", "dash", "dashdot", "dot", "longdashdot"],
+    "ceiling": ["dot", "dot"],
+}
+_PLOTLY_MARKER = {
+    "o": "circle", "P": "cross", "X": "x", "*": "star", "s": "square-open", "^": "triangle-up-open",
+    "v": "triangle-down-open", "D": "diamond-open", "<": "triangle-left-open", ">": "triangle-right-open",
+    "p": "pentagon-open", "h": "hexagon-open", "+": "cross-thin-open", "x": "x-thin-open", "1": "y-down-open",
+}  # fmt: skip
+
+
+def _policy(study: Study, i: int) -> dict[str, Any]:
+    policy = study.policies[i]
+    before = sum(other.kind == policy.kind for other in study.policies[:i])
+    dashes = _PLOTLY_DASH[policy.kind]
+    marker = _PLOTLY_MARKER[styles(study)[policy.name].marker]
+    return {**vars(policy), "dash": dashes[before % len(dashes)], "marker": marker, "turn": before}
+
+
+def _collection(study: Study, collection: Collection, cells: Any, policies: Any) -> dict[str, Any]:
+    rows = cells[cells["collection"] == collection.name].set_index(["policy", "budget"])
+    summary = policies[policies["collection"] == collection.name].set_index("policy")
+    return {
+        "name": collection.name,
+        "queries": list(collection.queries),
+        "query_texts": dict(collection.query_texts),
+        "doc_texts": {doc: _cut(text) for doc, text in collection.doc_texts.items()},
+        "grades": {query: dict(grades) for query, grades in collection.grades.items()},
+        "target": _rounded(collection.target),
+        "target_docs": round(collection.target_docs, 2),
+        "lines": {name: _line(line) for name, line in collection.lines.items()},
+        "fronts": line_fronts(study, collection),
+        "cells": {
+            policy.name: {column: _cell(study, rows.loc[(policy.name, column)]) for column in study.columns}
+            for policy in study.policies
+        },
+        "values": {
+            policy.name: {c: _rounded(collection.cells[policy.name, c].values.T) for c in study.columns}
+            for policy in study.policies
+        },
+        "charged": {
+            policy.name: {c: collection.cells[policy.name, c].docs.tolist() for c in study.columns}
+            for policy in study.policies
+        },
+        "summary": {policy.name: _summary(summary.loc[policy.name]) for policy in study.policies},
+        "decisions": {
+            policy.name: dict(decisions)
+            for policy in study.policies
+            if (decisions := collection.cells[policy.name, study.traced_column].decisions)
+        },
+    }
+
+
+def _line(line: Any) -> dict[str, Any]:
+    return {
+        "allowed": line.allowed.tolist(),
+        "docs": _rounded(line.docs),
+        **{key: _rounded(getattr(line, key).T) for key in ("mean", "low", "high")},
+    }
+
+
+def _cell(study: Study, row: Any) -> dict[str, Any]:
+    of_measure = [
+        {
+            "mean": _number(row[m]),
+            "low": _number(row[f"{m}_low"]),
+            "high": _number(row[f"{m}_high"]),
+            "diff": _number(row[f"{m}_diff"]),
+            "diff_low": _number(row[f"{m}_diff_low"]),
+            "diff_high": _number(row[f"{m}_diff_high"]),
+            "p_t": _number(row[f"{m}_p_t_holm"], 3),
+            "p_randomization": _number(row[f"{m}_p_randomization_holm"], 3),
+            "verdict": verdict(row, m),
+        }
+        for m in study.measures
+    ]
+    keys = ("docs_mean", "docs_p10", "docs_median", "docs_p90", "calls_mean", "expanded_mean")
+    costs = {key: round(float(row[key]), 2) for key in keys}
+    stops = json.loads(row["stop_reasons"])
+    return {"measures": of_measure, **costs, "stops": stops, "on_front": bool(row["on_front"])}
+
+
+def _summary(row: Any) -> dict[str, Any]:
+    keys = ("area", "area_log", "docs_to_95", "docs_to_99", "largest_fall")
+    firsts = {f"docs_to_{p}_at_first": bool(row[f"docs_to_{p}_at_first"]) for p in (95, 99)}
+    return {key: _number(row[key]) for key in keys} | firsts
+
+
+def _number(value: Any, digits: int = 6) -> float | None:
+    """Rounded; NaN and None become None, very small numbers keep three significant digits."""
+    if value is None or value != value:
+        return None
+    return float(f"{value:.3g}") if abs(value) < 10**-digits else round(float(value), digits)
+
+
+def _rounded(values: Any) -> Any:
+    return values.round(4).tolist()
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= SNIPPET else text[:SNIPPET].rsplit(" ", 1)[0] + " …"

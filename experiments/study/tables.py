@@ -1,0 +1,188 @@
+"""The study as data frames: one row a cell, one row a policy, one row a query."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from experiments.evaluate.curves import FloatArray, bootstrap_interval
+from experiments.evaluate.significance import (
+    area,
+    cost_to_reach,
+    holm,
+    largest_fall,
+    paired_tests,
+    pareto_front,
+    wins_losses_ties,
+)
+from experiments.study.study import Cell, Collection, Study
+
+SIGNIFICANT = 0.05
+"""Level of the corrected p-values."""
+
+
+def cells_table(study: Study) -> Any:
+    """One row a (collection, policy, column).
+
+    Per measure M: ``M`` (mean), ``M_low``, ``M_high``, and against the reference ``M_diff`` with its interval,
+    ``M_p_t``, ``M_p_randomization`` and both corrected by Holm (``_holm``). Wins, losses and ties are the headline's.
+    """
+    import pandas as pd
+
+    rows = [row for collection in study.collections for row in _collection_rows(study, collection)]
+    return pd.DataFrame(rows)
+
+
+def _collection_rows(study: Study, collection: Collection) -> list[dict[str, Any]]:
+    keys = [(policy.name, column) for policy in study.policies for column in study.columns]
+    values = np.stack([collection.cells[key].values for key in keys], axis=1)
+    reference = np.stack([collection.cells[_reference(study, key)].values for key in keys], axis=1)
+    low, high = interval(study, values)
+    diff_low, diff_high = interval(study, values - reference)
+    tests = _tests(study, keys, values - reference)
+    rows = []
+    for i, (name, column) in enumerate(keys):
+        policy, cell = study.by_name[name], collection.cells[name, column]
+        row: dict[str, Any] = {
+            "collection": collection.name,
+            "policy": name,
+            "label": policy.label,
+            "kind": policy.kind,
+            "budget": column,
+            "queries": len(collection.queries),
+            **_costs(cell),
+        }
+        for j, measure in enumerate(study.measures):
+            row |= {measure: values[:, i, j].mean(), f"{measure}_low": low[i, j], f"{measure}_high": high[i, j]}
+            row |= {
+                f"{measure}_diff": (values - reference)[:, i, j].mean(),
+                f"{measure}_diff_low": diff_low[i, j],
+                f"{measure}_diff_high": diff_high[i, j],
+            }
+            row |= {f"{measure}_{test}": p[i, j] for test, p in tests.items()}
+        wins, losses, ties = wins_losses_ties((values - reference)[:, i, 0])
+        row |= {"wins": wins, "losses": losses, "ties": ties}
+        rows.append(row)
+    for row, on_front in zip(rows, _front(study, rows), strict=True):
+        row["on_front"] = on_front
+    return rows
+
+
+def interval(study: Study, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The study's bootstrap interval of means over axis 0."""
+    return bootstrap_interval(values, resamples=study.resamples, level=study.level, seed=study.seed)
+
+
+def _reference(study: Study, key: tuple[str, str]) -> tuple[str, str]:
+    return (study.reference, key[1])
+
+
+def _costs(cell: Cell) -> dict[str, Any]:
+    quantiles = np.quantile(cell.docs, [0.1, 0.5, 0.9])
+    return {
+        "docs_mean": float(cell.docs.mean()),
+        **{f"docs_{name}": float(value) for name, value in zip(("p10", "median", "p90"), quantiles, strict=True)},
+        "calls_mean": float(cell.calls.mean()),
+        "expanded_mean": float(cell.expanded.mean()),
+        "ineligible_mean": float(cell.ineligible.mean()),
+        "stop_reasons": json.dumps(dict(sorted(Counter(cell.stops).items()))),
+    }
+
+
+def _tests(study: Study, keys: list[tuple[str, str]], differences: FloatArray) -> dict[str, FloatArray]:
+    """p-values by name, each of shape (cells, measures); NaN for the reference itself."""
+    q, n, m = differences.shape
+    plain = paired_tests(differences.reshape(q, n * m), permutations=study.permutations, seed=study.seed)
+    found = {"p_t": plain.t.reshape(n, m), "p_randomization": plain.randomization.reshape(n, m)}
+    found |= {f"{name}_holm": np.full((n, m), np.nan) for name in tuple(found)}
+    for members in _families(study, keys):
+        for name in ("p_t", "p_randomization"):
+            for j in range(m):
+                found[f"{name}_holm"][members, j] = holm(found[name][members, j])
+    itself = [i for i, (name, _) in enumerate(keys) if name == study.reference]
+    for p in found.values():
+        p[itself] = np.nan
+    return found
+
+
+def _families(study: Study, keys: list[tuple[str, str]]) -> list[list[int]]:
+    """Positions of the cells that one Holm correction spans."""
+    part = 0 if study.is_grid else 1
+    families: dict[str, list[int]] = {}
+    for i, key in enumerate(keys):
+        if key[0] != study.reference:
+            families.setdefault(key[part], []).append(i)
+    return list(families.values())
+
+
+def _front(study: Study, rows: list[dict[str, Any]]) -> list[bool]:
+    """Whether no cell of a policy that could be used is cheaper and better; ceilings take no part."""
+    real = [row["kind"] != "ceiling" for row in rows]
+    usable = [row for row, is_real in zip(rows, real, strict=True) if is_real]
+    front = iter(pareto_front([r["docs_mean"] for r in usable], [r[study.measures[0]] for r in usable]))
+    return [bool(next(front)) if is_real else False for is_real in real]
+
+
+def line_fronts(study: Study, collection: Collection) -> dict[str, list[bool]]:
+    """By policy, ceilings aside: which points of its line no other line's point beats at its price (headline)."""
+    usable = [policy.name for policy in study.policies if policy.kind != "ceiling"]
+    lines = [collection.lines[name] for name in usable]
+    front = pareto_front(
+        np.concatenate([line.docs for line in lines]), np.concatenate([line.mean[:, 0] for line in lines])
+    )
+    parts = np.split(front, np.cumsum([len(line.docs) for line in lines])[:-1])
+    return {name: part.tolist() for name, part in zip(usable, parts, strict=True)}
+
+
+def policies_table(study: Study) -> Any:
+    """One row a (collection, policy): areas, documents to 95% and 99% of the target, largest fall, all headline."""
+    import pandas as pd
+
+    rows = []
+    steps = not study.is_grid  # a run's own history: between two batches nothing changes
+    for collection in study.collections:
+        lines = collection.lines
+        low = max(line.allowed[0] for line in lines.values())
+        high = min(line.allowed[-1] for line in lines.values())
+        for policy in study.policies:
+            line = lines[policy.name]
+            quality = line.mean[:, 0]
+            row: dict[str, Any] = {"collection": collection.name, "policy": policy.name, "label": policy.label}
+            row |= {"kind": policy.kind, "area": area(line.allowed, quality, low, high, stepwise=steps)}
+            logs = np.log2(line.allowed + 1), quality, np.log2(low + 1), np.log2(high + 1)
+            row["area_log"] = area(*logs, stepwise=steps)
+            for percent in (95, 99):
+                docs, at_first = cost_to_reach(line.docs, quality, percent / 100 * collection.target[0], stepwise=steps)
+                row |= {f"docs_to_{percent}": np.nan if docs is None else docs, f"docs_to_{percent}_at_first": at_first}
+            row |= {"largest_fall": largest_fall(quality), "best": float(quality.max())}
+            rows.append({**row, "target": float(collection.target[0]), "target_docs": collection.target_docs})
+    return pd.DataFrame(rows)
+
+
+def per_query_table(study: Study) -> Any:
+    """One row a (collection, policy, column, query)."""
+    import pandas as pd
+
+    parts = []
+    for collection in study.collections:
+        for (policy, column), cell in collection.cells.items():
+            part: dict[str, Any] = {"collection": collection.name, "policy": policy, "budget": column}
+            part |= {"query_id": list(collection.queries)}
+            part |= {measure: cell.values[:, j] for j, measure in enumerate(study.measures)}
+            part |= {"docs": cell.docs, "calls": cell.calls, "expanded": cell.expanded}
+            part |= {"ineligible": cell.ineligible, "stop_reason": cell.stops}
+            parts.append(pd.DataFrame(part))
+    return pd.concat(parts, ignore_index=True)
+
+
+def verdict(row: Any, measure: str) -> str:
+    """``▲``/``▼``: above/below the reference by both corrected tests; ``△``/``▽``: by one of them; else empty."""
+    p = [row[f"{measure}_{test}_holm"] for test in ("p_t", "p_randomization")]
+    passed = sum(value < SIGNIFICANT for value in p)
+    if not passed:
+        return ""
+    above = row[f"{measure}_diff"] > 0
+    return ("▲" if above else "▼") if passed == 2 else ("△" if above else "▽")

@@ -1,0 +1,148 @@
+"""What happens when rerankers fail: how long one is tried, and what becomes of documents that it could not score."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ragtune.core.batches.breaker import CircuitBreaker
+from ragtune.core.request.clock import Clock, MonotonicClock
+
+
+class FailurePolicy(BaseModel):
+    """Rules for batches that fail as a whole: the reranker raised, or no score that it returned can be used.
+
+    Attributes:
+        batches_in_a_row: failed batches in a row after which a strategy is closed for the request, >= 1.
+        requests_in_a_row: requests in a row without a single scored batch after which a strategy is closed for the
+            requests to come, >= 1.
+        retry_after_s: seconds after which a strategy so closed is tried again, by one request, >= 0.
+        keep_unscored: whether documents that could not be scored (DROPPED) stay in the answer, behind the rest and in
+            first-stage order. False leaves them out, which is 0.54 to the letter.
+    """
+
+    batches_in_a_row: int = Field(default=3, ge=1)
+    requests_in_a_row: int = Field(default=3, ge=1)
+    retry_after_s: float = Field(default=30.0, ge=0.0, allow_inf_nan=False)
+    keep_unscored: bool = True
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class BatchCount(BaseModel):
+    """How many batches a request tried to have scored, and how many failed as a whole.
+
+    Attributes:
+        sent: batches sent to a reranker.
+        failed: those of them that brought no score.
+        first_error: the first failure in words, of this request or, for a strategy that was closed before the request,
+            the one that is remembered; None where nothing failed.
+    """
+
+    sent: int = 0
+    failed: int = 0
+    first_error: str | None = None
+
+    model_config = ConfigDict(frozen=True)
+
+
+@dataclass
+class _Record:
+    """One strategy in one request."""
+
+    in_a_row: int = 0
+    has_scored: bool = False
+    error: str | None = None
+
+
+@dataclass
+class RequestBreakers:
+    """Which strategies one request may still use."""
+
+    run: RunBreakers
+    records: dict[str, _Record] = field(default_factory=dict)
+    closed: dict[str, str] = field(default_factory=dict)
+    sent: int = 0
+    failed: int = 0
+    first_error: str | None = None
+
+    def admits(self, strategy: str) -> bool:
+        """Whether a batch may be sent; the first one of a request asks whether the strategy is closed for the run."""
+        if strategy not in self.records and strategy not in self.closed:
+            if not self.run.enter(strategy):
+                self.closed[strategy] = self.run.errors.get(strategy, "")
+                self.first_error = self.first_error or self.closed[strategy]
+            else:
+                self.records[strategy] = _Record()
+        return strategy not in self.closed
+
+    def scored(self, strategy: str) -> None:
+        """A batch brought scores."""
+        self.sent += 1
+        record = self.records[strategy]
+        record.in_a_row, record.has_scored = 0, True
+
+    def failed_with(self, strategy: str, error: str) -> bool:
+        """A batch failed; whether the strategy is closed for the request now."""
+        self.sent += 1
+        self.failed += 1
+        self.first_error = self.first_error or error
+        record = self.records[strategy]
+        record.in_a_row += 1
+        record.error = record.error or error
+        if record.in_a_row >= self.run.policy.batches_in_a_row:
+            self.closed[strategy] = record.error
+        return strategy in self.closed
+
+    def count(self) -> BatchCount:
+        """The batches so far."""
+        return BatchCount(sent=self.sent, failed=self.failed, first_error=self.first_error)
+
+    def finish(self) -> None:
+        """The request is over: tell the run how its strategies did."""
+        for strategy, record in self.records.items():
+            self.run.leave(strategy, record.has_scored, record.error)
+
+
+class RunBreakers:
+    """Remembers across requests which strategies are hopeless; thread-safe. Scores and orders never depend on it as
+    long as nothing fails.
+
+    Args:
+        policy: the limits.
+        strategies: the rerankers' names.
+        clock: what the time until a new try is read from; the monotonic clock by default.
+    """
+
+    def __init__(self, policy: FailurePolicy, strategies: Iterable[str], clock: Clock | None = None) -> None:
+        self.policy = policy
+        self.errors: dict[str, str] = {}
+        now = clock or MonotonicClock()
+        self._breakers = {
+            name: CircuitBreaker(policy.requests_in_a_row, policy.retry_after_s * 1000.0, now) for name in strategies
+        }
+
+    def open_request(self) -> RequestBreakers:
+        """The breakers of a new request; what is closed for the run is closed in it from the beginning."""
+        closed = {
+            name: self.errors.get(name, "") for name, breaker in self._breakers.items() if breaker.state == "open"
+        }
+        return RequestBreakers(self, closed=closed, first_error=next(iter(closed.values()), None))
+
+    def enter(self, strategy: str) -> bool:
+        """Whether a request may use the strategy; one that may must :meth:`leave`."""
+        return self._breakers[strategy].enter()
+
+    def leave(self, strategy: str, has_scored: bool, error: str | None) -> None:
+        """A request that used the strategy is over."""
+        breaker = self._breakers[strategy]
+        if has_scored:
+            self.errors.pop(strategy, None)
+            breaker.succeed()
+        elif error is not None:
+            self.errors.setdefault(strategy, error)
+            breaker.fail()
+        else:
+            breaker.leave()

@@ -1,0 +1,243 @@
+"""One batch from its price to its scores: what is sent, what comes back, what it costs, and what fails."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragtune.core.batches.failures import FailurePolicy, RequestBreakers, RunBreakers
+from ragtune.core.batches.pace import Pace
+from ragtune.core.errors import InputError
+from ragtune.core.interfaces import BaseReranker
+from ragtune.core.pool.columns import is_calibrated
+from ragtune.core.pool.items import ItemState, PoolItem
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.request.bills import checked, describe, quoted, reported
+from ragtune.core.request.context import CostMeter, RAGtuneContext
+from ragtune.core.types import FREE, BatchProposal, CostObject, price_by_count
+from ragtune.core.unchecked import unchecked
+
+_ENOUGH = 3
+"""Batches of a live strategy after which their times are believed alone."""
+
+
+@dataclass
+class Answer:
+    """What became of one batch.
+
+    Attributes:
+        scores: the usable ones.
+        lost: why each other document of the batch has none.
+        error: why the batch as a whole brought nothing; None where it brought a score.
+    """
+
+    scores: dict[str, float] = field(default_factory=dict)
+    lost: dict[str, str] = field(default_factory=dict)
+    error: str | None = None
+
+
+@dataclass
+class BatchBook:
+    """One request's batches: breakers, what was lost and what was really paid.
+
+    ``mispriced``, ``sent`` and ``too_slow`` name strategies: those whose prices could not be told, those that were sent
+    a batch, and those of which a batch was expected to take longer than there was time.
+    """
+
+    breakers: RequestBreakers
+    dropped: dict[str, str] = field(default_factory=dict)
+    actual_cost: CostObject = FREE
+    mispriced: set[str] = field(default_factory=set)
+    sent: set[str] = field(default_factory=set)
+    too_slow: set[str] = field(default_factory=set)
+    learned_too_slow: set[str] = field(default_factory=set)
+
+
+class BatchRunner:
+    """Prices batches and has them scored. It books documents and calls from what it sends; a reranker can only report
+    tokens, time, money and further calls (a batch is one call at least).
+
+    Args:
+        rerankers: by strategy name.
+        policy: how long a failing strategy is tried.
+    """
+
+    def __init__(self, rerankers: Mapping[str, BaseReranker], policy: FailurePolicy) -> None:
+        self._rerankers = rerankers
+        self._policy = policy
+        self.forget_failures()
+        self._paces = {strategy: Pace() for strategy in rerankers}
+        self._simulates_time = {strategy: bool(reranker.simulates_time) for strategy, reranker in rerankers.items()}
+        self._starved: set[str] = set()
+
+    def forget_failures(self) -> None:
+        """Open every strategy again."""
+        self._run = RunBreakers(self._policy, self._rerankers)
+
+    def open_book(self) -> BatchBook:
+        """The book of a new request."""
+        return BatchBook(self._run.open_request())
+
+    def price(self, items: Sequence[PoolItem], strategy: str, context: RAGtuneContext, book: BatchBook) -> CostObject:
+        """What the batch is expected to be charged: the reranker's word for tokens, money and recorded time, the loop's
+        own count of documents and calls, and the time learned from live batches.
+
+        A reranker that cannot say counts as free of tokens and money; that is traced once a request.
+
+        Raises:
+            InputError: if the reranker does.
+        """
+        reranker = self._rerankers[strategy]
+        try:
+            with context.tracker.read_only():
+                said = checked(reranker.expected_cost(items, context))
+        except InputError:
+            raise
+        except Exception as error:
+            if strategy not in book.mispriced:
+                book.mispriced.add(strategy)
+                context.trace.add("reranker", "expected_cost_failed", strategy=strategy, error=describe(error))
+            said = price_by_count([item.doc_id for item in items], strategy)
+        return _booked(said, len(items), self._expected_ms(said.latency_ms, len(items), strategy, context, book))
+
+    def _expected_ms(self, said_ms: float, docs: int, strategy: str, context: RAGtuneContext, book: BatchBook) -> float:
+        """The longer of what the reranker says and what its batches took; once there are enough, these alone count.
+
+        An expectation that lets no batch start is never tested. So after a request in which it let none start, the
+        slowest batch is forgotten, and the next request tries a single document.
+        """
+        if not context.tracker.clock.is_real or self._simulates_time[strategy]:
+            return said_ms
+        pace = self._paces[strategy]
+        learned = pace.expect(docs) or 0.0
+        expected = learned if len(pace) >= _ENOUGH else max(said_ms, learned)
+        if expected <= context.tracker.time_left_ms:
+            return expected
+        if strategy in self._starved and docs == 1 and strategy not in book.sent:
+            return 0.0
+        book.too_slow.add(strategy)
+        if learned > context.tracker.time_left_ms:
+            book.learned_too_slow.add(strategy)
+        return expected
+
+    def close_book(self, book: BatchBook) -> None:
+        """The request is over: what it has learned of its strategies is kept for the next ones."""
+        starved = book.too_slow - book.sent
+        self._starved |= starved
+        for strategy in starved & book.learned_too_slow:
+            self._paces[strategy].forget_slowest()
+        book.breakers.finish()
+
+    def run(
+        self, pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal, cost: CostObject, book: BatchBook
+    ) -> None:
+        """Send one paid batch: scores in, and what could not be scored is DROPPED.
+
+        Raises:
+            InputError: if the reranker does.
+        """
+        pool.transition(proposal.doc_ids, ItemState.IN_FLIGHT, proposal.strategy)
+        book.sent.add(proposal.strategy)
+        self._starved.discard(proposal.strategy)
+        context.meter = CostMeter()
+        started_ms = context.tracker.elapsed_ms
+        answer = self._ask(pool, context, proposal)
+        charged = self._bill(context, proposal, cost, started_ms, has_failed=answer.error is not None)
+        book.actual_cost = book.actual_cost + reported(context, context.meter.actual, FREE)
+        # What was learned of a live batch's time is a guess, and taking longer no overrun of the account.
+        guessed = context.tracker.clock.is_real
+        context.tracker.settle(_booked(cost, cost.docs, charged.latency_ms) if guessed else cost, charged)
+        if answer.error is None:
+            book.breakers.scored(proposal.strategy)
+            context.trace.add("reranker", "rerank", strategy=proposal.strategy, scores=answer.scores)
+        else:
+            context.tracker.refund(charged)
+            self._count_failure(context, proposal.strategy, answer.error, book)
+        self._note_overrun(context, started_ms)
+        self._drop(pool, context, answer.lost, book)
+
+    def _ask(self, pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal) -> Answer:
+        items = pool.get_items(proposal.doc_ids)
+        try:
+            with pool.read_only(), context.tracker.read_only():
+                returned = self._rerankers[proposal.strategy].rerank(items, context, proposal.strategy)
+            answer = _usable(returned, proposal.doc_ids, context)
+        except InputError:
+            raise
+        except Exception as error:
+            why = describe(error)
+            return Answer({}, dict.fromkeys(proposal.doc_ids, why), why)
+        if answer.scores:
+            pool.update_scores(answer.scores, proposal.strategy)
+        else:
+            answer.error = next(iter(answer.lost.values()))
+        return answer
+
+    def _bill(
+        self, context: RAGtuneContext, proposal: BatchProposal, cost: CostObject, started_ms: float, *, has_failed: bool
+    ) -> CostObject:
+        """What the batch is charged, once its time has passed on the request's clock.
+
+        A failed batch is charged the tokens and the money that were reported, not those that were expected.
+        """
+        tracker, docs = context.tracker, len(proposal.doc_ids)
+        simulates_time = self._simulates_time[proposal.strategy]
+        silent = CostObject(latency_ms=cost.latency_ms) if has_failed else cost
+        has_reported = context.meter.charged is not None
+        said = reported(context, context.meter.charged, silent)
+        # A batch whose time was recorded, by a score table or a cache, lasts as long as it did when it was made.
+        recorded_ms = said.latency_ms if has_reported or simulates_time or not tracker.clock.is_real else 0.0
+        took_ms = tracker.let_pass(recorded_ms, started_ms)
+        if tracker.clock.is_real and not has_failed:
+            self._paces[proposal.strategy].observe(docs, took_ms)
+        return _booked(said, docs, took_ms)
+
+    def _count_failure(self, context: RAGtuneContext, strategy: str, error: str, book: BatchBook) -> None:
+        if book.breakers.failed_with(strategy, error):
+            context.trace.add("controller", "close_strategy", strategy=strategy, error=book.breakers.closed[strategy])
+
+    @staticmethod
+    def _drop(pool: CandidatePool, context: RAGtuneContext, lost: Mapping[str, str], book: BatchBook) -> None:
+        if not lost:
+            return
+        pool.transition(lost, ItemState.DROPPED)
+        book.dropped |= lost
+        for why in dict.fromkeys(lost.values()):
+            doc_ids = [doc_id for doc_id, reason in lost.items() if reason == why]
+            context.trace.add("controller", "drop", doc_ids=doc_ids, error=why)
+
+    @staticmethod
+    def _note_overrun(context: RAGtuneContext, started_ms: float) -> None:
+        limit, now = context.tracker.budget.max_latency_ms, context.tracker.elapsed_ms
+        if context.tracker.overrun_ms:
+            context.trace.add("budget", "overrun_latency", limit_ms=limit, elapsed_ms=now, batch_ms=now - started_ms)
+
+
+def _usable(returned: Any, sent: Sequence[str], context: RAGtuneContext) -> Answer:
+    """The scores that can be used, and why the other documents of the batch have none.
+
+    Raises:
+        TypeError: if no dict was returned.
+    """
+    if not isinstance(returned, Mapping):
+        raise TypeError(f"rerank() returned {type(returned).__name__}: allowed is a dict of scores by document id")
+    answer = Answer()
+    for doc_id in sent:
+        if doc_id not in returned:
+            answer.lost[doc_id] = "not scored by the reranker"
+        elif is_calibrated(score := returned[doc_id]):
+            answer.scores[doc_id] = float(score)
+        else:
+            answer.lost[doc_id] = f"score {quoted(score)} is no number in [0, 1]"
+    known = set(sent)
+    if foreign := [quoted(key) for key in returned if key not in known]:
+        context.trace.add("reranker", "foreign_scores", doc_ids=foreign[:10], count=len(foreign))
+    return answer
+
+
+def _booked(said: CostObject, docs: int, latency_ms: float) -> CostObject:
+    calls = max(1, said.calls)
+    if (said.docs, said.calls, said.latency_ms) == (docs, calls, latency_ms):
+        return said
+    return unchecked(CostObject, said.by_unit() | {"docs": docs, "calls": calls, "latency_ms": latency_ms})

@@ -1,0 +1,1 @@
+"""Tools that estimators, acquisitions and schedulers share."""

@@ -1,0 +1,90 @@
+"""What schedulers share: fitting a wish to the budget that they can see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ragtune.core.interfaces import BaseAcquisition
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.types import BUDGET_EXHAUSTED, STRATEGY_CLOSED, BatchProposal, RemainingBudgetView, StopRecord
+
+
+def propose(
+    doc_ids: Sequence[str],
+    budget: RemainingBudgetView,
+    strategy: str | None = None,
+    diagnostics: Mapping[str, Any] | None = None,
+) -> BatchProposal | StopRecord:
+    """The longest prefix of ``doc_ids`` that the budget affords, or the reason why not even one document fits.
+
+    Args:
+        doc_ids: best first.
+        strategy: None takes the default strategy.
+        diagnostics: facts for the trace.
+    """
+    strategy = strategy or budget.strategies[0]
+    if strategy in budget.closed:
+        return StopRecord(reason=STRATEGY_CLOSED, source="scheduler", details={"strategy": strategy})
+    if not doc_ids:
+        return StopRecord(reason="nothing_chosen", source="scheduler", details={"strategy": strategy})
+    wish = list(doc_ids[: budget.remaining_rerank_docs])
+    cost = budget.price(wish, strategy)
+    if wish and not budget.affords(cost):
+        wish = wish[: _affordable(wish, budget, strategy)]
+        cost = budget.price(wish, strategy)
+    if not wish:
+        return StopRecord(
+            reason=BUDGET_EXHAUSTED,
+            source="scheduler",
+            details={
+                "why": "no unit of work fits into what is left",
+                "strategy": strategy,
+                "doc_id": doc_ids[0],
+            },
+        )
+    return BatchProposal.model_construct(doc_ids=wish, strategy=strategy, expected_cost=cost, diagnostics=diagnostics)
+
+
+def _affordable(wish: Sequence[str], budget: RemainingBudgetView, strategy: str) -> int:
+    """Length of the longest affordable prefix, by bisection: prices grow with the batch."""
+    low, high = 0, len(wish)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if budget.affords(budget.price(wish[:middle], strategy)):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def choose(pool: CandidatePool, count: int, acquisition: BaseAcquisition | None, *, diverse: bool = True) -> list[str]:
+    """The ``count`` eligible documents to score next, best first, ties by rule.
+
+    They are fewer where the estimator wants to be asked again after fewer (``Valuation.batch_limit``).
+
+    Args:
+        acquisition: applied where the estimator gives a belief; otherwise the estimator's own acquisition or mean
+            decides.
+        diverse: after each pick, value the others as if it had been scored as expected, so that near-duplicates of it
+            lose the appeal of their uncertainty (GP-BUCB, Desautels, Krause and Burdick, JMLR 2014).
+    """
+    belief = pool.belief
+    if pool.estimates.batch_limit is not None:
+        count = min(count, pool.estimates.batch_limit)
+    if acquisition is None or belief is None:
+        return pool.top_candidates(count)
+    if not diverse:
+        return pool.top_candidates(count, acquisition.utility(belief, pool))
+    chosen: list[str] = []
+    open_positions = pool.eligible
+    for _ in range(min(count, len(open_positions))):
+        utility = acquisition.utility(belief, pool)[open_positions]
+        pick = int(open_positions[np.argmax(utility)])
+        chosen.append(pool.doc_ids[pick])
+        open_positions = open_positions[open_positions != pick]
+        if len(chosen) < count:
+            belief = belief.observing(pick)
+    return chosen

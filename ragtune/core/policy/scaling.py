@@ -1,0 +1,66 @@
+"""Putting first-stage scores on one scale: the rounds' on the original query's, the pool's on the rerankers'."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ragtune.core.arrays import FloatArray
+from ragtune.core.pool.pool import CandidatePool
+
+
+def on_original_scale(original: Mapping[str, float], rewrite: Mapping[str, float], weight: float) -> dict[str, float]:
+    """Scores of a rewrite's documents on the scale of the original query's list.
+
+    Scores of two queries are not comparable (a longer query has larger BM25 sums), their ranks are. So the lists are
+    fused by weighted reciprocal ranks, f(d) = 1 / rank in the original + ``weight`` / rank in the rewrite (a list that
+    lacks d adds nothing; Cormack, Clarke and Buettcher, SIGIR 2009, with k = 0), and d gets the score that the original
+    list has at rank 1 / f(d): interpolated between its neighbours, its lowest beyond its end.
+
+    A rewrite lowers no document, and of the k best at most ``weight`` k are documents that it alone found, whatever it
+    is about. Where the original list is empty, there is no scale but f itself.
+
+    Args:
+        original: ``{doc_id: score}`` of the original query, any scale; equal scores rank in the order given.
+        rewrite: the same of the rewrite.
+        weight: of the rewrite's voice, in (0, 1]; the original's is 1.
+    """
+    ranks = {doc_id: rank for rank, doc_id in enumerate(_best_first(original), start=1)}
+    fused = {
+        doc_id: weight / rank + (1.0 / ranks[doc_id] if doc_id in ranks else 0.0)
+        for rank, doc_id in enumerate(_best_first(rewrite), start=1)
+    }
+    if not original:
+        return fused
+    curve = sorted(original.values(), reverse=True)
+    scores = np.interp([1.0 / f for f in fused.values()], np.arange(1, len(curve) + 1), curve)
+    return dict(zip(fused, scores.tolist(), strict=True))
+
+
+def _best_first(scores: Mapping[str, float]) -> list[str]:
+    return sorted(scores, key=lambda doc_id: -scores[doc_id])
+
+
+def unit_interval(scores: FloatArray) -> FloatArray:
+    """Min-max scaling to [0, 1], shape kept; all-equal scores become 0.5. Order-preserving."""
+    if not len(scores):
+        return scores
+    low, high = float(scores.min()), float(scores.max())
+    if high <= low:
+        return np.full(len(scores), 0.5)
+    return (scores - low) / (high - low)
+
+
+def first_stage_scores(pool: CandidatePool) -> FloatArray:
+    """The pool's retrieval scores in [0, 1], shape (n,).
+
+    What the first stage ranked is min-max scaled. What an expander found has a score on the rerankers' scale already,
+    and is only clipped: growth changes no earlier document's value.
+    """
+    discovered = pool.discovered
+    if not discovered.any():
+        return unit_interval(pool.retrieval_scores)
+    scores: FloatArray = np.clip(pool.retrieval_scores, 0.0, 1.0)
+    scores[~discovered] = unit_interval(pool.retrieval_scores[~discovered])
+    return scores

@@ -1,0 +1,1 @@
+"""The candidates of one request and what is known of them."""

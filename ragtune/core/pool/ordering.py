@@ -1,0 +1,119 @@
+"""Final orders, and the one implementation of the tie-breaking rule for them (design, section 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.core.errors import ConfigError
+from ragtune.core.pool.columns import PoolColumns
+from ragtune.core.pool.items import ItemState, PoolItem
+from ragtune.core.pool.pool import CandidatePool
+
+
+@dataclass(frozen=True)
+class RankingKeys:
+    """What a ranking is sorted by: the score, descending; then the position in tie-breaking order.
+
+    Attributes:
+        score: shape (m,), the key of each document that takes part; any monotone scale.
+        positions: shape (m,), the documents that take part, ascending.
+    """
+
+    score: FloatArray
+    positions: IntArray
+
+    def argsort(self) -> IntArray:
+        """The participating positions, best first."""
+        return self.positions[np.argsort(-self.score, kind="stable")]
+
+
+class Ordering(str, Enum):
+    """How the final list is ordered.
+
+    - ``final_score``: reranker score, else positive priority, else best source score (0.54 invariant 8);
+    - ``reranked_first``: reranked documents by their score, then the rest in first-stage order (the classic order);
+    - ``posterior``: the estimator's key after all evidence; from an estimator that gives none, ``reranked_first``.
+
+    Documents that no such key orders stand behind those that have one, in first-stage order, and documents that a
+    reranker failed to score (DROPPED) stand behind all. Their keys go on falling by 1 a document from the lowest key,
+    or from 0 where that is lower, so one number orders the whole list.
+    """
+
+    FINAL_SCORE = "final_score"
+    RERANKED_FIRST = "reranked_first"
+    POSTERIOR = "posterior"
+
+    @classmethod
+    def parse(cls, value: Ordering | str) -> Ordering:
+        """The ordering of that name.
+
+        Raises:
+            ConfigError: naming the value and the allowed ones.
+        """
+        try:
+            return cls(value)
+        except ValueError:
+            allowed = ", ".join(o.value for o in cls)
+            raise ConfigError(f"unknown ordering {value!r}: allowed are {allowed}") from None
+
+    def keys(self, pool: CandidatePool) -> RankingKeys:
+        """The pool's ranking keys as of now; O(n), and a copy, so later changes do not reach it."""
+        return self.keys_at(pool.columns())
+
+    def keys_at(self, columns: PoolColumns) -> RankingKeys:
+        """The ranking keys at the moment of ``columns``."""
+        ranked = columns.ranked
+        every = (columns.scores, columns.priorities, columns.base_scores, columns.posteriors)
+        dropped = columns.states[ranked] == _DROPPED
+        return RankingKeys(self._keys(dropped, *(column[ranked] for column in every)), ranked)
+
+    def sort(self, items: Sequence[PoolItem]) -> list[PoolItem]:
+        """The items, best first."""
+        return [item for item, _ in self.ranked(items)]
+
+    def ranked(self, items: Sequence[PoolItem]) -> list[tuple[PoolItem, float]]:
+        """The items, best first, each with the key that it is sorted by."""
+        items = sorted(items, key=PoolItem.tie_key)
+        columns = (
+            [np.nan if it.reranker_score is None else it.reranker_score for it in items],
+            [it.priority_value for it in items],
+            [max(it.sources.values(), default=0.0) for it in items],
+            [np.nan if it.posterior is None else it.posterior for it in items],
+        )
+        dropped = np.array([it.state is ItemState.DROPPED for it in items], dtype=bool)
+        keys = self._keys(dropped, *(np.array(column, dtype=float) for column in columns))
+        return [(items[i], float(keys[i])) for i in np.argsort(-keys, kind="stable")]
+
+    def _keys(
+        self,
+        dropped: NDArray[np.bool_],
+        scores: FloatArray,
+        priorities: FloatArray,
+        base: FloatArray,
+        posteriors: FloatArray,
+    ) -> FloatArray:
+        scored = ~np.isnan(scores)
+        fused = ~np.isnan(posteriors)
+        if self is Ordering.POSTERIOR and fused.any():
+            return _behind(_behind(posteriors, ~fused), dropped)
+        if self is not Ordering.FINAL_SCORE:
+            return _behind(_behind(scores, ~scored), dropped)
+        return _behind(np.where(scored, scores, np.where(priorities > 0, priorities, base)), dropped)
+
+
+_DROPPED = list(ItemState).index(ItemState.DROPPED)
+
+
+def _behind(keys: FloatArray, last: NDArray[np.bool_]) -> FloatArray:
+    """The keys with those of ``last`` replaced by values below all others, falling in the documents' own order."""
+    if not last.any():
+        return keys
+    others = keys[~last]
+    lowest = min(0.0, float(others.min())) if len(others) else 0.0
+    return np.where(last, lowest - np.cumsum(last), keys)

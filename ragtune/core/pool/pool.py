@@ -1,0 +1,373 @@
+"""The candidate pool: stable identity, a strict state machine, columns instead of objects (0.54 section 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.core.errors import (
+    IllegalTransitionError,
+    InputError,
+    InvalidScoreError,
+    UnknownDocumentError,
+)
+from ragtune.core.pool.belief import Belief, EmpiricalBelief
+from ragtune.core.pool.candidates import CandidateRanking
+from ragtune.core.pool.columns import (
+    CANDIDATE,
+    IN_FLIGHT,
+    RERANKED,
+    PoolColumns,
+    calibrated,
+    extended,
+    read_only,
+    replaced,
+)
+from ragtune.core.pool.estimates import Estimates
+from ragtune.core.pool.items import TRANSITIONS, ItemState, PoolItem, SentBatch
+from ragtune.core.pool.valuation import Valuation
+from ragtune.core.request.context import GRAPH_SOURCE
+from ragtune.core.request.gate import Gate
+
+_STATES = tuple(ItemState)
+_CODE = {state: code for code, state in enumerate(_STATES)}
+_ORIGINS = {
+    target: frozenset(_CODE[state] for state, targets in TRANSITIONS.items() if target in targets) for target in _STATES
+}
+
+
+class CandidatePool:
+    """All candidates of one request, in tie-breaking order: by ``initial_rank``, then ``doc_id``.
+
+    State lives in read-only arrays of shape (n,); a change replaces the array, so a moment is kept by keeping the
+    arrays. An item's position never changes, so a stable sort of any of them breaks ties by rule. Every operation is
+    O(batch) or one vectorised O(n) pass.
+
+    Raises:
+        InputError: on a duplicate ``doc_id``.
+        InvalidScoreError: on a score that is not a finite number.
+    """
+
+    def __init__(self, items: Iterable[PoolItem] = ()) -> None:
+        self._ids: tuple[str, ...] = ()
+        self._index: dict[str, int] = {}
+        self._items: tuple[PoolItem, ...] = ()
+        self._strategies: dict[int, str] = {}
+        self._states = np.empty(0, dtype=np.int8)
+        self._base = self._retrieval = self._score = np.empty(0)
+        self._estimates = Estimates(np.empty(0), np.empty(0))
+        self._eligible: IntArray | None = None
+        self._snapshots: dict[int, PoolItem] = {}
+        self._ranking = CandidateRanking()
+        self._discovered: NDArray[np.bool_] = np.empty(0, dtype=bool)
+        self._scored_before_growth = 0
+        self._batches: tuple[SentBatch, ...] = ()
+        self._gate = Gate("only the controller changes the pool: a component returns what it has to say")
+        self.add(items)
+
+    def add(self, items: Iterable[PoolItem]) -> None:
+        """Append new candidates behind the present ones (an expander's finds keep the order of the others).
+
+        Raises:
+            InputError: if an id is already in the pool or given twice, or a rank would come before a present one;
+                the pool is left as it was.
+            InvalidScoreError: if a number is not finite; the pool is left as it was.
+        """
+        self._gate.require_open()
+        new = sorted(items, key=PoolItem.tie_key)
+        if self._items and new and new[0].tie_key() < self._items[-1].tie_key():
+            raise InputError(f"document {new[0].doc_id!r} ranks before the present ones: additions rank behind them")
+        index = dict(self._index)
+        for item in new:
+            if item.doc_id in index:
+                raise InputError(f"duplicate document id {item.doc_id!r} in the pool: ids must be unique")
+            index[item.doc_id] = len(index)
+        _require_finite_items(new)
+        if new:
+            self._scored_before_growth = len(self.reranked)
+        self._index = index
+        self._items = (*self._items, *new)
+        self._ids = (*self._ids, *(item.doc_id for item in new))
+        self._states = extended(self._states, [_CODE[it.state] for it in new])
+        self._base = extended(self._base, [max(it.sources.values(), default=0.0) for it in new])
+        self._retrieval = extended(self._retrieval, [it.retrieval_score for it in new])
+        self._discovered = extended(self._discovered, [it.sources.keys() == {GRAPH_SOURCE} for it in new])
+        self._score = extended(self._score, [np.nan if it.reranker_score is None else it.reranker_score for it in new])
+        self._strategies |= {index[it.doc_id]: it.reranker_strategy for it in new if it.reranker_strategy is not None}
+        self._estimates = self._estimates.joined(new)
+        self._changed()
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __contains__(self, doc_id: object) -> bool:
+        return doc_id in self._index
+
+    def __iter__(self) -> Iterator[PoolItem]:
+        return iter(self._snapshots_of(np.arange(len(self))))
+
+    def __getitem__(self, doc_id: str) -> PoolItem:
+        return self.get_items([doc_id])[0]
+
+    @property
+    def doc_ids(self) -> tuple[str, ...]:
+        """All ids in tie-breaking order."""
+        return self._ids
+
+    @property
+    def entries(self) -> Sequence[PoolItem]:
+        """The items as they entered, in order: for the immutable fields (content, sources, ranks) only."""
+        return self._items
+
+    @property
+    def states(self) -> NDArray[np.int8]:
+        """State codes, shape (n,): positions in ``ItemState``'s order of definition."""
+        return self._states
+
+    @property
+    def priorities(self) -> FloatArray:
+        """Latest estimate of each item, shape (n,)."""
+        return self._estimates.priority
+
+    @property
+    def scores(self) -> FloatArray:
+        """Reranker scores, shape (n,), NaN where not reranked."""
+        return self._score
+
+    @property
+    def posteriors(self) -> FloatArray:
+        """Posterior ranking keys, shape (n,), NaN where the estimator gave none."""
+        return self._estimates.posterior
+
+    @property
+    def estimates(self) -> Estimates:
+        """All that the estimator said last."""
+        return self._estimates
+
+    @property
+    def belief(self) -> Belief | None:
+        """The estimator's belief, if it has one."""
+        return self._estimates.belief
+
+    @property
+    def retrieval_scores(self) -> FloatArray:
+        """First-stage (fused) scores, shape (n,)."""
+        return self._retrieval
+
+    @property
+    def base_scores(self) -> FloatArray:
+        """Best source score of each item, shape (n,): the last resort of ``final_score``."""
+        return self._base
+
+    @property
+    def discovered(self) -> NDArray[np.bool_]:
+        """Whether only an expander found the document, shape (n,): its score is no first stage's."""
+        return self._discovered
+
+    @property
+    def eligible(self) -> IntArray:
+        """Positions of the CANDIDATE items, ascending."""
+        if self._eligible is None:
+            self._eligible = read_only(np.flatnonzero(self._states == CANDIDATE))
+        return self._eligible
+
+    @property
+    def reranked(self) -> IntArray:
+        """Positions of the RERANKED items, ascending."""
+        return np.flatnonzero(self._states == RERANKED)
+
+    @property
+    def batches(self) -> tuple[SentBatch, ...]:
+        """Every batch that was sent to a reranker, in that order, failed ones included."""
+        return self._batches
+
+    @property
+    def scored_since_growth(self) -> int:
+        """Documents reranked since candidates last joined; all of them in a pool that never grew."""
+        return len(self.reranked) - self._scored_before_growth
+
+    @property
+    def active(self) -> IntArray:
+        """Positions of the CANDIDATE and RERANKED items, ascending."""
+        return self.columns().active
+
+    def columns(self, keeps_dropped: bool = True) -> PoolColumns:
+        """The pool's numbers as of now; later changes do not reach them. O(1).
+
+        Args:
+            keeps_dropped: whether DROPPED items are ranked, behind all others.
+        """
+        return PoolColumns(self._states, self._score, self.priorities, self._base, self.posteriors, keeps_dropped)
+
+    def strategy_of(self, position: int) -> str | None:
+        """The strategy that reranked the document at ``position``; None if none did."""
+        return self._strategies.get(int(position))
+
+    def belief_or_empirical(self) -> Belief:
+        """The estimator's belief, or the one that its bare opinions and their errors so far amount to."""
+        return self.belief or EmpiricalBelief(self.priorities, self._score)
+
+    def is_candidate(self, doc_id: str) -> bool:
+        """Whether the pool holds the document and it may still be scheduled."""
+        position = self._index.get(doc_id)
+        return position is not None and bool(self._states[position] == CANDIDATE)
+
+    def index_of(self, doc_id: str) -> int:
+        """Position of a document.
+
+        Raises:
+            UnknownDocumentError: if the pool does not hold it.
+        """
+        try:
+            return self._index[doc_id]
+        except KeyError:
+            raise UnknownDocumentError([doc_id]) from None
+
+    def positions(self, doc_ids: Iterable[str]) -> IntArray:
+        """Positions of documents, in the given order.
+
+        Raises:
+            UnknownDocumentError: if the pool lacks one.
+        """
+        index, doc_ids = self._index, list(doc_ids)
+        try:
+            return np.fromiter(map(index.__getitem__, doc_ids), np.intp, len(doc_ids))
+        except KeyError:
+            raise UnknownDocumentError(doc_id for doc_id in doc_ids if doc_id not in index) from None
+
+    def valuation(self, mean: FloatArray, **columns: Any) -> Valuation:
+        """An estimator's answer about this pool; see :class:`Valuation` for the columns."""
+        return Valuation(self._ids, self._index, self.eligible, mean, **columns)
+
+    def get_items(self, doc_ids: Iterable[str]) -> list[PoolItem]:
+        """Snapshots of the named items, in the given order."""
+        return self._snapshots_of(self.positions(doc_ids))
+
+    def items_at(self, positions: IntArray) -> list[PoolItem]:
+        """Snapshots of the items at ``positions``, in that order."""
+        return self._snapshots_of(positions)
+
+    def get_active_items(self) -> list[PoolItem]:
+        """Snapshots of the CANDIDATE and RERANKED items (0.54 invariant 5), in tie-breaking order."""
+        return self._snapshots_of(self.active)
+
+    def top_candidates(self, n: int, by: FloatArray | None = None) -> list[str]:
+        """The ``n`` best eligible documents by ``by`` (default: acquisition, else priority), ties by rule. O(n)."""
+        if by is None:
+            by = self.priorities if self._estimates.acquisition is None else self._estimates.acquisition
+        return [self._ids[i] for i in self._ranking.best(n, by, self._states, self.eligible).tolist()]
+
+    # -- writing: the controller only ------------------------------------------------------------------------------
+
+    def read_only(self) -> AbstractContextManager[None]:
+        """While a component works on the pool, nothing in it can be moved, scored or added."""
+        return self._gate.closed()
+
+    def transition(self, doc_ids: Iterable[str], target: ItemState, strategy: str = "default") -> None:
+        """Move all of ``doc_ids`` to ``target``, or none of them.
+
+        Args:
+            doc_ids: the documents.
+            target: the state.
+            strategy: who scores the batch, where ``target`` is IN_FLIGHT.
+
+        Raises:
+            ControllerOnlyError: while a component is at work.
+            IllegalTransitionError: if any item's state does not allow it, or an id is given twice.
+            UnknownDocumentError: if the pool lacks an id.
+        """
+        self._gate.require_open()
+        positions = self._positions(doc_ids)
+        stuck = self._first_not_in(_ORIGINS[target], positions)
+        if stuck is not None:
+            state = _STATES[self._states[stuck]]
+            raise IllegalTransitionError(
+                f"document {self._ids[stuck]!r} cannot go from {state.name} to {target.name}: "
+                f"allowed is {sorted(s.name for s in TRANSITIONS[state]) or 'nothing'}"
+            )
+        self._states = replaced(self._states, positions, _CODE[target])
+        if target is ItemState.IN_FLIGHT:
+            self._batches = (*self._batches, SentBatch(strategy, read_only(positions)))
+        self._changed()
+
+    def update_scores(self, scores: Mapping[str, float], strategy: str) -> None:
+        """Store the scores of IN_FLIGHT items and move them to RERANKED; all of them or none.
+
+        Raises:
+            IllegalTransitionError: if an item is not IN_FLIGHT (0.54 invariant 7).
+            InvalidScoreError: if a score is not a number in [0, 1].
+            UnknownDocumentError: if the pool lacks an id.
+        """
+        self._gate.require_open()
+        positions = self.positions(scores)
+        stuck = self._first_not_in({IN_FLIGHT}, positions)
+        if stuck is not None:
+            state = _STATES[self._states[stuck]]
+            raise IllegalTransitionError(f"document {self._ids[stuck]!r} is {state.name}: only IN_FLIGHT takes a score")
+        self._score = replaced(self._score, positions, calibrated(scores, "score"))
+        self._states = replaced(self._states, positions, RERANKED)
+        self._strategies |= dict.fromkeys(positions.tolist(), strategy)
+        self._changed()
+
+    def apply_priorities(self, priorities: Mapping[str, float]) -> None:
+        """Write an estimator's output to the items.
+
+        Raises:
+            InvalidScoreError: if a priority is not a number in [0, 1].
+            UnknownDocumentError: if the pool lacks an id.
+        """
+        self._gate.require_open()
+        if isinstance(priorities, Valuation) and priorities.doc_ids is self._ids:
+            self._estimates = Estimates.of(priorities)
+        else:
+            positions = self._positions(priorities)
+            self._estimates = self._estimates.revised(positions, calibrated(priorities, "priority"))
+        self._snapshots = {}
+
+    # -- internals -------------------------------------------------------------------------------------------------
+
+    def _first_not_in(self, codes: Collection[int], positions: IntArray) -> int | None:
+        found = self._states[positions].tolist()
+        if set(found).issubset(codes):
+            return None
+        return int(positions[[code in codes for code in found].index(False)])
+
+    def _positions(self, doc_ids: Iterable[str]) -> IntArray:
+        doc_ids = list(doc_ids)
+        positions = self.positions(doc_ids)
+        if len(set(doc_ids)) != len(doc_ids):
+            raise IllegalTransitionError("a document is named twice in one operation: name each once")
+        return positions
+
+    def _snapshots_of(self, positions: IntArray) -> list[PoolItem]:
+        """Snapshots are kept until the next change: pricing a batch and running it see the same items."""
+        known, items, strategies, wanted = self._snapshots, self._items, self._strategies, positions.tolist()
+        now = (column[positions].tolist() for column in (self._states, self.priorities, self._score, self.posteriors))
+        for i, state, priority, score, posterior in zip(wanted, *now, strict=True):
+            if i not in known:
+                known[i] = items[i].at(
+                    _STATES[state],
+                    priority,
+                    score if score == score else None,  # NaN alone differs from itself
+                    strategies.get(i),
+                    posterior if posterior == posterior else None,
+                )
+        return [known[i] for i in wanted]
+
+    def _changed(self) -> None:
+        self._eligible = None
+        self._snapshots = {}
+
+
+def _require_finite_items(items: Sequence[PoolItem]) -> None:
+    if np.isfinite([number for item in items for number in item.numbers()]).all():
+        return
+    culprit = next(item for item in items if not np.isfinite(item.numbers()).all())
+    raise InvalidScoreError(f"a score of document {culprit.doc_id!r}: allowed is a finite number")

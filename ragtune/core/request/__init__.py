@@ -1,0 +1,1 @@
+"""What belongs to one request: its account, clock, context and trace."""

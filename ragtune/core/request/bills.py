@@ -1,0 +1,67 @@
+"""What components report of costs and errors, checked before it is believed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.types import CostObject
+
+_KINDS = {"tokens": int, "docs": int, "calls": int, "latency_ms": float, "usd": float}
+
+
+_MOST = 2**53
+"""Amounts above it are no bill: a float could not count them one by one."""
+
+
+def describe(error: Exception) -> str:
+    """An error in one line of at most 500 characters: its type and what it says."""
+    try:
+        said = " ".join(str(error).split())
+    except Exception:
+        said = "it cannot say what is wrong"
+    return f"{type(error).__name__}: {said}"[:500].encode("utf-8", "replace").decode()
+
+
+def quoted(value: object) -> str:
+    """A component's value in at most 80 characters, whatever it is; a text as it is."""
+    try:
+        said = (value if isinstance(value, str) else repr(value))[:80]
+    except Exception:
+        said = type(value).__name__
+    return said.encode("utf-8", "replace").decode()
+
+
+def checked(cost: Any) -> CostObject:
+    """A component's cost, validated again: whoever made it may have skipped that.
+
+    Raises:
+        TypeError: if it is no cost.
+        ValueError: if an amount is negative, not finite or beyond all bounds.
+    """
+    if not isinstance(cost, CostObject):
+        raise TypeError(f"a cost of type {type(cost).__name__}: allowed is CostObject")
+    amounts = cost.by_unit()
+    if all(type(amounts[unit]) is kind and 0 <= amounts[unit] <= _MOST for unit, kind in _KINDS.items()):
+        return cost  # what the model would say, at a tenth of its time: this runs several times a batch
+    made = CostObject.model_validate(amounts)
+    if max(made.by_unit().values()) > _MOST:
+        raise ValueError(f"a cost of {quoted(amounts)}: allowed are amounts up to {_MOST}")
+    return made
+
+
+def reported(context: RAGtuneContext, cost: CostObject | None, otherwise: CostObject) -> CostObject:
+    """A cost that a component has reported, or ``otherwise`` where it reported none or none that can be."""
+    if cost is None:
+        return otherwise
+    try:
+        return checked(cost)
+    except ValidationError as error:
+        first = error.errors()[0]
+        why = f"{'.'.join(map(str, first['loc']))}={quoted(first['input'])}: {first['msg']}"
+    except Exception as error:
+        why = describe(error)
+    context.trace.add("controller", "bad_report", error=why)
+    return otherwise

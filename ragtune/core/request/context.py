@@ -1,0 +1,108 @@
+"""What every component may know about the request it works on."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from ragtune.core.request.budget import CostTracker
+from ragtune.core.request.trace import ControllerTrace
+from ragtune.core.types import FREE, CostObject
+
+T = TypeVar("T")
+
+ORIGINAL = "original"
+"""Name of the retrieval round of the user's own query."""
+
+_REWRITE = re.compile(r"rewrite_\d+")
+
+
+def rewrite_round(i: int) -> str:
+    """Name of the retrieval round of the ``i``-th rewrite, from 0."""
+    return f"rewrite_{i}"
+
+
+def first_stage_of(source: str) -> str:
+    """The first stage behind a source's name: rewrites of a query are further questions to the same one."""
+    rewrite, _, inner = source.partition("/")
+    return (inner or ORIGINAL) if _REWRITE.fullmatch(rewrite) else source
+
+
+GRAPH_SOURCE = "graph"
+"""Source name of documents that an expander found."""
+
+
+class CostMeter:
+    """What a batch, or the rewriting of a query, turned out to cost, reported by the component that ran it.
+
+    ``charged`` is what the policy must pay (None: the expected cost stands); ``actual`` is what this run paid, which
+    a cache or a replay makes smaller (design, section 4).
+    """
+
+    def __init__(self) -> None:
+        self.charged: CostObject | None = None
+        self.actual = FREE
+
+    def pay(self, cost: CostObject) -> None:
+        """Report real expense."""
+        self.actual = self.actual + cost
+
+    def charge(self, cost: CostObject) -> None:
+        """Report the true charge, where it differs from the expected one."""
+        self.charged = cost if self.charged is None else self.charged + cost
+
+
+class RAGtuneContext(BaseModel):
+    """One request (0.54 section 3, 0.55 section 5).
+
+    Attributes:
+        query: the text of this round; a rewrite in supplemental rounds.
+        query_id: stable id of the request, the key of replayed runs and score tables.
+        tracker: the request's account.
+        round: name of the retrieval round, ``original`` or ``rewrite_<i>``.
+        seed: root of all randomness of the request.
+        num_reformulations: rewrites wanted, m; the plan's.
+        meter: where components report costs; the controller puts a fresh one in before each batch.
+        memory: per-request state of components, so that components themselves stay stateless.
+    """
+
+    query: str = Field(frozen=True)
+    query_id: str = Field(frozen=True)
+    tracker: CostTracker = Field(frozen=True)
+    round: str = Field(default=ORIGINAL, frozen=True)
+    seed: int = Field(default=0, frozen=True)
+    num_reformulations: int = Field(default=2, ge=0)
+    meter: CostMeter = Field(default_factory=CostMeter)
+    memory: dict[int, Any] = Field(default_factory=dict)
+
+    # A component can neither put another account in the place of this one nor a meter that is none.
+    model_config = ConfigDict(arbitrary_types_allowed=True, validate_assignment=True)
+
+    @property
+    def trace(self) -> ControllerTrace:
+        """The request's trace."""
+        return self.tracker.trace
+
+    @property
+    def time_left_ms(self) -> float:
+        """Milliseconds until the time limit, never below 0; infinite without one. What a remote call may take."""
+        return self.tracker.time_left_ms
+
+    def remember(self, owner: object, make: Callable[[], T]) -> T:
+        """The owner's state for this request, made on first use."""
+        key = id(owner)
+        if key not in self.memory:
+            # The owner is kept as well: were it collected, another object could take over its id and its state.
+            self.memory[key] = (owner, make())
+        state: T = self.memory[key][1]
+        return state
+
+    def rng(self, purpose: str) -> np.random.Generator:
+        """A generator seeded by (seed, query id, purpose): the same in every process and order of queries."""
+        digest = hashlib.sha256(f"{self.seed}\x00{self.query_id}\x00{purpose}".encode()).digest()
+        return np.random.default_rng(int.from_bytes(digest[:8], "big"))

@@ -1,0 +1,65 @@
+"""Typed decision traces: what was proposed, why it was granted or denied, what it cost, why the loop stopped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.json_schema import SkipJsonSchema
+
+from ragtune.core.request.clock import Clock, MonotonicClock
+from ragtune.core.unchecked import unchecked
+
+
+class TraceEvent(BaseModel):
+    """One decision (0.1, section 2A).
+
+    Attributes:
+        timestamp: milliseconds since the trace began, on the run's clock (virtual under replay, so traces of the
+            same run are byte-identical).
+        component: who decided, e.g. ``budget``, ``controller``, ``scheduler``.
+        action: what was done, e.g. ``consume_rerank``, ``deny_rerank``, ``stop``.
+        details: JSON-serialisable facts.
+    """
+
+    timestamp: float
+    component: str
+    action: str
+    details: dict[str, Any] = Field(default_factory=dict)
+
+    model_config = ConfigDict(frozen=True)
+
+
+class ControllerTrace(BaseModel):
+    """The full execution history of one query.
+
+    Attributes:
+        query_id: stable id of the query.
+        events: the decisions, in order.
+        clock: what stamps the events; no part of the record, nor is ``start_ms``, its reading at the start.
+    """
+
+    query_id: str = ""
+    events: list[TraceEvent] = Field(default_factory=list)
+    clock: SkipJsonSchema[Clock] = Field(default_factory=MonotonicClock, exclude=True, repr=False)
+    start_ms: SkipJsonSchema[float] = Field(default=0.0, exclude=True, repr=False)
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    def model_post_init(self, context: Any, /) -> None:
+        self.use_clock(self.clock)
+
+    def use_clock(self, clock: Clock) -> None:
+        """Stamp the following events by ``clock``, counted from now."""
+        self.clock = clock
+        self.start_ms = clock.now_ms()
+
+    def add(self, component: str, action: str, /, **details: Any) -> None:
+        """Append an event, stamped now."""
+        timestamp = self.clock.now_ms() - self.start_ms
+        values = {"timestamp": timestamp, "component": component, "action": action, "details": details}
+        self.events.append(unchecked(TraceEvent, values))
+
+    def find(self, action: str, component: str | None = None) -> list[TraceEvent]:
+        """The events of one action, in order, optionally of one component only."""
+        return [e for e in self.events if e.action == action and component in (None, e.component)]

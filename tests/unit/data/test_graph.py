@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ragtune import Corpus, Document
+from ragtune.core.errors import ConfigError, DatasetError
+from ragtune.data.graph import MANIFEST, NEIGHBOURS, WEIGHTS, CorpusGraph, nearest
+
+MakeGraph = Callable[..., str]
+
+
+@pytest.fixture
+def letters() -> Corpus:
+    return Corpus(Document(id=letter, text=f"text {letter}") for letter in "abcde")
+
+
+@pytest.fixture
+def folder(letters: Corpus, make_graph: MakeGraph, tmp_path: Path) -> str:
+    edges = {"a": {"c": 0.9, "b": 0.5, "d": 0.1}, "b": {"a": 0.5}}
+    return make_graph(tmp_path / "graph", letters, edges, 3)
+
+
+def test_neighbours_come_nearest_first(letters, folder):
+    graph = CorpusGraph.open(folder, letters)
+    assert graph.neighbours("a") == ["c", "b", "d"]
+    assert graph.weighted_neighbours("b") == [("a", pytest.approx(0.5))]
+
+
+def test_padding_is_nobody(letters, folder):
+    graph = CorpusGraph.open(folder, letters)
+    assert graph.neighbours("b") == ["a"]
+    positions, weights = graph.neighbours_at(letters.position("c"))
+    assert (len(positions), len(weights)) == (0, 0)
+
+
+def test_fewer_neighbours_than_stored_may_be_asked_for(letters, folder):
+    assert CorpusGraph.open(folder, letters, k=2).neighbours("a") == ["c", "b"]
+    assert CorpusGraph.open(folder, letters).k == 3
+
+
+def test_the_arrays_are_mapped_not_loaded(letters, folder):
+    assert isinstance(CorpusGraph.open(folder, letters)._neighbours, np.memmap)
+
+
+@pytest.mark.parametrize("k", [4, 0, -1, 2.0, True])
+def test_a_k_that_is_not_stored_is_refused(letters, folder, k):
+    with pytest.raises(ConfigError, match="graph k="):
+        CorpusGraph.open(folder, letters, k=k)
+
+
+def test_a_graph_that_holds_all_neighbours_serves_any_k(make_graph: MakeGraph, tmp_path: Path):
+    pair = Corpus([Document(id="a", text="one"), Document(id="b", text="two")])
+    folder = make_graph(tmp_path / "graph", pair, {"a": {"b": 0.5}}, 1)
+    graph = CorpusGraph.open(folder, pair, k=16)
+    assert (graph.k, graph.neighbours("a")) == (1, ["b"])
+
+
+def test_a_graph_of_another_corpus_is_refused_with_both_hashes(letters, folder):
+    other = Corpus(Document(id=letter, text=f"other text {letter}") for letter in "abcde")
+    with pytest.raises(ConfigError) as refused:
+        CorpusGraph.open(folder, other)
+    assert letters.digest in str(refused.value)
+    assert other.digest in str(refused.value)
+
+
+def test_a_folder_without_a_graph_is_refused(letters, tmp_path):
+    for nothing in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(ConfigError, match="is no corpus graph"):
+            CorpusGraph.open(nothing, letters)
+
+
+@pytest.mark.parametrize("manifest", ["{", "{}", '{"corpus": "x", "documents": 0, "k": 1, "kind": "tfidf"}', "\xff"])
+def test_a_damaged_manifest_is_refused(letters, folder, manifest):
+    (Path(folder) / MANIFEST).write_text(manifest, encoding="latin-1")
+    with pytest.raises(ConfigError, match="damaged corpus graph"):
+        CorpusGraph.open(folder, letters)
+
+
+@pytest.mark.parametrize("name", [NEIGHBOURS, WEIGHTS])
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda file: file.unlink(),
+        lambda file: file.write_bytes(b""),
+        lambda file: file.write_bytes(file.read_bytes()[:-8]),
+        lambda file: np.save(file, np.zeros((5, 2), dtype=np.int32)),
+        lambda file: np.save(file, np.zeros((5, 3), dtype=np.float64)),
+    ],
+    ids=["missing", "empty", "cut off", "other shape", "other type"],
+)
+def test_damaged_arrays_are_refused(letters, folder, name, harm):
+    harm(Path(folder) / name)
+    with pytest.raises(ConfigError, match="damaged corpus graph"):
+        CorpusGraph.open(folder, letters)
+
+
+@pytest.mark.parametrize("rows_at_once", [1, 2, 5])
+@pytest.mark.parametrize(
+    ("name", "place", "value", "said"),
+    [
+        (
+            NEIGHBOURS,
+            (1, 0),
+            99999,
+            "99999 in row 1, column 0: allowed is the position of another document, 0 to 4,",
+        ),
+        (NEIGHBOURS, (4, 2), 5, "5 in row 4, column 2"),
+        (NEIGHBOURS, (0, 1), -2, "-2 in row 0, column 1"),
+        (NEIGHBOURS, (0, 1), 0, "0 in row 0, column 1"),
+        (NEIGHBOURS, (3, 0), 3, "3 in row 3, column 0"),
+        (WEIGHTS, (0, 0), np.nan, "nan in row 0, column 0: allowed is a number above 0, at most 1"),
+        (WEIGHTS, (0, 0), np.inf, "inf in row 0, column 0"),
+        (WEIGHTS, (1, 0), -0.5, "-0.5 in row 1, column 0"),
+        (WEIGHTS, (1, 0), 0.0, "0.0 in row 1, column 0"),
+        (WEIGHTS, (0, 0), 1.5, "1.5 in row 0, column 0"),
+        (WEIGHTS, (4, 2), np.nan, "nan in row 4, column 2: allowed is 0 where there is no neighbour"),
+        (WEIGHTS, (2, 0), 0.25, "0.25 in row 2, column 0: allowed is 0 where there is no neighbour"),
+        (WEIGHTS, (0, 1), 0.95, "0.95 in row 0, column 1: allowed is at most the weight before it"),
+    ],
+)
+def test_wrong_contents_are_refused_by_file_value_and_place(
+    letters, folder, monkeypatch, rows_at_once, name, place, value, said
+):
+    monkeypatch.setattr("ragtune.data.graph._CHECKED_AT_ONCE", 3 * rows_at_once)
+    array = np.load(Path(folder) / name)
+    array[place] = value
+    np.save(Path(folder) / name, array)
+    with pytest.raises(ConfigError, match="damaged corpus graph") as refused:
+        CorpusGraph.open(folder, letters)
+    assert name in str(refused.value)
+    assert said in str(refused.value)
+
+
+def test_a_cosine_that_rounding_lifted_above_1_is_no_damage(letters, make_graph, tmp_path):
+    folder = make_graph(
+        tmp_path / "rounded", letters, {"a": {"b": float(np.nextafter(np.float32(1), np.float32(2)))}}, 1
+    )
+    assert CorpusGraph.open(folder, letters).neighbours("a") == ["b"]
+
+
+def test_arrays_that_agree_with_the_manifest_but_not_with_the_corpus_are_refused(letters, folder):
+    file = Path(folder) / MANIFEST
+    file.write_text(file.read_text().replace('"documents":5', '"documents":4'))
+    for name in (NEIGHBOURS, WEIGHTS):
+        np.save(Path(folder) / name, np.load(Path(folder) / name)[:4])
+    with pytest.raises(ConfigError, match="damaged corpus graph"):
+        CorpusGraph.open(folder, letters)
+
+
+def test_a_document_of_another_corpus_is_refused(letters, folder):
+    with pytest.raises(DatasetError, match="'z'"):
+        CorpusGraph.open(folder, letters).neighbours("z")
+
+
+def test_a_row_leaves_the_document_itself_and_strangers_out():
+    neighbours, weights = nearest(np.array([0.3, 9.0, 0.0, -1.0, 0.7]), 1, 4)
+    assert neighbours.tolist() == [4, 0, -1, -1]
+    assert weights == pytest.approx([0.7, 0.3, 0.0, 0.0])
+
+
+def test_equal_nearness_goes_by_corpus_position():
+    neighbours, _ = nearest(np.array([0.5, 0.5, 0.5, 0.9, 0.5]), 1, 3)
+    assert neighbours.tolist() == [3, 0, 2]
+
+
+def test_weights_that_are_equal_as_stored_go_by_corpus_position():
+    neighbours, weights = nearest(np.array([0.0, 0.5, 0.5 + 1e-12]), 0, 2)
+    assert neighbours.tolist() == [1, 2]
+    assert weights[0] == weights[1]

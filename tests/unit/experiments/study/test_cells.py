@@ -1,0 +1,111 @@
+"""Kept cells: replayed again when the data changed or the file is damaged, and only then."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments.replay.build import load_dataset
+from experiments.study.cells import jobs_of, run_jobs
+from experiments.study.grid import Grid, PolicyEntry, TraceChoice, composed, grid_of
+
+Keys = Callable[..., list[str]]
+
+
+@pytest.fixture
+def grid(collection: Path, monkeypatch: pytest.MonkeyPatch) -> Grid:
+    """One policy at one budget on the small collection, which lies in the working directory as ``tiny``."""
+    monkeypatch.chdir(collection.parent)
+    overrides = ["dataset=beir", "dataset.path=tiny", "dataset.scores=tiny/scores.run"]
+    overrides += ["retriever=runs", "retriever.paths=tiny/bm25.run", "estimator=baseline"]
+    return grid_of(
+        {
+            "name": "t",
+            "collections": [{"name": "tiny", "overrides": overrides}],
+            "policies": [{"name": "fixed", "label": "fixed", "kind": "incumbent"}],
+            "budgets": [2],
+            "measures": ["nDCG@10"],
+            "traces": {"budget": 2},
+        }
+    )
+
+
+@pytest.fixture
+def keys(grid: Grid) -> Keys:
+    """Names of the grid's cell files."""
+    return lambda out="out": [job.file.name for job in jobs_of(grid, Path(out, "cells"))]
+
+
+def test_a_path_without_a_slash_is_data_too(keys: Keys) -> None:
+    before = keys()
+    assert keys() == before
+    with Path("tiny", "qrels", "test.tsv").open("a") as judgments:
+        judgments.write("\n")
+    assert not set(keys()) & set(before)
+
+
+def test_the_working_directory_decides_what_a_relative_path_is(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = keys()
+    Path("elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    assert not set(keys()) & set(before)
+
+
+def test_results_below_the_data_are_not_data(keys: Keys) -> None:
+    before = keys("tiny/out")
+    Path("tiny", "out", "cells").mkdir(parents=True)
+    Path("tiny", "out", "frontier.md").write_text("results")
+    assert keys("tiny/out") == before
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [b"", b"no gzip", gzip.compress(b"{", mtime=0), gzip.compress(b"{}", mtime=0), gzip.compress(b"[1]", mtime=0)],
+)
+def test_a_damaged_cell_counts_as_absent(grid: Grid, damage: bytes) -> None:
+    jobs = jobs_of(grid, Path("out", "cells"))
+    cells = run_jobs(jobs, 1, lambda done, total: None)
+    good = jobs[0].file.read_bytes()
+    jobs[0].file.write_bytes(damage)
+    os.utime(jobs[1].file, (0, 0))
+    seen: list[tuple[int, int]] = []
+    again = run_jobs(jobs, 1, lambda *progress: seen.append(progress))
+    assert seen == [(1, 2), (2, 2)]
+    assert jobs[0].file.read_bytes() == good
+    assert jobs[1].file.stat().st_mtime == 0
+    for key, cell in cells.items():
+        assert np.array_equal(again[key].values, cell.values)
+
+
+def test_policies_of_the_same_configuration_are_replayed_once(grid: Grid) -> None:
+    twin = replace(grid, policies=[*grid.policies, PolicyEntry("twin", "twin", "peer")])
+    seen: list[tuple[int, int]] = []
+    cells = run_jobs(jobs_of(twin, Path("out")), 1, lambda *progress: seen.append(progress))
+    assert seen == [(0, 2), (1, 2), (2, 2)]
+    assert cells["tiny", "twin", "2"] is cells["tiny", "fixed", "2"]
+
+
+def test_neighbours_that_the_reranker_cannot_score_are_counted(
+    grid: Grid, make_graph: Callable[..., str], tmp_path: Path
+) -> None:
+    entry = grid.collections[0]
+    corpus = load_dataset(composed(entry, grid.incumbent, 0)).corpus
+    unscored, reachable, *others = sorted(doc.id for doc in corpus)
+    for name, without in (("bm25.run", {unscored, reachable}), ("scores.run", {unscored})):
+        file = Path("tiny", name)
+        kept = [line for line in file.read_text().splitlines(keepends=True) if line.split()[2] not in without]
+        file.write_text("".join(kept))
+    graph = make_graph(tmp_path / "graph", corpus, {doc: {unscored: 0.9, reachable: 0.8} for doc in others}, k=2)
+    expansion = ["scheduler=greedy", "expander=corpus_graph", "expander.k=2", f"expander.graph={graph}"]
+    ours = PolicyEntry("ours", "ours", "ours", expansion)
+    jobs = jobs_of(replace(grid, policies=[*grid.policies, ours], budgets=[4], traces=TraceChoice(4)), Path("out"))
+    cells = run_jobs(jobs, 1, lambda done, total: None)
+    assert set(cells["tiny", "ours", "4"].ineligible.tolist()) == {1}
+    assert set(cells["tiny", "ours", "4"].expanded.tolist()) == {1}
+    assert not cells["tiny", "fixed", "4"].ineligible.any()

@@ -1,0 +1,141 @@
+"""What a frontier configuration may say, and what it is told when it says something else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from experiments.study.grid import FOLDER, CollectionEntry, PolicyEntry, composed, grid_of, load_grid
+from ragtune.core.errors import ConfigError
+
+
+@pytest.fixture
+def raw() -> Callable[..., dict[str, Any]]:
+    """The smallest configuration, keys replaced."""
+
+    def make(**changes: Any) -> dict[str, Any]:
+        fixed = {"name": "fixed", "label": "fixed depth", "kind": "incumbent"}
+        ours = {"name": "ours", "label": "ours", "kind": "ours"}
+        base = {"name": "t", "collections": [{"name": "demo"}], "policies": [fixed, ours], "budgets": [5, 10]}
+        return {**base, "measures": ["nDCG@10"], "traces": {"budget": 5}, **changes}
+
+    return make
+
+
+@pytest.mark.parametrize("name", sorted(file.stem for file in FOLDER.glob("*.yaml")))
+def test_every_shipped_configuration_is_valid_down_to_its_components(name: str) -> None:
+    grid = load_grid(name, ["data=/data"])
+    for collection in grid.collections:
+        for policy in grid.policies:
+            assert composed(collection, policy, grid.seed)["budget"]["max_reranker_docs"] is None
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"budgets": []}, "budgets=[]"),
+        ({"budgets": [10, 5]}, "ascending integers"),
+        ({"budgets": [0, 5]}, "ascending integers"),
+        ({"budgets": [5, True]}, "ascending integers"),
+        ({"measures": []}, "measures is empty"),
+        ({"measures": 5}, "measures=5: allowed is a list"),
+        ({"measures": ["nDCG@10", 5]}, "measures=['nDCG@10', 5]"),
+        ({"budgets": "abc"}, "budgets='abc': allowed are ascending integers"),
+        ({"budgets": None}, "budgets=None: allowed are"),
+        ({"level": 1.0}, "level=1.0"),
+        ({"level": "abc"}, "level='abc': allowed is a number between 0 and 1"),
+        ({"level": True}, "level=True"),
+        ({"report": "maybe"}, "report='maybe': allowed are true, false"),
+        ({"texts": "maybe"}, "texts='maybe': allowed are true, false"),
+        ({"seed": "abc"}, "seed='abc'"),
+        ({"name": 5}, "name 5"),
+        ({"collections": 5}, "collections=5: allowed is a list"),
+        ({"policies": "fixed"}, "policies='fixed': allowed is a list"),
+        ({"jobs": 0}, "jobs=0"),
+        ({"resamples": 0}, "resamples=0"),
+        ({"permutations": 1.5}, "permutations=1.5"),
+        ({"collections": []}, "collections is empty"),
+        ({"collections": [{"name": "a"}, {"name": "a"}]}, "given twice"),
+        ({"collections": [{"name": "a/b"}]}, "without slashes"),
+        ({"collections": [{"title": "a"}]}, "allowed are name, overrides, variables"),
+        ({"policies": [{"name": "x", "label": "x", "kind": "best"}]}, "kind='best'"),
+        ({"policies": [{"name": "x", "label": "x", "kind": "ours"}]}, "exactly one of kind incumbent"),
+        ({"traces": {"budget": 7}}, "traces.budget=7"),
+        ({"traces": {"budget": 5, "policies": ["nobody"]}}, "unknown policy 'nobody'"),
+        ({"depth": 3}, "depth"),
+    ],
+)
+def test_bad_values_are_refused_with_what_is_allowed(
+    raw: Callable[..., dict[str, Any]], change: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        grid_of(raw(**change))
+    assert said in str(refused.value)
+
+
+def test_a_single_budget_measure_or_traced_policy_need_no_brackets(raw: Callable[..., dict[str, Any]]) -> None:
+    grid = grid_of(raw(budgets=5, measures="nDCG@10", traces={"budget": 5, "policies": "ours"}))
+    assert (grid.budgets, grid.measures, grid.traces.policies) == ([5], ["nDCG@10"], ["ours"])
+
+
+@pytest.mark.parametrize("option", ["budgets=[5", "level=a: b: c"])
+def test_an_option_that_is_no_yaml_is_named(option: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load_grid("demo", [option])
+    assert option in str(refused.value)
+
+
+@pytest.mark.parametrize("content", ["budgets: [5", "- a\n", ""])
+def test_a_file_that_is_no_configuration_is_named(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(content)
+    with pytest.raises(ConfigError) as refused:
+        load_grid(str(file))
+    assert "\n" not in str(refused.value)
+
+
+def test_an_unknown_component_is_refused_with_policy_and_collection() -> None:
+    policy = PolicyEntry("mine", "mine", "ours", ["estimator=nonsense"])
+    with pytest.raises(ConfigError, match=r"policy 'mine' on collection 'demo'.*nonsense"):
+        composed(CollectionEntry("demo"), policy, 0)
+
+
+def test_variables_of_the_collection_reach_the_policy() -> None:
+    policy = PolicyEntry("mine", "mine", "ours", ["reranker.scores=$table"])
+    config = composed(CollectionEntry("demo", variables={"table": "/t.run"}), policy, 3)
+    assert config["reranker"]["scores"] == "/t.run"
+    assert config["seed"] == 3
+
+
+def test_a_variable_that_the_collection_lacks_is_named() -> None:
+    policy = PolicyEntry("mine", "mine", "ours", ["reranker.scores=$table"])
+    with pytest.raises(ConfigError, match="no variable 'table'"):
+        composed(CollectionEntry("demo"), policy, 0)
+
+
+def test_a_choice_of_policies_keeps_the_incumbent(raw: Callable[..., dict[str, Any]]) -> None:
+    grid = grid_of(raw(traces={"budget": 5, "policies": ["ours"]}))
+    assert [entry.name for entry in grid.only([], ["ours"]).policies] == ["fixed", "ours"]
+    only_fixed = grid.only([], ["fixed"])
+    assert [entry.name for entry in only_fixed.policies] == ["fixed"]
+    assert only_fixed.traces.policies == []
+    with pytest.raises(ConfigError, match="unknown 'x'"):
+        grid.only(["x"], [])
+
+
+def test_a_file_of_ones_own_and_options_are_read(raw: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(yaml.safe_dump({key: value for key, value in raw().items() if key != "name"}))
+    grid = load_grid(str(file), ["budgets=[5,50]", "seed=4"])
+    assert (grid.name, grid.budgets, grid.seed) == ("mine", [5, 50], 4)
+
+
+def test_a_missing_file_and_a_missing_data_folder_are_named() -> None:
+    with pytest.raises(ConfigError, match=r"no frontier configuration 'nope'.*demo"):
+        load_grid("nope")
+    with pytest.raises(ConfigError, match="data"):
+        load_grid("shared")

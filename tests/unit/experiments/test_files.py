@@ -1,0 +1,139 @@
+"""A run's files: all or none, and the same bytes for the same results."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+from experiments.config.names import policy_name
+from experiments.evaluate.curves import curve
+from experiments.evaluate.measures import Measures
+from experiments.publish import files as outputs
+from experiments.publish.files import Results, read_summary, write_results, write_summary
+from ragtune.core.errors import DatasetError
+
+FILES = ["config.yaml", "curve.csv", "curve.png", "per_query.parquet", "run.trec", "summary.json", "traces.jsonl.gz"]
+
+
+@pytest.fixture
+def results(replayed: Callable[..., SimpleNamespace]) -> Results:
+    run = replayed("budget.max_reranker_docs=4")
+    drawn = curve(run.records, Measures(["nDCG@10", "AP"], run.dataset.qrels), resamples=20, level=0.95, seed=0)
+    return Results(run.config, run.dataset, run.records, drawn, {"dataset": run.dataset.name, "policy": "p"})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "out").mkdir()
+    return tmp_path / "out"
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(file.name for file in folder.iterdir())
+
+
+def test_every_file_is_written(folder: Path, results: Results) -> None:
+    write_results(folder, results)
+    assert names(folder) == FILES
+
+
+def test_the_run_file_holds_strictly_decreasing_scores_in_rank_order(folder: Path, results: Results) -> None:
+    write_results(folder, results)
+    lines = [line.split() for line in (folder / "run.trec").read_text().splitlines()]
+    mine = [line for line in lines if line[0] == "q2"]
+    assert [line[2] for line in mine] == next(r for r in results.records if r.query_id == "q2").ranking
+    assert [int(line[3]) for line in mine] == list(range(1, 13))
+    assert [int(line[4]) for line in mine] == list(range(12, 0, -1))
+
+
+def test_an_id_with_whitespace_reaches_no_run_file(folder: Path, results: Results) -> None:
+    first, *others = results.records
+    odd = replace(first, doc_ids=["of another collection", *first.doc_ids[1:]])
+    with pytest.raises(DatasetError, match="retrieved document 'of another collection': an id holds no whitespace"):
+        write_results(folder, replace(results, records=[odd, *others]))
+    assert names(folder) == []
+
+
+def test_traces_are_one_json_line_a_query(folder: Path, results: Results) -> None:
+    write_results(folder, results)
+    with gzip.open(folder / "traces.jsonl.gz", "rt") as lines:
+        assert [json.loads(line)["query_id"] for line in lines] == ["q1", "q2", "q3", "q4"]
+
+
+def test_the_query_table_holds_measures_costs_and_reasons(folder: Path, results: Results) -> None:
+    write_results(folder, results)
+    table = pd.read_parquet(folder / "per_query.parquet")
+    assert table["query_id"].tolist() == ["q1", "q2", "q3", "q4"]
+    assert table["charged_docs"].tolist() == [4.0] * 4
+    assert table["stop_reason"].tolist() == ["budget_exhausted"] * 4
+    assert table["nDCG@10"].tolist() == results.curve.per_query[:, -1, 0].tolist()
+
+
+def test_the_curve_table_has_one_row_a_cost_step(folder: Path, results: Results) -> None:
+    write_results(folder, results)
+    table = pd.read_csv(folder / "curve.csv")
+    assert table["documents"].tolist() == results.curve.docs.tolist() == [0, 2, 4]
+    assert {"calls", "tokens", "milliseconds", "nDCG@10", "nDCG@10_low", "nDCG@10_high"} <= set(table.columns)
+
+
+def test_the_same_results_are_the_same_bytes(tmp_path: Path, results: Results) -> None:
+    digests = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        write_results(tmp_path / name, results)
+        digests.append([hashlib.sha256((tmp_path / name / file).read_bytes()).hexdigest() for file in FILES])
+    assert digests[0] == digests[1]
+
+
+@pytest.mark.parametrize("failing", ["_write_run", "_write_traces", "_draw", "curve_table"])
+def test_a_full_disk_leaves_nothing_half_written(
+    folder: Path, results: Results, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    def full(*args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(outputs, failing, full)
+    with pytest.raises(OSError, match="No space left"):
+        write_results(folder, results)
+    assert names(folder) == []
+
+
+def test_a_run_over_an_older_one_is_never_a_mixture_that_looks_complete(
+    folder: Path, results: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_results(folder, results)
+    replace, seen = Path.replace, []
+
+    def interrupted(self: Path, target: Path) -> Path:
+        seen.append(target.name)
+        if len(seen) == 3:
+            raise OSError(5, "Input/output error")
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", interrupted)
+    with pytest.raises(OSError, match="Input/output"):
+        write_results(folder, results)
+    assert read_summary(folder) is None
+
+
+def test_a_summary_is_replaced_whole(folder: Path) -> None:
+    write_summary(folder, {"a": 1})
+    write_summary(folder, {"a": 2})
+    assert read_summary(folder) == {"a": 2}
+    assert names(folder) == ["summary.json"]
+
+
+def test_no_summary_means_no_complete_run(folder: Path) -> None:
+    assert read_summary(folder) is None
+
+
+def test_a_policy_is_called_by_its_estimator_scheduler_and_order(results: Results) -> None:
+    assert policy_name(results.config) == "baseline + greedy + posterior"

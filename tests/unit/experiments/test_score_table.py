@@ -1,0 +1,68 @@
+"""Score tables made by a live reranker, replayed."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from experiments.config.compose import compose
+from experiments.prepare.score_table import write_score_table
+from experiments.replay.build import build_session
+from ragtune.core.errors import ConfigError
+
+
+def _config(collection: Path, *more: str) -> dict:
+    return compose(["dataset=beir", f"dataset.path={collection}", "estimator=baseline", *more])
+
+
+@pytest.mark.parametrize("pairs", ["pool", "all"])
+def test_a_live_rerankers_table_replays_its_scores(
+    collection: Path, tiny_cross_encoder: str, tmp_path: Path, pairs: str
+) -> None:
+    live = _config(
+        collection, "reranker=cross_encoder", f"reranker.model={tiny_cross_encoder}", "reranker.max_length=64"
+    )
+    table = tmp_path / "tiny.parquet"
+    figures = write_score_table(live, table, pairs, lambda done, total: None)
+    documents = len(build_session(live).dataset.corpus)
+    assert figures["pairs"] == figures["queries"] * documents if pairs == "all" else figures["pairs"] > 0
+
+    manifest = json.loads((tmp_path / "tiny.parquet.manifest.json").read_text(encoding="utf-8"))
+    assert manifest["scale"] == "identity"
+    assert manifest["text_hash"] == build_session(live).dataset.corpus.digest
+    assert manifest["tokens_per_doc"] > 0
+    replayed = build_session(_config(collection, "reranker=replay", f"reranker.scores={table}"))
+    query_id, query = next(iter(replayed.dataset.queries.items()))
+    output = replayed.controller.run(query, query_id=query_id)
+    again = build_session(live).controller.run(query, query_id=query_id)
+    ours = {doc.id: doc.reranker_score for doc in output.documents}
+    assert ours == pytest.approx({doc.id: doc.reranker_score for doc in again.documents}, abs=1e-4)
+
+
+def test_a_tables_times_are_those_of_the_model_whatever_the_cache_holds(
+    collection: Path, tiny_cross_encoder: str, tmp_path: Path
+) -> None:
+    live = _config(collection, "reranker=cross_encoder", f"reranker.model={tiny_cross_encoder}")
+    totals = []
+    for name in ("live", "cached"):
+        table = tmp_path / f"{name}.parquet"
+        figures = write_score_table(live, table, "pool", lambda done, total: None)
+        manifest = json.loads((tmp_path / f"{name}.parquet.manifest.json").read_text(encoding="utf-8"))
+        assert manifest["usd_per_doc"] is None
+        assert manifest["ms_per_call"] >= 0
+        totals.append(manifest["ms_per_doc"] * figures["pairs"] + manifest["ms_per_call"] * figures["queries"])
+    with sqlite3.connect(tmp_path / "cache" / "scores" / "times.sqlite") as db:
+        (kept,) = db.execute("SELECT sum(ms) FROM times").fetchone()
+    assert totals == pytest.approx([kept] * 2, abs=0.01 * (figures["pairs"] + figures["queries"]))
+
+
+def test_a_replay_cannot_fill_a_table(collection: Path, tmp_path: Path) -> None:
+    run = tmp_path / "scores.run"
+    run.write_text("q1 Q0 d1 1 0.5 x\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="scores nothing"):
+        write_score_table(
+            _config(collection, f"reranker.scores={run}"), tmp_path / "t.parquet", "all", lambda d, t: None
+        )
