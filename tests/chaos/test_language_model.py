@@ -76,12 +76,13 @@ def test_ctrl_c_ends_what_hangs_and_keeps_what_is_finished(
 
 
 def recorded(folder: Path) -> int:
-    """Answers in the record; what failed for good has no bill."""
+    """Answers in the record that somebody was billed for; what failed for good may have cost nothing."""
     file = folder / "answers.sqlite"
     if not file.exists():
         return 0
     with closing(sqlite3.connect(file)) as db, suppress(sqlite3.OperationalError):  # made, but still empty
-        return sum("prompt_tokens" in json.loads(value) for (_, value, *_rest) in db.execute("SELECT * FROM answers"))
+        stored = (json.loads(value) for (_, value, *_rest) in db.execute("SELECT * FROM answers"))
+        return sum(answer["prompt_tokens"] > 0 for answer in stored)
     return 0
 
 

@@ -226,7 +226,7 @@ def test_a_refused_sweep_in_the_folder_of_another_leaves_that_one_as_it_was(
 def test_an_interrupted_sweep_leaves_a_killed_parent(
     main: Run, tiny: list[str], store: Callable[[], list], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from experiments import app
+    from experiments.cli import experiment as app
 
     def ctrl_c(*args: object, **options: object) -> None:
         raise KeyboardInterrupt
