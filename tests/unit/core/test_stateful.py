@@ -19,7 +19,7 @@ from ragtune.core.request.clock import VirtualClock
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.types import CostObject
 
-EXAMPLES = max(25, int(os.environ.get("CHAOS_EXAMPLES", "300")) // 10)
+EXAMPLES = int(os.environ.get("CHAOS_EXAMPLES", "30"))
 SETTINGS = settings(max_examples=EXAMPLES, stateful_step_count=25, deadline=None, database=None)
 
 IDS = st.sampled_from([f"d{i}" for i in range(6)])
