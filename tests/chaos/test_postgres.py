@@ -17,8 +17,9 @@ from random import Random
 
 import psutil
 import pytest
-from chaos_runs import KILLED, LIMIT_S, Job, assert_clear, assert_same_results
+from chaos_runs import KILLED, Job, assert_clear, assert_same_results
 from command_line import content, finish
+from patience import HANG_S
 
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.store.embedded import EmbeddedServer
@@ -47,7 +48,7 @@ def server_pid(cwd: Path) -> int | None:
 
 def kill_after(seconds: float, driver: subprocess.Popen[str], cwd: Path, victim: str) -> bool:
     """Wait for the server, and kill it or its client so long afterwards; whether there was anything to kill."""
-    deadline = time.monotonic() + LIMIT_S
+    deadline = time.monotonic() + HANG_S
     while server_pid(cwd) is None and driver.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
     with suppress(subprocess.TimeoutExpired):
@@ -65,7 +66,7 @@ def run_killed(job: Job, seconds: float, victim: str, tally: Counter[str], doing
     """Whether something was killed before the command had ended."""
     driver = job.start(*(["resume=true"] if job.script == "run.py" else []))
     is_killed = kill_after(seconds, driver, job.cwd, victim)
-    ended = finish(driver, LIMIT_S)
+    ended = finish(driver, HANG_S)
     tally[f"kill -9 of {victim} during {doing}"] += is_killed
     if ended.code != KILLED:
         assert_clear(ended, 1 if ended.code else 0)

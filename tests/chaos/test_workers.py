@@ -12,8 +12,9 @@ from random import Random
 
 import psutil
 import pytest
-from chaos_runs import LIMIT_S, Job, assert_clear, assert_same_results
+from chaos_runs import Job, assert_clear, assert_same_results
 from command_line import content, finish, finished_queries, wait_for
+from patience import HANG_S
 
 SLOW = ["reranker._target_=misbehaving.Slow", "+reranker.seconds=0.2", "scheduler.batch_size=3", "tracking=none"]
 EXECUTORS = {
@@ -50,7 +51,7 @@ def test_a_killed_worker_costs_no_result(
         _await_work(driver, killed, mark, wanted)
         victim = rng.choice(workers(driver, mark))
         os.kill(victim.pid, signal.SIGKILL)
-        ended = finish(driver, LIMIT_S)
+        ended = finish(driver, HANG_S)
         tally[f"kill -9 of {executor} workers"] += 1
         tally[f"runs with {executor} workers that {'ended with a message' if ended.code else 'recovered'}"] += 1
         if ended.code:
@@ -64,5 +65,5 @@ def _await_work(driver: subprocess.Popen[str], killed: Job, mark: str, wanted: i
     def is_there() -> bool:
         return len(finished_queries(killed.out)) >= wanted and killed.log.exists() and bool(workers(driver, mark))
 
-    wait_for(lambda: driver.poll() is not None or is_there(), LIMIT_S)
+    wait_for(lambda: driver.poll() is not None or is_there(), HANG_S)
     assert driver.poll() is None, driver.communicate()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import HANG_S
 from postgres_server import fresh_dsn
 
 from experiments.conformance.canonical import serve
@@ -245,7 +246,7 @@ def check(*arguments: str, **variables: str) -> Any:
 
     command = [sys.executable, str(ROOT / "scripts" / "conformance.py"), *arguments]
     environment = {**os.environ, **variables}
-    return subprocess.run(command, capture_output=True, text=True, timeout=240, env=environment, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, env=environment, check=False)
 
 
 def test_the_command_checks_decisions_and_the_blocks_in_memory() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from patience import HANG_S
 
 Main = Callable[..., SimpleNamespace]
 
@@ -228,7 +229,7 @@ def test_a_full_disk_leaves_nothing_half_written(
         env={**environment, "RAGTUNE_CACHE": str(tmp_path / "cache")},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_S,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
     )
     assert ended.returncode == 1, ended.stderr

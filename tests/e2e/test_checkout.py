@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import HANG_S
 
 ROOT = Path(__file__).parents[2]
 
@@ -80,7 +81,7 @@ for script in sorted(pathlib.Path(sys.argv[1]).glob("*.py")):
 def test_every_script_uses_the_code_of_its_checkout(environment: dict[str, str], clone: Path) -> None:
     command = [sys.executable, "-c", SCRIPTS, str(clone / "scripts")]
     variables = {**environment, "PYTHONPATH": str(ROOT)}
-    ended = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=120)
+    ended = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=HANG_S)
     assert ended.returncode == 0, ended.stderr
     found = dict(line.split(" ", 1) for line in ended.stdout.splitlines())
     assert sorted(found) == sorted(script.name for script in (ROOT / "scripts").glob("*.py"))

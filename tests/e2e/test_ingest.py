@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from patience import HANG_S
 from postgres_server import fresh_dsn
 
 from experiments.prepare import ingest
@@ -121,7 +122,7 @@ def test_an_interrupted_ingestion_goes_on_where_it_was(
     process = start(*slow.arguments, **slow.options)
     wait_for(lambda: process.poll() is not None or (slow.log.exists() and slow.log.read_text().count("\n") >= 4))
     os.killpg(process.pid, number)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=HANG_S)
     if number == signal.SIGINT:
         said = "error: interrupted; finished batches are kept: repeat the command to go on\n"
         assert (process.returncode, err) == (130, said)

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from patience import HANG_S
 
 from ragtune.adapters.cli import main
 from ragtune.superprompt import SuperPrompt
@@ -43,7 +44,7 @@ def call(environment: dict[str, str], tmp_path: Path) -> Call:
     def run(*arguments: Any, stdin: bytes = b"", **env: str) -> SimpleNamespace:
         command = [sys.executable, "-m", "ragtune.adapters.cli", "prompt", *map(str, arguments)]
         variables = {**environment, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", **env}
-        ended = subprocess.run(command, cwd=cwd, env=variables, input=stdin, capture_output=True, timeout=120)
+        ended = subprocess.run(command, cwd=cwd, env=variables, input=stdin, capture_output=True, timeout=HANG_S)
         return SimpleNamespace(code=ended.returncode, out=ended.stdout, err=ended.stderr.decode("utf-8", "replace"))
 
     return run

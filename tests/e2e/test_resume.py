@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 from command_line import finished_queries
+from patience import HANG_S
 
 from experiments.publish.lock import LOCK, locked
 
@@ -40,7 +41,7 @@ def interrupted(slow: SimpleNamespace, start: Callable, wait_for: Callable) -> C
         process = start(*slow.arguments, *more, cwd=slow.cwd, RERANK_LOG=str(slow.log))
         wait_for(lambda: finished_queries(slow.out) or process.poll() is not None)
         os.killpg(process.pid, number)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=HANG_S)
         return SimpleNamespace(code=process.returncode, out=out, err=err, kept=finished_queries(slow.out))
 
     return interrupt

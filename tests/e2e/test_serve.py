@@ -27,6 +27,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult
+from patience import HANG_S
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -42,7 +43,7 @@ def environment(**variables: str) -> dict[str, str]:
 
 def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     command = [*COMMAND, *arguments]
-    return subprocess.run(command, env=environment(**variables), capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, env=environment(**variables), capture_output=True, text=True, timeout=HANG_S)
 
 
 class Server:
@@ -54,7 +55,7 @@ class Server:
         self.port = int(url.rsplit(":", 1)[1])
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=HANG_S)
         sent = {"Content-Type": "application/json", **{name.replace("_", "-"): text for name, text in headers.items()}}
         connection.request(method, path, None if body is None else json.dumps(body), sent)
         response = connection.getresponse()
@@ -108,7 +109,7 @@ def test_help_is_there_and_loads_nothing_heavy() -> None:
     code = (
         "import sys, ragtune.adapters.cli; print(*sorted({'fastapi', 'mcp', 'psycopg', 'uvicorn'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=HANG_S)
     assert done.stdout.strip() == ""
     assert "serve" in run("--help").stdout
     assert "--api-key-env" in run("serve", "--help").stdout
@@ -171,7 +172,7 @@ def test_a_public_server_asks_for_its_key_and_never_logs_it() -> None:
         assert server.ask("GET", "/v1/collections", X_API_Key="wrong")[0] == 401
         assert server.ask("GET", "/v1/collections", Authorization=f"Bearer {KEY}") == (200, {"collections": []})
         server.process.send_signal(signal.SIGTERM)
-        out, err = server.process.communicate(timeout=60)
+        out, err = server.process.communicate(timeout=HANG_S)
     assert "GET /v1/collections" in err
     assert out == ""  # what was read before is the line that says where
     assert KEY not in out + err
@@ -231,7 +232,7 @@ def test_a_database_that_is_killed_comes_back_and_nothing_acknowledged_is_lost(d
 def test_any_server_can_be_asked_by_url_whether_it_conforms(target: str, path: str) -> None:
     with serving("--store", "memory", "--reranker", "hashing") as server:
         script = [sys.executable, str(ROOT / "scripts" / "conformance.py"), "--target", target]
-        done = subprocess.run([*script, "--url", server.url + path], capture_output=True, text=True, timeout=300)
+        done = subprocess.run([*script, "--url", server.url + path], capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "passed" in done.stdout
     assert "skipped" not in done.stdout
@@ -240,7 +241,7 @@ def test_any_server_can_be_asked_by_url_whether_it_conforms(target: str, path: s
 def test_requests_under_way_are_finished_before_the_server_stops() -> None:
     with serving("--store", "memory") as server:
         fill(server)
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=HANG_S)
         body = json.dumps({"collection": "tea", "query": "tea"}).encode()
         connection.putrequest("POST", "/v1/retrieve")
         connection.putheader("Content-Type", "application/json")
@@ -258,7 +259,7 @@ def test_requests_under_way_are_finished_before_the_server_stops() -> None:
 
 def test_a_chunked_body_beyond_the_limit_is_cut_off() -> None:
     with serving("--store", "memory", "--max-body", "100000") as server:
-        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=HANG_S) as client:
             head = "POST /v1/normalize HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             client.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
             part = b"2710\r\n" + b"x" * 10_000 + b"\r\n"
@@ -275,7 +276,7 @@ def test_a_head_that_does_not_come_or_never_ends_is_not_waited_for() -> None:
     with serving("--store", "memory", "--timeout", "0.5") as server:
         for is_used in (False, True):  # a fresh connection, and one that was answered before
             for sent in (b"" if not is_used else start, start + b"Host: loc", start + b"X: " + b"x" * 2**17):
-                with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
+                with socket.create_connection(("127.0.0.1", server.port), timeout=HANG_S) as client:
                     answered = b""
                     if is_used:
                         client.sendall(start + b"Host: localhost\r\n\r\n")
@@ -334,7 +335,7 @@ def check(results: list[CallToolResult]) -> None:
 def test_a_real_client_uses_the_tools_over_streamable_http_with_the_key(mode: str) -> None:
     async def talk(url: str, headers: dict[str, str]) -> list[CallToolResult]:
         async with (
-            httpx2.AsyncClient(headers=headers, timeout=60) as connection,
+            httpx2.AsyncClient(headers=headers, timeout=HANG_S) as connection,
             Client(streamable_http_client(url, http_client=connection), mode=mode) as client,
         ):
             return await use(client)

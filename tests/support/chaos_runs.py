@@ -13,12 +13,11 @@ from types import SimpleNamespace
 
 import pandas as pd
 from command_line import content, finish, finished_queries, start_script
+from patience import HANG_S
 
 from experiments.publish.files import read_summary
 
 KILLED = -signal.SIGKILL
-LIMIT_S = 180.0
-"""Hang guard of a command."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class Job:
 
     def run(self, *more: str, chaos: str = "") -> SimpleNamespace:
         """Run it to its end."""
-        return finish(self.start(*more, chaos=chaos or f"files:0:0:{self.cwd}"), LIMIT_S)
+        return finish(self.start(*more, chaos=chaos or f"files:0:0:{self.cwd}"), HANG_S)
 
     def changes(self) -> int:
         """How often the last undisturbed command changed a file."""
@@ -80,7 +79,7 @@ class Job:
         """Run it until then, or to its end if that comes first; ``code`` tells which."""
         process = self.start(*more, chaos=f"files:{moment.change}:0:{self.cwd}")
         try:
-            process.wait(LIMIT_S if moment.change else moment.seconds)
+            process.wait(HANG_S if moment.change else moment.seconds)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
         return finish(process)

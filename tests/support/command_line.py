@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import yaml
+from patience import HANG_S
 
 from experiments.config.compose import WHERE_NOT_WHAT
 
@@ -41,7 +42,7 @@ def start_script(
     return subprocess.Popen(command, cwd=cwd, env=environment, **own, **pipes)
 
 
-def finish(process: subprocess.Popen[str], timeout: float = 120) -> SimpleNamespace:
+def finish(process: subprocess.Popen[str], timeout: float = HANG_S) -> SimpleNamespace:
     """Its end: code, out, err, lines."""
     out, err = process.communicate(timeout=timeout)
     return SimpleNamespace(code=process.returncode, out=out, err=err, lines=out.splitlines())
@@ -52,7 +53,7 @@ def _listen_to_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def wait_for(condition: Callable[[], object], timeout: float = 60) -> None:
+def wait_for(condition: Callable[[], object], timeout: float = HANG_S) -> None:
     """Poll until a condition holds."""
     deadline = time.monotonic() + timeout
     while not condition():

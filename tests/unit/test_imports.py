@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import HANG_S
 
 ROOT = Path(__file__).parents[2]
 
@@ -17,7 +18,7 @@ def modules_after(statement: str) -> set[str]:
     """Top-level modules that a fresh interpreter holds after a statement."""
     code = f"{statement}\nimport json, sys\nprint(json.dumps(sorted({{m.split('.')[0] for m in sys.modules}})))"
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=ROOT / "tests", capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, cwd=ROOT / "tests", capture_output=True, text=True, check=True, timeout=HANG_S)
     return set(json.loads(done.stdout))
 
 
@@ -37,7 +38,7 @@ def test_the_command_line_loads_no_library_before_it_knows_what_to_run() -> None
 def helped() -> subprocess.CompletedProcess[str]:
     """``python run.py --help`` from the checkout's root, which Python then puts on its path."""
     command = [sys.executable, "run.py", "--help"]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANG_S)
 
 
 def test_help_lists_the_groups_and_their_components(helped: subprocess.CompletedProcess[str]) -> None:
@@ -59,7 +60,9 @@ def test_our_datasets_folder_never_stands_for_the_package_of_that_name(variables
     )
     command = [sys.executable, "-c", code]
     environment = {**os.environ, **variables}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True, timeout=HANG_S
+    )
     assert str(ROOT / "datasets") not in done.stdout
 
 

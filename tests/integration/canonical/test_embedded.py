@@ -17,6 +17,7 @@ from pathlib import Path
 import psutil
 import psycopg
 import pytest
+from patience import HANG_S
 from postgres_server import fresh_dsn
 
 from ragtune.canonical.store.embedded import EmbeddedServer, _find_programs, connect, default_folder
@@ -133,9 +134,9 @@ def test_processes_share_it_and_one_that_is_killed_lets_go(folder: Path) -> None
     with EmbeddedServer(folder) as server:
         assert {server.pid} == pids
         others[0].kill()
-        others[1].communicate("\n", timeout=60)
+        others[1].communicate("\n", timeout=HANG_S)
         assert is_alive(server.pid)
-    others[0].communicate(timeout=60)
+    others[0].communicate(timeout=HANG_S)
     assert not any(map(is_alive, pids))
 
 

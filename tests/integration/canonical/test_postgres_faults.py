@@ -17,6 +17,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from patience import HANG_S
 from postgres_server import fresh_dsn
 
 from ragtune.canonical.store.database import PostgresDatabase
@@ -28,7 +29,6 @@ from ragtune.core.errors import ConfigError, StoreError
 from ragtune.embedders.hashing import HashingEmbedder
 
 EMBEDDER = HashingEmbedder(dims=32)
-TIMEOUT_S = 60
 INGEST = """
 import sys
 from ragtune.canonical.store.database import PostgresDatabase
@@ -87,7 +87,7 @@ def admin(dsn: str) -> Any:
 
 
 def wait_for(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
+    deadline = time.monotonic() + HANG_S
     while not condition():
         assert time.monotonic() < deadline, "it never came"
         time.sleep(0.01)
@@ -117,7 +117,7 @@ class InThread(threading.Thread):
             self.result = error
 
     def outcome(self) -> Any:
-        self.join(TIMEOUT_S)
+        self.join(HANG_S)
         assert not self.is_alive()
         return self.result
 
@@ -169,7 +169,7 @@ def test_an_ingest_killed_anywhere_leaves_whole_documents_and_resumes(dsn: str, 
     for _ in range(3):
         process.stdout.readline()
     process.kill()
-    process.wait(TIMEOUT_S)
+    process.wait(HANG_S)
     documents = store.doc_ids()
     assert len(documents) >= 30
     assert all(len(store.chunks(doc_id)) == 5 for doc_id in documents)
@@ -184,7 +184,7 @@ def start_ingest(dsn: str, first: int, batches: int) -> subprocess.Popen[str]:
 
 def finish(process: subprocess.Popen[str]) -> str:
     """What it said to stderr."""
-    _, errors = process.communicate(timeout=TIMEOUT_S)
+    _, errors = process.communicate(timeout=HANG_S)
     return errors if process.returncode == 0 else f"exit code {process.returncode}: {errors}"
 
 
@@ -276,7 +276,7 @@ def test_a_server_that_is_gone_is_an_error_at_once(folder: Path) -> None:
             store.counts()
         with pytest.raises(StoreError):
             database.check()
-        assert time.monotonic() - started < TIMEOUT_S / 2
+        assert time.monotonic() - started < HANG_S / 2
 
 
 def test_a_closed_database_says_so(dsn: str) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import HANG_S
 from streamlit.testing.v1 import AppTest
 
 from ragtune.adapters.page import app
@@ -41,7 +42,7 @@ def start(corpus_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
     monkeypatch.setenv("RAGTUNE_PAGE_CORPUS", str(corpus_folder))
 
     def run(prompt: str = PROMPT) -> AppTest:
-        page = AppTest.from_file(str(Path(app.__file__)), default_timeout=60).run()
+        page = AppTest.from_file(str(Path(app.__file__)), default_timeout=HANG_S).run()
         return checked(page.text_area(key="prompt").set_value(prompt).run())
 
     return run
@@ -73,7 +74,7 @@ def box(page: AppTest) -> str:
 
 
 def test_the_page_opens_with_an_example_and_only_a0_and_auto_enabled(start: Start) -> None:
-    page = AppTest.from_file(str(Path(app.__file__)), default_timeout=60)
+    page = AppTest.from_file(str(Path(app.__file__)), default_timeout=HANG_S)
     page.run()
     assert "## Task" in checked(page).text_area(key="prompt").value
     assert [button.key for button in page.button][: len(ORDER)] == [f"stage_{name}" for name in ORDER]
@@ -263,5 +264,5 @@ def test_the_page_opens_without_loading_models_or_learning_libraries(corpus_fold
         "assert not page.exception\n"
         "print([name for name in ('torch', 'sentence_transformers', 'sklearn', 'openai') if name in sys.modules])"
     )
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=HANG_S, check=True)
     assert ended.stdout.strip() == "[]"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from patience import HANG_S
 
 from ragtune.canonical.normalization import check_metadata, check_string, normalize
 from ragtune.canonical.types import Segment
@@ -159,7 +160,7 @@ def test_importing_the_blocks_needs_no_database_and_no_service() -> None:
         "unwanted = {'psycopg', 'psycopg_pool', 'pgvector', 'fastapi', 'mcp', 'openai', 'torch', 'scipy'}\n"
         "sys.exit(' '.join(unwanted & set(sys.modules)) or 0)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode == 0, done.stderr
 
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import HANG_S
 
 from ragtune.core.errors import ConfigError
 from ragtune.data.scorecache import ScoreCache
@@ -39,7 +40,7 @@ def test_scores_survive_a_kill(tmp_path: Path) -> None:
         "cache = ScoreCache(pathlib.Path(sys.argv[1])); cache.put({ScoreCache.key('x'): 0.25})\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], timeout=60)
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], timeout=HANG_S)
     assert done.returncode == -signal.SIGKILL
     assert ScoreCache(tmp_path).get([ScoreCache.key("x")]) == {ScoreCache.key("x"): 0.25}
 

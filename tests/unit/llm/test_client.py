@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from llm_fakes import FakeService
 from llm_server import Fault
+from patience import HANG_S
 from pydantic import BaseModel, Field, RootModel
 
 from ragtune.core.errors import ConfigError, InputError, LLMError
@@ -274,7 +275,7 @@ def test_a_client_that_is_prepared_imports_nothing_for_its_calls(llm_server: Any
         "known = set(sys.modules); client.chat([Message('user', 'hello')]); client.embed(['text'])\n"
         "print(sorted(name for name in set(sys.modules) - known if not name.startswith('encodings')))"
     )
-    done = subprocess.run([sys.executable, "-c", code, llm_server.url], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code, llm_server.url], capture_output=True, text=True, timeout=HANG_S)
     assert (done.stdout, done.stderr) == ("[]\n", "")
     assert len(llm_server.requests) == 2
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from llm_server import FAULTS, Fault
+from patience import HANG_S
 from pydantic import RootModel
 
 from ragtune.core.errors import CacheMissError, ConfigError, LLMError
@@ -81,7 +82,7 @@ def test_replay_needs_neither_key_nor_library(llm_server: Any, make_client: Make
         "from ragtune.llm.client import LLMClient; from ragtune.llm.types import Message\n"
         "print(LLMClient(model='test', mode='replay').chat([Message('user', 'hello')]).text)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG_S)
     assert done.stdout == "You said: hello\n", done.stderr
 
 
@@ -169,7 +170,7 @@ def test_answers_survive_a_kill(llm_server: Any, make_client: Make, private_cach
         "LLMClient(model='test', base_url=sys.argv[1], mode='record').chat([Message('user', 'hello')])\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
-    done = subprocess.run([sys.executable, "-c", code, llm_server.url], timeout=60)
+    done = subprocess.run([sys.executable, "-c", code, llm_server.url], timeout=HANG_S)
     assert done.returncode == -signal.SIGKILL
     assert make_client(mode="replay").chat(HELLO).text == "You said: hello"
 
