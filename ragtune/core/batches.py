@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragtune.core.bills import checked, describe, quoted, reported
+from ragtune.core.bills import checked, describe, reported
 from ragtune.core.columns import is_calibrated
 from ragtune.core.context import CostMeter, RAGtuneContext
 from ragtune.core.errors import InputError
@@ -15,6 +15,8 @@ from ragtune.core.interfaces import BaseReranker
 from ragtune.core.items import ItemState, PoolItem
 from ragtune.core.pace import Pace
 from ragtune.core.pool import CandidatePool
+from ragtune.core.textfile import quoted
+from ragtune.core.trace import words
 from ragtune.core.types import FREE, BatchProposal, CostObject, price_by_count
 from ragtune.core.unchecked import unchecked
 
@@ -231,7 +233,7 @@ def _usable(returned: Any, sent: Sequence[str], context: RAGtuneContext) -> Answ
         else:
             answer.lost[doc_id] = f"score {quoted(score)} is no number in [0, 1]"
     known = set(sent)
-    if foreign := [quoted(key) for key in returned if key not in known]:
+    if foreign := [words(key) for key in returned if key not in known]:
         context.trace.add("reranker", "foreign_scores", doc_ids=foreign[:10], count=len(foreign))
     return answer
 

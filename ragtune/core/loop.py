@@ -17,7 +17,7 @@ from ragtune.core.ordering import Ordering
 from ragtune.core.output import HistoryStep
 from ragtune.core.pool import CandidatePool
 from ragtune.core.rounds import require_finite
-from ragtune.core.trace import plain
+from ragtune.core.trace import plain, words
 from ragtune.core.types import (
     BUDGET_EXHAUSTED,
     STRATEGY_CLOSED,
@@ -220,7 +220,9 @@ def _explained(
     stop: StopRecord, pool: CandidatePool, context: RAGtuneContext, pricer: Pricer, book: BatchBook
 ) -> StopRecord:
     """A scheduler's stop with what it cannot see: the account that binds, or why a strategy is closed."""
-    stop = stop.model_copy(update={"details": plain(stop.details)})
+    details = stop.details if isinstance(stop.details, dict) else {"details": stop.details}
+    said = {name: words(getattr(stop, name)) for name in ("reason", "source", "message")}
+    stop = StopRecord(**said, details=plain(details))
     if stop.reason == STRATEGY_CLOSED:
         return _closed(str(stop.details.get("strategy")), book)
     if stop.reason != BUDGET_EXHAUSTED or stop.message:

@@ -64,3 +64,8 @@ def words_and_terms(text: str) -> list[tuple[str, str]]:
     """As :func:`terms`, each with the lower-case word that it comes from: ``(word, term)``."""
     stems = _stems()
     return [(word, stem) for word in _WORD.findall(text.lower()) if (stem := stems[word])]
+
+
+def well_formed(text: str) -> str:
+    """``text`` with every lone surrogate replaced by ``?``: neither UTF-8 nor JSON over HTTP can carry one."""
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ragtune.core.errors import DatasetError
+from ragtune.core.text import well_formed
 
 _GZIP = b"\x1f\x8b"
 _QUOTED = 80  # characters
@@ -81,6 +82,6 @@ def quoted(value: object) -> str:
     """A value as a message quotes it: in Python's notation, at most 80 characters."""
     try:
         text = repr(value)
-    except RecursionError:
+    except Exception:  # nested too deep, a number of too many digits, or a component's object that cannot say
         return f"a {type(value).__name__}"
-    return text if len(text) <= _QUOTED else f"{text[: _QUOTED - 4]}...{text[-1]}"
+    return well_formed(text if len(text) <= _QUOTED else f"{text[: _QUOTED - 4]}...{text[-1]}")

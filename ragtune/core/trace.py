@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
 from ragtune.core.clock import Clock, MonotonicClock
+from ragtune.core.text import well_formed
 from ragtune.core.unchecked import unchecked
 
 
@@ -18,8 +19,8 @@ def plain(details: Any) -> Any:
         json.dumps(details, ensure_ascii=False).encode()
         return details
     except Exception:
-        words = details.items() if isinstance(details, dict) else [("value", details)]
-        return {_words(key): _value(value) for key, value in words}
+        pairs = details.items() if isinstance(details, dict) else [("value", details)]
+        return {words(key): _value(value) for key, value in pairs}
 
 
 def _value(value: Any) -> Any:
@@ -29,15 +30,16 @@ def _value(value: Any) -> Any:
         json.dumps(number, allow_nan=False, ensure_ascii=False).encode()
         return number
     except Exception:
-        return _words(value)
+        return words(value)
 
 
-def _words(value: object) -> str:
+def words(value: object) -> str:
+    """Any value in at most 200 characters that can be written down; a text as it is."""
     try:
         said = value if isinstance(value, str) else repr(value)
     except Exception:
         said = type(value).__name__
-    return said[:200].encode("utf-8", "replace").decode()
+    return well_formed(said[:200])
 
 
 class TraceEvent(BaseModel):
