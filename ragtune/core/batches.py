@@ -77,6 +77,13 @@ class BatchRunner:
         """Open every strategy again."""
         self._run = RunBreakers(self._policy, self._rerankers)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_run"}  # it holds locks and a clock
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ |= state
+        self.forget_failures()
+
     def open_book(self) -> BatchBook:
         """The book of a new request."""
         return BatchBook(self._run.open_request())
