@@ -231,6 +231,9 @@ def require_finite(found: Iterable[ScoredDocument]) -> list[ScoredDocument]:
     return [sound(doc) for doc in found]
 
 
+_KINDS = (("id", str), ("content", str), ("metadata", dict), ("token_count", int))
+
+
 def sound(doc: ScoredDocument) -> ScoredDocument:
     """A component's document, its texts :func:`~ragtune.core.text.well_formed`; an id must be so already.
 
@@ -239,7 +242,7 @@ def sound(doc: ScoredDocument) -> ScoredDocument:
         TypeError: on anything but a document.
         ValueError: on an id that could not be written down.
     """
-    if not isinstance(doc, ScoredDocument) or not isinstance(doc.id, str) or not isinstance(doc.content, str):
+    if not isinstance(doc, ScoredDocument) or not all(isinstance(doc.__dict__[name], kind) for name, kind in _KINDS):
         raise TypeError(f"{type(doc).__name__} {quoted(doc)} among the documents: allowed is ScoredDocument")
     numbers = (doc.score, doc.original_score, doc.fusion_score or 0.0, doc.reranker_score or 0.0, *doc.sources.values())
     if not all(map(math.isfinite, numbers)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_serializer
 from pydantic.json_schema import SkipJsonSchema
 
 from ragtune.core.clock import Clock, MonotonicClock
@@ -59,6 +59,10 @@ class TraceEvent(BaseModel):
     details: dict[str, Any] = Field(default_factory=dict)
 
     model_config = ConfigDict(frozen=True)
+
+    @field_serializer("details", when_used="json")
+    def _plain_details(self, details: dict[str, Any]) -> Any:
+        return plain(details)  # components may add events
 
 
 class ControllerTrace(BaseModel):

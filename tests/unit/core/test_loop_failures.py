@@ -384,6 +384,15 @@ ODDITIES = {
             choose=lambda pool, budget: StopRecord.model_construct(reason=3, source=None, details=None, message=DEEP)
         )
     },
+    "metadata that are none in an assembled document": lambda fakes: {
+        "assembler": Assembling(lambda item: {"metadata": None})
+    },
+    "tokens by halves": lambda fakes: {"assembler": Assembling(lambda item: {"token_count": 2.5})},
+    "an event that JSON cannot hold": lambda fakes: {
+        "reranker": fakes.Reranker(
+            act=lambda c: c.trace.add("reranker", "look", at=object(), text="\ud83d", n=math.nan)
+        )
+    },
     "half a surrogate pair in a failed supplement": lambda fakes: {
         "reformulator": fakes.Reformulator(["another"]),
         "retriever": fakes.Retriever({"q": fakes.docs(20), "another": RuntimeError("\ud83d")}),
