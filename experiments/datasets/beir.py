@@ -9,8 +9,9 @@ from typing import Any
 from experiments.datasets.dataset import Dataset, DatasetLoader, add_judgment, assemble, require_id, require_text
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import DatasetError
+from ragtune.core.plain import quoted
 from ragtune.data.corpus import Corpus, Document
-from ragtune.data.textfile import quoted, read_json, read_lines
+from ragtune.data.textfile import read_json, read_lines
 
 
 class BeirDataset(DatasetLoader):

@@ -10,8 +10,8 @@ from itertools import islice
 from pathlib import Path
 
 from ragtune.core.errors import DatasetError
+from ragtune.core.plain import quoted
 from ragtune.data.corpus import Corpus
-from ragtune.data.textfile import quoted
 
 Qrels = Mapping[str, Mapping[str, int]]
 

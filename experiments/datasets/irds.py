@@ -8,8 +8,8 @@ from typing import Any
 
 from experiments.datasets.dataset import Dataset, DatasetLoader, add_judgment, assemble, require_id, require_text
 from ragtune.core.errors import DatasetError
+from ragtune.core.plain import quoted
 from ragtune.data.corpus import Corpus, Document
-from ragtune.data.textfile import quoted
 
 _MARK = "\ufeff"
 """A byte order mark, as it is left before a file's first id."""

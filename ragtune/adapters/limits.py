@@ -18,6 +18,8 @@ T = TypeVar("T")
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[,\[{]', re.DOTALL)
 _QUOTE = ord('"')
 
+_CHECKS = 2  # threads that only ask the database whether it is there: requests cannot hold them up
+
 
 class ServerLimits(BaseModel):
     """Limits of a server; those of a request's contents are :class:`ragtune.canonical.service.ServiceLimits`.
@@ -73,6 +75,7 @@ class Runner:
         self.service = service
         self._timeout_s = limits.timeout_s
         self._threads = ThreadPoolExecutor(limits.threads, thread_name_prefix="ragtune")
+        self._checks = ThreadPoolExecutor(_CHECKS, thread_name_prefix="ragtune-check")
 
     async def run(self, operation: Operation[Any], data: bytes) -> bytes:
         """From JSON to JSON.
@@ -91,7 +94,7 @@ class Runner:
             StoreError: saying why it does not answer.
             AdapterError: if it takes too long.
         """
-        await self._within(asyncio.get_running_loop().run_in_executor(None, self.service.check))
+        await self._within(asyncio.get_running_loop().run_in_executor(self._checks, self.service.check))
 
     def _do(self, operation: Operation[Any], data: bytes) -> bytes:
         try:
@@ -111,4 +114,5 @@ class Runner:
 
     def close(self) -> None:
         """Let the threads go as soon as they are done."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._threads, self._checks):
+            threads.shutdown(wait=False, cancel_futures=True)

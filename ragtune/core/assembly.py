@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseAssembler
+from ragtune.core.plain import words
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.ordering import Ordering
-from ragtune.core.request.bills import describe, quoted
+from ragtune.core.request.bills import describe
 from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.rounds import sound
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
 from ragtune.core.unchecked import unchecked
@@ -52,11 +53,16 @@ def _paid(
     known = {item.doc_id: item for item in items}
     prepaid = context.tracker.assembled_tokens
     kept: list[ScoredDocument] = []
-    for document in documents:
+    for given in documents:
+        try:
+            document = sound(given)
+        except ValueError as error:
+            context.trace.add("assembler", "refuse_document", doc_id=words(given.id), why=str(error))
+            continue
         item = known.pop(document.id, None)
-        if item is None or not math.isfinite(document.score):
-            why = "not in the pool, or given twice" if item is None else "its score is no finite number"
-            context.trace.add("assembler", "refuse_document", doc_id=quoted(document.id), why=why)
+        if item is None:
+            why = "not in the pool, or given twice"
+            context.trace.add("assembler", "refuse_document", doc_id=document.id, why=why)
             continue
         tokens = _tokens(document, item)
         owed = max(0, tokens - prepaid)

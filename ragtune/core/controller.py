@@ -22,6 +22,7 @@ from ragtune.core.interfaces import (
 )
 from ragtune.core.loop import RerankLoop
 from ragtune.core.output import ControllerOutput
+from ragtune.core.plain import quoted
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.bills import describe, reported
@@ -147,7 +148,9 @@ class RAGtuneController:
         return {**self.__dict__, "_is_prepared": False}  # models do not travel
 
     def _open(self, query: str, budget: CostBudget, query_id: str | None) -> RAGtuneContext:
-        query_id = query_id or hashlib.sha256(_utf8(query)).hexdigest()[:16]
+        digest = hashlib.sha256(_utf8("query", query)).hexdigest()[:16]
+        query_id = query_id or digest
+        _utf8("query_id", query_id)
         clock = self._make_clock()
         trace = ControllerTrace(query_id=query_id)
         trace.use_clock(clock)
@@ -179,10 +182,10 @@ def _pool(rounds: Sequence[ReformulationResult], context: RAGtuneContext) -> Can
         ) from error
 
 
-def _utf8(query: str) -> bytes:
-    if not isinstance(query, str):
-        raise InputError(f"a query of type {type(query).__name__}: allowed is a text")
+def _utf8(name: str, text: str) -> bytes:
+    if not isinstance(text, str):
+        raise InputError(f"a {name} of type {type(text).__name__}: allowed is a text")
     try:
-        return query.encode()
+        return text.encode()
     except UnicodeEncodeError:
-        raise InputError(f"query {query[:80]!r} is no valid Unicode: it holds half of a surrogate pair") from None
+        raise InputError(f"{name} {quoted(text)} is no valid Unicode: it holds half of a surrogate pair") from None

@@ -10,7 +10,7 @@ from ragtune.core.batches.runner import BatchBook, BatchRunner
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseEstimator, BaseExpander, BaseReranker, BaseScheduler
 from ragtune.core.output import HistoryStep
-from ragtune.core.plain import plain
+from ragtune.core.plain import plain, words
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.pool.pool import CandidatePool
@@ -220,7 +220,9 @@ def _explained(
     stop: StopRecord, pool: CandidatePool, context: RAGtuneContext, pricer: Pricer, book: BatchBook
 ) -> StopRecord:
     """A scheduler's stop with what it cannot see: the account that binds, or why a strategy is closed."""
-    stop = stop.model_copy(update={"details": plain(stop.details)})
+    details = stop.details if isinstance(stop.details, dict) else {"details": stop.details}
+    said = {name: words(getattr(stop, name)) for name in ("reason", "source", "message")}
+    stop = StopRecord(**said, details=plain(details))
     if stop.reason == STRATEGY_CLOSED:
         return _closed(str(stop.details.get("strategy")), book)
     if stop.reason != BUDGET_EXHAUSTED or stop.message:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+_QUOTED = 80  # characters
+
 
 def plain(details: Any) -> Any:
     """What a component wants to be noted, if JSON can hold it; else the same in words."""
@@ -12,8 +14,31 @@ def plain(details: Any) -> Any:
         json.dumps(details, ensure_ascii=False).encode()
         return details
     except Exception:
-        words = details.items() if isinstance(details, dict) else [("value", details)]
-        return {_words(key): _value(value) for key, value in words}
+        pairs = details.items() if isinstance(details, dict) else [("value", details)]
+        return {words(key): _value(value) for key, value in pairs}
+
+
+def words(value: object) -> str:
+    """Any value in at most 200 characters that can be written down; a text as it is."""
+    try:
+        said = value if isinstance(value, str) else repr(value)
+    except Exception:
+        said = type(value).__name__
+    return well_formed(said[:200])
+
+
+def quoted(value: object) -> str:
+    """A value as a message quotes it: in Python's notation, at most 80 characters."""
+    try:
+        text = repr(value)
+    except Exception:  # nested too deep, a number of too many digits, or a component's object that cannot say
+        return f"a {type(value).__name__}"
+    return well_formed(text if len(text) <= _QUOTED else f"{text[: _QUOTED - 4]}...{text[-1]}")
+
+
+def well_formed(text: str) -> str:
+    """``text`` with every lone surrogate replaced by ``?``: neither UTF-8 nor JSON over HTTP can carry one."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _value(value: Any) -> Any:
@@ -23,12 +48,4 @@ def _value(value: Any) -> Any:
         json.dumps(number, allow_nan=False, ensure_ascii=False).encode()
         return number
     except Exception:
-        return _words(value)
-
-
-def _words(value: object) -> str:
-    try:
-        said = value if isinstance(value, str) else repr(value)
-    except Exception:
-        said = type(value).__name__
-    return said[:200].encode("utf-8", "replace").decode()
+        return words(value)

@@ -10,10 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ragtune.core.errors import InputError, InvalidScoreError, RetrievalError
 from ragtune.core.interfaces import BaseReformulator, BaseReranker, BaseRetriever
+from ragtune.core.plain import quoted, well_formed
 from ragtune.core.policy.scaling import on_original_scale
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.pool import CandidatePool
-from ragtune.core.request.bills import checked, describe, quoted, reported
+from ragtune.core.request.bills import checked, describe, reported
 from ragtune.core.request.budget import REFORMULATION
 from ragtune.core.request.context import ORIGINAL, CostMeter, RAGtuneContext, first_stage_of, rewrite_round
 from ragtune.core.types import FREE, CostObject, ReformulationResult, ScoredDocument
@@ -89,7 +90,7 @@ class RetrievalRounds:
         except InputError:
             raise
         except Exception as error:
-            raise RetrievalError(f"retrieval failed for query {context.query_id!r}: {error}") from error
+            raise RetrievalError(f"retrieval failed for query {context.query_id!r}: {describe(error)}") from error
         rounds = [_round(context, context.query, ORIGINAL, found)]
         known = {doc.id for doc in found}
         for i, rewrite in enumerate(self._rewrites(context, rounds[0].candidates)):
@@ -109,7 +110,7 @@ class RetrievalRounds:
         except InputError:
             raise
         except Exception as error:
-            context.trace.add("controller", "retrieval_failed", round=name, query=rewrite, error=str(error))
+            context.trace.add("controller", "retrieval_failed", round=name, query=rewrite, error=describe(error))
             return []
         if len(eligible) < len(found):
             context.trace.add("controller", "ineligible", round=name, count=len(found) - len(eligible))
@@ -226,15 +227,37 @@ def require_finite(found: Iterable[ScoredDocument]) -> list[ScoredDocument]:
         InvalidScoreError: on a score that is not a finite number, or a token count below 0.
         TypeError: on anything but documents.
     """
-    documents = list(found)
-    for doc in documents:
-        if not isinstance(doc, ScoredDocument) or not isinstance(doc.id, str) or not isinstance(doc.content, str):
-            raise TypeError(f"{type(doc).__name__} {quoted(doc)} among the documents: allowed is ScoredDocument")
-        if not all(map(math.isfinite, (doc.score, doc.fusion_score or 0.0, *doc.sources.values()))):
-            raise InvalidScoreError(f"score {doc.score!r} of document {doc.id!r}: allowed is a finite number")
-        if doc.token_count < 0:
-            raise InvalidScoreError(f"token_count={doc.token_count!r} of document {doc.id!r}: allowed is 0 or more")
-    return documents
+    return [sound(doc) for doc in found]
+
+
+_KINDS = (("id", str), ("content", str), ("metadata", dict), ("token_count", int))
+
+
+def sound(doc: ScoredDocument) -> ScoredDocument:
+    """A component's document, its texts :func:`~ragtune.core.text.well_formed`; an id must be so already.
+
+    Raises:
+        InvalidScoreError: on a score that is not a finite number, or a token count below 0.
+        TypeError: on anything but a document.
+        ValueError: on an id that could not be written down.
+    """
+    if not isinstance(doc, ScoredDocument) or not all(isinstance(doc.__dict__[name], kind) for name, kind in _KINDS):
+        raise TypeError(f"{type(doc).__name__} {quoted(doc)} among the documents: allowed is ScoredDocument")
+    numbers = (doc.score, doc.original_score, doc.fusion_score or 0.0, doc.reranker_score or 0.0, *doc.sources.values())
+    if not all(map(math.isfinite, numbers)):
+        raise InvalidScoreError(f"score {doc.score!r} of document {quoted(doc.id)}: allowed is a finite number")
+    if doc.token_count < 0:
+        raise InvalidScoreError(f"token_count={doc.token_count!r} of document {quoted(doc.id)}: allowed is 0 or more")
+    if _is_well_formed(doc.id) and all(map(_is_well_formed, (doc.content, *doc.sources))):
+        return doc
+    if not _is_well_formed(doc.id):
+        raise ValueError(f"document id {quoted(doc.id)}: it holds half of a character (a lone surrogate)")
+    sources = {well_formed(name): score for name, score in doc.sources.items()}
+    return doc.model_copy(update={"content": well_formed(doc.content), "sources": sources})
+
+
+def _is_well_formed(text: str) -> bool:
+    return text.isascii() or well_formed(text) == text
 
 
 def _named_sources(doc: ScoredDocument, round_name: str) -> dict[str, float]:

@@ -13,8 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ragtune.core.arguments import check_count
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import ConfigError
+from ragtune.core.plain import quoted
 from ragtune.data.corpus import Corpus
-from ragtune.data.textfile import quoted, read_json
+from ragtune.data.textfile import read_json
 from ragtune.data.topk import best_positions
 
 MANIFEST, NEIGHBOURS, WEIGHTS = "graph.json", "neighbours.npy", "weights.npy"

@@ -15,7 +15,6 @@ from typing import IO, Any
 from ragtune.core.errors import DatasetError
 
 _GZIP = b"\x1f\x8b"
-_QUOTED = 80  # characters
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -75,12 +74,3 @@ def read_json(content: str | bytes) -> Any:
         raise
     except ValueError:
         raise ValueError("a number of too many digits") from None
-
-
-def quoted(value: object) -> str:
-    """A value as a message quotes it: in Python's notation, at most 80 characters."""
-    try:
-        text = repr(value)
-    except RecursionError:
-        return f"a {type(value).__name__}"
-    return text if len(text) <= _QUOTED else f"{text[: _QUOTED - 4]}...{text[-1]}"

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ragtune.core.errors import DatasetError
+from ragtune.core.plain import quoted
 from ragtune.data.filedigest import Stamp, stamp_of
-from ragtune.data.textfile import quoted, read_lines
+from ragtune.data.textfile import read_lines
 
 
 class RunEntry(NamedTuple):

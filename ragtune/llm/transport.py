@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-from ragtune.core.batches.breaker import CircuitBreaker
+from ragtune.core.batches.breaker import CircuitBreaker, Permit
 from ragtune.core.request.clock import Clock
 from ragtune.llm.connection import Connection, Failure
 from ragtune.llm.credentials import host_of
@@ -119,8 +119,8 @@ class Transport:
         begun = self._clock.now_ms()
         failure: Failure | None = None
         wasted, sent = Usage(), 0
-        while sent <= self._settings.max_retries and self.breaker.enter():
-            attempt = self._attempt(lambda within_s: connection.post(call, body, parse, within_s), deadline)
+        while sent <= self._settings.max_retries and (permit := self.breaker.enter()):
+            attempt = self._attempt(lambda within_s: connection.post(call, body, parse, within_s), deadline, permit)
             sent += attempt.is_sent
             if not isinstance(attempt.got, Failure):
                 waited = attempt.started_ms - begun if sent > 1 else 0.0
@@ -145,7 +145,7 @@ class Transport:
                 self._connection.close()
             self._connection = None
 
-    def _attempt(self, send: Callable[[float], T | Failure], deadline: Deadline) -> _Attempt[T]:
+    def _attempt(self, send: Callable[[float], T | Failure], deadline: Deadline, permit: Permit) -> _Attempt[T]:
         """One request, as soon as there is a slot; whether it went well or not is told to the breaker."""
         healthy = None
         try:
@@ -155,7 +155,10 @@ class Transport:
                 healthy = failure is None or not failure.is_sick
             return attempt
         finally:
-            {None: self.breaker.leave, True: self.breaker.succeed, False: self.breaker.fail}[healthy]()
+            if healthy:
+                self.breaker.succeed()
+            else:
+                (self.breaker.leave if healthy is None else self.breaker.fail)(permit)
 
     def _in_slot(self, send: Callable[[float], T | Failure], deadline: Deadline) -> _Attempt[T]:
         queued = self._clock.now_ms()

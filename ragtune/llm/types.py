@@ -12,16 +12,12 @@ from pydantic import BaseModel
 
 from ragtune.core.arguments import check_choice, check_number
 from ragtune.core.errors import ConfigError
+from ragtune.core.plain import well_formed as well_formed
 from ragtune.core.types import CostObject
 
 T = TypeVar("T", bound=BaseModel)
 
 ROLES = ("system", "user", "assistant")
-
-
-def well_formed(text: str) -> str:
-    """``text`` with every lone surrogate replaced by ``?``: neither UTF-8 nor JSON over HTTP can carry one."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def well_formed_json(value: Any) -> Any:

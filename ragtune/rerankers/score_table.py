@@ -12,7 +12,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ragtune.core.errors import ConfigError, DatasetError, ScoreTableError
-from ragtune.data.textfile import quoted, read_json
+from ragtune.core.plain import quoted
+from ragtune.data.textfile import read_json
 from ragtune.data.trecrun import read_trec_run
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from ragtune.core.errors import ConfigError, DatasetError
 from ragtune.core.interfaces import BaseFusion, BaseRetriever
+from ragtune.core.plain import quoted
 from ragtune.core.request.context import ORIGINAL, RAGtuneContext
 from ragtune.core.types import ScoredDocument
 from ragtune.data.corpus import Corpus
-from ragtune.data.textfile import quoted
 from ragtune.data.trecrun import Run, read_trec_run, source_name
 
 

@@ -23,7 +23,9 @@ class PipelineSubject(Subject):
     views: ClassVar[Mapping[str, int]] = VIEW_POSITIONS
 
     def open(self, config_json: str) -> Dataset:
-        return _session_for(config_json).dataset
+        session = _session_for(config_json)
+        session.policy.forget_failures()
+        return session.dataset
 
     def replay_shard(self, config_json: str, query_ids: Sequence[str]) -> list[QueryRecord]:
         session = _session_for(config_json)

@@ -7,6 +7,10 @@ import threading
 from ragtune.core.request.clock import Clock
 
 
+class Permit:
+    """Leave to send one request: whether it is the probe is told by whose it is, for others come back late."""
+
+
 class CircuitBreaker:
     """Closed: every request passes. Open: none does. Half-open, after the cooldown: one does, and decides.
 
@@ -23,7 +27,7 @@ class CircuitBreaker:
         self._lock = threading.Lock()
         self._failures = 0
         self._opened_ms: float | None = None
-        self._probing = False
+        self._probe: Permit | None = None
 
     @property
     def state(self) -> str:
@@ -39,34 +43,42 @@ class CircuitBreaker:
                 return 0.0
             return max(0.0, self._opened_ms + self._cooldown_ms - self._clock.now_ms())
 
-    def enter(self) -> bool:
-        """Whether a request may be sent. One that may must end in :meth:`succeed`, :meth:`fail` or :meth:`leave`."""
+    def enter(self) -> Permit | None:
+        """What a request may be sent with; None if none may. It must end in :meth:`succeed`, :meth:`fail` or
+        :meth:`leave`.
+        """
         with self._lock:
             state = self._state()
-            if state == "closed":
-                return True
-            if state == "open" or self._probing:
-                return False
-            self._probing = True
-            return True
+            if state == "open" or (state == "half_open" and self._probe is not None):
+                return None
+            permit = Permit()
+            if state == "half_open":
+                self._probe = permit
+            return permit
 
     def succeed(self) -> None:
         """The service answered: close."""
         with self._lock:
-            self._failures, self._opened_ms, self._probing = 0, None, False
+            self._failures, self._opened_ms, self._probe = 0, None, None
 
-    def fail(self) -> None:
+    def fail(self, permit: Permit) -> None:
         """The service failed: open after too many in a row, or at once if this was the probe."""
         with self._lock:
             self._failures += 1
-            if self._probing or self._failures >= self._limit:
+            if self._ends_probe(permit) or self._failures >= self._limit:
                 self._opened_ms = self._clock.now_ms()
-            self._probing = False
 
-    def leave(self) -> None:
+    def leave(self, permit: Permit) -> None:
         """The request told nothing about the service's health (a rate limit, an interrupt)."""
         with self._lock:
-            self._probing = False
+            self._ends_probe(permit)
+
+    def _ends_probe(self, permit: Permit) -> bool:
+        """Whether the request was the probe; if so, another one may be sent."""
+        if permit is not self._probe:
+            return False
+        self._probe = None
+        return True
 
     def _state(self) -> str:
         if self._opened_ms is None:

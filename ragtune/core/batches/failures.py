@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ragtune.core.batches.breaker import CircuitBreaker
+from ragtune.core.batches.breaker import CircuitBreaker, Permit
 from ragtune.core.request.clock import Clock, MonotonicClock
 
 
@@ -52,6 +52,7 @@ class BatchCount(BaseModel):
 class _Record:
     """One strategy in one request."""
 
+    permit: Permit
     in_a_row: int = 0
     has_scored: bool = False
     error: str | None = None
@@ -71,11 +72,11 @@ class RequestBreakers:
     def admits(self, strategy: str) -> bool:
         """Whether a batch may be sent; the first one of a request asks whether the strategy is closed for the run."""
         if strategy not in self.records and strategy not in self.closed:
-            if not self.run.enter(strategy):
+            if (permit := self.run.enter(strategy)) is None:
                 self.closed[strategy] = self.run.errors.get(strategy, "")
                 self.first_error = self.first_error or self.closed[strategy]
             else:
-                self.records[strategy] = _Record()
+                self.records[strategy] = _Record(permit)
         return strategy not in self.closed
 
     def scored(self, strategy: str) -> None:
@@ -103,7 +104,7 @@ class RequestBreakers:
     def finish(self) -> None:
         """The request is over: tell the run how its strategies did."""
         for strategy, record in self.records.items():
-            self.run.leave(strategy, record.has_scored, record.error)
+            self.run.leave(strategy, record.permit, record.has_scored, record.error)
 
 
 class RunBreakers:
@@ -131,11 +132,11 @@ class RunBreakers:
         }
         return RequestBreakers(self, closed=closed, first_error=next(iter(closed.values()), None))
 
-    def enter(self, strategy: str) -> bool:
-        """Whether a request may use the strategy; one that may must :meth:`leave`."""
+    def enter(self, strategy: str) -> Permit | None:
+        """What a request may use the strategy with, None if it may not; one that may must :meth:`leave`."""
         return self._breakers[strategy].enter()
 
-    def leave(self, strategy: str, has_scored: bool, error: str | None) -> None:
+    def leave(self, strategy: str, permit: Permit, has_scored: bool, error: str | None) -> None:
         """A request that used the strategy is over."""
         breaker = self._breakers[strategy]
         if has_scored:
@@ -143,6 +144,6 @@ class RunBreakers:
             breaker.succeed()
         elif error is not None:
             self.errors.setdefault(strategy, error)
-            breaker.fail()
+            breaker.fail(permit)
         else:
-            breaker.leave()
+            breaker.leave(permit)

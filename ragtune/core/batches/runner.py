@@ -10,10 +10,11 @@ from ragtune.core.batches.failures import FailurePolicy, RequestBreakers, RunBre
 from ragtune.core.batches.pace import Pace
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseReranker
+from ragtune.core.plain import quoted, words
 from ragtune.core.pool.columns import is_calibrated
 from ragtune.core.pool.items import ItemState, PoolItem
 from ragtune.core.pool.pool import CandidatePool
-from ragtune.core.request.bills import checked, describe, quoted, reported
+from ragtune.core.request.bills import checked, describe, reported
 from ragtune.core.request.context import CostMeter, RAGtuneContext
 from ragtune.core.types import FREE, BatchProposal, CostObject, price_by_count
 from ragtune.core.unchecked import unchecked
@@ -74,6 +75,13 @@ class BatchRunner:
     def forget_failures(self) -> None:
         """Open every strategy again."""
         self._run = RunBreakers(self._policy, self._rerankers)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_run"}  # it holds locks and a clock
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ |= state
+        self.forget_failures()
 
     def open_book(self) -> BatchBook:
         """The book of a new request."""
@@ -231,7 +239,7 @@ def _usable(returned: Any, sent: Sequence[str], context: RAGtuneContext) -> Answ
         else:
             answer.lost[doc_id] = f"score {quoted(score)} is no number in [0, 1]"
     known = set(sent)
-    if foreign := [quoted(key) for key in returned if key not in known]:
+    if foreign := [words(key) for key in returned if key not in known]:
         context.trace.add("reranker", "foreign_scores", doc_ids=foreign[:10], count=len(foreign))
     return answer
 

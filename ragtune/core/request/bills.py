@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ragtune.core.plain import quoted, well_formed
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
 
@@ -22,16 +23,7 @@ def describe(error: Exception) -> str:
         said = " ".join(str(error).split())
     except Exception:
         said = "it cannot say what is wrong"
-    return f"{type(error).__name__}: {said}"[:500].encode("utf-8", "replace").decode()
-
-
-def quoted(value: object) -> str:
-    """A component's value in at most 80 characters, whatever it is; a text as it is."""
-    try:
-        said = (value if isinstance(value, str) else repr(value))[:80]
-    except Exception:
-        said = type(value).__name__
-    return said.encode("utf-8", "replace").decode()
+    return well_formed(f"{type(error).__name__}: {said}"[:500])
 
 
 def checked(cost: Any) -> CostObject:

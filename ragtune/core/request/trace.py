@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_serializer
 from pydantic.json_schema import SkipJsonSchema
 
+from ragtune.core.plain import plain
 from ragtune.core.request.clock import Clock, MonotonicClock
 from ragtune.core.unchecked import unchecked
 
@@ -28,6 +29,10 @@ class TraceEvent(BaseModel):
     details: dict[str, Any] = Field(default_factory=dict)
 
     model_config = ConfigDict(frozen=True)
+
+    @field_serializer("details", when_used="json")
+    def _plain_details(self, details: dict[str, Any]) -> Any:
+        return plain(details)  # components may add events
 
 
 class ControllerTrace(BaseModel):

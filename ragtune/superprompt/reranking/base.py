@@ -32,6 +32,9 @@ class Reranked:
 class BaseRerankPolicy(ABC):
     """Orders candidates for a query."""
 
+    def forget_failures(self) -> None:  # noqa: B027 - most have nothing to forget
+        """Begin a new run: what an earlier one gave up is tried again."""
+
     @abstractmethod
     def order(
         self, query: str, candidates: Sequence[ScoredDocument], meter: CostMeter, query_id: str | None = None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.controller import RAGtuneController
@@ -40,28 +42,30 @@ class BudgetedPolicy(BaseRerankPolicy):
         seed: int = 0,
         rerankers: Mapping[str, BaseReranker] | None = None,
     ) -> None:
-        self.estimator = estimator
-        self.scheduler = scheduler
-        self.rerankers = {"default": reranker, **(rerankers or {})}
-        self.budget = budget
-        self.ordering = Ordering.parse(ordering)
-        self.seed = seed
+        # One controller for all prompts: what it learns of a strategy (that it is dead, how long it takes) lasts.
+        self._controller = RAGtuneController(
+            retriever=_Given(),
+            reformulator=IdentityReformulator(),
+            estimator=estimator,
+            scheduler=scheduler,
+            reranker={"default": reranker, **(rerankers or {})},
+            assembler=GreedyAssembler(Ordering.parse(ordering)),
+            budget=budget,
+            plan=RetrievalPlan(original_query_depth=sys.maxsize, num_reformulations=0),
+            seed=seed,
+        )
+
+    def forget_failures(self) -> None:
+        self._controller.forget_failures()
 
     def order(
         self, query: str, candidates: Sequence[ScoredDocument], meter: CostMeter, query_id: str | None = None
     ) -> Reranked:
-        controller = RAGtuneController(
-            retriever=_Given(candidates),
-            reformulator=IdentityReformulator(),
-            estimator=self.estimator,
-            scheduler=self.scheduler,
-            reranker=self.rerankers,
-            assembler=GreedyAssembler(self.ordering),
-            budget=self.budget,
-            plan=RetrievalPlan(original_query_depth=len(candidates), depth_per_reformulation=1, num_reformulations=0),
-            seed=self.seed,
-        )
-        output = controller.run(query, query_id=query_id)
+        given = _CANDIDATES.set(candidates)
+        try:
+            output = self._controller.run(query, query_id=query_id)
+        finally:
+            _CANDIDATES.reset(given)
         ranked = list(output.ranking)
         last = output.history[-1]
         meter.charge(last.cost)
@@ -74,11 +78,12 @@ class BudgetedPolicy(BaseRerankPolicy):
         return Reranked([*ranked, *left], scores, details, output)
 
 
+_CANDIDATES: ContextVar[Sequence[ScoredDocument]] = ContextVar("candidates")
+"""Of the prompt at hand; every thread has its own."""
+
+
 class _Given(BaseRetriever):
     """Candidates that have been found already."""
 
-    def __init__(self, candidates: Sequence[ScoredDocument]) -> None:
-        self._candidates = list(candidates)
-
     def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
-        return self._candidates[:top_k]
+        return list(_CANDIDATES.get())

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import re
 import threading
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from starlette.testclient import TestClient
 
 from ragtune.adapters import limits
-from ragtune.adapters.limits import ServerLimits, has_more_values
+from ragtune.adapters.limits import Runner, ServerLimits, has_more_values
+from ragtune.canonical.service import RagService
 
 JSON = {"Content-Type": "application/json"}
 
@@ -60,6 +65,26 @@ def test_more_values_than_allowed_are_refused_before_they_are_parsed(
     assert "1000 values" in refused.json()["detail"]
     text = {"content": "a, [b], {c}" * 1000}
     assert make_client(limits=ServerLimits(values=1000)).post("/v1/normalize", json=text).status_code == 200
+
+
+def test_whoever_watches_over_the_server_does_not_wait_for_a_flood_of_values_to_be_counted() -> None:
+    counted = threading.Event()
+
+    async def check(runner: Runner) -> None:
+        threads = 2 * (os.cpu_count() or 1) + 40  # more than the event loop's own pool has
+        flood = [asyncio.create_task(asyncio.to_thread(counted.wait, 60)) for _ in range(threads)]
+        await asyncio.sleep(0)
+        try:
+            await runner.check()
+        finally:
+            counted.set()
+            await asyncio.gather(*flood)
+
+    asked: list[bool] = []
+    runner = Runner(cast(RagService, SimpleNamespace(check=lambda: asked.append(counted.is_set()))), ServerLimits())
+    asyncio.run(check(runner))
+    runner.close()
+    assert asked == [False]
 
 
 def test_errors_are_told_by_a_thread_of_the_work_and_only_so_many_are_looked_at(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -8,18 +9,41 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from ragtune import CostBudget, RetrievalPlan
+from ragtune import Corpus, CostBudget, Document, RAGtuneController, RetrievalPlan
+from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.errors import ConfigError, RetrievalError
 from ragtune.core.interfaces import BaseEstimator
 from ragtune.core.output import ControllerOutput
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.request.clock import VirtualClock
 from ragtune.core.types import CostObject
+from ragtune.estimators.baseline import BaselineEstimator
+from ragtune.reformulators.identity import IdentityReformulator
+from ragtune.rerankers.noop import NoOpReranker
+from ragtune.retrievers.in_memory import InMemoryRetriever
+from ragtune.schedulers.greedy import GreedyScheduler
 
 
 def test_no_reranker_at_all_is_refused(fakes):
     with pytest.raises(ConfigError, match="at least one strategy"):
         fakes.controller(reranker={})
+
+
+def test_a_controller_travels_to_another_process_without_what_it_has_learned():
+    corpus = Corpus([Document(id="a", text="green tea"), Document(id="b", text="black tea")])
+    controller = RAGtuneController(
+        retriever=InMemoryRetriever(corpus),
+        reformulator=IdentityReformulator(),
+        estimator=BaselineEstimator(),
+        scheduler=GreedyScheduler(),
+        reranker=NoOpReranker(),
+        assembler=GreedyAssembler(),
+        budget=CostBudget.unlimited(),
+    )
+    here = controller.run("tea")
+    there = pickle.loads(pickle.dumps(controller)).run("tea")
+    assert (there.ranking, there.stop) == (here.ranking, here.stop)
+    assert there.ranking == ("a", "b")
 
 
 def test_the_output_carries_query_documents_trace_account_history_and_stop(fakes):

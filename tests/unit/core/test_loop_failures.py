@@ -10,7 +10,7 @@ import pytest
 from ragtune import CostBudget, ScoredDocument
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.batches.failures import FailurePolicy
-from ragtune.core.errors import ControllerOnlyError, ScoreTableError
+from ragtune.core.errors import ControllerOnlyError, InputError, RetrievalError, ScoreTableError
 from ragtune.core.output import ControllerOutput
 from ragtune.core.policy.batching import propose
 from ragtune.core.pool.items import ItemState
@@ -340,6 +340,17 @@ def act(context):
     context.meter.charge(CostObject(tokens=10**400))
 
 
+class Assembling(GreedyAssembler):
+    """Greedy, but for what it says of each document."""
+
+    def __init__(self, change):
+        super().__init__()
+        self._change = change
+
+    def assemble(self, items, context):
+        return [doc.model_copy(update=self._change(doc)) for doc in super().assemble(items, context)]
+
+
 def proposing(diagnostics):
     return lambda pool, budget: batch(*pool.top_candidates(5), diagnostics=diagnostics)
 
@@ -349,6 +360,43 @@ ODDITIES = {
     "half a surrogate pair in an error": lambda fakes: {"reranker": fakes.Reranker(script=[RuntimeError("\ud83d")])},
     "half a surrogate pair for an id": lambda fakes: {"reranker": fakes.Reranker(script=[lambda _: {"\ud83d": 0.5}])},
     "half a surrogate pair in a rewrite": lambda fakes: {"reformulator": fakes.Reformulator(["\ud83d"])},
+    "half a surrogate pair in a text": lambda fakes: {
+        "documents": [doc.model_copy(update={"content": f"text \ud83d {doc.id}"}) for doc in fakes.docs(20)],
+        "assembler": GreedyAssembler(),
+    },
+    "half a surrogate pair in a find of the expander": lambda fakes: {
+        "documents": fakes.docs(19),
+        "expander": fakes.Expander(
+            lambda pool, limit: [ScoredDocument(id="doc_019", content="\ud83d", sources={"\ud83d": 0.5})]
+        ),
+        "assembler": GreedyAssembler(),
+    },
+    "half a surrogate pair in an assembled text": lambda fakes: {
+        "assembler": Assembling(lambda item: {"content": "\ud83d", "sources": {"\ud83d": 0.5}})
+    },
+    "half a surrogate pair in a stop": lambda fakes: {
+        "scheduler": fakes.Scheduler(
+            choose=lambda pool, budget: StopRecord(reason="\ud83d", source="\ud83d", message="\ud83d")
+        )
+    },
+    "a stop of anything": lambda fakes: {
+        "scheduler": fakes.Scheduler(
+            choose=lambda pool, budget: StopRecord.model_construct(reason=3, source=None, details=None, message=DEEP)
+        )
+    },
+    "metadata that are none in an assembled document": lambda fakes: {
+        "assembler": Assembling(lambda item: {"metadata": None})
+    },
+    "tokens by halves": lambda fakes: {"assembler": Assembling(lambda item: {"token_count": 2.5})},
+    "an event that JSON cannot hold": lambda fakes: {
+        "reranker": fakes.Reranker(
+            act=lambda c: c.trace.add("reranker", "look", at=object(), text="\ud83d", n=math.nan)
+        )
+    },
+    "half a surrogate pair in a failed supplement": lambda fakes: {
+        "reformulator": fakes.Reformulator(["another"]),
+        "retriever": fakes.Retriever({"q": fakes.docs(20), "another": RuntimeError("\ud83d")}),
+    },
     "diagnostics without end": lambda fakes: {"scheduler": fakes.Scheduler(choose=proposing({"deep": DEEP}))},
     "diagnostics without words": lambda fakes: {"scheduler": fakes.Scheduler(choose=proposing({"x": Unspeakable()}))},
     "a bill beyond all bounds": lambda fakes: {"reranker": fakes.Reranker(act=act), "budget": limits(max_tokens=100)},
@@ -371,6 +419,24 @@ def test_nothing_odd_leaves_the_controller_or_spoils_its_output(fakes, parts):
     assert set(output.ranking) == set(ids(*range(20)))
     text = output.model_dump_json()
     assert ControllerOutput.model_validate_json(text).model_dump_json() == text
+
+
+@pytest.mark.parametrize(
+    ("parts", "asked", "error"),
+    [
+        ({}, {"query": "\ud83d", "query_id": "q1"}, InputError),
+        ({}, {"query": "q", "query_id": "\ud83d"}, InputError),
+        ({"documents": [ScoredDocument(id="\ud83d")]}, {"query": "q"}, RetrievalError),
+        ({"retriever": "\ud83d"}, {"query": "q"}, RetrievalError),
+    ],
+    ids=["query", "query id", "document id", "error"],
+)
+def test_what_could_never_be_written_down_is_one_error_that_can_be(fakes, parts, asked, error):
+    if "retriever" in parts:
+        parts = {"retriever": fakes.Retriever({"q": RuntimeError(parts["retriever"])})}
+    with pytest.raises(error) as caught:
+        fakes.controller(**parts).run(**asked)
+    assert len(str(caught.value).encode().splitlines()) == 1
 
 
 def test_the_stop_is_about_the_document_that_was_wanted(fakes):

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from ragtune.core.errors import DatasetError
-from ragtune.data.textfile import quoted, read_json, read_lines
+from ragtune.core.plain import quoted
+from ragtune.data.textfile import read_json, read_lines
 
 MARK = b"\xef\xbb\xbf"
 

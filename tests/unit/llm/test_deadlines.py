@@ -129,7 +129,7 @@ def test_many_calls_have_one_deadline(llm_server: Any, make_client: Make) -> Non
     llm_server.faults += [Fault("drip")] * 3
     client = make_client(concurrency=1, **REAL)
     begun = time.perf_counter()
-    outcomes = client.chat_json_many([[Message("user", name)] for name in "abc"], Names, within_ms=200.0)
+    outcomes = client.chat_json_many([[Message("user", name)] for name in "abc"], Names, within_ms=1000.0)
     assert [getattr(outcome, "kind", None) for outcome in outcomes] == ["deadline"] * 3
     assert time.perf_counter() - begun < HANG_S
     assert len(llm_server.requests) == 1

@@ -146,21 +146,37 @@ def test_a_service_that_answers_is_not_down(llm_server: Any, make_client: Make, 
 
 def test_the_breaker_lets_one_probe_through_and_an_interrupted_one_frees_its_place(clock: VirtualClock) -> None:
     breaker = CircuitBreaker(1, 1000.0, clock)
-    assert breaker.enter()
-    breaker.fail()
-    assert (breaker.state, breaker.wait_ms, breaker.enter()) == ("open", 1000.0, False)
+    breaker.fail(breaker.enter())
+    assert (breaker.state, breaker.wait_ms, breaker.enter()) == ("open", 1000.0, None)
     clock.advance(1000.0)
-    assert (breaker.state, breaker.enter(), breaker.enter()) == ("half_open", True, False)
-    breaker.leave()
+    probe = breaker.enter()
+    assert (breaker.state, breaker.enter()) == ("half_open", None)
+    assert probe is not None
+    breaker.leave(probe)
     assert breaker.enter()
     breaker.succeed()
     assert (breaker.state, breaker.wait_ms) == ("closed", 0.0)
 
 
+@pytest.mark.parametrize("late", ["leave", "fail"])
+def test_a_request_from_before_the_breaker_opened_does_not_end_anothers_probe(clock: VirtualClock, late: str) -> None:
+    breaker = CircuitBreaker(2, 1000.0, clock)
+    slow, *failing = (breaker.enter() for _ in range(3))
+    for permit in failing:
+        breaker.fail(permit)
+    clock.advance(1000.0)
+    probe = breaker.enter()
+    getattr(breaker, late)(slow)
+    clock.advance(1000.0)
+    assert breaker.enter() is None
+    breaker.leave(probe)
+    assert breaker.enter() is not None
+
+
 def test_only_failures_in_a_row_count() -> None:
     breaker = CircuitBreaker(2, 1000.0, MonotonicClock())
     for _ in range(3):
-        breaker.fail()
+        breaker.fail(breaker.enter())
         breaker.succeed()
-    breaker.fail()
+    breaker.fail(breaker.enter())
     assert breaker.state == "closed"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from types import SimpleNamespace
 from typing import Any
 
@@ -37,6 +39,31 @@ def test_only_a_controller_has_a_history(fakes: SimpleNamespace) -> None:
 
     assert outcome(TopPolicy(fakes.Reranker())) is None
     assert [step.cost.docs for step in outcome(budgeted(fakes.Reranker())).history] == [0, 2, 4]
+
+
+def test_a_dead_reranker_is_given_up_for_the_prompts_to_come_until_a_new_run_begins(fakes: SimpleNamespace) -> None:
+    reranker = fakes.Reranker(script=[ConnectionError("refused")] * 99)
+    policy = budgeted(reranker)
+
+    def sent(docs: int) -> int:
+        reranked = policy.order("query", fakes.docs(docs), CostMeter())
+        assert set(reranked.ids) == {doc.id for doc in fakes.docs(docs)}
+        return reranked.output.batches.sent
+
+    assert [sent(docs) for docs in (7, 8, 9, 10)] == [3, 3, 3, 0]
+    policy.forget_failures()
+    assert sent(7) == 3
+
+
+def test_each_thread_orders_its_own_candidates(fakes: SimpleNamespace) -> None:
+    both = Barrier(2)
+    policy = budgeted(fakes.Reranker(act=lambda context: both.wait(30)))
+
+    def ordered(prefix: str) -> list[str]:
+        return policy.order(prefix, fakes.docs(2, prefix), CostMeter()).ids
+
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(ordered, "ab")) == [["a_001", "a_000"], ["b_001", "b_000"]]
 
 
 def test_no_reranking_keeps_the_order_and_costs_nothing(fakes: SimpleNamespace) -> None:
