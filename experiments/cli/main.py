@@ -95,9 +95,8 @@ def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> None:
 def _run(cfg: DictConfig, folder: Path, overrides: list[str], *, in_sweep: bool) -> None:
     config = resolve(cfg, HydraConfig.get().job.config_name)
     if config["dry_run"]:
-        from experiments.publish.terminal import progress_bar
+        from experiments.publish.terminal import print_forecast, progress_bar
         from experiments.replay.build import component
-        from experiments.replay.forecast import print_forecast
 
         with progress_bar("forecasting", enabled=config["verbosity"] > 0) as update:
             print_forecast(component(config, "subject").forecast(config, update))

@@ -13,6 +13,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
 from experiments.config.compose import register_resolvers
+from experiments.evaluate.summary import Summary
 from experiments.publish.files import SUMMARY, read_summary
 from experiments.publish.lock import locked
 from experiments.publish.terminal import print_path, print_sweep
@@ -178,12 +179,16 @@ def failed_jobs(folder: Path) -> dict[str, int]:
     return {file.parent.name: int(json.loads(file.read_text(encoding="utf-8"))["exit_code"]) for file in files}
 
 
-def summaries(folder: Path) -> list[dict[str, Any]]:
-    """Summaries of a sweep's finished jobs, by job number; a job whose summary is damaged has failed and said so."""
-    found = []
+def summaries(folder: Path) -> dict[str, Summary]:
+    """Summaries of a sweep's finished jobs by job, in the order of their numbers.
+
+    A job whose summary is damaged has failed and said so.
+    """
+    found = {}
     for file in sorted(folder.glob(f"*/{SUMMARY}"), key=_job_number):
         with suppress(DatasetError):
-            found.append({"job": file.parent.name, **(read_summary(file.parent) or {})})
+            if summary := read_summary(file.parent):
+                found[file.parent.name] = summary
     return found
 
 

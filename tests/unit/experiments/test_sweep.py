@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
@@ -18,6 +19,7 @@ from experiments.cli.sweep import (
     note_failure,
     summaries,
 )
+from experiments.evaluate.summary import Summary
 from experiments.publish.files import write_summary
 from experiments.publish.track import PARENT_FILE, NoTracking
 
@@ -29,7 +31,7 @@ def config(folder: Path, target: str = "experiments.publish.track.NoTracking", *
 
 
 @pytest.fixture
-def sweep(tmp_path: Path) -> Path:
+def sweep(tmp_path: Path, make_summary: Callable[..., Summary]) -> Path:
     """Twelve jobs, of which numbers 3 and 10 failed."""
     folder = tmp_path / "sweep"
     for number in range(12):
@@ -38,22 +40,12 @@ def sweep(tmp_path: Path) -> Path:
         if number in (3, 10):
             note_failure(job, 2 if number == 3 else 1)
         else:
-            write_summary(job, summary(number))
+            write_summary(job, make_summary(overrides=[f"seed={number}"]))
     return folder
 
 
-def summary(number: int) -> dict:
-    return {
-        "overrides": [f"seed={number}"],
-        "measures": {"nDCG@10": number / 20},
-        "aucc": 0.1,
-        "cost_per_query": {"charged": {"docs": 2}},
-        "mlflow_run_id": None,
-    }
-
-
 def test_summaries_come_by_job_number(sweep: Path) -> None:
-    assert [s["job"] for s in summaries(sweep)] == ["0", "1", "2", "4", "5", "6", "7", "8", "9", "11"]
+    assert list(summaries(sweep)) == ["0", "1", "2", "4", "5", "6", "7", "8", "9", "11"]
 
 
 def test_failures_are_told_by_job_until_they_are_tried_again(sweep: Path) -> None:
@@ -167,8 +159,11 @@ def test_what_becomes_of_the_parent_of_an_abandoned_sweep(
     assert json.loads((sweep / PARENT_FILE).read_text())["run_id"] == ("p" if is_parent_kept else "before")
 
 
-def test_a_job_whose_summary_is_damaged_is_not_in_the_table(tmp_path: Path) -> None:
-    for job, content in {"0": '{"policy": "p"}', "1": "", "2": "[]"}.items():
+def test_a_job_whose_summary_is_damaged_is_not_in_the_table(
+    make_summary: Callable[..., Summary], tmp_path: Path
+) -> None:
+    sound = make_summary()
+    for job, content in {"0": json.dumps(sound.plain()), "1": "", "2": "[]", "3": '{"policy": "p"}'}.items():
         (tmp_path / job).mkdir()
         (tmp_path / job / "summary.json").write_text(content)
-    assert summaries(tmp_path) == [{"job": "0", "policy": "p"}]
+    assert summaries(tmp_path) == {"0": sound}
