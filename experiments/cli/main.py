@@ -93,7 +93,7 @@ def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> None:
 
 
 def _run(cfg: DictConfig, folder: Path, overrides: list[str], *, in_sweep: bool) -> None:
-    config = resolve(cfg, HydraConfig.get().job.config_name)
+    config = resolve(cfg, str(HydraConfig.get().job.config_name))
     if config["dry_run"]:
         from experiments.publish.terminal import print_forecast, progress_bar
         from experiments.replay.build import component

@@ -18,7 +18,6 @@ from ragtune.canonical.conformance.comparing import narrow_gaps
 from ragtune.canonical.conformance.fixtures import GOLDEN, dump_golden, load_fixtures
 from ragtune.canonical.conformance.mcp_target import McpTarget
 from ragtune.canonical.conformance.observing import observe
-from ragtune.canonical.conformance.remote import RemoteTarget
 from ragtune.canonical.conformance.rest_target import RestTarget
 from ragtune.canonical.conformance.targets import (
     EMBEDDER,
@@ -32,7 +31,7 @@ from ragtune.canonical.store.base import BaseDatabase
 from ragtune.core.errors import ConfigError, MissingExtraError
 
 TARGETS = ("memory", "postgres", "rest", "mcp")
-_REMOTE: dict[str, type[RemoteTarget]] = {"rest": RestTarget, "mcp": McpTarget}
+_REMOTE: dict[str, type[RestTarget] | type[McpTarget]] = {"rest": RestTarget, "mcp": McpTarget}
 _PATHS = {"rest": "", "mcp": "/mcp"}
 _PATIENCE_S = 30.0
 

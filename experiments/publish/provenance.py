@@ -59,4 +59,5 @@ def git_sha() -> str:
 
 def _git(*arguments: str) -> str:
     command = ["git", "--no-optional-locks", "-C", str(PROJECT_ROOT), *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    # The words are those above, there is no shell, and the git on PATH is the user's own.
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()  # noqa: S603

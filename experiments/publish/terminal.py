@@ -208,7 +208,7 @@ def print_sweep(summaries: Mapping[str, Summary], csv: Path) -> None:
     finished = list(summaries.values())
     choices = _varying_choices(finished)
     figures = [{**s.measures, "AUCC": s.aucc, "docs": s.cost_per_query.charged["docs"]} for s in finished]
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"job": job, **choice, **figure, "mlflow_run_id": summary.mlflow_run_id}
         for (job, summary), choice, figure in zip(summaries.items(), choices, figures, strict=True)
     ]
