@@ -12,8 +12,9 @@ import pytest
 from omegaconf import OmegaConf
 
 from experiments.cli.sweep import (
-    SweepCallback,
     abandon_unfinished,
+    begin_sweep,
+    end_sweep,
     failed_jobs,
     forget_failure,
     note_failure,
@@ -57,10 +58,9 @@ def test_failures_are_told_by_job_until_they_are_tried_again(sweep: Path) -> Non
 def test_a_sweep_ends_with_a_table_its_folder_and_the_worst_exit_code(
     sweep: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    callback = SweepCallback()
-    callback.on_multirun_start(config(sweep))
+    begin_sweep(config(sweep))
     with pytest.raises(SystemExit) as end:
-        callback.on_multirun_end(config(sweep))
+        end_sweep(config(sweep))
     assert end.value.code == 2
     out, err = capfd.readouterr()
     assert "10 runs" in out
@@ -73,16 +73,16 @@ def test_an_interrupted_sweep_keeps_its_parent(tmp_path: Path, monkeypatch: pyte
     folder = tmp_path / "sweep"
     folder.mkdir()
     (folder / PARENT_FILE).write_text('{"run_id": "abc"}')
-    SweepCallback().on_multirun_start(config(folder, resume=True))
+    begin_sweep(config(folder, resume=True))
     assert json.loads((folder / PARENT_FILE).read_text())["run_id"] == "abc"
     abandon_unfinished(is_interrupted=True)
-    SweepCallback().on_multirun_start(config(folder))
+    begin_sweep(config(folder))
     assert json.loads((folder / PARENT_FILE).read_text())["run_id"] is None
     abandon_unfinished(is_interrupted=True)
 
 
 def test_tracking_that_fails_costs_no_sweep(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    SweepCallback().on_multirun_start(config(tmp_path / "sweep", target="nowhere.Tracking"))
+    begin_sweep(config(tmp_path / "sweep", target="nowhere.Tracking"))
     assert "warning: tracking is not available, results go to files only" in capfd.readouterr().err
     abandon_unfinished(is_interrupted=True)
 
@@ -90,7 +90,7 @@ def test_tracking_that_fails_costs_no_sweep(tmp_path: Path, capfd: pytest.Captur
 @pytest.mark.parametrize("is_interrupted", [True, False])
 def test_an_abandoned_sweep_without_a_job_leaves_an_empty_folder(tmp_path: Path, is_interrupted: bool) -> None:
     folder = tmp_path / "sweep"
-    SweepCallback().on_multirun_start(config(folder))
+    begin_sweep(config(folder))
     (folder / "multirun.yaml").touch()
     abandon_unfinished(is_interrupted=is_interrupted)
     assert list(folder.iterdir()) == []
@@ -98,9 +98,8 @@ def test_an_abandoned_sweep_without_a_job_leaves_an_empty_folder(tmp_path: Path,
 
 def test_a_forecast_of_a_sweep_writes_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "sweep"
-    callback = SweepCallback()
-    callback.on_multirun_start(config(folder, dry_run=True))
-    callback.on_multirun_end(config(folder, dry_run=True))
+    begin_sweep(config(folder, dry_run=True))
+    end_sweep(config(folder, dry_run=True))
     abandon_unfinished(is_interrupted=True)
     assert not folder.exists()
     assert capfd.readouterr().out == ""
@@ -148,7 +147,7 @@ def test_what_becomes_of_the_parent_of_an_abandoned_sweep(
         os.utime(job, (0, 0))
     monkeypatch.setattr(Tracked, "ended", [])
     monkeypatch.setattr("experiments.publish.track.Tracked", Tracked, raising=False)
-    SweepCallback().on_multirun_start(config(sweep, target="experiments.publish.track.Tracked", resume=resume))
+    begin_sweep(config(sweep, target="experiments.publish.track.Tracked", resume=resume))
     for job in begun:
         (sweep / job).mkdir(exist_ok=True)
         forget_failure(sweep / job)
