@@ -19,7 +19,7 @@ chaos: $(VENV)/.dev ## kills, full disks, locked and damaged files, dishonest co
 	CHAOS_EXAMPLES=10000 $(BIN)/python -m pytest tests/chaos \
 		tests/unit/core/test_dishonest_components.py tests/unit/core/test_stateful.py
 
-check: $(VENV)/.dev ## lint, format, types, import rules
+check: $(VENV)/.dev ## lint, security, format, types, import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

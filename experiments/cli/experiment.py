@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from experiments.config.compose import results_key
-from experiments.evaluate.curves import Curve, curve
-from experiments.evaluate.measures import Measures
-from experiments.evaluate.summary import has_given_up, summarize
-from experiments.evaluate.views import print_views, views_of
+from experiments.evaluate.curves import curve
+from experiments.evaluate.summary import Summary, has_given_up, summarize
+from experiments.evaluate.views import views_of
 from experiments.publish.files import Results, per_query_table, read_summary, write_results, write_summary
 from experiments.publish.provenance import provenance
-from experiments.publish.terminal import print_path, print_queries, print_run, progress_bar
+from experiments.publish.terminal import print_path, print_queries, print_run, print_views, progress_bar
 from experiments.publish.track import Tracking, parent_of
 from experiments.replay.build import component, load_measures
 from experiments.replay.inputs import identity, require_same
@@ -41,7 +40,7 @@ def run_experiment(config: Mapping[str, Any], folder: Path, overrides: list[str]
     done = _finished(config, folder) if config["resume"] else None
     if done is not None:
         sys.stderr.write("nothing to do: this run is complete\n")
-        if done["mlflow_run_id"] is None:
+        if done.mlflow_run_id is None:
             _track(tracking, folder, done)
         print_path(folder)
         return
@@ -51,7 +50,7 @@ def run_experiment(config: Mapping[str, Any], folder: Path, overrides: list[str]
     _fail_if_failed(results.summary, folder)
 
 
-def _finished(config: Mapping[str, Any], folder: Path) -> dict[str, Any] | None:
+def _finished(config: Mapping[str, Any], folder: Path) -> Summary | None:
     """The summary of this very run if it is complete; None if it is not, or if a later one was begun here."""
     if (folder / Journal.NAME).exists():
         return None
@@ -61,7 +60,7 @@ def _finished(config: Mapping[str, Any], folder: Path) -> dict[str, Any] | None:
         raise DatasetError(f"{error}; without that file, resume=true starts over") from None
     if summary is None:
         return None
-    require_same(identity(config), summary, f"{str(folder)!r} holds the results of")
+    require_same(identity(config), summary.plain(), f"{str(folder)!r} holds the results of")
     return summary
 
 
@@ -75,52 +74,47 @@ def _produce(config: Mapping[str, Any], folder: Path, overrides: list[str], *, p
     folder.mkdir(parents=True, exist_ok=True)
     with Journal(folder, run, resume=config["resume"]) as journal:
         with progress_bar(f"replaying {dataset.name}", enabled=progress) as update:
-            records = replay(config, journal, update)
+            records = replay(subject, config, list(dataset.queries), journal, update)
         judged = dataset.judged
-        drawn = _curve(config, [r for r in records if r.query_id in set(judged)], measures)
-        views = views_of(records, subject.views, judged, measures, **config["bootstrap"], seed=config["seed"])
-        origin = provenance(config, overrides, dataset)
-        summary = {
-            **summarize(dataset, records, drawn, max_failed_share=allowed),
-            **({"views": {view.name: view.figures for view in views}} if views else {}),
-            **origin,
-            "policy": subject.label(config),
-            "tags": {**origin["tags"], **subject.tags(config)},
+        intervals = {**config["bootstrap"], "seed": config["seed"]}
+        drawn = curve([record for record in records if record.query_id in set(judged)], measures, **intervals)
+        views = views_of(records, subject.views, judged, measures, **intervals)
+        summary = Summary(
+            **dict(summarize(dataset, records, drawn, max_failed_share=allowed)),
+            views={view.name: view.figures for view in views} or None,
+            policy=subject.label(config),
+            **provenance(config, overrides, dataset, subject.tags(config)),
             **run,
-            "wall_s": round(time.perf_counter() - started, 3),
-            "mlflow_run_id": None,
-        }
+            wall_s=round(time.perf_counter() - started, 3),
+            mlflow_run_id=None,
+        )
         results = Results(config, dataset, records, drawn, summary, views)
         write_results(folder, results)
-        if summary["failures"]["status"] == "failed":
+        if summary.has_failed:
             journal.forget([record.query_id for record in records if record.dropped or has_given_up(record)])
         else:
             journal.remove()
     return results
 
 
-def _fail_if_failed(summary: Mapping[str, Any], folder: Path) -> None:
+def _fail_if_failed(summary: Summary, folder: Path) -> None:
     """Raise a run's failure, once everything that it has found is written and tracked.
 
     Raises:
         FailedRunError: if more batches failed than the configuration allows.
     """
-    failures = summary["failures"]
-    if failures["status"] != "failed":
+    if not summary.has_failed:
         return
+    failures = summary.failures
     raise FailedRunError(
-        f"the reranker failed: {failures['batches_failed']} of {failures['batches_sent']} batches, "
-        f"{failures['queries_given_up']} of {summary['queries_replayed']} queries given up; "
-        f"first error: {failures['first_error']}; results are kept: "
+        f"the reranker failed: {failures.batches_failed} of {failures.batches_sent} batches, "
+        f"{failures.queries_given_up} of {summary.queries_replayed} queries given up; "
+        f"first error: {failures.first_error}; results are kept: "
         f"repeat the command with hydra.run.dir={shlex.quote(str(folder))} resume=true to try the failed queries again"
     )
 
 
-def _curve(config: Mapping[str, Any], records: list[Any], measures: Measures) -> Curve:
-    return curve(records, measures, **config["bootstrap"], seed=config["seed"])
-
-
-def _track(tracking: Tracking, folder: Path, summary: Mapping[str, Any]) -> None:
+def _track(tracking: Tracking, folder: Path, summary: Summary) -> None:
     """Log the files; whatever goes wrong there costs no result."""
     try:
         run_id = tracking.log(folder, parent_of(folder))
@@ -131,14 +125,14 @@ def _track(tracking: Tracking, folder: Path, summary: Mapping[str, Any]) -> None
             f"log them later with python scripts/relog.py {folder}\n"
         )
         return
-    write_summary(folder, {**summary, "mlflow_run_id": run_id})
+    write_summary(folder, summary.tracked_as(run_id))
 
 
 def _report(results: Results, folder: Path, verbosity: int) -> None:
     if verbosity >= 1:
-        print_run(results.summary, results.curve, results.summary["policy"])
-        if results.views:
-            print_views(results.summary["views"], results.summary["cost_per_query"]["charged"]["docs"])
+        print_run(results.summary, results.curve)
+        if results.summary.views:
+            print_views(results.summary.views, results.summary.cost_per_query.charged["docs"])
     if verbosity >= 2:
         print_queries(per_query_table(results))
     print_path(folder)

@@ -1,4 +1,7 @@
-"""The command line: exit codes and messages around Hydra."""
+"""The command line: exit codes and messages around Hydra.
+
+What needs the library is imported where it is used, so that ``--help`` and bad options are answered at once.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +12,42 @@ import sys
 import traceback
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
+from hydra.experimental.callback import Callback
 from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from experiments.config.compose import readable, register_resolvers, resolve
 from experiments.config.paths import CONF
-from experiments.publish.folders import remove_if_empty, remove_new_empty
+from experiments.publish.folders import note_missing, remove_if_empty, remove_new_empty
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What the system says where a disk, a quota or the largest size of a file is reached."""
+
+
+class HarnessCallback(Callback):
+    """What Hydra calls around a run or a sweep: folders that stay empty are removed, and a sweep has a parent run."""
+
+    def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
+        note_missing(Path(config.hydra.run.dir))
+
+    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
+        from experiments.cli.sweep import begin_sweep
+
+        note_missing(Path(config.hydra.sweep.dir))
+        begin_sweep(config)
+
+    def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
+        from experiments.cli.sweep import end_sweep
+
+        end_sweep(config)
 
 
 def main(root: str = "config") -> int:
@@ -93,11 +116,10 @@ def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> None:
 
 
 def _run(cfg: DictConfig, folder: Path, overrides: list[str], *, in_sweep: bool) -> None:
-    config = resolve(cfg, HydraConfig.get().job.config_name)
+    config = resolve(cfg, str(HydraConfig.get().job.config_name))
     if config["dry_run"]:
-        from experiments.publish.terminal import progress_bar
+        from experiments.publish.terminal import print_forecast, progress_bar
         from experiments.replay.build import component
-        from experiments.replay.forecast import print_forecast
 
         with progress_bar("forecasting", enabled=config["verbosity"] > 0) as update:
             print_forecast(component(config, "subject").forecast(config, update))

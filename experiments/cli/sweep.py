@@ -7,12 +7,11 @@ import sys
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
 from experiments.config.compose import register_resolvers
+from experiments.evaluate.summary import Summary
 from experiments.publish.files import SUMMARY, read_summary
 from experiments.publish.lock import locked
 from experiments.publish.terminal import print_path, print_sweep
@@ -50,34 +49,48 @@ _unfinished: list[_Sweep] = []
 """The sweep in progress, if any."""
 
 
-class SweepCallback(Callback):
-    """Opens the parent run before the jobs fan out and reports all of them when the last has ended."""
+def begin_sweep(config: DictConfig) -> None:
+    """Take the sweep's folder and open its parent run, before the jobs fan out.
 
-    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        register_resolvers()
-        folder = Path(config.hydra.sweep.dir).absolute()
-        sweep = _Sweep(folder, _job_folders(folder))
-        _unfinished.append(sweep if config.dry_run else _open_parent(config, _begin(sweep)))
+    Args:
+        config: of Hydra, its own part included.
 
-    def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        sweep = _unfinished[0]
-        if config.dry_run:
-            return
-        _unfinished.clear()
-        _release_workers(config)
-        folder = sweep.folder
-        failures = failed_jobs(folder)
-        _finish(sweep, "FAILED" if failures else "FINISHED")
-        print_sweep(summaries(folder), folder / "sweep.csv")
-        if failures:
-            sys.stderr.write(f"error: failed jobs: {', '.join(failures)}\n")
-        print_path(folder)
-        sweep.lock.close()
-        if failures:
-            raise SystemExit(max(failures.values()))
+    Raises:
+        SystemExit: with code 2 if another sweep is using the folder.
+    """
+    register_resolvers()
+    folder = Path(config.hydra.sweep.dir).absolute()
+    sweep = _Sweep(folder, _job_folders(folder))
+    _unfinished.append(sweep if config.dry_run else _open_parent(config, _take_folder(sweep)))
 
 
-def _begin(sweep: _Sweep) -> _Sweep:
+def end_sweep(config: DictConfig) -> None:
+    """Close the parent run and report all jobs, once the last of them has ended.
+
+    Args:
+        config: of Hydra, its own part included.
+
+    Raises:
+        SystemExit: with the largest exit code of the jobs that failed.
+    """
+    sweep = _unfinished[0]
+    if config.dry_run:
+        return
+    _unfinished.clear()
+    _release_workers(config)
+    folder = sweep.folder
+    failures = failed_jobs(folder)
+    _finish(sweep, "FAILED" if failures else "FINISHED")
+    print_sweep(summaries(folder), folder / "sweep.csv")
+    if failures:
+        sys.stderr.write(f"error: failed jobs: {', '.join(failures)}\n")
+    print_path(folder)
+    sweep.lock.close()
+    if failures:
+        raise SystemExit(max(failures.values()))
+
+
+def _take_folder(sweep: _Sweep) -> _Sweep:
     """The sweep, with its folder to itself."""
     try:
         sweep.folder.mkdir(parents=True, exist_ok=True)
@@ -178,12 +191,16 @@ def failed_jobs(folder: Path) -> dict[str, int]:
     return {file.parent.name: int(json.loads(file.read_text(encoding="utf-8"))["exit_code"]) for file in files}
 
 
-def summaries(folder: Path) -> list[dict[str, Any]]:
-    """Summaries of a sweep's finished jobs, by job number; a job whose summary is damaged has failed and said so."""
-    found = []
+def summaries(folder: Path) -> dict[str, Summary]:
+    """Summaries of a sweep's finished jobs by job, in the order of their numbers.
+
+    A job whose summary is damaged has failed and said so.
+    """
+    found = {}
     for file in sorted(folder.glob(f"*/{SUMMARY}"), key=_job_number):
         with suppress(DatasetError):
-            found.append({"job": file.parent.name, **(read_summary(file.parent) or {})})
+            if summary := read_summary(file.parent):
+                found[file.parent.name] = summary
     return found
 
 

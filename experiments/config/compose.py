@@ -1,4 +1,7 @@
-"""From Hydra's configuration to plain, resolved, checked data."""
+"""From Hydra's configuration to plain, resolved, checked data.
+
+What needs the library is imported where it is used, so that ``--help`` is answered at once.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
+from hydra import compose as hydra_compose
+from hydra import initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
@@ -41,11 +48,6 @@ def composed(overrides: Sequence[str], root: str, script: str = "run.py") -> Dic
     Raises:
         ConfigError: on an unknown option or component; says that ``script`` can be asked for help.
     """
-    from hydra import compose as hydra_compose
-    from hydra import initialize_config_dir
-    from hydra.core.global_hydra import GlobalHydra
-    from hydra.errors import HydraException
-
     from ragtune.core.errors import ConfigError
 
     register_resolvers()
@@ -63,7 +65,6 @@ def resolve(cfg: DictConfig, root: str = "config") -> dict[str, Any]:
     Raises:
         ConfigError: naming the option that is missing (``???``), deleted, unknown or out of range.
     """
-    # Here, so that --help need not load the library.
     from experiments.config.options import check_names, check_options
 
     # First, since what is deleted may be referred to by what is not.
@@ -99,8 +100,6 @@ def results_key(config: Mapping[str, Any]) -> str:
 
 def readable(error: BaseException, script: str = "run.py") -> str:
     """Hydra's message on one line, without what only its developers need."""
-    from hydra.errors import OverrideParseException
-
     if isinstance(error, OverrideParseException):
         return f"cannot parse {error.override!r}: {error.message.splitlines()[0]}; options are given as NAME=VALUE"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]

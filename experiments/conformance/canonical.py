@@ -9,21 +9,16 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
-from experiments.conformance.golden import kept_outcome
 from ragtune.canonical import conformance
 from ragtune.canonical.conformance import SPEC
 from ragtune.canonical.conformance.comparing import narrow_gaps
 from ragtune.canonical.conformance.fixtures import GOLDEN, dump_golden, load_fixtures
 from ragtune.canonical.conformance.mcp_target import McpTarget
 from ragtune.canonical.conformance.observing import observe
-from ragtune.canonical.conformance.remote import RemoteTarget
 from ragtune.canonical.conformance.rest_target import RestTarget
-from ragtune.canonical.conformance.suite import run_suite
 from ragtune.canonical.conformance.targets import (
     EMBEDDER,
     RERANKER,
@@ -36,23 +31,9 @@ from ragtune.canonical.store.base import BaseDatabase
 from ragtune.core.errors import ConfigError, MissingExtraError
 
 TARGETS = ("memory", "postgres", "rest", "mcp")
-_REMOTE: dict[str, type[RemoteTarget]] = {"rest": RestTarget, "mcp": McpTarget}
+_REMOTE: dict[str, type[RestTarget] | type[McpTarget]] = {"rest": RestTarget, "mcp": McpTarget}
 _PATHS = {"rest": "", "mcp": "/mcp"}
 _PATIENCE_S = 30.0
-
-
-@lru_cache(maxsize=1)
-def check_canonical() -> dict[str, Any]:
-    """Outcome (``passed`` or ``failed``) of the suite on the store in memory, and the spec version.
-
-    The check runs once per version of the code; its outcome is kept in the cache folder.
-    """
-    return kept_outcome("canonical", SPEC, _canonical_differences)
-
-
-def _canonical_differences() -> list[str]:
-    with memory_target() as target:
-        return run_suite(target).lines
 
 
 def pin_canonical() -> None:

@@ -1,116 +1,141 @@
-"""Golden-vector conformance: fixed inputs, and the exact decisions that every estimator x scheduler takes on them.
+"""Golden decisions: fixed inputs, and the exact decisions that every estimator and every scheduler takes on them.
 
-The fixtures live in ``tests/conformance/v<spec>/``: a BEIR folder with a first-stage run and a score table, and
-``decisions.json`` with, per pair and query, the batches, the final order and the charged cost.
+The fixtures lie in ``tests/conformance/v<spec>/``: a BEIR folder with a first-stage run and a score table, and below
+``decisions/`` one file for each component, with what it decides beside each of its group's :data:`COUNTERPARTS`. So a
+new component adds one file and changes no other.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from functools import cache, lru_cache
-from hashlib import sha256
-from importlib.metadata import version
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from experiments.config.compose import compose
-from experiments.config.paths import CONF, PROJECT_ROOT
+from experiments.config.paths import CONF
+from experiments.conformance.outcomes import FIXTURES
 from experiments.replay.build import build_session
 from ragtune.core.output import ControllerOutput
-from ragtune.data.diskcache import DiskCache
 
-SPEC = "0.55.0"
-FIXTURES = PROJECT_ROOT / "tests" / "conformance" / f"v{SPEC}"
-DECISIONS = "decisions.json"
 BUDGET_DOCS = 12
 """Documents that each golden query may rerank: several batches, and less than its pool."""
 
-Decisions = dict[str, dict[str, Any]]
-"""``{"estimator x scheduler": {query_id: {"batches", "order", "charged", "stop"}}}``."""
+COUNTERPARTS = {"estimator": ("greedy", "value_of_information"), "scheduler": ("baseline", "uncertainty")}
+"""The schedulers that every estimator is pinned with, and the estimators that every scheduler is pinned with.
+
+The first one reads (or gives) point estimates only, the second one the uncertainty of the estimates too."""
+
+Decisions = dict[str, dict[str, dict[str, str]]]
+"""What one component decides, by counterpart and query id: ``stop``, ``charged``, ``batches`` and ``order``, each as
+words on one line. Batches are separated by bars."""
 
 
-def decide(fixtures: Path = FIXTURES) -> Decisions:
-    """What the code decides now, for every estimator and scheduler that has a conf file."""
-    estimators, schedulers = _parts("estimator", fixtures), _parts("scheduler", fixtures)
-    return {
-        f"{e} x {s}": _decide_pair({**estimators[e], "scheduler": schedulers[s]["scheduler"]})
-        for e in estimators
-        for s in schedulers
-    }
+def components() -> list[str]:
+    """All estimators and schedulers that have a conf file, as ``group/name``."""
+    return [f"{group}/{file.stem}" for group in COUNTERPARTS for file in sorted((CONF / group).glob("*.yaml"))]
+
+
+def decide(component: str, fixtures: Path = FIXTURES) -> Decisions:
+    """What one component decides now.
+
+    Args:
+        component: ``group/name``, see :func:`components`.
+        fixtures: folder of the fixed inputs.
+    """
+    group, name = component.split("/")
+    decisions = {}
+    for other in COUNTERPARTS[group]:
+        estimator, scheduler = (name, other) if group == "estimator" else (other, name)
+        choice = {"scheduler": _config("scheduler", scheduler, fixtures)["scheduler"]}
+        decisions[other] = _decided({**_config("estimator", estimator, fixtures), **choice})
+    return decisions
 
 
 def differences(fixtures: Path = FIXTURES) -> list[str]:
-    """Where today's decisions differ from the pinned ones, in words; empty means conformance."""
-    pinned: Decisions = json.loads((fixtures / DECISIONS).read_text(encoding="utf-8"))
-    now = decide(fixtures)
-    found = [f"{pair}: not pinned" for pair in now if pair not in pinned]
-    found += [f"{pair}: pinned, but there is no such pair" for pair in pinned if pair not in now]
-    for pair in sorted(set(now) & set(pinned)):
-        for query_id, expected in pinned[pair].items():
-            found += [
-                f"{pair}, query {query_id}: {what} is {now[pair][query_id][what]}, pinned is {value}"
-                for what, value in expected.items()
-                if now[pair][query_id][what] != value
-            ]
+    """Where the decisions of today differ from the pinned ones, one line each; an empty list means conformance.
+
+    A component that cannot be built or run is a difference too.
+    """
+    now = components()
+    pinned = {f"{file.parent.name}/{file.stem}" for file in _pinned_files(fixtures)}
+    found = [f"{component}: pinned, but there is no such component" for component in sorted(pinned - set(now))]
+    for component in now:
+        if component not in pinned:
+            found.append(f"{component}: not pinned: python scripts/conformance.py --update pins it")
+            continue
+        try:
+            found += _differences_of(component, fixtures)
+        except Exception as error:
+            found.append(f"{component}: {type(error).__name__}: {error}")
     return found
 
 
-@lru_cache(maxsize=1)
-def check_golden() -> dict[str, Any]:
-    """Outcome (``passed``, ``failed``, ``skipped`` where the fixtures are not shipped) and the spec version.
-
-    The check runs once per version of the code; its outcome is kept in the cache folder.
-    """
-    if not (FIXTURES / DECISIONS).is_file():
-        return {"outcome": "skipped", "spec": SPEC, "why": "the golden fixtures are not in this installation"}
-    return kept_outcome("decisions", SPEC, differences)
-
-
-def kept_outcome(suite: str, spec: str, find: Callable[[], list[str]]) -> dict[str, Any]:
-    """Outcome, spec version and the first differences that ``find`` finds; computed once per version of the code."""
-
-    def outcome() -> dict[str, Any]:
-        try:
-            found = find()
-        except Exception as error:  # a component that cannot even be built fails conformance; it must not cost a result
-            found = [f"{type(error).__name__}: {error}"]
-        return {"outcome": "failed" if found else "passed", "spec": spec, "differences": found[:5]}
-
-    return DiskCache("conformance").fetch(f"{suite} {_code_digest()}", outcome, _save, _load)
+def _differences_of(component: str, fixtures: Path) -> Iterator[str]:
+    pinned: Decisions = json.loads(_file(component, fixtures).read_text(encoding="utf-8"))
+    now = decide(component, fixtures)
+    if (ours := _places(now)) != (theirs := _places(pinned)):
+        yield f"{component}: pinned are {sorted(theirs)}, decided were {sorted(ours)}"
+        return
+    for counterpart, query_id in ours:
+        for what, expected in pinned[counterpart][query_id].items():
+            is_now = now[counterpart][query_id][what]
+            if is_now != expected:
+                yield f"{component} with {counterpart}, query {query_id}: {what} is {is_now}, pinned is {expected}"
 
 
-def _save(outcome: dict[str, Any], folder: Path) -> None:
-    (folder / "outcome.json").write_text(json.dumps(outcome), encoding="utf-8")
+def _places(decisions: Decisions) -> list[tuple[str, str]]:
+    return [(counterpart, query_id) for counterpart, queries in decisions.items() for query_id in queries]
 
 
-def _load(folder: Path) -> dict[str, Any]:
-    outcome: dict[str, Any] = json.loads((folder / "outcome.json").read_text(encoding="utf-8"))
-    return outcome
+def pin(fixtures: Path = FIXTURES) -> None:
+    """Make the decisions of today the golden ones: one file a component, none of components that are gone."""
+    texts = {_file(component, fixtures): _lines(decide(component, fixtures)) for component in components()}
+    for file in set(_pinned_files(fixtures)) - set(texts):
+        file.unlink()
+    for file, text in texts.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
 
 
-def _parts(group: str, fixtures: Path) -> dict[str, dict[str, Any]]:
-    """A whole configuration for each component of a group, the others at their defaults."""
-    return {name: _config(group, name, fixtures) for name in sorted(p.stem for p in (CONF / group).glob("*.yaml"))}
+def _pinned_files(fixtures: Path) -> Iterator[Path]:
+    return (fixtures / "decisions").glob("*/*.json")
 
 
-def _decide_pair(config: dict[str, Any]) -> dict[str, Any]:
+def _file(component: str, fixtures: Path) -> Path:
+    return fixtures / "decisions" / f"{component}.json"
+
+
+def _lines(decisions: Decisions) -> str:
+    """JSON with one line a query."""
+    blocks = []
+    for counterpart, queries in decisions.items():
+        lines = [f"  {json.dumps(query_id)}: {json.dumps(decision)}" for query_id, decision in queries.items()]
+        blocks.append(f" {json.dumps(counterpart)}: {{\n" + ",\n".join(lines) + "\n }")
+    return "{\n" + ",\n".join(blocks) + "\n}\n"
+
+
+def _decided(config: dict[str, Any]) -> dict[str, dict[str, str]]:
     session = build_session(config)
     outputs = {q: session.controller.run(text, query_id=q) for q, text in session.dataset.queries.items()}
     return {query_id: _digest(output) for query_id, output in outputs.items()}
 
 
-def _digest(output: ControllerOutput) -> dict[str, Any]:
+def _digest(output: ControllerOutput) -> dict[str, str]:
     spent = output.history[-1].cost
+    batches = [" ".join(event.details["doc_ids"]) for event in output.trace.find("propose")]
     return {
-        "batches": [event.details["doc_ids"] for event in output.trace.find("propose")],
-        "order": list(output.ranking),
-        "charged": {"docs": spent.docs, "calls": spent.calls, "tokens": spent.tokens},
         "stop": output.stop.reason,
+        "charged": f"{spent.docs} docs, {spent.calls} calls, {spent.tokens} tokens",
+        "batches": " | ".join(batches),
+        "order": " ".join(output.ranking),
     }
 
 
+@cache
 def _config(group: str, name: str, fixtures: Path) -> dict[str, Any]:
+    """A whole configuration for one component, the others at their defaults; composing one takes longer than a pair."""
     return compose(
         [
             "dataset=beir",
@@ -124,16 +149,3 @@ def _config(group: str, name: str, fixtures: Path) -> dict[str, Any]:
             f"budget.max_reranker_docs={BUDGET_DOCS}",
         ]
     )
-
-
-@cache
-def _code_digest() -> str:
-    """SHA-256 of everything that the outcome depends on: code, configuration, fixtures, numerical libraries."""
-    sha = sha256(" ".join(version(name) for name in ("numpy", "scipy", "scikit-learn", "PyStemmer")).encode())
-    folders = (PROJECT_ROOT / "ragtune", PROJECT_ROOT / "experiments", CONF, FIXTURES)
-    for file in sorted(f for folder in folders for f in folder.rglob("*") if f.suffix in _SOURCES):
-        sha.update(file.relative_to(PROJECT_ROOT).as_posix().encode() + b"\0" + file.read_bytes())
-    return sha.hexdigest()
-
-
-_SOURCES = {".py", ".yaml", ".json", ".jsonl", ".run", ".tsv"}

@@ -4,56 +4,225 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict
 
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.curves import Curve
 from experiments.evaluate.record import UNITS, QueryRecord
 from ragtune.core.types import STRATEGY_CLOSED
 
+Costs = dict[str, int | float]
+"""Amounts by unit, see :data:`experiments.evaluate.record.UNITS`."""
 
-def summarize(
-    dataset: Dataset, records: Sequence[QueryRecord], curve: Curve, *, max_failed_share: float
-) -> dict[str, Any]:
-    """Figures of a run, all deterministic.
 
-    ``cost`` holds totals over all replayed queries, ``cost_per_query`` their means. ``aucc`` is the mean height of the
-    headline measure's curve from 0 documents to the run's last step; ``docs_to_95pct`` and ``docs_to_99pct`` are the
-    fewest documents a query at which the curve reaches that share of its own last value.
+class _Part(BaseModel):
+    """A part of the summary: it is read from files too, in which later versions may have written more."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+class Bill(_Part):
+    """Costs.
+
+    Attributes:
+        charged: what the policy would have paid.
+        actual: what the run paid.
+    """
+
+    charged: Costs
+    actual: Costs
+
+
+class ContextSize(_Part):
+    """Mean documents and tokens of the assembled contexts."""
+
+    docs: float
+    tokens: float
+
+
+class Overruns(_Part):
+    """How many queries passed their time limit, and by how many milliseconds: on average over those, and at most."""
+
+    queries: int
+    mean: float
+    max: float
+
+
+class Failures(_Part):
+    """What failed in a run.
+
+    Attributes:
+        batches_sent, batches_failed: batches for rerankers.
+        queries_given_up: queries that stopped because a reranker had failed too often.
+        share: of failed batches or of given up queries, whichever is larger, in [0, 1].
+        first_error: in the words of the reranker; None if there was none.
+        status: ``failed`` if the share is larger than the configuration allows.
+    """
+
+    batches_sent: int
+    batches_failed: int
+    queries_given_up: int
+    share: float
+    first_error: str | None
+    status: Literal["finished", "failed"]
+
+
+class Outcome(_Part):
+    """How a conformance suite ended.
+
+    Attributes:
+        outcome: ``not checked`` if nobody has recorded an outcome for this version of the code.
+        spec: version of the specification.
+        differences: the first ones, one line each.
+    """
+
+    outcome: Literal["passed", "failed", "not checked"]
+    spec: str
+    differences: list[str] = []
+
+
+class Conformance(Outcome):
+    """Outcome of the golden decisions, and of the suite of the canonical blocks."""
+
+    canonical: Outcome
+
+
+class ViewFigures(_Part):
+    """What was measured of one view: its mean size, and its measures with their intervals by name."""
+
+    docs_per_query: float
+    measures: dict[str, float]
+    interval: dict[str, tuple[float, float]]
+
+
+class Figures(_Part):
+    """What was measured, all deterministic.
+
+    Attributes:
+        dataset: name of the collection.
+        queries, queries_replayed: judged ones, and all.
+        warnings: counts of what was odd in the collection, by what it was.
+        measures: means over the judged queries, by name; the first is the headline.
+        interval: bootstrap intervals of the means.
+        cost: totals over all replayed queries.
+        cost_per_query: their means.
+        context_per_query: size of the assembled contexts.
+        aucc: mean height of the headline measure's curve from 0 documents to the run's last step.
+        docs_to_95pct, docs_to_99pct: fewest documents a query at which the curve reaches that share of its last value.
+        stop_reasons: queries by the reason for which they stopped.
+        dropped_docs: documents that could not be scored.
+        latency_overrun_ms: of the time limits.
+        failures: of the rerankers.
+    """
+
+    dataset: str
+    queries: int
+    queries_replayed: int
+    warnings: dict[str, int]
+    measures: dict[str, float]
+    interval: dict[str, tuple[float, float]]
+    cost: Bill
+    cost_per_query: Bill
+    context_per_query: ContextSize
+    aucc: float
+    docs_to_95pct: int | None
+    docs_to_99pct: int | None
+    stop_reasons: dict[str, int]
+    dropped_docs: int
+    latency_overrun_ms: Overruns
+    failures: Failures
+
+
+class Summary(Figures):
+    """The content of ``summary.json``: the figures, and where they come from.
+
+    Attributes:
+        views: figures of the views that the subject has, by name; None where it has none.
+        policy: the policy in a few words.
+        overrides: choices of the command line.
+        documents: of the collection.
+        corpus_digest: SHA-256 of the collection's documents.
+        seed: root of all randomness.
+        conformance: recorded for this version of the code.
+        tags: of the tracked run.
+        fingerprint, settings, inputs: identity of the run, see :func:`experiments.replay.inputs.identity`.
+        wall_s: seconds that the run took.
+        mlflow_run_id: the tracked run; None as long as there is none.
+    """
+
+    views: dict[str, ViewFigures] | None = None
+    policy: str
+    overrides: list[str]
+    documents: int
+    corpus_digest: str
+    seed: int
+    conformance: Conformance
+    tags: dict[str, str]
+    fingerprint: str
+    settings: str
+    inputs: dict[str, str]
+    wall_s: float
+    mlflow_run_id: str | None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether more failed than the configuration allows."""
+        return self.failures.status == "failed"
+
+    def plain(self) -> dict[str, Any]:
+        """What ``summary.json`` holds: plain data, without ``views`` where there are none."""
+        data = self.model_dump(mode="json")
+        if self.views is None:
+            del data["views"]
+        return data
+
+    def tracked_as(self, run_id: str | None) -> Summary:
+        """The summary with the id of its tracked run."""
+        return self.model_copy(update={"mlflow_run_id": run_id})
+
+
+def summarize(dataset: Dataset, records: Sequence[QueryRecord], curve: Curve, *, max_failed_share: float) -> Figures:
+    """Figures of a run.
+
+    Args:
+        dataset: the collection.
+        records: of all replayed queries.
+        curve: of the judged ones.
+        max_failed_share: above it, the run has failed.
     """
     charged = np.sum([record.charged for record in records], axis=0)
     actual = np.sum([record.actual for record in records], axis=0)
     final = float(curve.mean[-1, 0])
-    return {
-        "dataset": dataset.name,
-        "queries": len(dataset.judged),
-        "queries_replayed": len(records),
-        "warnings": dict(dataset.warnings),
-        "measures": _named(curve.measures, curve.mean[-1]),
-        "interval": {
-            name: [float(low), float(high)]
-            for name, low, high in zip(curve.measures, curve.low[-1], curve.high[-1], strict=True)
-        },
-        "cost": {"charged": _costs(charged), "actual": _costs(actual)},
-        "cost_per_query": {"charged": _costs(charged / len(records)), "actual": _costs(actual / len(records))},
-        "context_per_query": {
-            "docs": float(np.mean([record.context_docs for record in records])),
-            "tokens": float(np.mean([record.context_tokens for record in records])),
-        },
-        "aucc": curve.area(),
-        "docs_to_95pct": curve.docs_to(0.95, final),
-        "docs_to_99pct": curve.docs_to(0.99, final),
-        "stop_reasons": dict(sorted(Counter(record.stop["reason"] for record in records).items())),
-        "dropped_docs": sum(len(record.dropped) for record in records),
-        "latency_overrun_ms": _overruns([record.account.get("latency_overrun", 0.0) for record in records]),
-        "failures": failures_of(records, max_failed_share),
-    }
+    return Figures(
+        dataset=dataset.name,
+        queries=len(dataset.judged),
+        queries_replayed=len(records),
+        warnings=dict(dataset.warnings),
+        measures=dict(zip(curve.measures, curve.mean[-1].tolist(), strict=True)),
+        interval=dict(
+            zip(curve.measures, zip(curve.low[-1].tolist(), curve.high[-1].tolist(), strict=True), strict=True)
+        ),
+        cost=Bill(charged=_costs(charged), actual=_costs(actual)),
+        cost_per_query=Bill(charged=_costs(charged / len(records)), actual=_costs(actual / len(records))),
+        context_per_query=ContextSize(
+            docs=float(np.mean([record.context_docs for record in records])),
+            tokens=float(np.mean([record.context_tokens for record in records])),
+        ),
+        aucc=curve.area(),
+        docs_to_95pct=curve.docs_to(0.95, final),
+        docs_to_99pct=curve.docs_to(0.99, final),
+        stop_reasons=dict(sorted(Counter(record.stop["reason"] for record in records).items())),
+        dropped_docs=sum(len(record.dropped) for record in records),
+        latency_overrun_ms=_overruns([record.account.get("latency_overrun", 0.0) for record in records]),
+        failures=failures_of(records, max_failed_share),
+    )
 
 
-def failures_of(records: Sequence[QueryRecord], max_share: float) -> dict[str, Any]:
-    """What failed in a run, and whether so much did that the run itself has (``status``: ``finished`` or ``failed``).
+def failures_of(records: Sequence[QueryRecord], max_share: float) -> Failures:
+    """What failed in a run, and whether so much did that the run itself has.
 
     The share that counts is the larger one of failed batches among those sent, and of queries that gave a reranker up
     among all: a reranker that is closed for the run sends no more batches that could fail.
@@ -63,14 +232,14 @@ def failures_of(records: Sequence[QueryRecord], max_share: float) -> dict[str, A
     given_up = sum(has_given_up(record) for record in records)
     share = max(failed / sent if sent else 0.0, given_up / len(records) if records else 0.0)
     errors = (error for record in records if (error := record.batches.get("first_error")))
-    return {
-        "batches_sent": sent,
-        "batches_failed": failed,
-        "queries_given_up": given_up,
-        "share": share,
-        "first_error": next(errors, None),
-        "status": "failed" if share > max_share else "finished",
-    }
+    return Failures(
+        batches_sent=sent,
+        batches_failed=failed,
+        queries_given_up=given_up,
+        share=share,
+        first_error=next(errors, None),
+        status="failed" if share > max_share else "finished",
+    )
 
 
 def has_given_up(record: QueryRecord) -> bool:
@@ -78,16 +247,11 @@ def has_given_up(record: QueryRecord) -> bool:
     return bool(record.stop["reason"] == STRATEGY_CLOSED)
 
 
-def _overruns(overruns: Sequence[float]) -> dict[str, float]:
-    """How many queries passed their time limit, and by how many milliseconds: on average over those, and at most."""
+def _overruns(overruns: Sequence[float]) -> Overruns:
     late = [ms for ms in overruns if ms > 0.0]
-    return {"queries": len(late), "mean": float(np.mean(late)) if late else 0.0, "max": max(late, default=0.0)}
+    return Overruns(queries=len(late), mean=float(np.mean(late)) if late else 0.0, max=max(late, default=0.0))
 
 
-def _named(names: Sequence[str], values: Sequence[float]) -> dict[str, float]:
-    return {name: float(value) for name, value in zip(names, values, strict=True)}
-
-
-def _costs(values: Sequence[float]) -> dict[str, float | int]:
+def _costs(values: Sequence[float]) -> Costs:
     costs: Mapping[str, float] = dict(zip(UNITS, map(float, values), strict=True))
     return {unit: int(value) if value.is_integer() and unit in UNITS[:3] else value for unit, value in costs.items()}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from experiments.evaluate.curves import FloatArray, bootstrap_interval
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord
+from experiments.evaluate.summary import ViewFigures
 
 
 @dataclass(frozen=True)
@@ -33,16 +33,14 @@ class View:
     high: FloatArray
 
     @property
-    def figures(self) -> dict[str, Any]:
-        """What the summary says of it."""
-        return {
-            "docs_per_query": float(np.mean([len(ranking) for ranking in self.rankings.values()])),
-            "measures": dict(zip(self.measures, self.per_query.mean(axis=0).tolist(), strict=True)),
-            "interval": {
-                name: [float(low), float(high)]
-                for name, low, high in zip(self.measures, self.low, self.high, strict=True)
-            },
-        }
+    def figures(self) -> ViewFigures:
+        """What the summary says of the view."""
+        intervals = zip(self.low.tolist(), self.high.tolist(), strict=True)
+        return ViewFigures(
+            docs_per_query=float(np.mean([len(ranking) for ranking in self.rankings.values()])),
+            measures=dict(zip(self.measures, self.per_query.mean(axis=0).tolist(), strict=True)),
+            interval=dict(zip(self.measures, intervals, strict=True)),
+        )
 
 
 def views_of(
@@ -71,27 +69,3 @@ def views_of(
         low, high = bootstrap_interval(values, resamples=resamples, level=level, seed=seed)
         views.append(View(name, rankings, measures.names, values, low, high))
     return views
-
-
-def print_views(views: Mapping[str, Mapping[str, Any]], docs: float) -> None:
-    """View by measure, with intervals, and what the views cost.
-
-    Args:
-        views: ``figures`` by name.
-        docs: documents reranked a query.
-    """
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    title = f"views; {docs:.1f} documents reranked per query"
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
-    table.add_column("view")
-    table.add_column("documents\nin it", justify="right")
-    for name in next(iter(views.values()))["measures"]:
-        table.add_column(name, justify="right", no_wrap=True)
-    for name, figures in views.items():
-        values = zip(figures["measures"].values(), figures["interval"].values(), strict=True)
-        cells = [f"[bold]{value:.4f}[/bold]\n{low:.3f}-{high:.3f}" for value, (low, high) in values]
-        table.add_row(name, f"{figures['docs_per_query']:.1f}", *cells)
-    Console(highlight=False).print(table)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from experiments.config.names import leaf
 from experiments.config.progress import Progress
 from experiments.replay.build import Session, build_session
 from ragtune.core.errors import ConfigError
@@ -100,5 +101,4 @@ def _write(file: Path, rows: list[tuple[str, str, float]]) -> None:
 
 def _describe(reranker: Mapping[str, Any]) -> str:
     model = reranker.get("model") or reranker.get("embedder", {}).get("model", "")
-    kind = str(reranker["_target_"]).split(".")[-2]
-    return f"{kind}:{Path(str(model)).name if Path(str(model)).is_dir() else model}"
+    return f"{leaf({'reranker': reranker}, 'reranker')}:{Path(str(model)).name if Path(str(model)).is_dir() else model}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import reprlib
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,11 +13,14 @@ from typing import Any
 
 import numpy as np
 import yaml
+from pydantic import ValidationError
 
 from experiments.datasets.dataset import Dataset, require_id
 from experiments.evaluate.curves import Curve
 from experiments.evaluate.record import UNITS, QueryRecord
+from experiments.evaluate.summary import Summary
 from experiments.evaluate.views import View
+from experiments.publish.figures import draw_curve
 from ragtune.core.errors import DatasetError
 from ragtune.data.textfile import read_json
 
@@ -34,7 +38,7 @@ class Results:
     dataset: Dataset
     records: Sequence[QueryRecord]
     curve: Curve
-    summary: Mapping[str, Any]
+    summary: Summary
     views: Sequence[View] = ()
 
 
@@ -56,7 +60,8 @@ def write_results(folder: Path, results: Results) -> None:
         per_query_table(results).to_parquet(partial / "per_query.parquet", index=False)
         curve_table(results.curve).to_csv(partial / "curve.csv", index=False, lineterminator="\n")
         _write_traces(partial / "traces.jsonl.gz", results.records)
-        _draw(partial / "curve.png", results)
+        title = f"{results.dataset.name}: {results.summary.policy}"
+        draw_curve(partial / "curve.png", results.curve, title=title)
         (folder / SUMMARY).unlink(missing_ok=True)  # of an earlier run, whose files are replaced now
         for file in sorted(partial.iterdir()):
             file.replace(folder / file.name)
@@ -65,29 +70,33 @@ def write_results(folder: Path, results: Results) -> None:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def write_summary(folder: Path, summary: Mapping[str, Any]) -> None:
+def write_summary(folder: Path, summary: Summary) -> None:
     """Replace the summary atomically."""
     temporary = folder / f".{SUMMARY}"
-    temporary.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+    temporary.write_text(json.dumps(summary.plain(), indent=2) + "\n", encoding="utf-8")
     temporary.replace(folder / SUMMARY)
 
 
-def read_summary(folder: Path) -> dict[str, Any] | None:
-    """The summary of a complete run, or None.
+def read_summary(folder: Path) -> Summary | None:
+    """The summary of the run that a folder holds; None if it holds no complete run.
 
     Raises:
-        DatasetError: if the file does not hold one.
+        DatasetError: if the file does not hold a summary.
     """
     file = folder / SUMMARY
     if not file.is_file():
         return None
     try:
-        summary = read_json(file.read_bytes())
+        content = read_json(file.read_bytes())
+        if not isinstance(content, dict):
+            raise ValueError("it is no JSON object")
+        return Summary.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        why = "is missing" if first["type"] == "missing" else f"is {reprlib.repr(first['input'])}: {first['msg']}"
+        raise DatasetError(f"{str(file)!r} is damaged: {'.'.join(map(str, first['loc']))} {why}") from None
     except ValueError as error:
         raise DatasetError(f"{str(file)!r} is damaged: {error}") from None
-    if not isinstance(summary, dict):
-        raise DatasetError(f"{str(file)!r} is damaged: it is no JSON object")
-    return summary
 
 
 def write_yaml(file: Path, config: Mapping[str, Any]) -> None:
@@ -143,9 +152,3 @@ def _write_traces(file: Path, records: Sequence[QueryRecord]) -> None:
     with file.open("wb") as raw, gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=1, mtime=0) as out:
         for record in records:
             out.write(record.trace.encode() + b"\n")
-
-
-def _draw(file: Path, results: Results) -> None:
-    from experiments.publish.figures import draw_curve
-
-    draw_curve(file, results.curve, title=f"{results.dataset.name}: {results.summary['policy']}")

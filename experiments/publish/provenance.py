@@ -7,31 +7,39 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from experiments.config.names import policy_name
+from experiments.config.names import leaf
 from experiments.config.paths import PROJECT_ROOT
-from experiments.conformance.canonical import check_canonical
-from experiments.conformance.golden import check_golden
+from experiments.conformance.outcomes import recorded
 from experiments.datasets.dataset import Dataset
 from ragtune import __version__
 
 
-def provenance(config: Mapping[str, Any], overrides: list[str], dataset: Dataset) -> dict[str, Any]:
-    """What a summary says beside its figures."""
-    canonical = check_canonical()
+def provenance(
+    config: Mapping[str, Any], overrides: list[str], dataset: Dataset, tags: Mapping[str, str]
+) -> dict[str, Any]:
+    """Where a result comes from, as fields of a :class:`~experiments.evaluate.summary.Summary`.
+
+    Args:
+        config: plain data.
+        overrides: choices of the command line.
+        dataset: the collection.
+        tags: of the subject, which say more than those of every run, or something else.
+    """
+    decisions, canonical = recorded("decisions"), recorded("canonical")
     return {
-        "policy": policy_name(config),
         "overrides": overrides,
         "documents": len(dataset.corpus),
         "corpus_digest": dataset.corpus.digest,
         "seed": config["seed"],
-        "conformance": {**check_golden(), "canonical": canonical},
+        "conformance": {**dict(decisions), "canonical": canonical},
         "tags": {
             "git_sha": git_sha(),
             "dataset": dataset.name,
             "ragtune_version": __version__,
-            "conformance_canonical": canonical["outcome"],
-            "conformance_canonical_spec": canonical["spec"],
-            **{group: str(config[group]["_target_"]).split(".")[-2] for group in _POLICY_GROUPS},
+            "conformance_canonical": canonical.outcome,
+            "conformance_canonical_spec": canonical.spec,
+            **{group: leaf(config, group) for group in _POLICY_GROUPS},
+            **tags,
         },
     }
 
@@ -51,4 +59,5 @@ def git_sha() -> str:
 
 def _git(*arguments: str) -> str:
     command = ["git", "--no-optional-locks", "-C", str(PROJECT_ROOT), *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    # The words are those above, there is no shell, and the git on PATH is the user's own.
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()  # noqa: S603

@@ -27,11 +27,11 @@ def relog(folder: Path, *, force: bool = False) -> str:
     summary = read_summary(folder)
     if summary is None:
         raise DatasetError(f"{str(folder)!r} holds no complete run: summary.json is missing")
-    if summary["mlflow_run_id"] and not force:
-        return f"already logged as {summary['mlflow_run_id']}"
+    if summary.mlflow_run_id and not force:
+        return f"already logged as {summary.mlflow_run_id}"
     register_resolvers()
     config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
     tracking: Tracking = component(config, "tracking")
     run_id = tracking.log(folder, parent_of(folder), again=force)
-    write_summary(folder, {**summary, "mlflow_run_id": run_id})
+    write_summary(folder, summary.tracked_as(run_id))
     return f"logged as {run_id}"

@@ -12,6 +12,7 @@ from typing import Any
 from experiments.config.progress import Progress
 from experiments.evaluate.curves import Curve
 from experiments.evaluate.record import UNITS
+from experiments.evaluate.summary import Overruns, Summary, ViewFigures
 
 PATIENCE_S = 2.0
 """Anything that takes longer shows a progress bar."""
@@ -19,7 +20,15 @@ PATIENCE_S = 2.0
 
 @contextmanager
 def progress_bar(label: str, *, enabled: bool) -> Iterator[Progress]:
-    """A bar on a terminal's stderr that appears once the work has taken :data:`PATIENCE_S`."""
+    """Show a progress bar on stderr, if that is a terminal, once the work has taken :data:`PATIENCE_S`.
+
+    Args:
+        label: stands before the bar.
+        enabled: show it at all.
+
+    Yields:
+        What the work calls with the items done and the items in all.
+    """
     from rich.console import Console
 
     if not enabled or not Console(file=sys.stderr).is_terminal:
@@ -47,67 +56,65 @@ def progress_bar(label: str, *, enabled: bool) -> Iterator[Progress]:
             bar.stop()
 
 
-def print_run(summary: Mapping[str, Any], curve: Curve | None, policy: str) -> None:
-    """The final table of one run: measures with intervals, the cost curve in a few rows, why queries stopped."""
+def print_run(summary: Summary, curve: Curve) -> None:
+    """Print the final table of one run: measures with intervals, the cost curve in a few rows, why queries stopped."""
     from rich import box
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
     console = Console(highlight=False)
-    title = escape(f"{summary['dataset']} - {summary['queries']} queries - {policy}")
+    title = escape(f"{summary.dataset} - {summary.queries} queries - {summary.policy}")
     prices = _priced(curve)
     # With the costs of each row beside it, every interval still fits into 80 columns.
     spacing: dict[str, Any] = {"padding": 0, "pad_edge": False} if prices else {}
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", **spacing)
-    names = list(summary["measures"])
+    names = list(summary.measures)
     table.add_column("documents\nper query", justify="right")
     for name in (*prices, *names):
         table.add_column(name, justify="right")
-    for step in _few(len(curve.docs)) if curve else ():
-        assert curve is not None
+    for step in _few(len(curve.docs)):
         costs = [shape.format(curve.costs[step, UNITS.index(unit)]) for unit, shape in prices.values()]
         cells = [f"{curve.mean[step, j]:.3f}" for j in range(len(names))]
         table.add_row(f"{curve.docs[step]}", *costs, *cells)
     table.add_section()
     blank = [""] * len(prices)
-    table.add_row("final", *blank, *(f"[bold]{value:.4f}[/bold]" for value in summary["measures"].values()))
-    table.add_row("95% interval", *blank, *(f"{low:.3f}-{high:.3f}" for low, high in summary["interval"].values()))
+    table.add_row("final", *blank, *(f"[bold]{value:.4f}[/bold]" for value in summary.measures.values()))
+    table.add_row("95% interval", *blank, *(f"{low:.3f}-{high:.3f}" for low, high in summary.interval.values()))
     console.print(table)
     console.print(_costs_line(summary))
-    stops = ", ".join(f"{reason} {count}" for reason, count in summary["stop_reasons"].items())
-    console.print(f"stopped: {stops}; 95% of the final quality at {summary['docs_to_95pct']} documents a query")
-    if summary["dropped_docs"]:
+    stops = ", ".join(f"{reason} {count}" for reason, count in summary.stop_reasons.items())
+    console.print(f"stopped: {stops}; 95% of the final quality at {summary.docs_to_95pct} documents a query")
+    if summary.dropped_docs:
         console.print(f"[bold]{_unscored_line(summary)}[/bold]")
-    if summary["latency_overrun_ms"]["queries"]:
-        console.print(_late_line(summary["latency_overrun_ms"]))
-    for what, count in summary["warnings"].items():
+    if summary.latency_overrun_ms.queries:
+        console.print(_late_line(summary.latency_overrun_ms))
+    for what, count in summary.warnings.items():
         console.print(f"warning: {count} {what}")
 
 
-def _unscored_line(summary: Mapping[str, Any]) -> str:
-    failures = summary["failures"]
+def _unscored_line(summary: Summary) -> str:
+    failures = summary.failures
     return (
-        f"without a score, so ranked behind: {summary['dropped_docs']} documents; "
-        f"{failures['batches_failed']} of {failures['batches_sent']} batches failed (see traces)"
+        f"without a score, so ranked behind: {summary.dropped_docs} documents; "
+        f"{failures.batches_failed} of {failures.batches_sent} batches failed (see traces)"
     )
 
 
-def _late_line(late: Mapping[str, Any]) -> str:
-    by = f"{late['mean']:.0f} ms on average, {late['max']:.0f} at most"
-    return f"past the time limit: {late['queries']} queries, by {by}"
+def _late_line(late: Overruns) -> str:
+    by = f"{late.mean:.0f} ms on average, {late.max:.0f} at most"
+    return f"past the time limit: {late.queries} queries, by {by}"
 
 
-def _priced(curve: Curve | None) -> dict[str, tuple[str, str]]:
+def _priced(curve: Curve) -> dict[str, tuple[str, str]]:
     """Columns for what a query cost so far, where it cost money: unit and format by heading."""
-    if curve is None or not curve.costs[:, UNITS.index("usd")].any():
+    if not curve.costs[:, UNITS.index("usd")].any():
         return {}
     return {"tokens": ("tokens", "{:.0f}"), "US$": ("usd", "{:.5f}")}
 
 
-def _costs_line(summary: Mapping[str, Any]) -> str:
-    charged = summary["cost_per_query"]["charged"]
-    actual = summary["cost_per_query"]["actual"]
+def _costs_line(summary: Summary) -> str:
+    charged, actual = summary.cost_per_query.charged, summary.cost_per_query.actual
     return (
         f"charged per query: {charged['docs']:.1f} documents, {charged['calls']:.1f} calls, "
         f"{charged['tokens']:.0f} tokens, {charged['latency_ms']:.0f} ms, ${charged['usd']:.4f}; "
@@ -123,20 +130,73 @@ def _few(n: int, limit: int = 8) -> list[int]:
 
 
 def print_queries(table: Any) -> None:
-    """Every query on a line (verbosity 2)."""
+    """Print every query on a line of its own (verbosity 2)."""
     from rich.console import Console
 
     Console(highlight=False, markup=False, soft_wrap=True).print(table.to_string(index=False))
 
 
 def print_path(folder: Path) -> None:
-    """The last line of a run: where its files are."""
+    """Print the last line of a run, which says where its files are."""
     sys.stdout.write(f"{folder}\n")
     sys.stdout.flush()
 
 
-def print_sweep(summaries: Sequence[Mapping[str, Any]], csv: Path) -> None:
-    """One row a job, best headline measure first; the same table goes to ``csv`` in job order."""
+def print_views(views: Mapping[str, ViewFigures], docs: float) -> None:
+    """Print each view's size, measures and intervals, and what the views cost.
+
+    Args:
+        views: figures by name.
+        docs: documents reranked a query.
+    """
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    title = f"views; {docs:.1f} documents reranked per query"
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
+    table.add_column("view")
+    table.add_column("documents\nin it", justify="right")
+    for name in next(iter(views.values())).measures:
+        table.add_column(name, justify="right", no_wrap=True)
+    for name, figures in views.items():
+        values = zip(figures.measures.values(), figures.interval.values(), strict=True)
+        cells = [f"[bold]{value:.4f}[/bold]\n{low:.3f}-{high:.3f}" for value, (low, high) in values]
+        table.add_row(name, f"{figures.docs_per_query:.1f}", *cells)
+    Console(highlight=False).print(table)
+
+
+def print_forecast(figures: Mapping[str, Any]) -> None:
+    """Print what :func:`experiments.replay.forecast.forecast` found as a table."""
+    from rich import box
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    title = f"forecast for {escape(figures['dataset'])}: {figures['queries']} queries, nothing spent"
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    labels = ("documents", "calls", "tokens", "latency (ms)", "money (USD)")
+    for column in ("", *labels):
+        table.add_column(column, justify="right" if column else "left")
+    for row in ("total", "per_query"):
+        values = figures[row]
+        table.add_row(row.replace("_", " "), *(_amount(unit, values[unit]) for unit in UNITS))
+    Console(highlight=False).print(table)
+
+
+def _amount(unit: str, amount: float | None) -> str:
+    if amount is None:
+        return "unknown"
+    return f"{amount:,.4f}" if unit == "usd" else f"{amount:,.1f}"
+
+
+def print_sweep(summaries: Mapping[str, Summary], csv: Path) -> None:
+    """Print one row a job, the best headline measure first; the same table goes to ``csv`` in the order of the jobs.
+
+    Args:
+        summaries: by job.
+        csv: file to write.
+    """
     import pandas as pd
     from rich import box
     from rich.console import Console
@@ -145,11 +205,12 @@ def print_sweep(summaries: Sequence[Mapping[str, Any]], csv: Path) -> None:
 
     if not summaries:
         return
-    choices = _varying_choices(summaries)
-    figures = [{**s["measures"], "AUCC": s["aucc"], "docs": s["cost_per_query"]["charged"]["docs"]} for s in summaries]
-    rows = [
-        {"job": s["job"], **choice, **figure, "mlflow_run_id": s["mlflow_run_id"]}
-        for s, choice, figure in zip(summaries, choices, figures, strict=True)
+    finished = list(summaries.values())
+    choices = _varying_choices(finished)
+    figures = [{**s.measures, "AUCC": s.aucc, "docs": s.cost_per_query.charged["docs"]} for s in finished]
+    rows: list[dict[str, Any]] = [
+        {"job": job, **choice, **figure, "mlflow_run_id": summary.mlflow_run_id}
+        for (job, summary), choice, figure in zip(summaries.items(), choices, figures, strict=True)
     ]
     pd.DataFrame(rows).to_csv(csv, index=False, lineterminator="\n")
     table = Table(title=f"{len(rows)} runs", box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
@@ -157,16 +218,16 @@ def print_sweep(summaries: Sequence[Mapping[str, Any]], csv: Path) -> None:
         table.add_column(escape(key.rpartition(".")[2]), justify="right" if key == "job" else "left", no_wrap=True)
     for name in figures[0]:
         table.add_column(name, justify="right", min_width=len(name))
-    headline = next(iter(summaries[0]["measures"]))
+    headline = next(iter(finished[0].measures))
     for row in sorted(rows, key=lambda r: -r[headline]):
         chosen = [escape(str(row[key])) for key in ("job", *choices[0])]
         table.add_row(*chosen, *(f"{row[name]:.1f}" if name == "docs" else f"{row[name]:.3f}" for name in figures[0]))
     Console(highlight=False).print(table)
 
 
-def _varying_choices(summaries: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+def _varying_choices(summaries: Sequence[Summary]) -> list[dict[str, str]]:
     """Each job's overrides, by key, as far as they differ between jobs (all of a single job's)."""
-    given = [dict(override.partition("=")[::2] for override in s["overrides"]) for s in summaries]
+    given = [dict(override.partition("=")[::2] for override in s.overrides) for s in summaries]
     keys = list(dict.fromkeys(key for choice in given for key in choice))
     varying = [key for key in keys if len({choice.get(key) for choice in given}) > 1 or len(given) == 1]
     return [{key: choice.get(key, "") for key in varying} for choice in given]

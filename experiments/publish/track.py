@@ -13,7 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from experiments.publish.files import COST_COLUMNS
+from experiments.evaluate.summary import Summary
+from experiments.publish.files import COST_COLUMNS, SUMMARY, read_summary
 from experiments.publish.trackstore import TrackingError, prepare_file
 from ragtune.core.errors import ConfigError, RagtuneError
 
@@ -25,7 +26,7 @@ MAX_PARAMS_A_CALL, MAX_METRICS_A_CALL, MAX_PARAM_LENGTH = 100, 1000, 6000
 
 ARTIFACTS = (
     "config.yaml",
-    "summary.json",
+    SUMMARY,
     "run.trec",
     "per_query.parquet",
     "curve.csv",
@@ -134,7 +135,9 @@ class MlflowTracking(Tracking):
 
     def log(self, folder: Path, parent: str | None = None, *, again: bool = False) -> str | None:
         try:
-            summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+            summary = read_summary(folder)
+            if summary is None:
+                raise TrackingError(f"{SUMMARY} is missing")
             results = _results_of(folder, summary)
             done = None if again else self._logged_before(results)
             return done or self._log_anew(folder, summary, parent, results)
@@ -153,9 +156,9 @@ class MlflowTracking(Tracking):
                 self.discard(run.info.run_id)
         return finished
 
-    def _log_anew(self, folder: Path, summary: Mapping[str, Any], parent: str | None, results: str) -> str:
+    def _log_anew(self, folder: Path, summary: Summary, parent: str | None, results: str) -> str:
         tags = {RESULTS_TAG: results}
-        run = self._connect().create_run(self._experiment_id(), run_name=summary["policy"], tags=tags)
+        run = self._connect().create_run(self._experiment_id(), run_name=summary.policy, tags=tags)
         run_id = str(run.info.run_id)
         try:
             self._fill(run_id, folder, summary, parent)
@@ -163,15 +166,15 @@ class MlflowTracking(Tracking):
             with suppress(Exception):  # what went wrong is being raised already
                 self.finish(run_id, "FAILED")
             raise
-        self.finish(run_id, "FAILED" if summary.get("failures", {}).get("status") == "failed" else "FINISHED")
+        self.finish(run_id, "FAILED" if summary.has_failed else "FINISHED")
         return run_id
 
-    def _fill(self, run_id: str, folder: Path, summary: Mapping[str, Any], parent: str | None) -> None:
+    def _fill(self, run_id: str, folder: Path, summary: Summary, parent: str | None) -> None:
         from mlflow.entities import Param, RunTag
 
         client = self._connect()
-        tags = {**summary["tags"], "conformance": summary["conformance"]["outcome"]}
-        tags["conformance_spec"] = summary["conformance"]["spec"]
+        tags = {**summary.tags, "conformance": summary.conformance.outcome}
+        tags["conformance_spec"] = summary.conformance.spec
         if parent:
             tags["mlflow.parentRunId"] = parent
         client.log_batch(run_id, tags=[RunTag(key, str(value)) for key, value in tags.items()])
@@ -214,9 +217,9 @@ class MlflowTracking(Tracking):
         return Path(self.uri.removeprefix(prefix)) if self.uri.startswith(prefix) else None
 
 
-def _results_of(folder: Path, summary: Mapping[str, Any]) -> str:
+def _results_of(folder: Path, summary: Summary) -> str:
     """Identifies what one production of a run's files made, however often it is logged."""
-    made = {**summary, "mlflow_run_id": None, "ns": (folder / "run.trec").stat().st_mtime_ns}
+    made = {**summary.tracked_as(None).plain(), "ns": (folder / "run.trec").stat().st_mtime_ns}
     return hashlib.sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()
 
 
@@ -230,19 +233,20 @@ def _allowed(name: str) -> str:
     return re.sub(r"[^\w. /-]", "_", name)
 
 
-def _metrics(summary: Mapping[str, Any], curve_csv: Path) -> list[Any]:
+def _metrics(summary: Summary, curve_csv: Path) -> list[Any]:
     import pandas as pd
     from mlflow.entities import Metric
 
-    final = {metric_name(name): value for name, value in summary["measures"].items()}
-    for view, figures in summary.get("views", {}).items():
-        final |= {f"{view}/{metric_name(name)}": value for name, value in figures["measures"].items()}
-    final |= {f"charged_{unit}": value for unit, value in summary["cost_per_query"]["charged"].items()}
-    final |= {f"actual_{unit}": value for unit, value in summary["cost_per_query"]["actual"].items()}
-    final |= {k: summary[k] for k in ("aucc", "docs_to_95pct", "docs_to_99pct", "wall_s") if summary[k] is not None}
+    final = {metric_name(name): value for name, value in summary.measures.items()}
+    for view, figures in (summary.views or {}).items():
+        final |= {f"{view}/{metric_name(name)}": value for name, value in figures.measures.items()}
+    final |= {f"charged_{unit}": value for unit, value in summary.cost_per_query.charged.items()}
+    final |= {f"actual_{unit}": value for unit, value in summary.cost_per_query.actual.items()}
+    single = {name: getattr(summary, name) for name in ("aucc", "docs_to_95pct", "docs_to_99pct", "wall_s")}
+    final |= {name: value for name, value in single.items() if value is not None}
     metrics = [Metric(key, float(value), 0, 0) for key, value in final.items()]
     curve = pd.read_csv(curve_csv)
-    drawn = {f"curve/{metric_name(name)}": name for name in summary["measures"]}
+    drawn = {f"curve/{metric_name(name)}": name for name in summary.measures}
     drawn |= {f"cost/{name}": name for name in COST_COLUMNS if name in curve}
     for key, column in drawn.items():
         steps = zip(curve["documents"], curve[column], strict=True)
@@ -250,15 +254,15 @@ def _metrics(summary: Mapping[str, Any], curve_csv: Path) -> list[Any]:
     return metrics
 
 
-def _dataset_input(summary: Mapping[str, Any]) -> Any:
+def _dataset_input(summary: Summary) -> Any:
     from mlflow.entities import Dataset, DatasetInput
 
     dataset = Dataset(
-        name=summary["dataset"],
-        digest=summary["corpus_digest"][:32],
+        name=summary.dataset,
+        digest=summary.corpus_digest[:32],
         source_type="ragtune",
-        source=json.dumps({"dataset": summary["dataset"]}),
-        profile=json.dumps({"queries": summary["queries"], "documents": summary["documents"]}),
+        source=json.dumps({"dataset": summary.dataset}),
+        profile=json.dumps({"queries": summary.queries, "documents": summary.documents}),
     )
     return DatasetInput(dataset)
 

@@ -45,7 +45,7 @@ def _make(file: Path) -> None:
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
     artifacts = (file.parent.parent / "mlartifacts").resolve().as_uri()
-    SqlAlchemyStore(f"sqlite:///{file}", artifacts).engine.dispose()
+    SqlAlchemyStore(f"sqlite:///{file}", artifacts).engine.dispose()  # type: ignore[no-untyped-call]
 
 
 def _require_mlflows(file: Path) -> None:

@@ -127,27 +127,3 @@ def forecast(config: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
 
 def _known(amounts: Sequence[float], unknown: Set[str]) -> dict[str, float | None]:
     return {unit: None if unit in unknown else amount for unit, amount in zip(UNITS, amounts, strict=True)}
-
-
-def print_forecast(figures: Mapping[str, Any]) -> None:
-    """The forecast as a table."""
-    from rich import box
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    title = f"forecast for {escape(figures['dataset'])}: {figures['queries']} queries, nothing spent"
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
-    labels = ("documents", "calls", "tokens", "latency (ms)", "money (USD)")
-    for column in ("", *labels):
-        table.add_column(column, justify="right" if column else "left")
-    for row in ("total", "per_query"):
-        values = figures[row]
-        table.add_row(row.replace("_", " "), *(_cell(unit, values[unit]) for unit in UNITS))
-    Console(highlight=False).print(table)
-
-
-def _cell(unit: str, amount: float | None) -> str:
-    if amount is None:
-        return "unknown"
-    return f"{amount:,.4f}" if unit == "usd" else f"{amount:,.1f}"

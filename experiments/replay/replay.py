@@ -1,8 +1,8 @@
-"""Replays a collection's queries through a session."""
+"""Replays a collection's queries through a subject."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.config.compose import results_key
@@ -13,11 +13,22 @@ from experiments.replay.journal import Journal
 from experiments.replay.subjects.subject import Subject
 
 
-def replay(config: Mapping[str, Any], journal: Journal, progress: Progress) -> list[QueryRecord]:
-    """Replay every query that the journal lacks, and return all records in the dataset's order."""
-    subject: Subject = component(config, "subject")
+def replay(
+    subject: Subject, config: Mapping[str, Any], query_ids: Sequence[str], journal: Journal, progress: Progress
+) -> list[QueryRecord]:
+    """Replay every query that the journal lacks.
+
+    Args:
+        subject: what the queries go through; it is open.
+        config: plain data, of the executor too.
+        query_ids: all queries.
+        journal: has the finished queries, and gets the others.
+        progress: told of the queries done.
+
+    Returns:
+        The records of all queries, in the given order.
+    """
     key = results_key(config)
-    query_ids = list(subject.open(key).queries)
     todo = [q for q in query_ids if q not in journal.finished]
     executor = component(config, "executor")
     progress(len(query_ids) - len(todo), len(query_ids))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from experiments.config.compose import compose
 from experiments.evaluate.curves import Curve, curve
@@ -63,7 +64,7 @@ def _draw(file: Path, fixed: Curve, ours: Curve, full: float, reached: int | Non
         axes.fill_between(drawn.docs, drawn.low[:, 0], drawn.high[:, 0], step="post", color=shade, alpha=0.6, lw=0)
         axes.step(drawn.docs, drawn.mean[:, 0], where="post", color="black", ls=style, label=label)
     axes.axhline(full, color="0.35", ls=":", lw=1)
-    note = {"fontsize": 9, "arrowprops": {"arrowstyle": "->", "color": "0.3"}}
+    note: dict[str, Any] = {"fontsize": 9, "arrowprops": {"arrowstyle": "->", "color": "0.3"}}
     axes.annotate(f"(1) fixed depth needs 100 documents\nfor {full:.3f}", (99, full), (57, full - 0.12), **note)
     if reached is not None:
         axes.annotate(f"(2) ours is there after {reached}", (reached, full), (reached + 9, full - 0.085), **note)

@@ -196,7 +196,7 @@ def _describe(app: FastAPI, schemas: Schemas, security: Security | None) -> None
                     "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
                 }
                 made["security"] = [{"bearer": []}, {"header": []}]
-        assert app.openapi_schema is not None
+        assert app.openapi_schema is not None  # noqa: S101 -- set above; for the type checker
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]

@@ -60,7 +60,7 @@ def file_digests(files: Sequence[Path]) -> list[str]:
 
 def _cache() -> SqliteCache[str]:
     folder = resolve_cache_dir(AUTO)
-    assert folder is not None  # AUTO always names one
+    assert folder is not None  # noqa: S101 -- AUTO always names one; for the type checker
     return SqliteCache(folder / "digests.sqlite", "digest", "key BLOB PRIMARY KEY, digest TEXT", "WITHOUT ROWID")
 
 

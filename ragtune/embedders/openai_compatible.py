@@ -55,7 +55,7 @@ class OpenAICompatibleEmbedder(BaseEmbedder):
     def _width(self) -> int:
         if self._dims is None:
             self._fetch(["dimension"])
-        assert self._dims is not None
+        assert self._dims is not None  # noqa: S101 -- set by fetching; for the type checker
         return self._dims
 
     def _fetch(self, texts: list[str]) -> NDArray[np.float32]:

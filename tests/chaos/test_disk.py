@@ -107,7 +107,7 @@ def test_a_full_disk_under_the_tracking_store_costs_no_result(
         summary = read_summary(run.out)
         assert summary is not None
         disk.resize(LARGE)
-        if summary["mlflow_run_id"] is None:
+        if summary.mlflow_run_id is None:
             assert ended.err.startswith("warning: tracking failed (")
             assert_clear(replace(run, script="scripts/relog.py", arguments=[str(run.out)]).run(), 0)
             tally["full disks under mlflow.db: results safe, logged later"] += 1

@@ -29,7 +29,7 @@ def relog(job: Job) -> SimpleNamespace:
 def is_logged(job: Job) -> bool:
     summary = read_summary(job.out)
     assert summary is not None
-    return summary["mlflow_run_id"] is not None
+    return summary.mlflow_run_id is not None
 
 
 def assert_warned(ended: SimpleNamespace) -> None:

@@ -17,6 +17,7 @@ from patience import HANG_S
 from postgres_server import fresh_dsn
 
 from experiments.conformance.canonical import serve
+from experiments.conformance.outcomes import SPECS, recorded
 from ragtune.canonical import conformance
 from ragtune.canonical.conformance import SPEC
 from ragtune.canonical.conformance.comparing import SCORE_TOLERANCE, differences, narrow_gaps
@@ -249,12 +250,13 @@ def check(*arguments: str, **variables: str) -> Any:
     return subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, env=environment, check=False)
 
 
-def test_the_command_checks_decisions_and_the_blocks_in_memory() -> None:
+def test_the_command_checks_and_records_decisions_and_the_blocks_in_memory() -> None:
     done = check()
     assert (done.returncode, done.stderr) == (0, "")
     assert re.search(
         r"conformance with spec 0\.55\.0: passed\nmemory: conformance with ragd 1\.0\.0: passed", done.stdout
     )
+    assert [recorded(suite).outcome for suite in SPECS] == ["passed", "passed"]
 
 
 @pytest.mark.parametrize(("locale", "seed"), [("C", "1"), ("tr_TR.UTF-8", "2")])
@@ -268,6 +270,7 @@ def test_the_command_asks_a_server_by_url_with_a_key_from_the_environment(server
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"rest {server}: conformance with ragd {SPEC}: passed")
     assert KEY not in done.stdout
+    assert recorded("canonical").outcome == "not checked"  # another server is not this code
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ def assert_tracked_once(uri: str, folder: Path, experiment: str = "ragtune") -> 
     assert summary is not None
     client = MlflowClient(tracking_uri=uri)
     [run] = client.search_runs([client.get_experiment_by_name(experiment).experiment_id])
-    assert (run.info.run_id, run.info.status) == (summary["mlflow_run_id"], "FINISHED")
+    assert (run.info.run_id, run.info.status) == (summary.mlflow_run_id, "FINISHED")
     curve = pd.read_csv(folder / "curve.csv")
     logged = client.get_metric_history(run.info.run_id, "curve/nDCG_10")
     assert sorted((m.step, m.value) for m in logged) == list(zip(curve["documents"], curve["nDCG@10"], strict=True))

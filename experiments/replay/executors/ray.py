@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from experiments.config.paths import PROJECT_ROOT
 from experiments.evaluate.record import QueryRecord
@@ -35,11 +37,11 @@ class RayExecutor(Executor):
             raise MissingExtraError("executor=ray", "ray") from None
         if not query_ids:
             return
-        local = {"num_cpus": self.num_cpus, "include_dashboard": False} if self.address is None else {}
-        ray.init(address=self.address, log_to_driver=False, logging_level="ERROR", **local)
+        local: dict[str, Any] = {"num_cpus": self.num_cpus, "include_dashboard": False} if self.address is None else {}
+        ray.init(address=self.address, log_to_driver=False, logging_level=logging.ERROR, **local)
         try:
             task = ray.remote(_worker_of(str(PROJECT_ROOT)))
-            pickled = ray.cloudpickle.dumps(work)
+            pickled: bytes = ray.cloudpickle.dumps(work)  # type: ignore[no-untyped-call]
             pending = [task.remote(pickled, config_json, list(part)) for part in shards(query_ids, self.shards)]
             while pending:
                 done, pending = ray.wait(pending)
@@ -62,7 +64,7 @@ def _worker_of(root: str) -> Callable[[bytes, str, Sequence[str]], list[QueryRec
 
         if sys.path[0] != root:  # Ray puts the working directory there, which may be another checkout
             sys.path.insert(0, root)
-        work: ShardWork = pickle.loads(pickled)
+        work: ShardWork = pickle.loads(pickled)  # noqa: S301 -- of the driver that runs this very function
         return work(config_json, query_ids)
 
     return in_worker

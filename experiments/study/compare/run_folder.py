@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from experiments.config.compose import compose
+from experiments.evaluate.summary import Summary
 from experiments.publish.files import SUMMARY, read_summary
 from experiments.replay.build import component
 from experiments.study.study import Line
 from ragtune.core.errors import ConfigError, DatasetError, InputError
 
 CONFIG_KEYS = ("seed", "bootstrap.resamples", "bootstrap.level", "budget")
-SUMMARY_KEYS = ("dataset", "corpus_digest", "measures", "policy", "overrides", "tags.estimator", "tags.git_sha")
+TAGS = ("tags.estimator", "tags.git_sha")
 QUERY_COLUMNS = ("query_id", "judged", "charged_docs", "charged_calls", "stop_reason")
 ID_CHARACTERS = 8
 """Of an MLflow run id, in names; more where these are alike."""
@@ -31,7 +32,7 @@ class Run:
     name: str
     folder: Path
     config: Mapping[str, Any]
-    summary: Mapping[str, Any]
+    summary: Summary
     queries: Any
 
     @property
@@ -125,7 +126,7 @@ def read_run(folder: Path, name: str) -> Run:
         summary = read_summary(folder)
     if summary is None:
         raise DatasetError(f"{str(folder)!r} holds no complete run: {SUMMARY} is missing")
-    _require_keys(folder / SUMMARY, summary, SUMMARY_KEYS)
+    _require_keys(folder / SUMMARY, {"tags": summary.tags}, TAGS)
     with reading(folder / "config.yaml") as file:
         config = yaml.safe_load(file.read_text(encoding="utf-8"))
     _require_keys(file, config, CONFIG_KEYS)

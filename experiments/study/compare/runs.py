@@ -35,12 +35,12 @@ def study_of_runs(runs: Sequence[Run], command: str, *, texts: bool) -> Study:
     _require_comparable(runs)
     first = runs[0]
     bootstrap = first.config["bootstrap"]
-    measures = [name for name in first.summary["measures"] if all(name in run.summary["measures"] for run in runs)]
+    measures = [name for name in first.summary.measures if all(name in run.summary.measures for run in runs)]
     if not measures:
         raise ConfigError("the runs share no measure: run them with the same measures=[...]")
     policies = _policies(runs)
     return Study(
-        name=f"{first.summary['dataset']}: {len(runs)} runs",
+        name=f"{first.summary.dataset}: {len(runs)} runs",
         command=command,
         git_sha=git_sha(),
         collections=[_collection(runs, measures, texts=texts)],
@@ -65,7 +65,7 @@ def _require_comparable(runs: Sequence[Run]) -> None:
     first = runs[0]
     for run in runs[1:]:
         for what in ("dataset", "corpus_digest"):
-            ours, theirs = first.summary[what], run.summary[what]
+            ours, theirs = getattr(first.summary, what), getattr(run.summary, what)
             if ours != theirs:
                 raise ConfigError(
                     f"runs of different collections cannot be compared: {what} of {first.name} is {ours!r}, "
@@ -80,19 +80,19 @@ def _policies(runs: Sequence[Run]) -> list[Policy]:
     unique = [
         f"{label} ({run.name})" if labels.count(label) > 1 else label for label, run in zip(labels, runs, strict=True)
     ]
-    kinds = ["ceiling" if "oracle" in run.summary["tags"]["estimator"] else "ours" for run in runs]
+    kinds = ["ceiling" if "oracle" in run.summary.tags["estimator"] else "ours" for run in runs]
     kinds[0] = "incumbent"
     return [Policy(run.name, label, kind) for run, label, kind in zip(runs, unique, kinds, strict=True)]
 
 
 def _label(run: Run) -> str:
     limit = run.config["budget"].get("max_reranker_docs")
-    return f"{run.summary['policy']}, {'no limit' if limit is None else f'{limit} documents'}"
+    return f"{run.summary.policy}, {'no limit' if limit is None else f'{limit} documents'}"
 
 
 def _note(run: Run, policy: Policy) -> str:
-    chosen = " ".join(run.summary["overrides"]) or "(defaults)"
-    return f"{policy.label}: run `{run.name}`, `{chosen}`, code `{run.summary['tags']['git_sha']}`"
+    chosen = " ".join(run.summary.overrides) or "(defaults)"
+    return f"{policy.label}: run `{run.name}`, `{chosen}`, code `{run.summary.tags['git_sha']}`"
 
 
 def _collection(runs: Sequence[Run], measures: Sequence[str], *, texts: bool) -> Collection:
@@ -101,7 +101,7 @@ def _collection(runs: Sequence[Run], measures: Sequence[str], *, texts: bool) ->
     reference = cells[runs[0].name, COLUMN]
     dataset = load_dataset(runs[0].config) if texts else None
     return Collection(
-        name=runs[0].summary["dataset"],
+        name=runs[0].summary.dataset,
         queries=queries,
         query_texts={q: dataset.queries[q] for q in queries} if dataset else {},
         doc_texts={doc: dataset.corpus[doc].content for doc in shown(cells.values())} if dataset else {},

@@ -226,7 +226,7 @@ class EmbeddedServer:
         environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
         # Not pipes: the server inherits them, and reading to their end would wait for it.
         with tempfile.TemporaryFile() as output:
-            code = subprocess.run(
+            code = subprocess.run(  # noqa: S603 -- a program of the installation, by its path, without a shell
                 [str(self._programs / program), *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,

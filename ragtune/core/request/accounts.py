@@ -39,7 +39,7 @@ class Account(NamedTuple):
     @property
     def remaining(self) -> float:
         """What is left for reranking, never below 0."""
-        assert self.limit is not None
+        assert self.limit is not None  # noqa: S101 -- callers ask limited accounts only; for the type checker
         left = round(self.limit - self.used - self.reserved, DIGITS)
         return max(left, type(left)(0))
 

@@ -117,7 +117,7 @@ class DocumentMemory(BaseMemory):
     def _vectors(self) -> NDArray[np.float32]:
         if self._kept is not None:
             return self._kept.matrix
-        assert self.embedder is not None
+        assert self.embedder is not None  # noqa: S101 -- asked only with an embedder; for the type checker
         return self.embedder.embed([item.snippet for item in self.chunks])
 
 

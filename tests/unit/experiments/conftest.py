@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from experiments.config.compose import compose, results_key
-from experiments.replay.build import session_for
+from experiments.evaluate.summary import Summary
+from experiments.replay.build import component
 from experiments.replay.inputs import identity
 from experiments.replay.journal import Journal
 from experiments.replay.replay import replay
@@ -37,7 +38,66 @@ def replayed(compose_tiny: Callable[..., dict[str, Any]], tmp_path: Path) -> Cal
         folder = tmp_path / "journal"
         folder.mkdir(exist_ok=True)
         with Journal(folder, identity(config), resume=False) as journal:
-            records = replay(config, journal, lambda done, total: None)
-        return SimpleNamespace(config=config, dataset=session_for(results_key(config)).dataset, records=records)
+            subject = component(config, "subject")
+            dataset = subject.open(results_key(config))
+            records = replay(subject, config, list(dataset.queries), journal, lambda done, total: None)
+        return SimpleNamespace(config=config, dataset=dataset, records=records)
 
     return run
+
+
+SUMMARY: dict[str, Any] = {
+    "dataset": "tiny/test",
+    "queries": 4,
+    "queries_replayed": 5,
+    "warnings": {},
+    "measures": {"nDCG@10": 0.8125, "AP": 0.5},
+    "interval": {"nDCG@10": [0.7, 0.9], "AP": [0.4, 0.6]},
+    "cost": {
+        "charged": {"docs": 50, "calls": 12, "tokens": 1824, "latency_ms": 312.0, "usd": 0.0492},
+        "actual": {"docs": 0, "calls": 0, "tokens": 0, "latency_ms": 0.0, "usd": 0.0},
+    },
+    "cost_per_query": {
+        "charged": {"docs": 12.5, "calls": 3, "tokens": 456, "latency_ms": 78.0, "usd": 0.0123},
+        "actual": {"docs": 0, "calls": 0, "tokens": 0, "latency_ms": 0.0, "usd": 0.0},
+    },
+    "context_per_query": {"docs": 8.0, "tokens": 900.5},
+    "aucc": 0.4,
+    "docs_to_95pct": 8,
+    "docs_to_99pct": None,
+    "stop_reasons": {"budget_exhausted": 3, "top_k_settled": 1},
+    "dropped_docs": 0,
+    "latency_overrun_ms": {"queries": 0, "mean": 0.0, "max": 0.0},
+    "failures": {
+        "batches_sent": 4,
+        "batches_failed": 1,
+        "queries_given_up": 0,
+        "share": 0.25,
+        "first_error": "no answer",
+        "status": "finished",
+    },
+    "policy": "baseline + greedy",
+    "overrides": ["seed=0"],
+    "documents": 12,
+    "corpus_digest": "d" * 64,
+    "seed": 0,
+    "conformance": {
+        "outcome": "passed",
+        "spec": "0.55.0",
+        "differences": [],
+        "canonical": {"outcome": "not checked", "spec": "1.0.0", "differences": []},
+    },
+    "tags": {"git_sha": "abc", "dataset": "tiny/test", "estimator": "baseline"},
+    "fingerprint": "f" * 64,
+    "settings": "s" * 64,
+    "inputs": {"tiny/corpus.jsonl": "c" * 64},
+    "wall_s": 0.1,
+    "mlflow_run_id": None,
+}
+"""What ``summary.json`` says, every field and in the order of the file."""
+
+
+@pytest.fixture(scope="session")
+def make_summary() -> Callable[..., Summary]:
+    """Makes a summary; keywords replace its fields."""
+    return lambda **fields: Summary.model_validate(SUMMARY | fields)

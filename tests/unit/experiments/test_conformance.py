@@ -1,4 +1,4 @@
-"""The canonical suite as the harness logs and pins it; ``tests/conformance`` has the suite itself."""
+"""Outcomes as they are recorded and told, and golden answers as they are pinned; the suite is in tests/conformance."""
 
 from __future__ import annotations
 
@@ -9,46 +9,45 @@ from typing import Any
 import pytest
 
 from experiments.conformance import canonical as conformance
-from experiments.conformance.canonical import check_canonical, open_target, pin_canonical
+from experiments.conformance import outcomes
+from experiments.conformance.canonical import open_target, pin_canonical
+from experiments.conformance.outcomes import record, recorded
 from experiments.publish.provenance import provenance
+from experiments.replay.build import load_dataset
 from ragtune.canonical.conformance import SPEC
 from ragtune.canonical.conformance.fixtures import GOLDEN
 from ragtune.core.errors import ConfigError
 
-
-@pytest.fixture(autouse=True)
-def forget() -> None:
-    check_canonical.cache_clear()
+DIFFERENCES = [f"difference {i}" for i in range(7)]
 
 
-def test_the_outcome_is_that_of_the_store_in_memory_and_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert check_canonical() == {"outcome": "passed", "spec": SPEC, "differences": []}
-    check_canonical.cache_clear()
-    monkeypatch.setattr(conformance, "run_suite", lambda target: pytest.fail("asked again"))
-    assert check_canonical()["outcome"] == "passed"
+def test_an_outcome_is_told_only_of_the_code_that_it_was_recorded_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    unknown = {"outcome": "not checked", "spec": SPEC, "differences": []}
+    assert recorded("canonical").model_dump() == unknown
+    record("canonical", DIFFERENCES)
+    assert recorded("canonical").model_dump() == {"outcome": "failed", "spec": SPEC, "differences": DIFFERENCES[:5]}
+    record("canonical", [])
+    assert recorded("canonical").outcome == "passed"
+    assert recorded("decisions").outcome == "not checked"
+    monkeypatch.setattr(outcomes, "code_digest", lambda: "of other code")
+    assert recorded("canonical").model_dump() == unknown
 
 
-def test_a_suite_that_cannot_run_fails_conformance_instead_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken() -> None:
-        raise OSError("no fixtures")
-
-    monkeypatch.setattr(conformance, "memory_target", broken)
-    outcome = check_canonical()
-    assert (outcome["outcome"], outcome["differences"]) == ("failed", ["OSError: no fixtures"])
+def test_a_damaged_record_is_none(private_cache: Path) -> None:
+    record("decisions", [])
+    [file] = (private_cache / "conformance").iterdir()
+    file.write_text("{")
+    assert recorded("decisions").outcome == "not checked"
 
 
-def test_every_run_says_how_both_suites_ended(
-    compose_tiny: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from experiments.publish import provenance as module
-    from experiments.replay.build import load_dataset
-
-    monkeypatch.setattr(module, "check_golden", lambda: {"outcome": "passed", "spec": "0.55.0", "differences": []})
-    monkeypatch.setattr(module, "check_canonical", lambda: {"outcome": "failed", "spec": SPEC, "differences": ["x"]})
+def test_every_run_says_what_was_recorded_and_checks_nothing(compose_tiny: Callable[..., dict[str, Any]]) -> None:
+    record("canonical", DIFFERENCES)
     config = compose_tiny()
-    said = provenance(config, [], load_dataset(config))
-    assert said["conformance"]["outcome"] == "passed"
-    assert said["conformance"]["canonical"]["outcome"] == said["tags"]["conformance_canonical"] == "failed"
+    said = provenance(config, [], load_dataset(config), {"estimator": "none"})
+    assert said["conformance"]["outcome"] == "not checked"
+    assert said["conformance"]["canonical"].outcome == said["tags"]["conformance_canonical"] == "failed"
+    assert said["tags"]["conformance_canonical_spec"] == SPEC
+    assert (said["tags"]["estimator"], said["tags"]["scheduler"]) == ("none", "greedy")
 
 
 def test_pinning_writes_what_the_store_in_memory_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

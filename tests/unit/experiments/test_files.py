@@ -16,6 +16,7 @@ import pytest
 from experiments.config.names import policy_name
 from experiments.evaluate.curves import curve
 from experiments.evaluate.measures import Measures
+from experiments.evaluate.summary import Summary
 from experiments.publish import files as outputs
 from experiments.publish.files import Results, read_summary, write_results, write_summary
 from ragtune.core.errors import DatasetError
@@ -24,10 +25,10 @@ FILES = ["config.yaml", "curve.csv", "curve.png", "per_query.parquet", "run.trec
 
 
 @pytest.fixture
-def results(replayed: Callable[..., SimpleNamespace]) -> Results:
+def results(replayed: Callable[..., SimpleNamespace], make_summary: Callable[..., Summary]) -> Results:
     run = replayed("budget.max_reranker_docs=4")
     drawn = curve(run.records, Measures(["nDCG@10", "AP"], run.dataset.qrels), resamples=20, level=0.95, seed=0)
-    return Results(run.config, run.dataset, run.records, drawn, {"dataset": run.dataset.name, "policy": "p"})
+    return Results(run.config, run.dataset, run.records, drawn, make_summary(policy="p"))
 
 
 @pytest.fixture
@@ -93,11 +94,11 @@ def test_the_same_results_are_the_same_bytes(tmp_path: Path, results: Results) -
     assert digests[0] == digests[1]
 
 
-@pytest.mark.parametrize("failing", ["_write_run", "_write_traces", "_draw", "curve_table"])
+@pytest.mark.parametrize("failing", ["_write_run", "_write_traces", "draw_curve", "curve_table"])
 def test_a_full_disk_leaves_nothing_half_written(
     folder: Path, results: Results, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
-    def full(*args: object) -> None:
+    def full(*args: object, **options: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(outputs, failing, full)
@@ -124,10 +125,10 @@ def test_a_run_over_an_older_one_is_never_a_mixture_that_looks_complete(
     assert read_summary(folder) is None
 
 
-def test_a_summary_is_replaced_whole(folder: Path) -> None:
-    write_summary(folder, {"a": 1})
-    write_summary(folder, {"a": 2})
-    assert read_summary(folder) == {"a": 2}
+def test_a_summary_is_replaced_whole(folder: Path, make_summary: Callable[..., Summary]) -> None:
+    write_summary(folder, make_summary(seed=1))
+    write_summary(folder, make_summary(seed=2))
+    assert read_summary(folder) == make_summary(seed=2)
     assert names(folder) == ["summary.json"]
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from experiments.config.compose import compose
 from experiments.evaluate.record import UNITS
-from experiments.replay.forecast import ForecastReranker, forecast, print_forecast
+from experiments.publish.terminal import print_forecast
+from experiments.replay.forecast import ForecastReranker, forecast
 from ragtune.rerankers.replay import ReplayReranker
 
 

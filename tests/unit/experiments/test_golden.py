@@ -1,77 +1,76 @@
-"""Conformance is checked, told, and never costs a result."""
+"""Golden decisions: one file a component, and every change of one is told by name."""
 
 from __future__ import annotations
 
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from experiments.conformance import golden
-from experiments.conformance.golden import DECISIONS, FIXTURES, SPEC
+from experiments.conformance.golden import COUNTERPARTS, Decisions, decide, differences, pin
+from experiments.conformance.outcomes import FIXTURES
 
-
-@pytest.fixture(autouse=True)
-def forget() -> None:
-    golden.check_golden.cache_clear()
+BASELINE = Path("decisions", "estimator", "baseline.json")
 
 
 @pytest.fixture
-def one_pair(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = {"estimator": "baseline", "scheduler": "one_shot"}
-
-    def parts(group: str, fixtures: Path) -> dict[str, Any]:
-        return {names[group]: golden._config(group, names[group], fixtures)}
-
-    monkeypatch.setattr(golden, "_parts", parts)
-
-
-def test_without_its_fixtures_the_check_is_skipped_and_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(golden, "FIXTURES", tmp_path)
-    assert golden.check_golden()["outcome"] == "skipped"
+def fixtures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the golden files, in a world whose only component is ``estimator=baseline``."""
+    monkeypatch.setattr(golden, "components", lambda: ["estimator/baseline"])
+    folder = tmp_path / "fixtures"
+    shutil.copytree(FIXTURES, folder, ignore=shutil.ignore_patterns("decisions"))
+    (folder / BASELINE).parent.mkdir(parents=True)
+    shutil.copy(FIXTURES / BASELINE, folder / BASELINE)
+    return folder
 
 
-def test_a_changed_decision_is_told_with_pair_query_and_values(tmp_path: Path, one_pair: None) -> None:
-    fixtures = tmp_path / "fixtures"
-    shutil.copytree(FIXTURES, fixtures)
-    now = golden.decide(fixtures)
-    query_id, decision = next(iter(now["baseline x one_shot"].items()))
-    (fixtures / DECISIONS).write_text(
-        json.dumps({"baseline x one_shot": now["baseline x one_shot"] | {query_id: decision | {"stop": "tired"}}})
-    )
-    assert golden.differences(fixtures) == [
-        f"baseline x one_shot, query {query_id}: stop is {decision['stop']}, pinned is tired"
+def test_a_component_is_pinned_beside_the_counterparts_of_its_group_one_line_a_query() -> None:
+    pinned = {f"{file.parent.name}/{file.stem}" for file in (FIXTURES / "decisions").glob("*/*")}
+    assert pinned == set(golden.components())
+    for component in pinned:
+        text = (FIXTURES / "decisions" / f"{component}.json").read_text()
+        decisions: Decisions = json.loads(text)
+        assert tuple(decisions) == COUNTERPARTS[component.split("/")[0]]
+        assert len(text.splitlines()) <= 2 + sum(len(queries) + 2 for queries in decisions.values())
+
+
+def test_pinning_writes_what_is_decided_and_takes_away_what_is_gone(fixtures: Path) -> None:
+    before = (fixtures / BASELINE).read_bytes()
+    gone = fixtures / "decisions" / "scheduler" / "gone.json"
+    gone.parent.mkdir()
+    gone.write_text("{}")
+    (fixtures / BASELINE).unlink()
+    assert differences(fixtures) == [
+        "scheduler/gone: pinned, but there is no such component",
+        "estimator/baseline: not pinned: python scripts/conformance.py --update pins it",
     ]
+    pin(fixtures)
+    assert (fixtures / BASELINE).read_bytes() == before
+    assert not gone.exists()
+    assert differences(fixtures) == []
 
 
-def test_pairs_that_came_or_went_are_told(tmp_path: Path, one_pair: None) -> None:
-    fixtures = tmp_path / "fixtures"
-    shutil.copytree(FIXTURES, fixtures)
-    (fixtures / DECISIONS).write_text('{"gone x one_shot": {}}')
-    assert golden.differences(fixtures) == [
-        "baseline x one_shot: not pinned",
-        "gone x one_shot: pinned, but there is no such pair",
+def test_a_changed_decision_is_told_with_component_query_and_values(fixtures: Path) -> None:
+    pinned = json.loads((fixtures / BASELINE).read_text())
+    said = pinned["greedy"]["q14"]["stop"]
+    pinned["greedy"]["q14"]["stop"] = "tired"
+    (fixtures / BASELINE).write_text(json.dumps(pinned))
+    assert differences(fixtures) == [
+        f"estimator/baseline with greedy, query q14: stop is {said}, pinned is tired",
     ]
+    del pinned["greedy"]["q14"]
+    (fixtures / BASELINE).write_text(json.dumps(pinned))
+    [line] = differences(fixtures)
+    assert line.startswith("estimator/baseline: pinned are [")
 
 
-def test_the_outcome_is_computed_once_per_version_of_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[int] = []
-    monkeypatch.setattr(golden, "differences", lambda: calls.append(1) or [])
-    assert golden.check_golden() == {"outcome": "passed", "spec": SPEC, "differences": []}
-    golden.check_golden.cache_clear()
-    assert golden.check_golden()["outcome"] == "passed"
-    assert len(calls) == 1
-
-
-def test_a_component_that_cannot_be_built_fails_conformance_instead_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken() -> None:
+def test_a_component_that_cannot_be_built_is_a_difference(fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(config: object) -> None:
         raise ImportError("no such name")
 
-    monkeypatch.setattr(golden, "differences", broken)
-    outcome = golden.check_golden()
-    assert outcome["outcome"] == "failed"
-    assert outcome["differences"] == ["ImportError: no such name"]
+    monkeypatch.setattr(golden, "build_session", broken)
+    assert differences(fixtures) == ["estimator/baseline: ImportError: no such name"]
+    with pytest.raises(ImportError):
+        decide("estimator/baseline", fixtures)

@@ -48,7 +48,9 @@ def run(compose_pipeline: Callable[..., dict[str, Any]], tmp_path: Path) -> Call
         config = compose_pipeline(*overrides)
         (tmp_path / "journal").mkdir(exist_ok=True)
         with Journal(tmp_path / "journal", identity(config), resume=False) as journal:
-            records = replay(config, journal, lambda done, total: None)
+            subject = component(config, "subject")
+            queries = list(subject.open(results_key(config)).queries)
+            records = replay(subject, config, queries, journal, lambda done, total: None)
             journal.remove()
         return {record.query_id: record for record in records}
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from experiments.evaluate.curves import curve
 from experiments.evaluate.measures import Measures
-from experiments.evaluate.summary import summarize
+from experiments.evaluate.summary import Figures, Summary, summarize
+from experiments.publish.files import read_summary, write_summary
+from ragtune.core.errors import DatasetError
 
 Replayed = Callable[..., SimpleNamespace]
 
 
-def summary_of(run: SimpleNamespace) -> dict:
+def summary_of(run: SimpleNamespace) -> Figures:
     judged = [record for record in run.records if record.query_id in run.dataset.qrels]
     drawn = curve(judged, Measures(["nDCG@10", "AP"], run.dataset.qrels), resamples=20, level=0.95, seed=0)
     return summarize(run.dataset, run.records, drawn, max_failed_share=0.5)
@@ -24,27 +27,66 @@ def summary_of(run: SimpleNamespace) -> dict:
 def test_costs_are_totals_over_the_queries_and_their_means(replayed: Replayed) -> None:
     run = replayed("budget.max_reranker_docs=6", "scheduler.batch_size=2")
     summary = summary_of(run)
-    assert summary["queries"] == summary["queries_replayed"] == 4
-    assert summary["cost"]["charged"]["docs"] == 24
-    assert summary["cost"]["charged"]["calls"] == 12
-    assert summary["cost"]["charged"]["tokens"] == sum(record.account["tokens"] for record in run.records) - sum(
+    assert summary.queries == summary.queries_replayed == 4
+    assert summary.cost.charged["docs"] == 24
+    assert summary.cost.charged["calls"] == 12
+    assert summary.cost.charged["tokens"] == sum(record.account["tokens"] for record in run.records) - sum(
         record.context_tokens for record in run.records
     )
-    assert summary["cost_per_query"]["charged"]["docs"] == 6
-    assert summary["cost"]["actual"] == {"docs": 0, "calls": 0, "tokens": 0, "latency_ms": 0.0, "usd": 0.0}
+    assert summary.cost_per_query.charged["docs"] == 6
+    assert summary.cost.actual == {"docs": 0, "calls": 0, "tokens": 0, "latency_ms": 0.0, "usd": 0.0}
 
 
 def test_every_stop_is_counted_under_its_reason(replayed: Replayed) -> None:
     summary = summary_of(replayed("budget.max_reranker_docs=6"))
-    assert summary["stop_reasons"] == {"budget_exhausted": 4}
+    assert summary.stop_reasons == {"budget_exhausted": 4}
 
 
 def test_reaching_a_share_of_the_final_quality_is_reported_in_documents(replayed: Replayed) -> None:
     summary = summary_of(replayed("budget=unlimited", "assembler.ordering=reranked_first"))
-    assert summary["measures"]["nDCG@10"] == pytest.approx(1.0)
-    assert 0 < summary["docs_to_95pct"] <= summary["docs_to_99pct"] <= 12
+    assert summary.measures["nDCG@10"] == pytest.approx(1.0)
+    assert 0 < summary.docs_to_95pct <= summary.docs_to_99pct <= 12
 
 
-def test_a_summary_is_plain_json(replayed: Replayed) -> None:
-    summary = summary_of(replayed())
-    assert json.loads(json.dumps(summary, allow_nan=False)) == summary
+def test_the_file_holds_every_field_in_order_and_is_read_back(
+    make_summary: Callable[..., Summary], tmp_path: Path
+) -> None:
+    views = {"found": {"docs_per_query": 9.0, "measures": {"AP": 0.25}, "interval": {"AP": [0.125, 0.5]}}}
+    for summary in (make_summary(), make_summary(views=views)):
+        write_summary(tmp_path, summary)
+        assert read_summary(tmp_path) == summary
+        written = json.loads((tmp_path / "summary.json").read_text())
+        assert list(written) == [name for name in Summary.model_fields if name != "views" or summary.views]
+        assert json.dumps(written) == json.dumps(summary.plain(), allow_nan=False)
+    assert written["views"] == views
+    # Amounts that are counts stay whole numbers.
+    assert json.dumps(written["cost"]["charged"]).startswith(
+        '{"docs": 50, "calls": 12, "tokens": 1824, "latency_ms": 312.0'
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda content: content.pop("policy"), "policy is missing"),
+        (lambda content: content["cost"].pop("actual"), r"cost\.actual is missing"),
+        (lambda content: content.update(queries="many"), "queries is 'many'"),
+        (lambda content: content["failures"].update(status="odd"), r"failures\.status is 'odd'"),
+    ],
+)
+def test_a_damaged_summary_is_refused_by_the_name_of_its_field(
+    make_summary: Callable[..., Summary], tmp_path: Path, change: Callable[[dict], object], said: str
+) -> None:
+    content = make_summary().plain()
+    change(content)
+    (tmp_path / "summary.json").write_text(json.dumps(content))
+    with pytest.raises(DatasetError, match=rf"summary\.json' is damaged: {said}"):
+        read_summary(tmp_path)
+
+
+def test_what_a_later_version_has_written_is_kept(make_summary: Callable[..., Summary], tmp_path: Path) -> None:
+    content = make_summary().plain() | {"new": [1]}
+    (tmp_path / "summary.json").write_text(json.dumps(content))
+    summary = read_summary(tmp_path)
+    assert summary is not None
+    assert summary.tracked_as("r").plain() == content | {"mlflow_run_id": "r"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
@@ -11,13 +12,15 @@ import pytest
 from omegaconf import OmegaConf
 
 from experiments.cli.sweep import (
-    SweepCallback,
     abandon_unfinished,
+    begin_sweep,
+    end_sweep,
     failed_jobs,
     forget_failure,
     note_failure,
     summaries,
 )
+from experiments.evaluate.summary import Summary
 from experiments.publish.files import write_summary
 from experiments.publish.track import PARENT_FILE, NoTracking
 
@@ -29,7 +32,7 @@ def config(folder: Path, target: str = "experiments.publish.track.NoTracking", *
 
 
 @pytest.fixture
-def sweep(tmp_path: Path) -> Path:
+def sweep(tmp_path: Path, make_summary: Callable[..., Summary]) -> Path:
     """Twelve jobs, of which numbers 3 and 10 failed."""
     folder = tmp_path / "sweep"
     for number in range(12):
@@ -38,22 +41,12 @@ def sweep(tmp_path: Path) -> Path:
         if number in (3, 10):
             note_failure(job, 2 if number == 3 else 1)
         else:
-            write_summary(job, summary(number))
+            write_summary(job, make_summary(overrides=[f"seed={number}"]))
     return folder
 
 
-def summary(number: int) -> dict:
-    return {
-        "overrides": [f"seed={number}"],
-        "measures": {"nDCG@10": number / 20},
-        "aucc": 0.1,
-        "cost_per_query": {"charged": {"docs": 2}},
-        "mlflow_run_id": None,
-    }
-
-
 def test_summaries_come_by_job_number(sweep: Path) -> None:
-    assert [s["job"] for s in summaries(sweep)] == ["0", "1", "2", "4", "5", "6", "7", "8", "9", "11"]
+    assert list(summaries(sweep)) == ["0", "1", "2", "4", "5", "6", "7", "8", "9", "11"]
 
 
 def test_failures_are_told_by_job_until_they_are_tried_again(sweep: Path) -> None:
@@ -65,10 +58,9 @@ def test_failures_are_told_by_job_until_they_are_tried_again(sweep: Path) -> Non
 def test_a_sweep_ends_with_a_table_its_folder_and_the_worst_exit_code(
     sweep: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    callback = SweepCallback()
-    callback.on_multirun_start(config(sweep))
+    begin_sweep(config(sweep))
     with pytest.raises(SystemExit) as end:
-        callback.on_multirun_end(config(sweep))
+        end_sweep(config(sweep))
     assert end.value.code == 2
     out, err = capfd.readouterr()
     assert "10 runs" in out
@@ -81,16 +73,16 @@ def test_an_interrupted_sweep_keeps_its_parent(tmp_path: Path, monkeypatch: pyte
     folder = tmp_path / "sweep"
     folder.mkdir()
     (folder / PARENT_FILE).write_text('{"run_id": "abc"}')
-    SweepCallback().on_multirun_start(config(folder, resume=True))
+    begin_sweep(config(folder, resume=True))
     assert json.loads((folder / PARENT_FILE).read_text())["run_id"] == "abc"
     abandon_unfinished(is_interrupted=True)
-    SweepCallback().on_multirun_start(config(folder))
+    begin_sweep(config(folder))
     assert json.loads((folder / PARENT_FILE).read_text())["run_id"] is None
     abandon_unfinished(is_interrupted=True)
 
 
 def test_tracking_that_fails_costs_no_sweep(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    SweepCallback().on_multirun_start(config(tmp_path / "sweep", target="nowhere.Tracking"))
+    begin_sweep(config(tmp_path / "sweep", target="nowhere.Tracking"))
     assert "warning: tracking is not available, results go to files only" in capfd.readouterr().err
     abandon_unfinished(is_interrupted=True)
 
@@ -98,7 +90,7 @@ def test_tracking_that_fails_costs_no_sweep(tmp_path: Path, capfd: pytest.Captur
 @pytest.mark.parametrize("is_interrupted", [True, False])
 def test_an_abandoned_sweep_without_a_job_leaves_an_empty_folder(tmp_path: Path, is_interrupted: bool) -> None:
     folder = tmp_path / "sweep"
-    SweepCallback().on_multirun_start(config(folder))
+    begin_sweep(config(folder))
     (folder / "multirun.yaml").touch()
     abandon_unfinished(is_interrupted=is_interrupted)
     assert list(folder.iterdir()) == []
@@ -106,9 +98,8 @@ def test_an_abandoned_sweep_without_a_job_leaves_an_empty_folder(tmp_path: Path,
 
 def test_a_forecast_of_a_sweep_writes_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "sweep"
-    callback = SweepCallback()
-    callback.on_multirun_start(config(folder, dry_run=True))
-    callback.on_multirun_end(config(folder, dry_run=True))
+    begin_sweep(config(folder, dry_run=True))
+    end_sweep(config(folder, dry_run=True))
     abandon_unfinished(is_interrupted=True)
     assert not folder.exists()
     assert capfd.readouterr().out == ""
@@ -156,7 +147,7 @@ def test_what_becomes_of_the_parent_of_an_abandoned_sweep(
         os.utime(job, (0, 0))
     monkeypatch.setattr(Tracked, "ended", [])
     monkeypatch.setattr("experiments.publish.track.Tracked", Tracked, raising=False)
-    SweepCallback().on_multirun_start(config(sweep, target="experiments.publish.track.Tracked", resume=resume))
+    begin_sweep(config(sweep, target="experiments.publish.track.Tracked", resume=resume))
     for job in begun:
         (sweep / job).mkdir(exist_ok=True)
         forget_failure(sweep / job)
@@ -167,8 +158,11 @@ def test_what_becomes_of_the_parent_of_an_abandoned_sweep(
     assert json.loads((sweep / PARENT_FILE).read_text())["run_id"] == ("p" if is_parent_kept else "before")
 
 
-def test_a_job_whose_summary_is_damaged_is_not_in_the_table(tmp_path: Path) -> None:
-    for job, content in {"0": '{"policy": "p"}', "1": "", "2": "[]"}.items():
+def test_a_job_whose_summary_is_damaged_is_not_in_the_table(
+    make_summary: Callable[..., Summary], tmp_path: Path
+) -> None:
+    sound = make_summary()
+    for job, content in {"0": json.dumps(sound.plain()), "1": "", "2": "[]", "3": '{"policy": "p"}'}.items():
         (tmp_path / job).mkdir()
         (tmp_path / job / "summary.json").write_text(content)
-    assert summaries(tmp_path) == [{"job": "0", "policy": "p"}]
+    assert summaries(tmp_path) == {"0": sound}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,26 +10,11 @@ import pandas as pd
 import pytest
 
 from experiments.evaluate.curves import Curve
+from experiments.evaluate.summary import Summary
 from experiments.publish import terminal
 from experiments.publish.terminal import print_path, print_queries, print_run, print_sweep, progress_bar
 
-
-def summary(**fields: object) -> dict:
-    costs = {"docs": 12.5, "calls": 3.0, "tokens": 456.0, "latency_ms": 78.0, "usd": 0.0123}
-    return {
-        "dataset": "tiny/test",
-        "queries": 4,
-        "measures": {"nDCG@10": 0.8125, "AP": 0.5},
-        "interval": {"nDCG@10": [0.7, 0.9], "AP": [0.4, 0.6]},
-        "cost_per_query": {"charged": costs, "actual": dict.fromkeys(costs, 0.0)},
-        "stop_reasons": {"budget_exhausted": 3, "top_k_settled": 1},
-        "docs_to_95pct": 8,
-        "dropped_docs": 0,
-        "latency_overrun_ms": {"queries": 0, "mean": 0.0, "max": 0.0},
-        "failures": {"batches_sent": 4, "batches_failed": 1},
-        "warnings": {},
-        **fields,
-    }
+MakeSummary = Callable[..., Summary]
 
 
 def curve(steps: int) -> Curve:
@@ -36,8 +22,10 @@ def curve(steps: int) -> Curve:
     return Curve(["nDCG@10", "AP"], np.arange(steps), np.zeros((steps, 5)), values, values[0], values[0])
 
 
-def test_the_final_table_shows_measures_intervals_costs_and_reasons(capsys: pytest.CaptureFixture[str]) -> None:
-    print_run(summary(), curve(3), "baseline + greedy")
+def test_the_final_table_shows_measures_intervals_costs_and_reasons(
+    make_summary: MakeSummary, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_run(make_summary(), curve(3))
     out = capsys.readouterr().out
     for said in ("tiny/test - 4 queries - baseline + greedy", "0.8125", "0.700-0.900", "12.5 documents", "456 tokens"):
         assert said in out
@@ -47,32 +35,35 @@ def test_the_final_table_shows_measures_intervals_costs_and_reasons(capsys: pyte
     assert "warning" not in out
 
 
-def test_what_was_lost_or_odd_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_lost_or_odd_is_told(make_summary: MakeSummary, capsys: pytest.CaptureFixture[str]) -> None:
     late = {"queries": 3, "mean": 12.4, "max": 30.6}
-    print_run(
-        summary(dropped_docs=7, warnings={"documents without text (kept)": 2}, latency_overrun_ms=late), None, "p"
-    )
+    odd = {"documents without text (kept)": 2}
+    print_run(make_summary(dropped_docs=7, warnings=odd, latency_overrun_ms=late), curve(3))
     out = capsys.readouterr().out
     assert "without a score, so ranked behind: 7 documents; 1 of 4 batches failed (see traces)" in " ".join(out.split())
     assert "past the time limit: 3 queries, by 12 ms on average, 31 at most" in out
     assert "warning: 2 documents without text (kept)" in out
 
 
-def test_where_a_run_costs_money_every_row_shows_tokens_and_dollars(capsys: pytest.CaptureFixture[str]) -> None:
+def test_where_a_run_costs_money_every_row_shows_tokens_and_dollars(
+    make_summary: MakeSummary, capsys: pytest.CaptureFixture[str]
+) -> None:
     drawn = curve(3)
     drawn.costs[:, 2], drawn.costs[:, 4] = [0, 1500, 3000], [0, 0.00125, 0.0025]
-    print_run(summary(), drawn, "p")
+    print_run(make_summary(), drawn)
     out = capsys.readouterr().out
     rows = [line.split() for line in out.splitlines()]
     assert ["2", "3000", "0.00250", "0.812", "0.812"] in rows
     assert "US$" in out
     assert "0.700-0.900" in out
-    print_run(summary(), curve(3), "p")
+    print_run(make_summary(), curve(3))
     assert "US$" not in capsys.readouterr().out
 
 
-def test_a_long_curve_is_shown_in_few_rows_ends_included(capsys: pytest.CaptureFixture[str]) -> None:
-    print_run(summary(), curve(101), "p")
+def test_a_long_curve_is_shown_in_few_rows_ends_included(
+    make_summary: MakeSummary, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_run(make_summary(), curve(101))
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     shown = [int(row[0]) for row in rows if len(row) == 3 and row[0].isdigit()]
     assert len(shown) == 8
@@ -80,12 +71,12 @@ def test_a_long_curve_is_shown_in_few_rows_ends_included(capsys: pytest.CaptureF
 
 
 def test_a_sweeps_table_is_sorted_by_the_headline_and_its_csv_by_job(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    make_summary: MakeSummary, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    runs = [
-        summary(job=str(i), overrides=[f"seed={i}"], aucc=0.5, mlflow_run_id=None, measures={"nDCG@10": value})
+    runs = {
+        str(i): make_summary(overrides=[f"seed={i}"], measures={"nDCG@10": value})
         for i, value in enumerate([0.3, 0.9, 0.6])
-    ]
+    }
     print_sweep(runs, tmp_path / "sweep.csv")
     out = capsys.readouterr().out
     rows = [line.split() for line in out.splitlines()]
@@ -98,14 +89,16 @@ def test_a_sweeps_table_is_sorted_by_the_headline_and_its_csv_by_job(
     assert pd.read_csv(tmp_path / "sweep.csv")["nDCG@10"].tolist() == [0.3, 0.9, 0.6]
 
 
-def test_brackets_in_overrides_are_printed_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_brackets_in_overrides_are_printed_as_they_are(
+    make_summary: MakeSummary, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     overrides = ["paths=[a.run]", "[/bold]"]
-    print_sweep([summary(job="0", overrides=overrides, aucc=0.5, mlflow_run_id=None)], tmp_path / "sweep.csv")
+    print_sweep({"0": make_summary(overrides=overrides)}, tmp_path / "sweep.csv")
     assert "[a.run]" in "".join(capsys.readouterr().out.split())
 
 
 def test_a_sweep_without_a_finished_job_prints_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    print_sweep([], tmp_path / "sweep.csv")
+    print_sweep({}, tmp_path / "sweep.csv")
     assert capsys.readouterr().out == ""
     assert not (tmp_path / "sweep.csv").exists()
 

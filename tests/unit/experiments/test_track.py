@@ -2,41 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pandas as pd
 import pytest
 import yaml
 
-from experiments.publish.files import read_summary
+from experiments.evaluate.summary import Summary
+from experiments.publish.files import read_summary, write_summary
 from experiments.publish.relog import relog
 from experiments.publish.track import ARTIFACTS, PARENT_FILE, MlflowTracking, NoTracking, metric_name, parent_of
 from experiments.publish.trackstore import TrackingError, prepare_file
 from ragtune.core.errors import ConfigError, DatasetError
-
-SUMMARY: dict[str, Any] = {
-    "dataset": "tiny/test",
-    "queries": 4,
-    "documents": 12,
-    "corpus_digest": "d" * 64,
-    "policy": "baseline + greedy",
-    "measures": {"nDCG@10": 0.5, "P(rel=2)@5": 0.25},
-    "cost_per_query": {"charged": {"docs": 3, "latency_ms": 1.5}, "actual": {"docs": 0, "latency_ms": 0.0}},
-    "aucc": 0.4,
-    "docs_to_95pct": 2,
-    "docs_to_99pct": None,
-    "wall_s": 0.1,
-    "conformance": {"outcome": "passed", "spec": "0.55.0"},
-    "tags": {"git_sha": "abc", "dataset": "tiny/test", "estimator": "baseline"},
-    "mlflow_run_id": None,
-}
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +30,7 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run_dir(tmp_path: Path, empty_store: Path) -> Path:
+def run_dir(tmp_path: Path, empty_store: Path, make_summary: Callable[..., Summary]) -> Path:
     """The files of a run whose configuration has 250 options and whose curve has 1,500 steps, and a store."""
     (tmp_path / "db").mkdir()
     shutil.copy(empty_store, tmp_path / "db")
@@ -59,7 +41,7 @@ def run_dir(tmp_path: Path, empty_store: Path) -> Path:
     options = {"deep": {f"option {i}": i for i in range(245)}, "long": "v" * 9000, "odd@name": 1}
     tracking = {"_target_": "experiments.publish.track.MlflowTracking", "uri": store(tmp_path), "experiment": "tests"}
     (folder / "config.yaml").write_text(yaml.safe_dump({**options, "tracking": tracking}))
-    (folder / "summary.json").write_text(json.dumps(SUMMARY))
+    write_summary(folder, make_summary(measures={"nDCG@10": 0.5, "P(rel=2)@5": 0.25}))
     costs = {"tokens": range(0, 15000, 10), "usd": [i / 1000 for i in range(1500)]}
     curve = {"documents": range(1500), **costs, "nDCG@10": [i / 1500 for i in range(1500)], "P(rel=2)@5": [0.1] * 1500}
     pd.DataFrame(curve).to_csv(folder / "curve.csv", index=False)
@@ -87,10 +69,11 @@ def test_mlflow_gets_everything_that_the_files_hold(logged: SimpleNamespace) -> 
     assert [data.params[f"deep.option {i}"] for i in range(245)] == [str(i) for i in range(245)]
     assert len(data.params["long"]) == 6000
     assert data.params["odd_name"] == "1"
-    assert {"git_sha": "abc", "conformance": "passed", "mlflow.parentRunId": logged.parent}.items() <= data.tags.items()
+    tags = {"git_sha": "abc", "conformance": "passed", "conformance_spec": "0.55.0"}
+    assert (tags | {"mlflow.parentRunId": logged.parent}).items() <= data.tags.items()
     assert data.metrics["nDCG_10"] == 0.5
     assert data.metrics["P_rel_2__5"] == 0.25
-    assert data.metrics["charged_docs"] == 3
+    assert data.metrics["charged_docs"] == 12.5
     assert "docs_to_99pct" not in data.metrics
     # The curve: MLflow takes 1,000 metrics a call; the step is documents reranked.
     history = logged.client.get_metric_history(logged.run.info.run_id, "curve/nDCG_10")
@@ -195,7 +178,9 @@ def test_a_discarded_parent_is_shown_no_more(logged: SimpleNamespace) -> None:
 def test_relogging_logs_once_and_notes_the_run(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     said = relog(run_dir)
-    run_id = read_summary(run_dir)["mlflow_run_id"]  # type: ignore[index]
+    summary = read_summary(run_dir)
+    assert summary is not None
+    run_id = summary.mlflow_run_id
     assert said == f"logged as {run_id}"
     assert relog(run_dir) == f"already logged as {run_id}"
     assert relog(run_dir, force=True) != said

@@ -6,7 +6,8 @@ import pytest
 
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord
-from experiments.evaluate.views import View, print_views, views_of
+from experiments.evaluate.views import View, views_of
+from experiments.publish.terminal import print_views
 
 QRELS = {"q1": {"a": 1}, "q2": {"b": 1, "c": 1}}
 POSITIONS = {"found": 0, "chosen": -1}
@@ -37,12 +38,12 @@ def test_a_view_has_the_rankings_of_every_query_and_the_values_of_the_judged(vie
 
 def test_its_figures_are_means_with_intervals_and_its_size(views: list[View]) -> None:
     figures = views[1].figures
-    assert figures["measures"] == {"RR@10": 1.0, "R@100": 0.75}
-    assert figures["interval"]["RR@10"] == [1.0, 1.0]
-    low, high = figures["interval"]["R@100"]
+    assert figures.measures == {"RR@10": 1.0, "R@100": 0.75}
+    assert figures.interval["RR@10"] == (1.0, 1.0)
+    low, high = figures.interval["R@100"]
     assert 0.5 <= low < 0.75 < high <= 1.0
-    assert figures["docs_per_query"] == 1.0
-    assert views[0].figures["docs_per_query"] == pytest.approx(8 / 3)
+    assert figures.docs_per_query == 1.0
+    assert views[0].figures.docs_per_query == pytest.approx(8 / 3)
 
 
 def test_a_run_without_named_states_has_no_views() -> None:
