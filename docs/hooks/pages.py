@@ -1,0 +1,54 @@
+"""What the site shows from outside docs/: results, CONTRIBUTING.md, the options of conf/ beside the class they configure.
+
+MkDocs calls these functions (``hooks`` in mkdocs.yml).
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import yaml
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parents[2]
+CONF = ROOT / "conf"
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the committed results and CONTRIBUTING.md."""
+    for path in _committed("results"):
+        files.append(File.generated(config, path, abs_src_path=str(ROOT / path)))
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").replace("](docs/", "](")
+    files.append(File.generated(config, "contributing.md", content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Expand ``{{ components: GROUP }}`` and give every rule an anchor."""
+    if page.file.src_uri == "rules.md":
+        return re.sub(r"^\*\*([A-Z]\d+)\.", r"[](){#\1}\n**\1.", markdown, flags=re.MULTILINE)
+    return re.sub(r"^\{\{ components: (\w+) \}\}$", lambda found: components(found[1]), markdown, flags=re.MULTILINE)
+
+
+def components(group: str) -> str:
+    """One section a file of ``conf/GROUP``: what it is, its options, its class with the paper it is from."""
+    return "\n".join(_section(file) for file in sorted((CONF / group).glob("*.yaml")))
+
+
+def _section(file: Path) -> str:
+    text = file.read_text(encoding="utf-8")
+    what = " ".join(line[1:].strip() for line in re.match(r"(#.*\n)*", text)[0].splitlines())  # type: ignore[index]
+    options = re.sub(r"^(#.*\n)+", "", text)
+    name = f"{file.parent.name}={file.stem}"
+    shown = f"## `{name}`\n\n{what}\n\n```yaml title=\"conf/{file.parent.name}/{file.name}\"\n{options}```\n"
+    target = yaml.safe_load(text)["_target_"]
+    return f"{shown}\n::: {target}\n    options:\n      members: false\n      heading_level: 3\n"
+
+
+def _committed(folder: str) -> list[str]:
+    """Paths of the folder's pages and pictures that belong to the project, not the output of runs beside them."""
+    listed = subprocess.run(["git", "ls-files", folder], cwd=ROOT, check=True, capture_output=True, text=True)
+    return [path for path in listed.stdout.splitlines() if path.endswith((".md", ".png", ".csv"))]
