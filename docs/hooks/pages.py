@@ -1,4 +1,4 @@
-"""What the site shows from outside docs/: results, CONTRIBUTING.md, the options of conf/ beside the class they configure.
+"""What the site shows from outside docs/: results, CONTRIBUTING.md, and the options of conf/ beside their classes.
 
 MkDocs calls these functions (``hooks`` in mkdocs.yml).
 """
@@ -30,6 +30,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Expand ``{{ components: GROUP }}`` and give every rule an anchor."""
     if page.file.src_uri == "rules.md":
         return re.sub(r"^\*\*([A-Z]\d+)\.", r"[](){#\1}\n**\1.", markdown, flags=re.MULTILINE)
+    markdown = re.sub(r"^\{\{ presets \}\}$", lambda _: presets(), markdown, flags=re.MULTILINE)
     return re.sub(r"^\{\{ components: (\w+) \}\}$", lambda found: components(found[1]), markdown, flags=re.MULTILINE)
 
 
@@ -38,12 +39,23 @@ def components(group: str) -> str:
     return "\n".join(_section(file) for file in sorted((CONF / group).glob("*.yaml")))
 
 
+def presets() -> str:
+    """One row of a table a file of ``conf/experiment``: what it chooses."""
+    rows = []
+    for file in sorted((CONF / "experiment").glob("*.yaml")):
+        preset = yaml.safe_load(file.read_text(encoding="utf-8"))
+        chosen = {key.split("/")[-1]: value for line in preset["defaults"] for key, value in line.items()}
+        order = preset.get("assembler", {}).get("ordering", "")
+        rows.append(f"| `{file.stem}` | {chosen.get('estimator', '')} | {chosen.get('scheduler', '')} | {order} |")
+    return "\n".join(rows)
+
+
 def _section(file: Path) -> str:
     text = file.read_text(encoding="utf-8")
     what = " ".join(line[1:].strip() for line in re.match(r"(#.*\n)*", text)[0].splitlines())  # type: ignore[index]
     options = re.sub(r"^(#.*\n)+", "", text)
     name = f"{file.parent.name}={file.stem}"
-    shown = f"## `{name}`\n\n{what}\n\n```yaml title=\"conf/{file.parent.name}/{file.name}\"\n{options}```\n"
+    shown = f'## `{name}`\n\n{what}\n\n```yaml title="conf/{file.parent.name}/{file.name}"\n{options}```\n'
     target = yaml.safe_load(text)["_target_"]
     return f"{shown}\n::: {target}\n    options:\n      members: false\n      heading_level: 3\n"
 
