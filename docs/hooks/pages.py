@@ -1,6 +1,6 @@
 """What the site shows from outside docs/: results, CONTRIBUTING.md, and the options of conf/ beside their classes.
 
-MkDocs calls these functions (``hooks`` in mkdocs.yml).
+MkDocs calls the two functions whose names begin with ``on_`` (``hooks`` in mkdocs.yml).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Expand ``{{ components: GROUP }}`` and give every rule an anchor."""
+    """Expand ``{{ components: GROUP }}`` and ``{{ presets }}``, and give every rule an anchor."""
     if page.file.src_uri == "rules.md":
         return re.sub(r"^\*\*([A-Z]\d+)\.", r"[](){#\1}\n**\1.", markdown, flags=re.MULTILINE)
     markdown = re.sub(r"^\{\{ presets \}\}$", lambda _: presets(), markdown, flags=re.MULTILINE)
@@ -51,13 +51,20 @@ def presets() -> str:
 
 
 def _section(file: Path) -> str:
-    text = file.read_text(encoding="utf-8")
-    what = " ".join(line[1:].strip() for line in re.match(r"(#.*\n)*", text)[0].splitlines())  # type: ignore[index]
-    options = re.sub(r"^(#.*\n)+", "", text)
-    name = f"{file.parent.name}={file.stem}"
-    shown = f'## `{name}`\n\n{what}\n\n```yaml title="conf/{file.parent.name}/{file.name}"\n{options}```\n'
-    target = yaml.safe_load(text)["_target_"]
-    return f"{shown}\n::: {target}\n    options:\n      members: false\n      heading_level: 3\n"
+    about, options = [], []
+    for line in file.read_text(encoding="utf-8").splitlines():
+        (about if line.startswith("#") and not options else options).append(line)
+    target = yaml.safe_load("\n".join(options))["_target_"]
+    return "\n".join(
+        [
+            f"## `{file.parent.name}={file.stem}`\n",
+            " ".join(line.lstrip("# ") for line in about) + "\n",
+            f'```yaml title="conf/{file.parent.name}/{file.name}"',
+            *options,
+            f"```\n\n**`{target}`**\n\n::: {target}",
+            "    options: {members: false, show_root_heading: false}\n",
+        ]
+    )
 
 
 def _committed(folder: str) -> list[str]:
