@@ -34,9 +34,12 @@ CODE = [
 RULES = set(re.findall(r"^\*\*([A-Z]\d+)\.", TEXTS["docs/rules.md"], flags=re.MULTILINE))
 CITATION = re.compile(r"\brules? ((?:[A-Z]\d+(?: to |, | and )?)+)")
 UNOPENABLE = re.compile(
-    r"\b0\.(?:1|54|55)(?:'s)?(?=[ ,);:]+(?:sections?|invariants?|rules?|to the letter|\"))|\(0\.5[45]\)|\bragd,? sections?\b"
-    r"|\bdesign(?:\.md)?, section|(?:\(|of |, )(?<!Bishop 2006, )(?<!RFC 8259, )(?<!RFC 9110, )(?<!functions, )sections? \d"
+    r"""\b0\.(?:1|54|55)(?:'s)?(?=[ ,);:]+(?:sections?|invariants?|rules?|to[ ]the[ ]letter|"))  # 0.54 section 3
+    | \(0\.5[45]\) | \bragd,?[ ]sections? | \bdesign(?:\.md)?,[ ]section
+    | (?<!Bishop[ ]2006,[ ])(?<!RFC[ ]8259,[ ])(?<!RFC[ ]9110,[ ])(?<!functions,[ ])\bsections?[ ]\d""",
+    flags=re.VERBOSE,
 )
+"""The documents that the rules were first written in, cited by section: no reader has them. Papers and RFCs are open."""
 
 
 def test_the_site_builds_and_no_link_or_anchor_is_broken_and_nothing_is_fetched(tmp_path: Path) -> None:
@@ -70,7 +73,7 @@ def test_the_options_of_every_command_compose() -> None:
     for options in commands():
         wanted = [option for option in options if option not in {"-m", "..."} and not option.startswith("hydra")]
         first = [option if "[" in option else option.split(",")[0] for option in wanted]
-        assert compose([*first, *(["reranker.scores=x"] if "dataset=beir" in first else [])])["seed"] == 0
+        assert compose(first)["seed"] == 0
 
 
 def test_the_components_that_pages_tell_to_write_do_what_they_say() -> None:
