@@ -1,10 +1,14 @@
-# Two commands on a fresh machine: `make run` and `make test`. Needs Python 3.11+, git and make.
+# Two commands on a fresh machine: `make run` and `make test`. Needs Python 3.11+, git and make. `make` lists the targets.
+.DEFAULT_GOAL := help
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run ui test chaos check format bench clean
+.PHONY: help run ui test chaos check format docs docs-serve bench clean
+
+help: ## what there is to make
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 run: $(VENV)/.base ## the main job on the shipped collection
 	$(BIN)/python run.py estimator=uncertainty budget=tight
@@ -25,14 +29,21 @@ check: $(VENV)/.dev ## lint, security, format, types, import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(VENV)/.dev
+format: $(VENV)/.dev ## let ruff mend and format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(VENV)/.dev ## the site, in build/site: no network; a broken link or anchor is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo build/site/index.html
+
+docs-serve: $(VENV)/.dev ## the site while you write, http://127.0.0.1:8000
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 bench: $(VENV)/.dev ## speed, as ratios
 	$(BIN)/python benchmarks/run_all.py
 
-clean:
+clean: ## remove .venv and what was built
 	rm -rf $(VENV) build *.egg-info
 
 $(VENV)/bin/python:
