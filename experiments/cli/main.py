@@ -19,7 +19,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from hydra.experimental.callback import Callback
 from hydra.types import RunMode
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from experiments.config.compose import readable, register_resolvers, resolve
@@ -82,7 +82,7 @@ def _app(cfg: DictConfig) -> None:
     register_resolvers()
     job = HydraConfig.get()
     folder = Path(job.runtime.output_dir)
-    overrides = list(job.overrides.task)
+    overrides: list[str] = OmegaConf.to_container(job.overrides.task, resolve=False)  # type: ignore[assignment]
     if job.mode == RunMode.MULTIRUN:
         _run_job(cfg, folder, overrides)
         return
@@ -166,7 +166,9 @@ def _about_files(error: OSError, folder: Path | None) -> tuple[str, int]:
 def _is_hydras(error: BaseException) -> bool:
     """Whether it is a complaint of Hydra itself about what it was given, in Python's own words."""
     frames = list(traceback.walk_tb(error.__traceback__))
-    return isinstance(error, ValueError) and frames[-1][0].f_globals.get("__name__", "").startswith("hydra.")
+    return isinstance(error, ValueError | TypeError) and frames[-1][0].f_globals.get("__name__", "").startswith(
+        "hydra."
+    )
 
 
 def _clean_up(code: int) -> None:

@@ -88,7 +88,8 @@ def plain(cfg: DictConfig) -> dict[str, Any]:
         key = error.full_key or "an option"
         raise ConfigError(f"{key} is missing: give it on the command line, {key}=VALUE") from None
     except OmegaConfBaseException as error:
-        raise ConfigError(f"the configuration cannot be resolved: {str(error).splitlines()[0]}") from None
+        where = f"{error.full_key}: " if error.full_key else ""
+        raise ConfigError(f"the configuration cannot be resolved: {where}{str(error).splitlines()[0]}") from None
     return data
 
 
@@ -102,6 +103,8 @@ def readable(error: BaseException, script: str = "run.py") -> str:
     """Hydra's message on one line, without what only its developers need."""
     if isinstance(error, OverrideParseException):
         return f"cannot parse {error.override!r}: {error.message.splitlines()[0]}; options are given as NAME=VALUE"
+    if isinstance(error, TypeError):
+        return f"the options cannot be composed ({error}): a group is chosen by a name, GROUP=NAME"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if lines[0].startswith("Could not override"):
         name = lines[0].removeprefix("Could not override").split()[0].strip("'.")

@@ -12,6 +12,7 @@ from experiments.config.names import moved
 from experiments.config.paths import CONF
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.errors import ConfigError
+from ragtune.core.plain import quoted
 
 
 def check_options(config: Mapping[str, Any]) -> None:
@@ -26,21 +27,23 @@ def check_options(config: Mapping[str, Any]) -> None:
     check_count("seed", config["seed"])
     for name in ("resume", "dry_run"):
         if not isinstance(config[name], bool):
-            raise ConfigError(f"{name}={config[name]!r}: allowed are true and false")
+            raise ConfigError(f"{name}={quoted(config[name])}: allowed are true and false")
     if config["verbosity"] not in (0, 1, 2):
-        raise ConfigError(f"verbosity={config['verbosity']!r}: allowed are 0, 1 and 2")
-    for name in ("retrieval", "rerankers", "bootstrap"):
-        if not isinstance(config[name], dict):
-            raise ConfigError(f"{name}={config[name]!r}: allowed are options below it, e.g. {name}.NAME=VALUE")
+        raise ConfigError(f"verbosity={quoted(config['verbosity'])}: allowed are 0, 1 and 2")
+    groups = {name: config[name] for name in ("retrieval", "rerankers", "bootstrap", "failures")}
+    strategies = config["rerankers"] if isinstance(config["rerankers"], dict) else {}
+    for name, options in {**groups, **{f"rerankers.{name}": strategies[name] for name in strategies}}.items():
+        if not isinstance(options, dict):
+            raise ConfigError(f"{name}={quoted(options)}: allowed are options below it, e.g. {name}.NAME=VALUE")
     if "depth" in config["retriever"]:
         raise ConfigError(str(moved("retriever.depth")))
-    check_count("bootstrap.resamples", config["bootstrap"].get("resamples"), 1)
+    check_count("bootstrap.resamples", config["bootstrap"].get("resamples"), 1, 100_000)
     level = check_number("bootstrap.level", config["bootstrap"].get("level"))
     if not 0 < level < 1:
         raise ConfigError(f"bootstrap.level={level!r}: allowed is a number between 0 and 1, e.g. 0.95")
     measures = config["measures"]
     if not isinstance(measures, list) or not all(isinstance(name, str) for name in measures):
-        raise ConfigError(f"measures={measures!r}: allowed is a list of names, e.g. measures=[nDCG@10,AP]")
+        raise ConfigError(f"measures={quoted(measures)}: allowed is a list of names, e.g. measures=[nDCG@10,AP]")
 
 
 def check_names(names: Collection[str], root: str) -> None:

@@ -19,12 +19,33 @@ from experiments.evaluate.measures import Measures
 from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.controller import RAGtuneController
 from ragtune.core.errors import ConfigError, InputError
-from ragtune.core.interfaces import BaseReranker
+from ragtune.core.interfaces import (
+    BaseAssembler,
+    BaseEstimator,
+    BaseExpander,
+    BaseReformulator,
+    BaseReranker,
+    BaseRetriever,
+    BaseScheduler,
+)
+from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.clock import Clock, MonotonicClock, VirtualClock
 from ragtune.core.rounds import RetrievalPlan
 
 HARNESS_KEYS = {"dataset": ("scores",)}
 """Keys of a group's file that the harness reads itself, so constructors do not see them."""
+
+_KINDS: dict[str, type] = {
+    "retriever": BaseRetriever,
+    "reformulator": BaseReformulator,
+    "expander": BaseExpander,
+    "estimator": BaseEstimator,
+    "scheduler": BaseScheduler,
+    "reranker": BaseReranker,
+    "assembler": BaseAssembler,
+    "budget": CostBudget,
+}
+"""What a group's component must be."""
 
 
 def component(config: Mapping[str, Any], group: str, resources: Mapping[str, Any] | None = None) -> Any:
@@ -40,7 +61,9 @@ def component(config: Mapping[str, Any], group: str, resources: Mapping[str, Any
     _require_class(group, node)
     try:
         made = instantiate(node, _convert_="all")
-        return _complete(made, resources or {}) if isinstance(made, partial) else made
+        made = _complete(made, resources or {}) if isinstance(made, partial) else made
+        _require_kind(group, node, made)
+        return made
     except InstantiationException as error:
         raise _readable(_root(error), group, node) from error
     except (TypeError, ValidationError) as error:
@@ -52,6 +75,14 @@ def _require_class(group: str, node: Mapping[str, Any]) -> None:
     if not isinstance(target, str):
         said = " is missing" if target is None else f"={target!r}"
         raise ConfigError(f"{group}._target_{said}: allowed is the name of a class; {group}=NAME chooses one")
+
+
+def _require_kind(group: str, node: Mapping[str, Any], made: object) -> None:
+    kind = _KINDS.get(group, object)
+    if not isinstance(made, kind) and not (made is None and group == "expander"):
+        raise ConfigError(
+            f"{group}._target_={node['_target_']!r}: allowed is a {kind.__name__}; {group}=NAME chooses one"
+        )
 
 
 def _root(error: BaseException) -> BaseException:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 
 from ragtune.core.errors import ConfigError
+from ragtune.core.plain import quoted
 
 
 def check_number(name: str, value: object, low: float = -math.inf, high: float = math.inf) -> float:
@@ -16,7 +17,7 @@ def check_number(name: str, value: object, low: float = -math.inf, high: float =
     """
     if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and low <= value <= high:
         return float(value)
-    raise ConfigError(f"{name}={value!r}: allowed is a number{_range(low, high)}")
+    raise ConfigError(f"{name}={quoted(value)}: allowed is a number{_range(low, high)}")
 
 
 def check_positive(name: str, value: object) -> float:
@@ -28,18 +29,18 @@ def check_positive(name: str, value: object) -> float:
     number = check_number(name, value)
     if number > 0:
         return number
-    raise ConfigError(f"{name}={value!r}: allowed is a number > 0")
+    raise ConfigError(f"{name}={quoted(value)}: allowed is a number > 0")
 
 
-def check_count(name: str, value: object, low: int = 0) -> int:
-    """``value`` as an int of at least ``low``.
+def check_count(name: str, value: object, low: int = 0, high: float = math.inf) -> int:
+    """``value`` as an int in [low, high].
 
     Raises:
-        ConfigError: naming the argument, the value and the minimum.
+        ConfigError: naming the argument, the value and the range.
     """
-    if isinstance(value, int) and not isinstance(value, bool) and value >= low:
+    if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
         return value
-    raise ConfigError(f"{name}={value!r}: allowed is a whole number >= {low}")
+    raise ConfigError(f"{name}={quoted(value)}: allowed is a whole number{_range(low, high)}")
 
 
 def check_choice(name: str, value: str, allowed: Iterable[str]) -> str:
@@ -51,7 +52,7 @@ def check_choice(name: str, value: str, allowed: Iterable[str]) -> str:
     choices = list(allowed)
     if value in choices:
         return value
-    raise ConfigError(f"{name}={value!r}: allowed are {', '.join(choices)}")
+    raise ConfigError(f"{name}={quoted(value)}: allowed are {', '.join(choices)}")
 
 
 def _range(low: float, high: float) -> str:

@@ -49,6 +49,8 @@ class CascadeScheduler(BaseScheduler):
         escalate_above: float = 0.5,
         min_docs: int = 4,
     ) -> None:
+        if not isinstance(limits, Mapping):
+            raise ConfigError(f"scheduler.limits={limits!r}: allowed is documents by strategy, e.g. {{llm: 10}}")
         self.limits = {name: check_count(f"scheduler.limits.{name}", limit) for name, limit in limits.items()}
         self.batch_size = check_count("scheduler.batch_size", batch_size, low=1)
         self.acquisition = acquisition

@@ -65,6 +65,19 @@ OPTIONS = {
     "an unknown measure": (["measures=[nDCG@10,Niceness]"], ["Niceness", "ir-measures"]),
     "a measure of no document": (["measures=[RR@0]"], ["'RR@0'", "cutoff=0", ">= 1"]),
     "no measure": (["measures=[]"], ["measures is empty"]),
+    "a group of limits that is nothing": (["failures=null"], ["failures=None", "failures.NAME=VALUE"]),
+    "a further reranker that is none": (["+rerankers.x=5"], ["rerankers.x=5", "rerankers.x.NAME=VALUE"]),
+    "a list in place of a component": (["budget=[1]"], ["a group is chosen by a name"]),
+    "a component of another kind": (
+        ["estimator=baseline", "estimator._target_=ragtune.schedulers.greedy.GreedyScheduler"],
+        ["estimator._target_", "GreedyScheduler", "BaseEstimator"],
+    ),
+    "limits that name no strategy": (["scheduler=cascade", "scheduler.limits=5"], ["scheduler.limits=5"]),
+    "more resamples than memory": (["bootstrap.resamples=1000000000000"], ["resamples=1000000000000", "100000"]),
+    "a reference to nothing": (["seed=${foo}"], ["'foo' not found"]),
+    "a reference to itself": (["seed=${seed}"], ["seed"]),
+    "a variable that is not set": (["dataset.path=${oc.env:NO_SUCH_VARIABLE}"], ["NO_SUCH_VARIABLE"]),
+    "a value without end": ([f"seed='{'9' * 5000}'"], ["seed='999", "allowed is a whole number >= 0"]),
     "a negative seed": (["seed=-1"], ["seed=-1", ">= 0"]),
     "a flag that is neither": (["resume=maybe"], ["resume='maybe'", "true and false"]),
     "an unknown verbosity": (["verbosity=9"], ["verbosity=9", "0, 1 and 2"]),
@@ -96,7 +109,12 @@ OPTIONS = {
 @pytest.mark.parametrize("case", list(OPTIONS))
 def test_a_bad_option_is_refused(main: Main, case: str) -> None:
     overrides, said = OPTIONS[case]
-    refused(main(*overrides, tracked="tracking.experiment=" in overrides), *said)
+    refused(ended := main(*overrides, tracked="tracking.experiment=" in overrides), *said)
+    assert len(ended.err) < 1000
+
+
+def test_an_option_may_refer_to_another(main: Main, tiny: list[str]) -> None:
+    assert main(*tiny, "budget.max_reranker_docs=${seed}", "dry_run=true").code == 0
 
 
 def edit(change: Callable[[list[str]], list[str]], file: Path) -> None:

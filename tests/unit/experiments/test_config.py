@@ -133,7 +133,7 @@ def test_the_key_handed_to_workers_is_canonical_json() -> None:
         ("+retriever.depth=3", "'retriever.depth': it is retrieval.original_query_depth now"),
         ("experiment=nothing", "fixed_depth"),
         ("rerankers=2", "rerankers=2"),
-        ("bootstrap.resamples=0", "bootstrap.resamples=0: allowed is a whole number >= 1"),
+        ("bootstrap.resamples=0", "bootstrap.resamples=0: allowed is a whole number in [1, 100000]"),
         ("bootstrap.level=1.0", "bootstrap.level=1.0: allowed is a number between 0 and 1"),
         ("bootstrap.level=high", "bootstrap.level='high': allowed is a number"),
         ("measures=nDCG@10", "measures='nDCG@10': allowed is a list"),
