@@ -9,7 +9,7 @@ from types import ModuleType
 
 
 def hide_data_folders() -> None:
-    """From now on no folder of a checkout's root passes for a package that it is not; harmless to call again.
+    """Make sure that no folder of a checkout's root is taken for a package that it is not; harmless to repeat.
 
     Python takes every folder for a namespace package, so ``datasets/`` would be found by libraries that look whether
     the Hugging Face package of that name is installed, and fail to use it.

@@ -22,7 +22,7 @@ from ragtune.core.errors import RagtuneError
 
 
 def main() -> int:
-    """Build and say what it cost; 0 done, 2 bad input, 130 interrupted."""
+    """Build a graph, print what it has cost, and return the exit code: 0 done, 2 bad input, 130 interrupted."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="the graph's folder")
     parser.add_argument("--kind", choices=tuple(KINDS), default="tfidf")

@@ -23,7 +23,7 @@ from ragtune.core.errors import RagtuneError
 
 
 def main() -> int:
-    """Compare and write; 0 done, 2 bad input."""
+    """Compare runs, write the files, and return the exit code: 0 done, 2 bad input."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folder or MLflow run id; the first is the reference")
     parser.add_argument("--out", type=Path, help="results; by default results/compare/FIRST-and-N-more")

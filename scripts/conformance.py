@@ -1,9 +1,9 @@
-"""python scripts/conformance.py: does the code decide, and do the canonical blocks answer, as the golden vectors say?
+"""python scripts/conformance.py: compare the decisions and the canonical answers of the code with the golden ones.
 
-Without options: the decisions of all estimators and schedulers, and the canonical blocks (chunk, embed, store,
+Without options it checks the decisions of all estimators and schedulers, and the canonical blocks (chunk, embed, store,
 retrieve, fuse, rerank, compress, package) on the store in memory.
 
-With ``--target`` only the canonical blocks, as that target offers them:
+With ``--target`` it checks only the canonical blocks, as that target offers them:
 
     python scripts/conformance.py --target memory|postgres|rest|mcp
     python scripts/conformance.py --target rest --url https://rag.example.org --api-key-env MY_KEY
@@ -15,9 +15,9 @@ the reranker of the golden answers is optional: ``--reranker none`` skips its ca
 How the two suites ended for this version of the code is recorded in the cache folder; runs say so in their summaries
 and tags, or ``not checked`` where nobody has checked this version.
 
-Exit code 0 if all is as it should be, 1 if not, 2 on bad input or a server that cannot be reached. ``--update`` pins
-the decisions of today, ``--update-canonical`` the canonical answers of today (review the diff: a changed decision or
-answer is a changed spec version).
+The exit code is 0 if the code conforms, 1 if it does not, 2 on bad input or a server that cannot be reached.
+``--update`` pins the decisions of today, ``--update-canonical`` the canonical answers of today (review the diff: a
+changed decision or answer is a changed spec version).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from ragtune.core.errors import ConfigError, RagtuneError
 
 
 def main() -> int:
-    """Check or pin."""
+    """Check or pin, and return the exit code."""
     given = _arguments()
     try:
         if given.update:

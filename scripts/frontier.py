@@ -25,7 +25,7 @@ from ragtune.core.errors import RagtuneError
 
 
 def main() -> int:
-    """Run the frontier; 0 done, 2 bad input, 130 interrupted."""
+    """Run a study, and return the exit code: 0 done, 2 bad input, 130 interrupted."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--config", default="demo", help="a file of conf/frontier without .yaml, or a YAML file's path")
     parser.add_argument("--data", help="folder of the collections: the configuration's ${data}")

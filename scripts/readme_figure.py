@@ -14,7 +14,7 @@ from experiments.study.showcase import showcase
 
 
 def main() -> int:
-    """Draw."""
+    """Draw the figure and print its numbers."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=PROJECT_ROOT.parent / "shared" / "data")
     arguments = parser.parse_args()

@@ -16,7 +16,7 @@ from ragtune.core.errors import InputError, RagtuneError
 
 
 def main() -> int:
-    """Log every folder named on the command line; 0 if all were logged, 2 on a folder that is no run, 1 else."""
+    """Log every folder named on the command line, and return the exit code: 0 done, 2 if one holds no run, 1 else."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run_dir", nargs="+", type=Path)
     parser.add_argument("--force", action="store_true", help="log again what has been logged already")

@@ -26,7 +26,7 @@ from ragtune.core.errors import RagtuneError
 
 
 def main() -> int:
-    """Score and write; 0 done, 2 bad input."""
+    """Score pairs, write the table, and return the exit code: 0 done, 2 bad input."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="the table; its manifest goes beside it")
     parser.add_argument("--pairs", choices=("pool", "all"), default="pool")

@@ -27,12 +27,12 @@ from ragtune.core.errors import DatasetError, FailedRunError
 
 
 def run_experiment(config: Mapping[str, Any], folder: Path, overrides: list[str], *, in_sweep: bool = False) -> None:
-    """Replay, measure, write, track, print.
+    """Replay a collection, measure the results, and write, track and print them.
 
     Args:
         config: resolved configuration.
-        folder: where results go.
-        overrides: the command line's choices, for the record.
+        folder: the run folder, which the results are written into.
+        overrides: choices of the command line, which the summary repeats.
         in_sweep: print one line instead of the table.
     """
     tracking: Tracking = component(config, "tracking")

@@ -1,4 +1,4 @@
-"""The command line: exit codes and messages around Hydra.
+"""The command line around Hydra: exit codes and messages.
 
 What needs the library is imported where it is used, so that ``--help`` and bad options are answered at once.
 """
@@ -29,11 +29,11 @@ from experiments.publish.folders import note_missing, remove_if_empty, remove_ne
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""What the system says where a disk, a quota or the largest size of a file is reached."""
+"""Error numbers of the system for a full disk, an exhausted quota and a file that is too large."""
 
 
 class HarnessCallback(Callback):
-    """What Hydra calls around a run or a sweep: folders that stay empty are removed, and a sweep has a parent run."""
+    """What Hydra calls around a run or a sweep: it notes the folders that are new, and opens and closes a sweep."""
 
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
         note_missing(Path(config.hydra.run.dir))

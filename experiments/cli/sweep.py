@@ -20,7 +20,7 @@ from experiments.replay.build import component
 from ragtune.core.errors import ConfigError, DatasetError
 
 FAILURE = "error.json"
-"""In the folder of a job that failed: its exit code."""
+"""File in the folder of a job that failed, with its exit code."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def begin_sweep(config: DictConfig) -> None:
     """Take the sweep's folder and open its parent run, before the jobs fan out.
 
     Args:
-        config: of Hydra, its own part included.
+        config: configuration of Hydra, with the node ``hydra``.
 
     Raises:
         SystemExit: with code 2 if another sweep is using the folder.
@@ -68,7 +68,7 @@ def end_sweep(config: DictConfig) -> None:
     """Close the parent run and report all jobs, once the last of them has ended.
 
     Args:
-        config: of Hydra, its own part included.
+        config: configuration of Hydra, with the node ``hydra``.
 
     Raises:
         SystemExit: with the largest exit code of the jobs that failed.
@@ -138,12 +138,12 @@ def _finish(sweep: _Sweep, status: str) -> None:
 
 
 def abandon_unfinished(*, is_interrupted: bool) -> None:
-    """Close a sweep that ended before its end; one without a single job leaves nothing behind.
+    """Close a sweep that was cut short; a sweep without a single job leaves nothing behind.
 
     Args:
-        is_interrupted: whether the user stopped it: its parent run is then ``KILLED``. One that was refused, or broke,
-            has ``FAILED`` if some of its jobs had begun; if none had, its parent run goes again, or stays as the
-            earlier sweep left it.
+        is_interrupted: whether the user stopped the sweep. If so, its parent run ends as ``KILLED``. If not, the sweep
+            was refused or broke: its parent run ends as ``FAILED`` if a job had begun. If none had, a new parent run is
+            deleted, and one of an earlier sweep is left as it was.
     """
     for sweep in _unfinished:
         if is_interrupted:
@@ -175,18 +175,18 @@ def _job_folders(folder: Path) -> dict[str, int]:
 
 
 def note_failure(folder: Path, exit_code: int) -> None:
-    """Leave word, in a job's folder, for the process that runs the sweep."""
+    """Write the exit code of a failed job into its folder, where the process that runs the sweep finds it."""
     with suppress(OSError):  # a full disk has been complained about already
         (folder / FAILURE).write_text(json.dumps({"exit_code": exit_code}) + "\n", encoding="utf-8")
 
 
 def forget_failure(folder: Path) -> None:
-    """The job is tried again."""
+    """Remove what an earlier attempt of the job said of its failure."""
     (folder / FAILURE).unlink(missing_ok=True)
 
 
 def failed_jobs(folder: Path) -> dict[str, int]:
-    """Exit codes of the jobs that failed, by job number."""
+    """Exit codes of the jobs that failed by job, in the order of their numbers."""
     files = sorted(folder.glob(f"*/{FAILURE}"), key=_job_number)
     return {file.parent.name: int(json.loads(file.read_text(encoding="utf-8"))["exit_code"]) for file in files}
 
@@ -194,7 +194,7 @@ def failed_jobs(folder: Path) -> dict[str, int]:
 def summaries(folder: Path) -> dict[str, Summary]:
     """Summaries of a sweep's finished jobs by job, in the order of their numbers.
 
-    A job whose summary is damaged has failed and said so.
+    A job whose summary is damaged is left out: it has failed, and has said so.
     """
     found = {}
     for file in sorted(folder.glob(f"*/{SUMMARY}"), key=_job_number):

@@ -43,10 +43,15 @@ def compose(overrides: Sequence[str], root: str = "config") -> dict[str, Any]:
 
 
 def composed(overrides: Sequence[str], root: str, script: str = "run.py") -> DictConfig:
-    """What ``conf/ROOT.yaml`` and the overrides say.
+    """The unresolved configuration of ``conf/ROOT.yaml`` with overrides.
+
+    Args:
+        overrides: as on the command line.
+        root: the file of conf/ to begin with.
+        script: the command that the message of an error says can be asked for help.
 
     Raises:
-        ConfigError: on an unknown option or component; says that ``script`` can be asked for help.
+        ConfigError: on an unknown option or component.
     """
     from ragtune.core.errors import ConfigError
 
@@ -94,13 +99,13 @@ def plain(cfg: DictConfig) -> dict[str, Any]:
 
 
 def results_key(config: Mapping[str, Any]) -> str:
-    """The part of the configuration that decides the results, as canonical JSON: what workers are handed."""
+    """The part of the configuration that decides the results, as canonical JSON. Workers get it."""
     what = {key: value for key, value in config.items() if key not in WHERE_NOT_WHAT}
     return json.dumps(what, sort_keys=True)
 
 
 def readable(error: BaseException, script: str = "run.py") -> str:
-    """Hydra's message on one line, without what only its developers need."""
+    """The message of an error of Hydra on one line, without what only Hydra's developers need."""
     if isinstance(error, OverrideParseException):
         return f"cannot parse {error.override!r}: {error.message.splitlines()[0]}; options are given as NAME=VALUE"
     if isinstance(error, TypeError):

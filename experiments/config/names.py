@@ -1,4 +1,4 @@
-"""How options and choices are called."""
+"""Names of options, of choices and of policies."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 MOVED = {"retriever.depth": "retrieval.original_query_depth", "plan": "retrieval"}
-"""Options by the names that they had once, and where they went."""
+"""New names of renamed options, by their former names."""
 
 
 def moved(name: str) -> str | None:
-    """What to say of an option's former name; None of any other."""
+    """The message of an error for the former name of an option; None for any other name."""
     for old, new in MOVED.items():
         if name == old or name.startswith(f"{old}."):
             return f"unknown option {name!r}: it is {new}{name.removeprefix(old)} now"
@@ -18,7 +18,7 @@ def moved(name: str) -> str | None:
 
 
 def policy_name(config: Mapping[str, Any]) -> str:
-    """Estimator, scheduler and order in a few words: how a policy is called in tables and legends."""
+    """The name of a policy in tables and legends: its estimator, scheduler, expander (if any) and order."""
     parts = [leaf(config, "estimator"), leaf(config, "scheduler")]
     if leaf(config, "expander") != "none":
         parts.append(leaf(config, "expander"))
@@ -26,5 +26,5 @@ def policy_name(config: Mapping[str, Any]) -> str:
 
 
 def leaf(config: Mapping[str, Any], group: str) -> str:
-    """The name of a group's file: what was chosen."""
+    """The name of the file that was chosen from a group, e.g. ``greedy`` for ``scheduler``."""
     return str(config[group]["_target_"]).split(".")[-2]

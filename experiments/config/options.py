@@ -50,8 +50,8 @@ def check_names(names: Collection[str], root: str) -> None:
     """Check that a configuration holds the options of ``conf/ROOT.yaml``, all of them and no other.
 
     Args:
-        names: its keys.
-        root: which file of conf/ it was composed from.
+        names: keys of the configuration.
+        root: the file of conf/ that the configuration was composed from.
 
     Raises:
         ConfigError: naming the option.
@@ -67,7 +67,7 @@ def check_names(names: Collection[str], root: str) -> None:
 
 @lru_cache(maxsize=2)
 def known_options(root: str = "config") -> tuple[str, ...]:
-    """The first part of every option's name: what ``conf/ROOT.yaml`` says, and the root files that it includes."""
+    """The first part of every option's name, from ``conf/ROOT.yaml`` and the root files that it includes."""
     text = (CONF / f"{root}.yaml").read_text(encoding="utf-8")
     options: dict[str, Any] = yaml.safe_load(text)
     defaults = options.pop("defaults")

@@ -1,4 +1,4 @@
-"""Where the project lies."""
+"""Folders of the project."""
 
 from __future__ import annotations
 

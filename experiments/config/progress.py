@@ -1,8 +1,8 @@
-"""How work says how far it is."""
+"""The callback by which long work reports its progress."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 Progress = Callable[[int, int], None]
-"""Called with (items done, items in all)."""
+"""A function that is called with the number of items done and the number of all items."""

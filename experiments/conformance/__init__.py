@@ -1,1 +1,1 @@
-"""Does the code decide, and do the canonical blocks answer, as the golden vectors say?"""
+"""Golden decisions of the policies, golden answers of the canonical blocks, and the recorded outcome of both suites."""

@@ -37,7 +37,7 @@ _PATIENCE_S = 30.0
 
 
 def pin_canonical() -> None:
-    """Make what the store in memory answers now the golden answers.
+    """Make the answers that the store in memory gives now the golden ones.
 
     Raises:
         ConfigError: naming the cases whose scores are too near to each other to be golden.
@@ -54,17 +54,17 @@ def pin_canonical() -> None:
 def open_target(
     kind: str, url: str | None = None, api_key: str | None = None, reranker: str | None = RERANKER
 ) -> Iterator[Target]:
-    """The target to ask.
+    """Open the target that the suite asks.
 
     Args:
-        kind: one of :data:`TARGETS`. ``postgres`` is the server of ``$RAGTUNE_DSN``, else one of its own; ``rest`` and
-            ``mcp`` without an URL are a server of this process on such a database.
-        url: of a server that is there already: for ``rest`` what stands before ``/v1``, for ``mcp`` the endpoint.
-        api_key: of that server; None for none.
-        reranker: that server's name for the reranker of the golden answers; None if it has none.
+        kind: one of :data:`TARGETS`. ``postgres`` is the server that ``$RAGTUNE_DSN`` names, or else a new one in a
+            temporary folder. ``rest`` and ``mcp`` without a URL are a server of this process on such a database.
+        url: address of a running server: for ``rest`` what stands before ``/v1``, for ``mcp`` the endpoint.
+        api_key: key of that server; None if it needs none.
+        reranker: name by which that server offers the reranker of the golden answers; None if it does not.
 
     Raises:
-        ConfigError: on an URL for a target that has none, or one that is none.
+        ConfigError: on a URL for a target that takes none, or a text that is not a URL.
         TargetError, StoreError: if the server cannot be reached.
         MissingExtraError: without the extra that the target needs.
     """
@@ -103,7 +103,11 @@ def _postgres() -> Iterator[BaseDatabase]:
 
 @contextmanager
 def serve(database: BaseDatabase, api_key: str) -> Iterator[str]:
-    """RAGtune's own adapters on a free port of this machine, with the models of the golden answers; gives the URL."""
+    """Serve RAGtune's own adapters on a free port of this machine, with the models of the golden answers.
+
+    Yields:
+        The URL of the server.
+    """
     try:
         import uvicorn
     except ImportError as error:

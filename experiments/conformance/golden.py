@@ -20,12 +20,12 @@ from experiments.replay.build import build_session
 from ragtune.core.output import ControllerOutput
 
 BUDGET_DOCS = 12
-"""Documents that each golden query may rerank: several batches, and less than its pool."""
+"""Documents that each golden query may rerank: enough for several batches, and fewer than its pool holds."""
 
 COUNTERPARTS = {"estimator": ("greedy", "value_of_information"), "scheduler": ("baseline", "uncertainty")}
 """The schedulers that every estimator is pinned with, and the estimators that every scheduler is pinned with.
 
-The first one reads (or gives) point estimates only, the second one the uncertainty of the estimates too."""
+The first of each two is the simplest one; the second reads, or gives, the uncertainty of estimates too."""
 
 Decisions = dict[str, dict[str, dict[str, str]]]
 """What one component decides, by counterpart and query id: ``stop``, ``charged``, ``batches`` and ``order``, each as
@@ -38,7 +38,7 @@ def components() -> list[str]:
 
 
 def decide(component: str, fixtures: Path = FIXTURES) -> Decisions:
-    """What one component decides now.
+    """Let one component decide on the fixed inputs.
 
     Args:
         component: ``group/name``, see :func:`components`.

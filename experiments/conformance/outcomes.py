@@ -1,4 +1,4 @@
-"""How the conformance suites ended for this version of the code: recorded by whoever checks, told by every run."""
+"""Outcomes of the conformance suites for this version of the code: a check records them, and runs repeat them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from ragtune.data.diskcache import AUTO, resolve_cache_dir
 SPECS = {"decisions": "0.55.0", "canonical": "1.0.0"}
 """The suites, and the version of the specification that each holds the code to.
 
-Said here as well as in ragtune.canonical.conformance, so that a run need not load the canonical blocks."""
+The canonical one repeats that of ragtune.canonical.conformance, so that a run need not load the canonical blocks."""
 
 FIXTURES = PROJECT_ROOT / "tests" / "conformance" / f"v{SPECS['decisions']}"
 
 SHOWN = 5
-"""Differences that an outcome names."""
+"""Number of differences that an outcome names."""
 
 
 def record(suite: str, differences: Sequence[str]) -> Outcome:
-    """Keep, in the cache folder, how a suite ended for the code as it is now.
+    """Record in the cache folder how a suite ended for the code as it is now.
 
     Args:
         suite: one of :data:`SPECS`.
@@ -47,7 +47,7 @@ def record(suite: str, differences: Sequence[str]) -> Outcome:
 
 
 def recorded(suite: str) -> Outcome:
-    """How a suite ended for the code as it is now; ``not checked`` if nobody has recorded that.
+    """The recorded outcome of a suite for the code as it is now; ``not checked`` if there is none.
 
     Args:
         suite: one of :data:`SPECS`.

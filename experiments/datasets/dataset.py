@@ -1,4 +1,4 @@
-"""What a test collection is to the harness."""
+"""Test collections as the harness sees them: the data, and the interface of what loads it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ragtune.data.corpus import Corpus
 Qrels = Mapping[str, Mapping[str, int]]
 
 HIGHEST_GRADE = 10**6
-"""Of a judgment, up or down: trec_eval counts in an array that is as long as the highest."""
+"""The largest absolute value of a grade: trec_eval counts in an array as long as the highest grade."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Dataset:
         corpus: the documents.
         queries: text by query id, in the order in which they are replayed.
         qrels: graded judgments of the judged queries.
-        warnings: what was odd but kept, with counts.
+        warnings: how often something odd was found and kept, by what it was.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Dataset:
         return [query_id for query_id in self.queries if query_id in self.qrels]
 
     def every(self, n: int) -> Dataset:
-        """The dataset with every n-th query only, from the first on; the name says so."""
+        """The dataset with every n-th query only, beginning with the first; its name says so."""
         if n == 1:
             return self
         queries = dict(islice(self.queries.items(), 0, None, n))
@@ -56,7 +56,7 @@ class DatasetLoader(ABC):
 
     @abstractmethod
     def load(self) -> Dataset:
-        """The collection.
+        """Read the collection.
 
         Raises:
             DatasetError: naming the folder, file, line or id that is wrong.
@@ -64,11 +64,11 @@ class DatasetLoader(ABC):
 
     @abstractmethod
     def files(self) -> list[Path]:
-        """The files that it reads: if their content changes, so may results. None where the configuration says all."""
+        """The files that decide what is loaded; empty where the configuration says everything."""
 
 
 def assemble(name: str, corpus: Corpus, queries: Mapping[str, str], qrels: Qrels) -> Dataset:
-    """A dataset from its parts: checked, odd things counted.
+    """Make a dataset from its parts, check it, and count what is odd in it.
 
     Raises:
         DatasetError: if there are no judgments, or a judged query has no text.
@@ -89,14 +89,14 @@ def assemble(name: str, corpus: Corpus, queries: Mapping[str, str], qrels: Qrels
 
 
 def require_text(value: str, where: str) -> str:
-    """``value`` if it can be written to a file.
+    """Return ``value`` if it can be written to a file.
 
     Args:
         value: a document's, query's or id's text.
-        where: how the message begins, e.g. ``corpus.jsonl:13: 'text' is``.
+        where: the beginning of the error message, e.g. ``corpus.jsonl:13: 'text' is``.
 
     Raises:
-        DatasetError: if it holds half of a character, which JSON can spell and no encoding can write.
+        DatasetError: if it holds half of a surrogate pair, which JSON can spell and no encoding can write.
     """
     try:
         value.encode()
@@ -106,14 +106,14 @@ def require_text(value: str, where: str) -> str:
 
 
 def require_id(value: str, where: str) -> str:
-    """``value`` if it can be a field of a TREC file.
+    """Return ``value`` if it can be a field of a TREC file.
 
     Args:
         value: a document's or query's id.
         where: as in :func:`require_text`.
 
     Raises:
-        DatasetError: if it is empty, or holds whitespace or NUL, or half of a character.
+        DatasetError: if it is empty, or holds whitespace, NUL or half of a surrogate pair.
     """
     if value.split() != [value] or "\0" in value:
         raise DatasetError(f"{where} {quoted(value)}: an id holds no whitespace and no NUL, and at least one character")
@@ -121,7 +121,7 @@ def require_id(value: str, where: str) -> str:
 
 
 def add_judgment(qrels: dict[str, dict[str, int]], query_id: str, doc_id: str, grade: int, where: str) -> None:
-    """Add a judgment to ``qrels``; the same one twice is one.
+    """Add a judgment to ``qrels``. A repeated judgment with the same grade counts once.
 
     Raises:
         DatasetError: beginning with ``where``, if an id can be no id, the grade is out of range, or another one was

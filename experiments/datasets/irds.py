@@ -12,19 +12,19 @@ from ragtune.core.plain import quoted
 from ragtune.data.corpus import Corpus, Document
 
 _MARK = "\ufeff"
-"""A byte order mark, as it is left before a file's first id."""
+"""A byte order mark, which stays before the first id of a file that begins with one."""
 
 
 class IrdsDataset(DatasetLoader):
     """Any ir_datasets id with documents, queries and judgments, e.g. ``beir/scifact/test``.
 
-    Datasets registered in the process (``ir_datasets.registry.register``) work as the catalogue's do.
+    Datasets that the process has registered itself (``ir_datasets.registry.register``) work too.
 
     Args:
         id: the catalogue's identifier.
 
     Raises:
-        DatasetError: if the id is unknown, a part is missing, or its files cannot be had.
+        DatasetError: if the id is unknown, a part is missing, or its files cannot be downloaded.
     """
 
     def __init__(self, id: str) -> None:

@@ -35,12 +35,12 @@ class Curve:
 
     @property
     def mean(self) -> FloatArray:
-        """Shape (s, m)."""
+        """Means over the queries, shape (s, m)."""
         mean: FloatArray = self.per_query.mean(axis=0)
         return mean
 
     def area(self, measure: int = 0) -> float:
-        """Mean height of the step curve from 0 documents to the last step: area divided by width, so a quality."""
+        """Mean height of a measure's step curve from 0 documents to the last step: its area divided by its width."""
         if len(self.docs) == 1:
             return float(self.mean[0, measure])
         widths = np.diff(self.docs)
@@ -53,9 +53,16 @@ class Curve:
 
 
 def curve(records: Sequence[QueryRecord], measures: Measures, *, resamples: int, level: float, seed: int) -> Curve:
-    """The curve of the judged queries' records.
+    """The curve of a run.
 
     A query that retrieved nothing counts with the measures' default, 0, at every step.
+
+    Args:
+        records: of the judged queries.
+        measures: what is measured.
+        resamples: bootstrap samples, >= 1.
+        level: of the intervals, in (0, 1).
+        seed: seed of the bootstrap.
     """
     docs = np.unique([int(step[0]) for record in records for step in record.costs])
     state = np.array([_states_at(record, docs) for record in records])
@@ -89,7 +96,17 @@ def _evaluate(records: Sequence[QueryRecord], measures: Measures) -> list[FloatA
 def bootstrap_interval(
     per_query: FloatArray, *, resamples: int, level: float, seed: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Percentile bootstrap of the mean over axis 0 (Efron and Tibshirani 1993); shapes as without that axis."""
+    """Percentile bootstrap interval of the mean over axis 0 (Efron and Tibshirani 1993).
+
+    Args:
+        per_query: values, queries along axis 0.
+        resamples: bootstrap samples, >= 1.
+        level: of the interval, in (0, 1).
+        seed: seed of the samples.
+
+    Returns:
+        Lower and upper ends, each of the shape of one query's values.
+    """
     n = len(per_query)
     weights = np.random.default_rng(seed).multinomial(n, np.full(n, 1.0 / n), size=resamples) / n
     means = np.tensordot(weights, per_query, axes=1)

@@ -1,4 +1,4 @@
-"""Measures, all from ir-measures."""
+"""Measures of ir-measures over fixed judgments."""
 
 from __future__ import annotations
 
@@ -54,11 +54,14 @@ class Measures:
             self._try(measure)
 
     def of_topics(self, rankings: Rankings, topic_query: Mapping[str, str]) -> NDArray[np.float64]:
-        """Values of shape (len(topic_query), len(names)), in that order of topics.
+        """Measure rankings.
 
         Args:
             rankings: by topic; several topics may be states of one query.
             topic_query: the judged query of each topic. A topic without a ranking scores the measure's default, 0.
+
+        Returns:
+            Values of shape (len(topic_query), len(names)), with the topics in the order of ``topic_query``.
         """
         row = {topic: i for i, topic in enumerate(topic_query)}
         column = _Columns([str(measure) for measure in self._measures])
@@ -142,5 +145,5 @@ def _one_state_a_query(topic_query: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def strictly_decreasing(ranking: Sequence[str]) -> dict[str, float]:
-    """Scores that make any tool keep this order: ir-measures would reorder equal ones by document id."""
+    """Scores by document id which make every tool keep this order; ir-measures would reorder equal scores by id."""
     return {doc_id: float(len(ranking) - i) for i, doc_id in enumerate(ranking)}

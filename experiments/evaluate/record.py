@@ -1,4 +1,4 @@
-"""What one replayed query leaves behind: plain data that survives JSON."""
+"""The record of one replayed query: plain data that can be written as JSON and read back."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ UNITS = ("docs", "calls", "tokens", "latency_ms", "usd")
 
 @dataclass(frozen=True)
 class QueryRecord:
-    """One query's replay.
+    """What the replay of one query has brought.
 
     Attributes:
-        query_id: whose.
-        doc_ids: the final pool.
-        rankings: per anytime step, positions in ``doc_ids``, best first.
-        costs: per anytime step, charged so far in each of ``UNITS``.
-        actual: what the run really paid, in each of ``UNITS``.
-        stop: reason, source and details.
-        account: the tracker's final snapshot.
-        dropped: documents that could not be scored, with the reason.
-        context_docs, context_tokens: size of the assembled context.
-        trace: the trace as one JSON line.
-        batches: how many were sent to a reranker and failed, and the first error; empty where none could be.
+        query_id: id of the query.
+        doc_ids: ids of the documents in the final pool.
+        rankings: for each anytime step, positions in ``doc_ids``, best first.
+        costs: for each anytime step, the cost charged so far in each of ``UNITS``.
+        actual: the cost that the run really paid, in each of ``UNITS``.
+        stop: why reranking stopped: reason, source and details.
+        account: the final state of the budget.
+        dropped: why documents could not be scored, by document id.
+        context_docs, context_tokens: documents and tokens of the assembled context.
+        trace: all events, as one line of JSON.
+        batches: how many batches were sent to a reranker, how many failed, and the first error; empty where a subject
+            sends none.
     """
 
     query_id: str
@@ -45,7 +46,7 @@ class QueryRecord:
 
     @classmethod
     def of(cls, output: ControllerOutput) -> QueryRecord:
-        """The record of a finished request."""
+        """Make the record of a finished request of the controller."""
         last = output.history[-1]
         return cls(
             query_id=output.query_id,
@@ -64,7 +65,7 @@ class QueryRecord:
 
     @property
     def ranking(self) -> list[str]:
-        """The final ranking's document ids, best first."""
+        """Document ids of the final ranking, best first."""
         return self.ranking_at(-1)
 
     def ranking_at(self, step: int) -> list[str]:
@@ -73,14 +74,14 @@ class QueryRecord:
 
     @property
     def charged(self) -> list[float]:
-        """Charged in total, in each of ``UNITS``."""
+        """The total cost charged, in each of ``UNITS``."""
         return self.costs[-1]
 
     def to_json(self) -> str:
-        """One line."""
+        """Write the record as one line of JSON."""
         return json.dumps(vars(self), separators=(",", ":"))
 
     @classmethod
     def from_json(cls, line: str) -> QueryRecord:
-        """The record of such a line."""
+        """Read a record from a line that :meth:`to_json` has written."""
         return cls(**json.loads(line))

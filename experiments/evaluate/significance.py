@@ -24,16 +24,16 @@ class PairedTests:
 
 
 def paired_tests(differences: FloatArray, *, permutations: int, seed: int) -> PairedTests:
-    """Test t columns of per-query differences.
+    """Test t columns of per-query differences, each by two tests.
 
-    The paired t-test, and Fisher's randomization test, which flips the signs of the queries' differences at random
-    and assumes nothing of their distribution (Smucker, Allan and Carterette, CIKM 2007). Columns without any difference
-    have p = 1.
+    These are the paired t-test, and Fisher's randomization test, which flips the signs of the queries' differences at
+    random and assumes nothing of their distribution (Smucker, Allan and Carterette, CIKM 2007). Columns without any
+    difference have p = 1.
 
     Args:
         differences: shape (q, t), policy minus reference.
         permutations: random sign vectors, drawn once and shared by all columns.
-        seed: of the signs.
+        seed: seed of the random signs.
     """
     from scipy.stats import ttest_1samp
 
@@ -60,7 +60,7 @@ def holm(p_values: ArrayLike) -> FloatArray:
     """Holm's step-down correction of one family of p-values (Scandinavian Journal of Statistics, 1979).
 
     Returns:
-        Adjusted p-values, shape (k,), in the given order: compare them with the level itself.
+        Adjusted p-values, shape (k,), in the given order, which are compared with the significance level itself.
     """
     p = np.asarray(p_values, dtype=float)
     order = np.argsort(p, kind="stable")
@@ -71,13 +71,13 @@ def holm(p_values: ArrayLike) -> FloatArray:
 
 
 def wins_losses_ties(differences: FloatArray) -> tuple[int, int, int]:
-    """Queries above, below and at the reference; ``differences`` of shape (q,)."""
+    """Number of queries above, below and equal to the reference, from differences of shape (q,)."""
     wins, losses = int((differences > TIE).sum()), int((differences < -TIE).sum())
     return wins, losses, len(differences) - wins - losses
 
 
 def pareto_front(costs: ArrayLike, qualities: ArrayLike) -> NDArray[np.bool_]:
-    """Which of n points no other point dominates (at most its cost, at least its quality, one of them better)."""
+    """Which of n points no other point dominates: none has at most its cost, at least its quality, and one better."""
     cost, quality = np.asarray(costs, dtype=float), np.asarray(qualities, dtype=float)
     no_worse = (cost[:, None] <= cost) & (quality[:, None] >= quality)
     better = (cost[:, None] < cost) | (quality[:, None] > quality)
@@ -89,7 +89,7 @@ def area(x: FloatArray, y: FloatArray, low: float, high: float, *, stepwise: boo
 
     Args:
         x, y: shape (s,).
-        low, high: ends; if they are equal, the height there.
+        low, high: ends of the range; if they are equal, the height there is returned.
         stepwise: the curve keeps its height until the next point; otherwise points are joined by straight lines.
     """
     inside = (x > low) & (x < high)

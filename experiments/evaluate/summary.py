@@ -25,7 +25,7 @@ class _Part(BaseModel):
 
 
 class Bill(_Part):
-    """Costs.
+    """A cost, twice.
 
     Attributes:
         charged: what the policy would have paid.
@@ -76,7 +76,7 @@ class Outcome(_Part):
     Attributes:
         outcome: ``not checked`` if nobody has recorded an outcome for this version of the code.
         spec: version of the specification.
-        differences: the first ones, one line each.
+        differences: the first differences found, one line each.
     """
 
     outcome: Literal["passed", "failed", "not checked"]
@@ -99,23 +99,23 @@ class ViewFigures(_Part):
 
 
 class Figures(_Part):
-    """What was measured, all deterministic.
+    """What was measured; all of it is deterministic.
 
     Attributes:
         dataset: name of the collection.
-        queries, queries_replayed: judged ones, and all.
+        queries, queries_replayed: number of judged queries, and of all.
         warnings: counts of what was odd in the collection, by what it was.
         measures: means over the judged queries, by name; the first is the headline.
         interval: bootstrap intervals of the means.
-        cost: totals over all replayed queries.
-        cost_per_query: their means.
-        context_per_query: size of the assembled contexts.
+        cost: total cost of all replayed queries.
+        cost_per_query: mean cost of a query.
+        context_per_query: mean size of the assembled contexts.
         aucc: mean height of the headline measure's curve from 0 documents to the run's last step.
         docs_to_95pct, docs_to_99pct: fewest documents a query at which the curve reaches that share of its last value.
         stop_reasons: queries by the reason for which they stopped.
         dropped_docs: documents that could not be scored.
-        latency_overrun_ms: of the time limits.
-        failures: of the rerankers.
+        latency_overrun_ms: by how much queries passed their time limits.
+        failures: what failed of the rerankers.
     """
 
     dataset: str
@@ -141,16 +141,16 @@ class Summary(Figures):
 
     Attributes:
         views: figures of the views that the subject has, by name; None where it has none.
-        policy: the policy in a few words.
+        policy: name of the policy.
         overrides: choices of the command line.
-        documents: of the collection.
+        documents: number of documents in the collection.
         corpus_digest: SHA-256 of the collection's documents.
         seed: root of all randomness.
-        conformance: recorded for this version of the code.
-        tags: of the tracked run.
+        conformance: outcomes of the conformance suites recorded for this version of the code.
+        tags: tags of the tracked run.
         fingerprint, settings, inputs: identity of the run, see :func:`experiments.replay.inputs.identity`.
         wall_s: seconds that the run took.
-        mlflow_run_id: the tracked run; None as long as there is none.
+        mlflow_run_id: id of the tracked run; None if there is none.
     """
 
     views: dict[str, ViewFigures] | None = None
@@ -185,13 +185,13 @@ class Summary(Figures):
 
 
 def summarize(dataset: Dataset, records: Sequence[QueryRecord], curve: Curve, *, max_failed_share: float) -> Figures:
-    """Figures of a run.
+    """Compute the figures of a run.
 
     Args:
         dataset: the collection.
-        records: of all replayed queries.
-        curve: of the judged ones.
-        max_failed_share: above it, the run has failed.
+        records: records of all replayed queries.
+        curve: the curve of the judged queries.
+        max_failed_share: share of failures above which the run has failed.
     """
     charged = np.sum([record.charged for record in records], axis=0)
     actual = np.sum([record.actual for record in records], axis=0)

@@ -15,14 +15,14 @@ from experiments.evaluate.summary import ViewFigures
 
 @dataclass(frozen=True)
 class View:
-    """One view of every query.
+    """One view, of all queries.
 
     Attributes:
-        name: as files and metrics call it.
-        rankings: document ids by query id, best first, of all replayed queries.
-        measures: names, m of them.
-        per_query: shape (q, m), of the judged queries in replay order.
-        low, high: shape (m,), bootstrap interval of the mean.
+        name: name of the view in files and metrics.
+        rankings: document ids, best first, by query id, for all replayed queries.
+        measures: names of the m measures.
+        per_query: values of shape (q, m), for the judged queries in replay order.
+        low, high: bootstrap interval of the mean, shape (m,) each.
     """
 
     name: str
@@ -53,14 +53,14 @@ def views_of(
     level: float,
     seed: int,
 ) -> list[View]:
-    """The named views of a run, measured.
+    """Measure the views of a run.
 
     Args:
-        records: all of the run.
-        positions: of each view in ``QueryRecord.rankings``.
-        judged: queries that count.
+        records: of all replayed queries.
+        positions: position of each view in ``QueryRecord.rankings``, by name.
+        judged: ids of the queries that count.
         measures: what is measured.
-        resamples, level, seed: of the intervals.
+        resamples, level, seed: as in :func:`experiments.evaluate.curves.bootstrap_interval`.
     """
     views = []
     for name, position in positions.items():

@@ -33,17 +33,17 @@ MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 
 
 class Nearness(Protocol):
-    """How near the documents of a collection are to each other; cheap until it is prepared."""
+    """How near the documents of a collection are to each other. Making one is cheap, preparing it is not."""
 
     settings: dict[str, Any]
     library: str
 
     def prepare(self, scratch: Path, progress: Progress) -> None:
-        """Index the collection; ``scratch`` is a folder for temporary files."""
+        """Index the collection, with temporary files in the folder ``scratch``."""
         ...
 
     def block(self, start: int, stop: int) -> NDArray[Any]:
-        """Shape (stop - start, N): nearness of those documents to all; what is not positive is no neighbour."""
+        """Nearness of some documents to all N, shape (stop - start, N); only positive values make neighbours."""
         ...
 
 
@@ -66,12 +66,12 @@ class TfidfNearness:
 
 
 class Bm25Nearness:
-    """BM25 with the document as the query (GAR's lexical graph), divided by the row's highest score.
+    """BM25 scores with the document as the query (GAR's lexical graph), divided by the highest score of the row.
 
     Args:
         corpus: the collection.
-        query_terms: terms of the document that are asked for, those of the highest tf * idf; each as often as the
-            document holds it. All of them would cost much and mostly find stop-word-like matches.
+        query_terms: how many terms of the document make the query: those of the highest tf * idf, each as often as the
+            document holds it. All terms would cost much more and add little but matches of very common words.
     """
 
     def __init__(self, corpus: Corpus, query_terms: int) -> None:
@@ -112,7 +112,7 @@ class DenseNearness:
         model: local folder or hub name.
 
     Raises:
-        MissingExtraError, ModelLoadError: if the model cannot be had.
+        MissingExtraError, ModelLoadError: if the model cannot be loaded.
     """
 
     def __init__(self, corpus: Corpus, model: str) -> None:

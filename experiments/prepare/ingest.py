@@ -33,16 +33,16 @@ SCRIPT = "scripts/ingest.py"
 
 @dataclass
 class IngestCounts:
-    """What an ingestion did.
+    """Counts of an ingestion.
 
     Attributes:
-        collection: its name.
+        collection: name of the collection.
         documents: documents of the dataset.
-        without_text: of these, those without a visible character, which have no chunks.
-        skipped: of these, those that were there already, unchanged; they are not embedded.
+        without_text: how many of these have no visible character, and so no chunks.
+        skipped: how many of these were there already and unchanged; they are not embedded again.
         chunks: chunks of the dataset.
-        upserts: what became of them.
-        pruned: documents deleted that the dataset lacks.
+        upserts: how many chunks were inserted and updated.
+        pruned: documents that were deleted because the dataset lacks them.
     """
 
     collection: str
@@ -72,20 +72,20 @@ def ingest(
 ) -> IngestCounts:
     """Make the collection hold the corpus.
 
-    Batches are written one by one, none half; what is there already and unchanged is not embedded again, so that an
-    interrupted ingestion goes on where it was.
+    Batches are written one by one, each as a whole. Documents that are there already and unchanged are not embedded
+    again, so that an interrupted ingestion continues where it stopped.
 
     Args:
         corpus: the documents; their titles become metadata.
-        store: the collection.
-        policy: how they are cut.
-        progress: told of the documents done.
-        batch: documents a batch, >= 1.
+        store: holds the collection.
+        policy: how the documents are cut into chunks.
+        progress: called with the number of documents done.
+        batch: documents of a batch, >= 1.
         prune: whether to delete documents of the collection that the corpus lacks.
 
     Raises:
-        InputError: on a document that cannot be stored; batches before its own stay.
-        StoreError: if the database fails; likewise.
+        InputError: on a document that cannot be stored; earlier batches stay in the collection.
+        StoreError: if the database fails; earlier batches stay in the collection.
     """
     check_count("batch", batch, low=1)
     work = _Ingestion(corpus, store, policy, progress, batch)
@@ -109,7 +109,7 @@ class _Ingestion:
         self._batch = batch
 
     def changed_batches(self) -> Iterator[tuple[Sequence[Chunk], Embedding]]:
-        """Chunks and vectors of what is new or has changed; the rest is counted."""
+        """Yield the chunks and vectors of new and changed documents, batch by batch, and count the others."""
         for start in range(0, len(self._documents), self._batch):
             self._progress(start, len(self._documents))
             chunks = self._changed(self._documents[start : start + self._batch])
@@ -165,7 +165,7 @@ def run(overrides: Sequence[str]) -> IngestCounts:
     """Ingest the configured dataset into the configured store.
 
     Raises:
-        RagtuneError: if an option is wrong, or something cannot be had, read or stored.
+        RagtuneError: if an option is wrong, or something cannot be loaded, read or stored.
     """
     config = plain(composed(overrides, "ingest", SCRIPT))
     _check_options(config)

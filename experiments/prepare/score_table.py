@@ -22,14 +22,17 @@ from ragtune.core.types import FREE, CostObject
 def write_score_table(
     config: Mapping[str, Any], file: Path, pairs: str, progress: Progress, model: str | None = None
 ) -> dict[str, int]:
-    """Score the dataset's pairs and write table and manifest; how many queries and pairs.
+    """Score query-document pairs of a dataset, and write them as a score table with its manifest.
 
     Args:
         config: resolved configuration with a live reranker.
         file: a Parquet path.
         pairs: ``pool`` (what the retriever finds) or ``all`` (every document for every query).
-        progress: called after every query.
-        model: what the manifest calls the model; None takes the configured name.
+        progress: called after every query with the number of queries done.
+        model: name of the model in the manifest; None takes the configured name.
+
+    Returns:
+        The number of ``queries`` and of ``pairs``.
 
     Raises:
         ConfigError: if the configured reranker is itself a replay.

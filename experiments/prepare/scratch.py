@@ -1,4 +1,4 @@
-"""Where a corpus graph is built before it takes its place: what a killed build leaves is replaced by the next one."""
+"""The folder in which a corpus graph is built before it takes its place; the next build removes one left by a kill."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from ragtune.core.errors import ConfigError
 
 @contextmanager
 def scratch_beside(out: Path) -> Iterator[Path]:
-    """An empty folder ``.new-NAME`` beside ``out``, of this process alone, removed at the end.
+    """Provide an empty folder ``.new-NAME`` beside ``out``, which no other process uses, and remove it at the end.
 
-    Its owner holds a lock on it, which the system takes back however the process ends: an unlocked one is stale.
+    The process holds a lock on the folder, which the system releases however the process ends. So a folder without a
+    lock was left by a process that is gone.
 
     Raises:
         ConfigError: if a living process owns it.

@@ -15,8 +15,10 @@ _PANELS = (("tokens per query (mean)", UNITS.index("tokens")), ("US dollars per 
 
 
 def draw_curve(file: Path, curve: Curve, *, title: str) -> None:
-    """The headline measure, with its bootstrap interval, against documents reranked; where a run costs money, against
-    tokens and dollars too."""
+    """Draw the headline measure and its bootstrap interval against the documents reranked.
+
+    Where a run costs money, two more panels draw it against tokens and dollars.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -1,4 +1,4 @@
-"""Writes a run's files, all or none."""
+"""Writes the files of a run, all or none, and reads its summary."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Results:
 
 
 def write_results(folder: Path, results: Results) -> None:
-    """Write every file of a run into ``folder``; the summary comes last, so its presence means completeness.
+    """Write every file of a run into its folder. The summary comes last, so a folder with one holds a complete run.
 
     Raises:
         OSError: if the folder is full or read-only; no half-written file is left under a final name.
@@ -100,12 +100,12 @@ def read_summary(folder: Path) -> Summary | None:
 
 
 def write_yaml(file: Path, config: Mapping[str, Any]) -> None:
-    """Plain, resolved YAML with the keys in their order."""
+    """Write plain data as YAML, with the keys in their order."""
     file.write_text(yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True), encoding="utf-8")
 
 
 def per_query_table(results: Results) -> Any:
-    """One row a query: measures (missing where unjudged), costs, stop reason, context."""
+    """A table with one row a query: measures (missing where unjudged), costs, stop reason and context size."""
     import pandas as pd
 
     values = [results.curve.per_query[:, -1, :], *(view.per_query for view in results.views)]
@@ -129,7 +129,7 @@ def per_query_table(results: Results) -> Any:
 
 
 def curve_table(curve: Curve) -> Any:
-    """One row a cost step: documents allowed, mean costs, mean and interval of each measure."""
+    """A table with one row a cost step: documents allowed, mean costs, mean and interval of each measure."""
     import pandas as pd
 
     columns: dict[str, Any] = {"documents": curve.docs}

@@ -1,4 +1,4 @@
-"""One process at a time in a folder."""
+"""A lock that keeps a folder to one process at a time."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from pathlib import Path
 from ragtune.core.errors import ConfigError
 
 LOCK = ".lock"
-"""The file, in a folder in use, that its owner holds a lock on; gone when the owner has ended in peace."""
+"""The file in a folder in use on which its owner holds a lock; a regular end removes it."""
 
 
 @contextmanager
 def locked(folder: Path, option: str = "hydra.run.dir") -> Iterator[None]:
-    """Have a folder that is there to oneself.
+    """Keep an existing folder to this process.
 
-    The system takes the lock back however its owner ends, so what a killed one leaves behind stops nobody. On a file
-    system without locks a warning says so.
+    The system releases the lock however its owner ends, so the file that a killed process leaves behind stops no other.
+    A file system without locks causes a warning.
 
     Args:
-        folder: whose.
-        option: chooses another one, for the message.
+        folder: the folder.
+        option: the option that chooses another folder, which the message names.
 
     Raises:
-        ConfigError: if another process, or another part of this one, has it; nothing in it has been touched.
+        ConfigError: if another process, or another part of this one, is using the folder; nothing in it was touched.
     """
     file = folder / LOCK
     descriptor = _acquired(file)

@@ -23,7 +23,7 @@ def provenance(
         config: plain data.
         overrides: choices of the command line.
         dataset: the collection.
-        tags: of the subject, which say more than those of every run, or something else.
+        tags: tags of the subject, added to those that every run has, or in place of them.
     """
     decisions, canonical = recorded("decisions"), recorded("canonical")
     return {
@@ -49,7 +49,7 @@ _POLICY_GROUPS = ("retriever", "reformulator", "expander", "estimator", "schedul
 
 @lru_cache(maxsize=1)
 def git_sha() -> str:
-    """The commit that the code stands at, with ``-dirty`` behind it if files differ; ``unknown`` outside a checkout."""
+    """The commit that is checked out, with ``-dirty`` behind it if tracked files differ; or ``unknown``."""
     try:
         sha = _git("rev-parse", "HEAD")
         return f"{sha}-dirty" if _git("status", "--porcelain", "--untracked-files=no") else sha

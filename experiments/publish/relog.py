@@ -14,11 +14,14 @@ from ragtune.core.errors import DatasetError
 
 
 def relog(folder: Path, *, force: bool = False) -> str:
-    """Log a run folder by its own tracking configuration; what was done, in words.
+    """Log a run folder as its own tracking configuration says.
 
     Args:
         folder: a complete run's directory.
         force: log again even if the summary names a tracked run.
+
+    Returns:
+        What was done, in words.
 
     Raises:
         DatasetError: if the folder holds no complete run.

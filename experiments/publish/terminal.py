@@ -1,4 +1,4 @@
-"""What a person sees: progress and tables."""
+"""All that is printed: progress bars and tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from experiments.evaluate.record import UNITS
 from experiments.evaluate.summary import Overruns, Summary, ViewFigures
 
 PATIENCE_S = 2.0
-"""Anything that takes longer shows a progress bar."""
+"""Seconds after which work shows a progress bar."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Tracking: a finished run's files go to MLflow, now or later (``scripts/relog.py``)."""
+"""Tracking: logs the files of finished runs to MLflow, at their end or later (``scripts/relog.py``)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from experiments.publish.trackstore import TrackingError, prepare_file
 from ragtune.core.errors import ConfigError, RagtuneError
 
 PARENT_FILE = "mlflow_parent.json"
-"""In a sweep's folder: the id of the run that its jobs are children of."""
+"""File in the folder of a sweep with the id of its parent run."""
 
 MAX_PARAMS_A_CALL, MAX_METRICS_A_CALL, MAX_PARAM_LENGTH = 100, 1000, 6000
 """MLflow's limits (REST API, log-batch)."""
@@ -36,14 +36,14 @@ ARTIFACTS = (
 
 
 RESULTS_TAG = "ragtune.results"
-"""Of a tracked run: whose files it holds, so that they are not logged twice."""
+"""Tag of a tracked run that identifies the files it was logged from, so that they are not logged twice."""
 
 VIEW_RUNS = "run.*.trec"
-"""Of subjects whose views are measured."""
+"""Pattern of the run files of views, of subjects that have any."""
 
 
 def parent_of(folder: Path) -> str | None:
-    """The tracked parent of a run folder inside a sweep, or None."""
+    """Id of the tracked parent of a run folder inside a sweep; None outside a sweep."""
     file = folder.parent / PARENT_FILE
     if not file.is_file():
         return None
@@ -52,11 +52,11 @@ def parent_of(folder: Path) -> str | None:
 
 
 class Tracking(ABC):
-    """Where finished runs are logged."""
+    """Interface of what finished runs are logged to."""
 
     @abstractmethod
     def prepare(self) -> None:
-        """Set the store up, once, before several processes use it."""
+        """Set up the store before several processes use it."""
 
     @abstractmethod
     def start_sweep(self, name: str) -> str | None:
@@ -68,14 +68,14 @@ class Tracking(ABC):
 
     @abstractmethod
     def discard(self, run_id: str) -> None:
-        """Take a run away that nothing came of."""
+        """Delete a run that has no results."""
 
     @abstractmethod
     def log(self, folder: Path, parent: str | None = None, *, again: bool = False) -> str | None:
         """Log a run folder and return the tracked run's id.
 
-        Files that have been logged already are not logged a second time unless ``again`` says so; what an earlier
-        attempt left unfinished goes.
+        Files that have been logged already are not logged a second time unless ``again`` says so. Unfinished runs of
+        the same files are deleted.
 
         Raises:
             TrackingError: if they cannot be logged.
@@ -83,7 +83,7 @@ class Tracking(ABC):
 
 
 class NoTracking(Tracking):
-    """Logs nothing; the files are all there is."""
+    """Logs nothing, so that the files are all that a run leaves."""
 
     def prepare(self) -> None:
         pass
@@ -102,7 +102,7 @@ class NoTracking(Tracking):
 
 
 class MlflowTracking(Tracking):
-    """Parameters, tags, measures, the curve as metric steps, artifacts and the dataset, from a run's files.
+    """Logs parameters, tags, measures, the curve as metric steps, artifacts and the dataset from the files of a run.
 
     Args:
         uri: tracking address; the environment variable MLFLOW_TRACKING_URI wins.

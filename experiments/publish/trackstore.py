@@ -1,4 +1,4 @@
-"""The SQLite file of MLflow's store: made whole or not at all, and never somebody else's."""
+"""The SQLite file of MLflow's store: it is made whole or not at all, and other databases are refused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ragtune.core.errors import RagtuneError
 
 _BUSY_SECONDS = 5.0
 _TABLES = {"experiments", "runs"}
-"""By which a store of MLflow's is known, whatever its version."""
+"""Tables that every version of MLflow's store has."""
 
 
 class TrackingError(RagtuneError):
@@ -20,10 +20,10 @@ class TrackingError(RagtuneError):
 
 
 def prepare_file(file: Path) -> None:
-    """See to it that MLflow finds a store of its own in ``file``, for one that is to be made.
+    """Make sure that a file holds a store of MLflow, and make a new one if it is missing or empty.
 
-    MLflow builds a new store by dozens of migrations that are no transaction: killed among them, it leaves a file that
-    no later run can use. So the store is made aside and put in place by one link.
+    MLflow builds a new store by dozens of migrations that are not one transaction. A kill between two of them would
+    leave a file that no later run can use, so the store is made in a temporary folder and put in place by one link.
 
     Raises:
         TrackingError: if the file is locked, no SQLite database, or the database of another program, which MLflow would

@@ -1,1 +1,1 @@
-"""Replaying a collection's queries: what is replayed, where, and what is kept on the way."""
+"""Replays the queries of a collection: what they go through, where they run, and what survives an interruption."""

@@ -1,4 +1,4 @@
-"""Builds components from configuration, and a session (dataset, controller) out of them."""
+"""Builds components from the configuration, and a session (dataset and controller) from components."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ragtune.core.request.clock import Clock, MonotonicClock, VirtualClock
 from ragtune.core.rounds import RetrievalPlan
 
 HARNESS_KEYS = {"dataset": ("scores",)}
-"""Keys of a group's file that the harness reads itself, so constructors do not see them."""
+"""Keys of a group's file that the harness reads itself and constructors do not get."""
 
 _KINDS: dict[str, type] = {
     "retriever": BaseRetriever,
@@ -49,10 +49,13 @@ _KINDS: dict[str, type] = {
 
 
 def component(config: Mapping[str, Any], group: str, resources: Mapping[str, Any] | None = None) -> Any:
-    """The component that ``config[group]`` describes.
+    """Build the component that ``config[group]`` describes.
 
-    A file with ``_partial_: true`` is completed with those of ``resources`` (corpus, qrels, dataset_name, reranker)
-    that its constructor names.
+    Args:
+        config: plain data.
+        group: name of the group.
+        resources: what the configuration cannot say, e.g. ``corpus``, ``qrels``, ``reranker``. A component whose file
+            says ``_partial_: true`` gets those that its constructor names.
 
     Raises:
         ConfigError: naming the group and the argument that is wrong; typed input errors pass unchanged.
@@ -112,7 +115,7 @@ def _readable(error: BaseException, group: str, node: Mapping[str, Any]) -> Exce
 
 @dataclass(frozen=True)
 class Session:
-    """Everything that replaying a query needs."""
+    """What the replay of a query needs: the collection, the controller, its rerankers and its other parts by group."""
 
     dataset: Dataset
     controller: RAGtuneController
@@ -121,12 +124,12 @@ class Session:
 
 
 def build_session(config: Mapping[str, Any], wrap: Any = None, wrap_reformulator: Any = None) -> Session:
-    """The session of a resolved configuration.
+    """Build the session of a resolved configuration.
 
     Args:
         config: plain data, see :func:`experiments.config.compose.resolve`.
         wrap: replaces each reranker by ``wrap(reranker)`` in the controller (forecasts).
-        wrap_reformulator: likewise for the reformulator.
+        wrap_reformulator: replaces the reformulator by ``wrap_reformulator(reformulator)``.
     """
     dataset = load_dataset(config)
     rerankers = _rerankers(config, dataset)
@@ -155,12 +158,12 @@ def build_session(config: Mapping[str, Any], wrap: Any = None, wrap_reformulator
 
 @lru_cache(maxsize=2)
 def session_for(config_json: str) -> Session:
-    """The session of a configuration in JSON, built once per process: what worker processes call."""
+    """The session of a configuration in JSON, which is built once per process."""
     return build_session(json.loads(config_json))
 
 
 def load_dataset(config: Mapping[str, Any]) -> Dataset:
-    """The configured collection, read once per process."""
+    """The configured collection, which is read once per process."""
     return _load_dataset(json.dumps(config["dataset"], sort_keys=True))
 
 
@@ -175,7 +178,7 @@ def _load_dataset(dataset_json: str) -> Dataset:
 
 
 def load_measures(config: Mapping[str, Any]) -> Measures:
-    """The configured measures over the configured collection's judgments, prepared once per process."""
+    """The configured measures over the judgments of the configured collection, prepared once per process."""
     return _load_measures(json.dumps({key: config[key] for key in ("dataset", "measures")}, sort_keys=True))
 
 

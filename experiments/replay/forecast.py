@@ -1,4 +1,4 @@
-"""dry_run=true: what a run would cost, before anything is spent."""
+"""The forecast of ``dry_run=true``: what a run would cost, before anything is spent."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ _CLIP = 1e-6
 
 
 class ForecastReranker(BaseReranker):
-    """Prices batches as the real reranker does and makes scores up: the current estimate, off by a normal error.
+    """Prices batches as the real reranker does, and invents scores: the current estimate plus a normal error.
 
-    Exact for policies that do not look at scores. For one that stops by them it is a guess, and mostly a high one. The
-    errors are a function of query and document alone. The real reranker is not made ready, so no model is loaded.
+    The forecast is exact for policies that do not look at scores. For policies that stop by scores it is a guess, and
+    mostly too high. The errors are a function of query and document alone. The real reranker is not made ready, so no
+    model is loaded.
 
     Args:
-        real: knows the prices.
-        unknown: units of which a batch had no price; grows.
+        real: the reranker that knows the prices.
+        unknown: units in which a batch had no price; they are added here.
     """
 
     def __init__(self, real: BaseReranker, unknown: set[str]) -> None:
@@ -45,7 +46,7 @@ class ForecastReranker(BaseReranker):
 
     @property
     def is_recorded(self) -> bool:
-        """True: nothing runs, so time is simulated."""
+        """Always True, since nothing runs and time is simulated."""
         return True
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
@@ -74,8 +75,8 @@ class ForecastReformulator(BaseReformulator):
     So a forecast with a language model's rewrites lacks the documents that only they would find.
 
     Args:
-        real: knows the prices.
-        unknown: units of which a rewriting had no price; grows.
+        real: the reformulator that knows the prices.
+        unknown: units in which a rewriting had no price; they are added here.
     """
 
     def __init__(self, real: BaseReformulator, unknown: set[str]) -> None:
@@ -102,8 +103,15 @@ def _missing(cost: CostObject, unpriced: Set[str]) -> set[str]:
 
 
 def forecast(config: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
-    """Totals over all queries and means per query, in every unit, None where the price of a part of it is not known;
-    nothing that costs runs, and nothing is written.
+    """Forecast the cost of a run. Nothing that costs is done, and nothing is written.
+
+    Args:
+        config: plain data.
+        progress: called with the number of queries done.
+
+    Returns:
+        ``dataset``, ``queries``, and by unit the ``total`` and the mean cost ``per_query``; None where the price of a
+        part is not known.
     """
     unknown: set[str] = set()
     session = build_session(

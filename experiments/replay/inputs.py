@@ -1,4 +1,4 @@
-"""What a run is identified by: the options that decide its results, and the content of every file that they name."""
+"""The identity of a run: the options that decide its results, and the content of every file that they name."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from ragtune.data.filedigest import file_digests
 from ragtune.rerankers.score_table import manifest_of
 
 NO_INPUT = ("_target_", "cache_dir", "folder")
-"""Options whose texts name no input: code, and folders that a run itself fills."""
+"""Options whose values name no input, but code or folders that a run itself fills."""
 
 FOLDER_OPTIONS = ("path", "model", "graph")
-"""Options in which a single word may be a folder; elsewhere (``split: test``) it is a choice of that name."""
+"""Options in which a single word may name a folder; in others (``split: test``) it is the name of a choice."""
 
 
 def identity(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What tells a run from every other: plain data for its journal and its summary.
+    """What tells a run from every other, as plain data for its journal and its summary.
 
-    ``fingerprint`` covers the other two: ``settings`` the options that decide results, ``inputs`` the content of each
-    input file by path.
+    Returns:
+        ``settings``, a hash of the options that decide results; ``inputs``, the hash of each input file by path; and
+        ``fingerprint``, a hash of both.
     """
     inputs = InputFiles().of(config)
     settings = sha256(results_key(config).encode()).hexdigest()
@@ -35,12 +36,12 @@ def identity(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def require_same(ours: Mapping[str, Any], theirs: Mapping[str, Any], what: str) -> None:
-    """Refuse to go on with what another configuration began, or other data.
+    """Refuse to resume what another configuration began, or what was begun with other data.
 
     Args:
-        ours: the :func:`identity` of the run that would go on.
-        theirs: of the one that began; whatever a file says.
-        what: how the message begins, e.g. ``'out' holds the results of``.
+        ours: the :func:`identity` of the run that would resume.
+        theirs: the identity of the run that began, as a file says it.
+        what: the beginning of the error message, e.g. ``'out' holds the results of``.
 
     Raises:
         ConfigError: naming the first file that is not the same, where only files are not.
@@ -58,16 +59,16 @@ def require_same(ours: Mapping[str, Any], theirs: Mapping[str, Any], what: str) 
 
 
 class InputFiles:
-    """Content hashes of the files that configurations name, each path looked at once."""
+    """Content hashes of the files that configurations name; each path is looked at once."""
 
     def __init__(self) -> None:
         self._known: dict[str, dict[str, str]] = {}
 
     def of(self, config: Mapping[str, Any]) -> dict[str, str]:
-        """SHA-256 by path, sorted: of the files that the dataset reads, and of every file that another text names.
+        """SHA-256 of every input file by path, sorted.
 
-        That is a file, its manifest beside it, or every file of a folder. What cannot be opened is left out: the run
-        will say so.
+        These are the files that the dataset reads, and those that other options name: a file and its manifest, or every
+        file of a folder. Files that cannot be opened are left out, since the run itself will refuse them.
         """
         groups = {name: node for name, node in config.items() if name not in ("dataset", *WHERE_NOT_WHAT)}
         found = self._dataset(config["dataset"]) if "dataset" in config else {}

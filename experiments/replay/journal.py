@@ -1,4 +1,4 @@
-"""The journal of a run in progress: finished queries survive whatever happens to the process."""
+"""The journal of a run in progress, which keeps finished queries whatever happens to the process."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from experiments.replay.inputs import require_same
 
 
 class Journal:
-    """Append-only JSON lines: a header with the run's identity, then one record per finished query.
+    """A file of JSON lines: a header with the identity of the run, then one record for each finished query.
 
-    A line that a crash cut short or garbled is discarded on opening, with all behind it; its query is replayed again.
+    A line that a crash cut short or garbled is discarded on opening, with all later lines; these queries are replayed
+    again.
 
     Args:
         folder: the run directory.
-        identity: of the run, see :func:`experiments.replay.inputs.identity`.
-        resume: keep what is there; otherwise start over.
+        identity: identity of the run, see :func:`experiments.replay.inputs.identity`.
+        resume: keep the records of an existing journal; otherwise start over.
 
     Raises:
-        ConfigError: if what is there was made by another configuration, or from other data.
+        ConfigError: if an existing journal was begun with another configuration or other data.
     """
 
     NAME = "journal.jsonl"
@@ -66,7 +67,7 @@ class Journal:
         self.finished[record.query_id] = record
 
     def append(self, record: QueryRecord) -> None:
-        """Keep a finished query."""
+        """Add the record of a finished query."""
         self._write(record.to_json())
         self.finished[record.query_id] = record
 
@@ -92,7 +93,7 @@ class Journal:
             self.path.unlink(missing_ok=True)
 
     def forget(self, query_ids: Collection[str]) -> None:
-        """Begin again without some finished queries, so that resuming replays them."""
+        """Remove the records of some queries, so that resuming replays these."""
         kept = {query_id: record for query_id, record in self.finished.items() if query_id not in query_ids}
         self._file.seek(0)
         lines = [self._file.readline(), *(record.to_json().encode() + b"\n" for record in kept.values())]
@@ -106,7 +107,7 @@ class Journal:
         self.finished, self._must_stay = kept, True
 
     def remove(self) -> None:
-        """The run is complete and its files are written: the journal has served."""
+        """Remove the journal of a complete run whose files are written."""
         self._file.close()
         self.path.unlink(missing_ok=True)
 

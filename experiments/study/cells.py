@@ -1,4 +1,4 @@
-"""Replays a grid's cells, in parallel, and keeps each as a file, so that a killed frontier goes on where it stopped."""
+"""Replays the cells of a grid in parallel, and keeps each in a file, so that a killed study continues."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ FULL = "full"
 
 @dataclass(frozen=True)
 class Job:
-    """One hard-budget replay of a collection.
+    """The replay of a collection through one policy under one hard budget.
 
     Attributes:
-        collection, policy, column: where it belongs; the column is the budget as text, or :data:`FULL`.
-        config: resolved, without a limit.
-        limit: documents a query; None for no limit.
+        collection, policy, column: names of the cell; the column is the budget as text, or :data:`FULL`.
+        config: resolved configuration without a limit.
+        limit: documents that each query may rerank; None for no limit.
         measures: what is measured.
-        traced: keep the decisions.
-        file: where the result is kept.
+        traced: whether to keep the decisions.
+        file: file of the result.
     """
 
     collection: str
@@ -55,11 +55,13 @@ class Job:
 
 
 def jobs_of(grid: Grid, folder: Path) -> list[Job]:
-    """Every cell of the grid, each collection's full reranking first, neighbours sharing a session.
+    """The jobs of all cells of a grid.
+
+    The full reranking of each collection comes first, and jobs that can share a session are neighbours.
 
     Args:
         grid: what is compared.
-        folder: of the cells' files.
+        folder: folder of the files of cells.
 
     Raises:
         ConfigError: naming the policy and collection whose configuration is wrong.
@@ -98,7 +100,16 @@ def _job(
 
 
 def run_jobs(jobs: Sequence[Job], processes: int, progress: Progress) -> dict[tuple[str, str, str], Cell]:
-    """Replay what is not kept yet; every cell by (collection, policy, column)."""
+    """Replay the jobs whose results are not kept yet.
+
+    Args:
+        jobs: all of the study.
+        processes: number of worker processes; -1 for one a core.
+        progress: called with the number of cells done.
+
+    Returns:
+        The cells by (collection, policy, column).
+    """
     files = {job.file: job for job in jobs}  # policies of the same configuration share one
     cells = {file: cell for file in files if (cell := kept_cell(file)) is not None}
     todo = [job for file, job in files.items() if file not in cells]
@@ -121,7 +132,7 @@ def _executed(jobs: Sequence[Job], processes: int) -> Iterator[None]:
 
 
 def run_job(job: Job) -> None:
-    """Replay one cell and write its file, whole or not at all.
+    """Replay one cell and write its file, which is whole or missing.
 
     Raises:
         ConfigError: naming the policy and the collection, on anything unusable.
@@ -169,7 +180,7 @@ def _decisions(outputs: Mapping[str, ControllerOutput]) -> dict[str, Any]:
 
 
 def kept_cell(file: Path) -> Cell | None:
-    """The cell that such a file holds; None if there is no file, or it is damaged."""
+    """The cell that a job's file holds; None if the file is missing or damaged."""
     try:
         return read_cell(file)
     except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError):
@@ -177,7 +188,7 @@ def kept_cell(file: Path) -> Cell | None:
 
 
 def read_cell(file: Path) -> Cell:
-    """The cell that such a file holds."""
+    """Read the cell that a job's file holds."""
     cell = json.loads(gzip.decompress(file.read_bytes()))
     counts = {key: np.array(cell[key], dtype=np.int64) for key in ("docs", "calls", "expanded", "ineligible")}
     return Cell(np.array(cell["values"], dtype=float), **counts, stops=cell["stops"], decisions=cell["decisions"])
@@ -185,7 +196,7 @@ def read_cell(file: Path) -> Cell:
 
 @lru_cache(maxsize=1)
 def code_digest() -> str:
-    """SHA-256 of the code that decides what a cell holds: all of it but the presentation."""
+    """SHA-256 of all code that decides what a cell holds, which is all but the presentation."""
     import numpy
     import scipy
 

@@ -18,12 +18,12 @@ INELIGIBLE = "ineligible"
 
 
 def counted(events: Iterable[Mapping[str, Any]], action: str) -> int:
-    """Documents that all events of that action, as ``traces.jsonl.gz`` holds them, count together."""
+    """Sum of the counts of all events of an action, where the events are as in ``traces.jsonl.gz``."""
     return sum(event["details"]["count"] for event in events if event["action"] == action)
 
 
 def decisions_of(output: ControllerOutput) -> dict[str, Any]:
-    """A finished request's decisions: ``rows`` of :data:`ROW`, final ``ranking`` (top 10) and ``stop``."""
+    """The decisions of a finished request: ``rows`` of :data:`ROW`, the final ``ranking`` (top 10) and ``stop``."""
     trace = output.trace.model_dump()
     ranking = list(output.ranking)
     return decisions_from_trace(trace, output.history[-1].doc_ids, ranking, output.history)
@@ -35,13 +35,15 @@ def decisions_from_trace(
     ranking: Sequence[str],
     history: Sequence[HistoryStep] = (),
 ) -> dict[str, Any]:
-    """The same from a written trace, where the estimator's values are not known.
+    """The decisions of a written trace, as :func:`decisions_of` returns them.
+
+    The values of the estimator are known only where the history is given.
 
     Args:
-        trace: as ``traces.jsonl.gz`` holds it.
+        trace: a line of ``traces.jsonl.gz``, parsed.
         pool: document ids in first-stage order, or None where that is not known.
         ranking: the final ranking.
-        history: the anytime states, for the estimator's values.
+        history: the anytime states, which hold the values of the estimator.
     """
     first = {doc: i + 1 for i, doc in enumerate(pool or ())}
     final = {doc: i + 1 for i, doc in enumerate(ranking)}

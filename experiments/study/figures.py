@@ -1,4 +1,4 @@
-"""Figures of a study: readable in black and white, axes labelled with their units."""
+"""Figures of a study, readable in black and white, with units on every axis."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LONG_LABEL = 32
 
 @dataclass(frozen=True)
 class Style:
-    """How one policy is drawn."""
+    """Line style and marker of one policy."""
 
     ink: str
     dash: Any
@@ -35,7 +35,7 @@ class Style:
 
 
 def styles(study: Study) -> dict[str, Style]:
-    """A style for each policy: kinds differ by ink and width, policies of a kind by dashes and markers."""
+    """Styles by policy. Kinds of policies differ in ink and width, policies of one kind in dashes and markers."""
     seen: dict[str, int] = {}
     found = {}
     for policy in study.policies:
@@ -52,7 +52,7 @@ def styles(study: Study) -> dict[str, Style]:
 
 
 def draw_lines(file: Path, study: Study, collection: Collection) -> None:
-    """The headline against documents charged, with the intervals of the reference and the first of ours."""
+    """Draw the headline measure against documents charged, with intervals of the reference and the first of ours."""
     figure, axes = _blank(study)
     look = styles(study)
     for policy in _banded(study):
@@ -84,7 +84,7 @@ def draw_lines(file: Path, study: Study, collection: Collection) -> None:
 
 
 def draw_front(file: Path, study: Study, collection: Collection) -> None:
-    """Every policy at every budget, and the front of those that no other beats at its price."""
+    """Draw every policy at every budget, and the Pareto front."""
     figure, axes = _blank(study)
     look, fronts = styles(study), line_fronts(study, collection)
     held = sorted(

@@ -1,4 +1,4 @@
-"""From a grid to a study to files."""
+"""Runs a study of a grid and writes its files."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Cells = Mapping[tuple[str, str, str], Cell]
 
 
 def run_frontier(grid: Grid, folder: Path, command: str, progress: Progress) -> Study:
-    """Replay what is missing, and write tables, figures and report into ``folder``.
+    """Replay the cells that are missing, and write tables, figures and report.
 
     Args:
         grid: what is compared.
-        folder: results; ``cells/`` below it keeps each finished cell.
-        command: what makes these results again, for the record.
-        progress: told of finished cells.
+        folder: folder of the results, with the finished cells below ``cells/``.
+        command: the command that makes these results again, which the results repeat.
+        progress: called with the number of cells done.
 
     Raises:
         ConfigError: if nothing can be written there, or a configuration is wrong.
@@ -42,7 +42,7 @@ def run_frontier(grid: Grid, folder: Path, command: str, progress: Progress) -> 
 
 
 def study_of(grid: Grid, cells: Cells, command: str) -> Study:
-    """The study that a grid's finished cells make."""
+    """Make a study of the finished cells of a grid."""
     return Study(
         name=grid.name,
         command=command,

@@ -1,4 +1,4 @@
-"""What a frontier compares: collections, policies, budgets, read from ``conf/frontier``."""
+"""The grid of a study: collections, policies and budgets, read from ``conf/frontier``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COMMON = ("tracking=none", "executor=inline", "budget=unlimited")
 """Overrides of every cell: the study itself is the record, and a policy meets no limit but the budget under test."""
 
 PLACES = ("data", "models", "graphs")
-"""Keys of a file that only its own ``${...}`` refer to: where collections, models and graphs are."""
+"""Keys that only interpolations of the same file refer to: folders of collections, models and graphs."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,13 @@ class PolicyEntry:
 
     @property
     def policy(self) -> Policy:
-        """Its name, label and kind."""
+        """Name, label and kind of the policy."""
         return Policy(self.name, self.label, self.kind)
 
 
 @dataclass(frozen=True)
 class TraceChoice:
-    """Whose decisions the report lets one drill down to: these policies at this budget."""
+    """The policies, and the budget, whose decisions the report shows query by query."""
 
     budget: int
     policies: Sequence[str] = ()
@@ -116,7 +116,7 @@ class Grid:
         return next(entry for entry in self.policies if entry.kind == "incumbent")
 
     def only(self, collections: Sequence[str], policies: Sequence[str]) -> Grid:
-        """The grid of these collections and policies (empty: all); the incumbent always stays.
+        """The grid with only the named collections and policies; no names mean all, and the incumbent always stays.
 
         Raises:
             ConfigError: on an unknown name.
@@ -132,10 +132,10 @@ class Grid:
 
 
 def load_grid(name: str, options: Sequence[str] = ()) -> Grid:
-    """The grid of ``conf/frontier/NAME.yaml`` or of a YAML file, changed by ``key=value`` options.
+    """Read the grid of ``conf/frontier/NAME.yaml`` or of a YAML file, and change it by ``key=value`` options.
 
     Raises:
-        ConfigError: if there is no such file, or something in it is wrong, naming it.
+        ConfigError: if the file is missing, or naming what is wrong in it.
     """
     file = Path(name) if name.endswith((".yaml", ".yml")) else FOLDER / f"{name}.yaml"
     if not file.is_file():
@@ -165,7 +165,7 @@ def _option(text: str) -> Any:
 
 
 def grid_of(raw: Mapping[str, Any]) -> Grid:
-    """The grid of plain data.
+    """Make a grid from plain data.
 
     Raises:
         ConfigError: on an unknown or missing key, or a bad value.

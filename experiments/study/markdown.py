@@ -10,11 +10,11 @@ from experiments.study.tables import SIGNIFICANT, verdict
 
 
 def markdown(study: Study, cells: Any, policies: Any) -> str:
-    """Every collection's tables, under a head that says how to make and how to read them.
+    """The tables of every collection, under a head that says how to make and how to read them.
 
     Args:
         study: what was measured.
-        cells, policies: its tables, see ``tables.py``.
+        cells, policies: tables of the study, see ``tables.py``.
     """
     parts = [_head(study)]
     for collection in study.collections:

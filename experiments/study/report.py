@@ -1,4 +1,4 @@
-"""One self-contained interactive page: Plotly inlined, no request to anywhere."""
+"""The interactive report: one page with Plotly inside, which requests nothing from any server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SNIPPET = 180
 
 
 def require_plotly() -> None:
-    """Fail early, before hours of replay.
+    """Refuse a report that cannot be made, before hours of replay.
 
     Raises:
         MissingExtraError: if Plotly is not installed.
@@ -50,11 +50,11 @@ def grades_of(qrels: Qrels, cells: Iterable[Cell]) -> dict[str, dict[str, int]]:
 
 
 def html(study: Study, cells: Any, policies: Any) -> str:
-    """The page.
+    """Make the page as HTML.
 
     Args:
         study: what was measured.
-        cells, policies: its tables, see ``tables.py``.
+        cells, policies: tables of the study, see ``tables.py``.
     """
     from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
 

@@ -1,4 +1,4 @@
-"""The README's picture: fixed depth and the settled posterior on one collection, annotated."""
+"""Draws the picture of the README: fixed depth and the settled posterior on one collection."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from experiments.evaluate.record import UNITS, QueryRecord
 from experiments.replay.build import build_session
 
 FIXED = ("estimator=baseline", "scheduler=greedy", "scheduler.batch_size=1", "assembler.ordering=reranked_first")
-"""Fixed depth at every depth: one document at a time, in first-stage order, reranked documents first."""
+"""Overrides that give fixed depth at every depth: one document at a time, in first-stage order."""
 
 
 def showcase(data: Path, file: Path) -> dict[str, float]:

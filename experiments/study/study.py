@@ -1,4 +1,4 @@
-"""What tables, figures and the report are made from, whether a grid or tracked runs were compared."""
+"""The data that tables, figures and the report are made from, for a grid and for compared runs alike."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KINDS = ("incumbent", "peer", "ours", "ceiling")
 
 @dataclass(frozen=True)
 class Policy:
-    """How a policy is called in files (name) and for people (label), and what it is."""
+    """A policy: its name in files, its label in tables and figures, and its kind, one of :data:`KINDS`."""
 
     name: str
     label: str
@@ -27,10 +27,10 @@ class Policy:
 
 @dataclass(frozen=True)
 class Cell:
-    """One policy under one budget, over the judged queries of a collection, q of them.
+    """Results of one policy under one budget for the q judged queries of a collection.
 
     Attributes:
-        values: shape (q, m).
+        values: shape (q, m), the measures.
         docs, calls, expanded: shape (q,), charged documents and calls, and documents added to the pool.
         ineligible: shape (q,), neighbours that an expander found and the reranker cannot score.
         stops: why each query stopped.
@@ -48,7 +48,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Line:
-    """A policy's quality against cost.
+    """Quality against cost of one policy.
 
     Attributes:
         allowed: shape (s,), documents allowed at each point.
@@ -68,14 +68,14 @@ class Collection:
     """Everything measured on one collection.
 
     Attributes:
-        name: of the collection with its first stage and reranker.
+        name: name of the collection with its first stage and reranker.
         queries: ids of the judged queries.
-        query_texts, doc_texts: for the report; empty where texts must not be shown.
+        query_texts, doc_texts: texts that the report shows; empty where it must not show any.
         grades: judgments by query and document, of the documents in decisions; empty where they are not at hand.
-        cells: by policy name and column.
-        lines: by policy name.
+        cells: cells by policy name and column.
+        lines: lines by policy name.
         target: mean quality, shape (m,), that "95% and 99% of full quality" refer to.
-        target_docs: mean documents that it costs.
+        target_docs: mean documents that the target costs.
     """
 
     name: str
@@ -91,14 +91,14 @@ class Collection:
 
 @dataclass(frozen=True)
 class Study:
-    """Policies on collections.
+    """Results of policies on collections.
 
     Attributes:
-        name: of the study.
-        command: what makes it again.
-        git_sha: of the code.
-        collections: at least one.
-        policies: the reference among them.
+        name: name of the study.
+        command: the command that makes it again.
+        git_sha: commit of the code.
+        collections: at least one collection.
+        policies: all policies, with the reference.
         reference: name of the policy that the others are tested against.
         columns: budgets as text, or the one column ``final`` where runs are compared.
         measures: names; the first is the headline.
@@ -106,7 +106,7 @@ class Study:
             policies of a column.
         target_label: what ``Collection.target`` is.
         traced_column: the column whose decisions can be looked at.
-        resamples, permutations, level, seed: of the intervals and tests.
+        resamples, permutations, level, seed: settings of the intervals and tests.
         notes: where the compared runs come from, one line each, Markdown.
     """
 
@@ -134,5 +134,5 @@ class Study:
 
     @property
     def is_grid(self) -> bool:
-        """Whether columns are budgets; otherwise runs are compared in the one column there is."""
+        """Whether the columns are budgets; otherwise the study compares runs, in a single column."""
         return self.family == "columns"

@@ -1,4 +1,4 @@
-"""The study as data frames: one row a cell, one row a policy, one row a query."""
+"""Tables of a study, with one row for each cell, each policy or each query."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ SIGNIFICANT = 0.05
 
 
 def cells_table(study: Study) -> Any:
-    """One row a (collection, policy, column).
+    """A table with one row for each (collection, policy, column).
 
-    Per measure M: ``M`` (mean), ``M_low``, ``M_high``, and against the reference ``M_diff`` with its interval,
-    ``M_p_t``, ``M_p_randomization`` and both corrected by Holm (``_holm``). Wins, losses and ties are the headline's.
+    For each measure M the columns are the mean ``M``, its interval ``M_low`` and ``M_high``, the difference from the
+    reference ``M_diff`` with its interval, and the p-values ``M_p_t`` and ``M_p_randomization``, also corrected by
+    Holm's method (``_holm``). Wins, losses and ties are counted for the headline measure.
     """
     import pandas as pd
 
@@ -72,7 +73,7 @@ def _collection_rows(study: Study, collection: Collection) -> list[dict[str, Any
 
 
 def interval(study: Study, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The study's bootstrap interval of means over axis 0."""
+    """Bootstrap interval of means over axis 0, with the settings of the study."""
     return bootstrap_interval(values, resamples=study.resamples, level=study.level, seed=study.seed)
 
 
@@ -127,7 +128,7 @@ def _front(study: Study, rows: list[dict[str, Any]]) -> list[bool]:
 
 
 def line_fronts(study: Study, collection: Collection) -> dict[str, list[bool]]:
-    """By policy, ceilings aside: which points of its line no other line's point beats at its price (headline)."""
+    """By policy, without ceilings: the points of its line that no point of another line dominates in the headline."""
     usable = [policy.name for policy in study.policies if policy.kind != "ceiling"]
     lines = [collection.lines[name] for name in usable]
     front = pareto_front(
@@ -138,7 +139,10 @@ def line_fronts(study: Study, collection: Collection) -> dict[str, list[bool]]:
 
 
 def policies_table(study: Study) -> Any:
-    """One row a (collection, policy): areas, documents to 95% and 99% of the target, largest fall, all headline."""
+    """A table with one row for each (collection, policy), all of the headline measure.
+
+    It holds areas under the line, documents to 95% and 99% of the target, and the largest fall.
+    """
     import pandas as pd
 
     rows = []
@@ -163,7 +167,7 @@ def policies_table(study: Study) -> Any:
 
 
 def per_query_table(study: Study) -> Any:
-    """One row a (collection, policy, column, query)."""
+    """A table with one row for each (collection, policy, column, query)."""
     import pandas as pd
 
     parts = []
@@ -179,7 +183,7 @@ def per_query_table(study: Study) -> Any:
 
 
 def verdict(row: Any, measure: str) -> str:
-    """``▲``/``▼``: above/below the reference by both corrected tests; ``△``/``▽``: by one of them; else empty."""
+    """``▲`` or ``▼`` if both corrected tests place it above or below the reference, ``△`` or ``▽`` if only one does."""
     p = [row[f"{measure}_{test}_holm"] for test in ("p_t", "p_randomization")]
     passed = sum(value < SIGNIFICANT for value in p)
     if not passed:

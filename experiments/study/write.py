@@ -1,4 +1,4 @@
-"""Writes a study's files."""
+"""Writes the files of a study."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ragtune.core.errors import ConfigError
 
 
 def require_writable(folder: Path) -> None:
-    """Refuse, before any work, a folder that results cannot be written into; nothing new is left behind.
+    """Refuse a folder that results cannot be written into. It is called before any work, and leaves nothing behind.
 
     Raises:
         ConfigError: naming the folder and what is in the way.
@@ -51,7 +51,7 @@ def write_study(study: Study, folder: Path, *, report: bool) -> None:
 
 
 def file_stem(name: str) -> str:
-    """A collection's name as part of a file name."""
+    """The name of a collection as part of a file name."""
     return re.sub(r"[^\w.-]+", "-", name)
 
 

@@ -1,1 +1,1 @@
-"""Where queries run; results are the same whichever it is."""
+"""Executors: where queries run. The results do not depend on the choice."""

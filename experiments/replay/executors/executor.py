@@ -13,10 +13,10 @@ ShardWork = Callable[[str, Sequence[str]], list[QueryRecord]]
 
 
 class WorkersLostError(RagtuneError):
-    """Worker processes died under their work; what they had finished is kept.
+    """Worker processes died at work; the queries that they had finished are kept.
 
     Args:
-        error: what the executor's library calls it.
+        error: the error of the executor's library.
     """
 
     def __init__(self, error: Exception) -> None:
@@ -27,11 +27,19 @@ class WorkersLostError(RagtuneError):
 
 
 class Executor(ABC):
-    """Runs query shards somewhere."""
+    """Interface of what runs shards of queries."""
 
     @abstractmethod
     def run(self, work: ShardWork, config_json: str, query_ids: Sequence[str]) -> Iterator[QueryRecord]:
-        """``work(config_json, shard)`` over shards of ``query_ids``; records in any order, as they finish.
+        """Call ``work(config_json, shard)`` for shards of the queries.
+
+        Args:
+            work: replays a shard; it can be pickled.
+            config_json: configuration that the work gets.
+            query_ids: all queries.
+
+        Yields:
+            Records as they are finished, in any order.
 
         Raises:
             WorkersLostError: if a worker process died and its work could not be given to another.
@@ -39,7 +47,7 @@ class Executor(ABC):
 
 
 def shards(query_ids: Sequence[str], count: int) -> list[Sequence[str]]:
-    """At most ``count`` contiguous shards of nearly equal size, none empty."""
+    """Split queries into at most ``count`` contiguous shards of nearly equal size, none of them empty."""
     count = max(1, min(count, len(query_ids)))
     size, extra = divmod(len(query_ids), count)
     cuts = [i * size + min(i, extra) for i in range(count + 1)]
@@ -47,7 +55,7 @@ def shards(query_ids: Sequence[str], count: int) -> list[Sequence[str]]:
 
 
 def require_positive(name: str, value: int) -> int:
-    """``value`` if it is a positive integer.
+    """Return ``value`` if it is a positive integer.
 
     Raises:
         ConfigError: naming the option and the value.

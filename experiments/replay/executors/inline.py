@@ -1,4 +1,4 @@
-"""One query after the other."""
+"""Runs one query after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes of this machine."""
+"""Processes of this machine, by joblib."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ragtune.core.errors import ConfigError
 
 
 class JoblibExecutor(Executor):
-    """Query shards over loky processes.
+    """Runs shards of queries in loky processes.
 
     Args:
-        n_jobs: processes; -1 for one a core.
-        shards_per_job: shards for each process; more mean smoother progress and finer resumption.
+        n_jobs: number of processes; -1 for one a core.
+        shards_per_job: shards for each process; with more shards, progress is smoother and less is lost by a kill.
 
     Raises:
         ConfigError: on an argument out of range.

@@ -13,12 +13,12 @@ from ragtune.core.errors import MissingExtraError
 
 
 class RayExecutor(Executor):
-    """Query shards as plain Ray tasks.
+    """Runs shards of queries as plain Ray tasks.
 
     Args:
-        address: of a cluster; None starts a local Ray and stops it afterwards.
-        num_cpus: of the local Ray; None for all.
-        shards: tasks in all.
+        address: address of a cluster; None starts a local Ray and stops it afterwards.
+        num_cpus: cores of the local Ray; None for all.
+        shards: number of tasks.
 
     Raises:
         ConfigError: on an argument out of range.

@@ -1,1 +1,1 @@
-"""What an experiment replays, one a file."""
+"""Subjects: what an experiment replays its queries through."""

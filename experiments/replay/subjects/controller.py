@@ -1,4 +1,4 @@
-"""The budgeted controller, as ``run.py`` replays it."""
+"""The budgeted controller as a subject, the one of ``run.py``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from experiments.replay.subjects.subject import Subject
 
 
 class ControllerSubject(Subject):
-    """Retrieval rounds, rerank loop, assembly: one request a query."""
+    """Replays each query as one request of the controller: retrieval rounds, rerank loop, assembly."""
 
     def open(self, config_json: str) -> Dataset:
         session = session_for(config_json)

@@ -12,18 +12,26 @@ from ragtune.core.errors import ConfigError
 
 
 class Subject(ABC):
-    """What a collection's queries are replayed through. It holds nothing, so that it can be sent to workers.
+    """Interface of what the queries of a collection are replayed through.
+
+    A subject has no state, so that it can be sent to worker processes.
 
     Attributes:
-        views: states of the anytime history that are measured by themselves: position in ``QueryRecord.rankings`` by
-            name. Whatever they are, the last state is what a run is judged by.
+        views: states of the anytime history that are measured by themselves, as positions in ``QueryRecord.rankings``
+            by name. A run is always judged by the last state.
     """
 
     views: ClassVar[Mapping[str, int]] = {}
 
     @abstractmethod
     def open(self, config_json: str) -> Dataset:
-        """The collection, once everything that a replay needs is there: built once per process.
+        """Build everything that a replay needs, once per process.
+
+        Args:
+            config_json: see :func:`experiments.config.compose.results_key`.
+
+        Returns:
+            The collection.
 
         Raises:
             InputError: on a configuration that cannot be followed.
@@ -31,20 +39,20 @@ class Subject(ABC):
 
     @abstractmethod
     def replay_shard(self, config_json: str, query_ids: Sequence[str]) -> list[QueryRecord]:
-        """Replay some queries in this process: the unit of work of every executor."""
+        """Replay some queries in this process. This is the unit of work of every executor."""
 
     @abstractmethod
     def label(self, config: Mapping[str, Any]) -> str:
-        """The policy in a few words: how a run is called in tables and legends."""
+        """Name of the policy in tables and legends."""
 
     def tags(self, config: Mapping[str, Any]) -> dict[str, str]:
-        """Tags of a run that say more, or something else, than those of every run."""
+        """Tags of a run, added to those that every run has, or in place of them."""
         return {}
 
     def forecast(self, config: Mapping[str, Any], progress: Callable[[int, int], None]) -> dict[str, Any]:
-        """What a run would cost, as :func:`experiments.replay.forecast.forecast` has it.
+        """Forecast the cost of a run, see :func:`experiments.replay.forecast.forecast`.
 
         Raises:
-            ConfigError: where that is not known beforehand.
+            ConfigError: if the subject has no forecast.
         """
         raise ConfigError(f"dry_run=true: {type(self).__name__} has no forecast: allowed is false")

@@ -1,1 +1,1 @@
-"""Runs that are there already, compared."""
+"""Compares finished runs."""

@@ -1,4 +1,4 @@
-"""Finds finished runs, as folders or by MLflow id, and reads their files; what is damaged is named."""
+"""Finds finished runs, as folders or by MLflow id, and reads their files. Errors name the damaged file."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ CONFIG_KEYS = ("seed", "bootstrap.resamples", "bootstrap.level", "budget")
 TAGS = ("tags.estimator", "tags.git_sha")
 QUERY_COLUMNS = ("query_id", "judged", "charged_docs", "charged_calls", "stop_reason")
 ID_CHARACTERS = 8
-"""Of an MLflow run id, in names; more where these are alike."""
+"""Characters of an MLflow run id that make a name; more are taken where these are alike."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run's folder, read; ``name`` is its own among the runs it was found with."""
+    """The files of a finished run. Its name is unique among the runs that it is compared with."""
 
     name: str
     folder: Path
@@ -37,17 +37,17 @@ class Run:
 
     @property
     def table(self) -> Path:
-        """The file of ``queries``."""
+        """The file that ``queries`` was read from."""
         return self.folder / "per_query.parquet"
 
     @property
     def traces(self) -> Path:
-        """The file of :func:`traces_of`."""
+        """The file that :func:`traces_of` reads."""
         return self.folder / "traces.jsonl.gz"
 
 
 def find_runs(texts: Sequence[str], downloads: Path) -> list[Run]:
-    """The runs of folders or of MLflow run ids, whose files are then downloaded.
+    """Find runs by folders or by MLflow run ids, whose files are downloaded.
 
     Args:
         texts: as the user gave them.
@@ -67,10 +67,10 @@ def find_runs(texts: Sequence[str], downloads: Path) -> list[Run]:
 
 
 def distinct_names(possible: Sequence[Sequence[str]]) -> list[str]:
-    """For each run the shortest name that tells it from the others.
+    """Choose for each run the shortest name that tells it from the others.
 
     Args:
-        possible: each run's names, shortest first; no two runs share the last.
+        possible: possible names of each run, shortest first; the last ones all differ.
     """
     found = []
     for names in possible:
@@ -114,7 +114,7 @@ def _download(run_id: str, downloads: Path) -> Path:
 
 
 def read_run(folder: Path, name: str) -> Run:
-    """The run that a folder holds.
+    """Read the run that a folder holds.
 
     Raises:
         DatasetError: if it holds no complete run, or a file is missing or damaged.
@@ -138,7 +138,7 @@ def read_run(folder: Path, name: str) -> Run:
 
 
 def traces_of(run: Run) -> dict[str, Any]:
-    """By query id, the trace of every judged query.
+    """Read the traces of all judged queries, by query id.
 
     Raises:
         DatasetError: if the file is damaged or lacks one.
@@ -152,7 +152,7 @@ def traces_of(run: Run) -> dict[str, Any]:
 
 
 def rankings_of(run: Run) -> dict[str, list[str]]:
-    """Document ids by query id, best first.
+    """Read the final rankings: document ids, best first, by query id.
 
     Raises:
         DatasetError: if the file is damaged or ranks nothing.
@@ -168,7 +168,7 @@ def rankings_of(run: Run) -> dict[str, list[str]]:
 
 
 def line_of(run: Run, measures: Sequence[str]) -> Line:
-    """The run's anytime curve.
+    """Read the anytime curve of a run.
 
     Raises:
         DatasetError: if the file is damaged.
@@ -190,7 +190,7 @@ def line_of(run: Run, measures: Sequence[str]) -> Line:
 
 @contextmanager
 def reading(file: Path) -> Iterator[Path]:
-    """Whatever cannot be read or understood meanwhile, as a :class:`DatasetError` that names the file and why."""
+    """Turn every error of reading a file into a :class:`DatasetError` that names the file and the reason."""
     import yaml
 
     try:

@@ -1,4 +1,4 @@
-"""Finished runs, side by side, as a study."""
+"""Makes a study of finished runs."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ragtune.core.errors import ConfigError
 
 COLUMN = "final"
 TRACED_RUNS = 4
-"""Runs whose decisions the report can show: the first ones."""
+"""The report can show the decisions of this many runs, the first ones."""
 
 
 def study_of_runs(runs: Sequence[Run], command: str, *, texts: bool) -> Study:
-    """The runs as a study whose reference is the first.
+    """Make a study whose policies are runs, the first of which is the reference.
 
     Args:
-        runs: at least two, of different names.
-        command: what makes the study again.
+        runs: at least two runs of different names.
+        command: the command that makes the study again.
         texts: show queries, documents and judgments in the report; needs the collection on this machine.
 
     Raises:
