@@ -112,6 +112,13 @@ def test_the_shipped_prompts_are_those_of_a_library_without_a_source(run: Run) -
     assert "reranking.llm_pointwise" in done.stdout.split(), done.stderr
 
 
+def test_the_contracts_without_pytest_name_the_extra(run: Run) -> None:
+    done = run("python", "-c", "import ragtune.testing", lacking="pytest")
+    assert done.stderr.splitlines()[-1].endswith(
+        "ragtune.testing needs the extra 'testing': pip install 'ragtune[testing]'"
+    )
+
+
 def test_help_names_the_commands(run: Run) -> None:
     done = run("ragtune", "--help")
     assert done.returncode == 0, done.stderr
@@ -145,6 +152,38 @@ def test_the_server_answers(installed: Path, environment: dict[str, str], tmp_pa
                 assert b"<html" in page.read()
         finally:
             server.kill()
+
+
+OUTSIDERS = """
+import ragtune.testing
+from ragtune.core.interfaces import BaseEstimator
+
+class First(BaseEstimator):
+    def value(self, pool, context):
+        return {pool.doc_ids[i]: 1 / (1 + rank) for rank, i in enumerate(pool.eligible)}
+
+class Forgetful(First):
+    def value(self, pool, context):
+        return dict(list(super().value(pool, context).items())[1:])
+
+class TestFirst(ragtune.testing.EstimatorContract):
+    def make(self):
+        return First()
+
+class TestForgetful(ragtune.testing.EstimatorContract):
+    def make(self):
+        return Forgetful()
+"""
+
+
+def test_components_of_others_are_held_to_the_contracts(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "test_mine.py").write_text(OUTSIDERS)
+    good = run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_mine.py::TestFirst")
+    assert good.returncode == 0, good.stdout + good.stderr
+    bad = run("python", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "test_mine.py::TestForgetful")
+    assert bad.returncode == 1
+    assert "test_every_candidate_is_valued_and_nothing_else[plain]" in bad.stdout
+    assert "At index 0 diff: 'd01' != 'd00'" in bad.stdout
 
 
 LACKING = {

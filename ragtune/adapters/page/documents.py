@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
-from ragtune import data
+import ragtune.data
 from ragtune.core.errors import DatasetError
 from ragtune.superprompt.chunks import ContextChunk
 from ragtune.superprompt.limits import Chunking
@@ -52,7 +52,7 @@ class UploadLimits:
 
 def demo_folder() -> Path:
     """The collection that ships with the package."""
-    return Path(data.__file__).with_name("demo")
+    return Path(ragtune.data.__file__).with_name("demo")
 
 
 def read_folder(folder: str | Path) -> DocumentSet:
