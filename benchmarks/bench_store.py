@@ -236,6 +236,7 @@ def latencies(store: BaseStore, collection: Collection) -> dict[str, float]:
 
 def quality(database: PostgresDatabase, data: Path) -> dict[str, float]:
     """nDCG@10 of the store's three modes on a BEIR folder's test queries, of its reference in memory, and of bm25s."""
+    sys.path.insert(0, str(ROOT))  # the harness is not installed
     from experiments.datasets.beir import BeirDataset
     from experiments.evaluate.measures import Measures
     from ragtune.core.request.budget import CostBudget

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragtune import Corpus, CostBudget, Document, RAGtuneController, RetrievalPlan, ScoredDocument
+from ragtune import Corpus, CostBudget, RAGtuneController, RetrievalPlan, ScoredDocument
 from ragtune.core.interfaces import (
     BaseAssembler,
     BaseEstimator,
@@ -28,6 +28,7 @@ from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import BatchProposal, CostObject, RemainingBudgetView, StopRecord
 from ragtune.data.graph import MANIFEST, NEIGHBOURS, WEIGHTS, GraphManifest, create_arrays
+from ragtune.testing import TEXTS, make_context, small_corpus, small_pool_items
 
 
 def make_docs(n: int, prefix: str = "doc", tokens: int = 10) -> list[ScoredDocument]:
@@ -243,44 +244,23 @@ def stingy_budget() -> CostBudget:
 
 # -- a small collection and small real models, for the contract suites -------------------------------------------------
 
-TEXTS = {
-    "heart-1": ("Heart", "The heart pumps blood through the body. Blood pressure rises when arteries narrow."),
-    "heart-2": ("", "A diet low in salt lowers blood pressure and protects the heart."),
-    "heart-3": ("Blood pressure", "High blood pressure strains the heart and the vessels; exercise lowers it."),
-    "ship-1": ("Knots", "Sailors tie a bowline when a rope must hold a ship and still come loose."),
-    "ship-2": ("", "The ship lay at anchor while the crew mended sails and ropes."),
-    "bread-1": ("", "Knead the loaves and let them rise before baking the bread."),
-    "bread-2": ("", "Knead the loaves and let them rise before baking the bread."),
-    "bread-3": ("Honey bread", "Honey in bread keeps the crumb moist; knead the dough with warm water."),
-    "honey-1": ("", "Honey, tea and lemon soothe a sore throat. Honey never spoils."),
-    "tea-1": ("Café", "At the café they pour tea (茶) from a height, without honey."),
-    "star-1": ("", "A star shines because hydrogen fuses to helium under its own pressure."),
-    "blank-1": ("", ""),
-}
-
 
 @pytest.fixture(scope="session")
 def corpus() -> Corpus:
     """Twelve documents: four about one thing each, two alike, one without text."""
-    return Corpus(Document(id=doc_id, title=title, text=text) for doc_id, (title, text) in TEXTS.items())
+    return small_corpus()
 
 
 @pytest.fixture
-def items(corpus: Corpus) -> list[PoolItem]:
+def items() -> list[PoolItem]:
     """The collection as candidates, in its own order."""
-    docs = [corpus.scored(doc_id, 1.0 / (rank + 1)) for rank, doc_id in enumerate(corpus.doc_ids)]
-    return [PoolItem.from_document(doc, rank, {"original": doc.score}) for rank, doc in enumerate(docs)]
+    return small_pool_items()
 
 
-@pytest.fixture
-def make_context() -> Callable[..., RAGtuneContext]:
+@pytest.fixture(name="make_context")
+def context_maker() -> Callable[..., RAGtuneContext]:
     """Makes the context of a request without limits; keywords replace its fields."""
-
-    def make(query: str = "query", **fields: Any) -> RAGtuneContext:
-        defaults: dict[str, Any] = {"query_id": "q1", "tracker": CostBudget.unlimited().create_tracker()}
-        return RAGtuneContext(query=query, **(defaults | fields))
-
-    return make
+    return make_context
 
 
 @pytest.fixture(scope="session")

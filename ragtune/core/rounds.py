@@ -234,7 +234,7 @@ _KINDS = (("id", str), ("content", str), ("metadata", dict), ("token_count", int
 
 
 def sound(doc: ScoredDocument) -> ScoredDocument:
-    """A component's document, its texts :func:`~ragtune.core.text.well_formed`; an id must be so already.
+    """A component's document, its texts :func:`~ragtune.core.plain.well_formed`; an id must be so already.
 
     Raises:
         InvalidScoreError: on a score that is not a finite number, or a token count below 0.

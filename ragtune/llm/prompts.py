@@ -11,6 +11,9 @@ from typing import Any
 from ragtune.core.errors import ConfigError
 from ragtune.llm.types import ROLES, Message, well_formed
 
+SHIPPED = Path(__file__).with_name("prompts.yaml")
+"""The prompts of every component that asks a language model."""
+
 _PLACEHOLDER = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
 _LABEL = re.compile(r"[a-z][a-z0-9_]*(?: [a-z0-9_]+)*")
 _DIGEST_CHARS = 12
@@ -23,13 +26,14 @@ class PromptLibrary:
     holds placeholders: lower-case names in braces. All other braces stand for themselves, so JSON needs no escapes.
 
     Args:
-        source: a YAML file, or its content as nested mappings.
+        source: a YAML file, or its content as nested mappings; None takes the prompts that ship with the package.
 
     Raises:
         ConfigError: if the file cannot be read, or holds anything but mappings that end in roles and texts.
     """
 
-    def __init__(self, source: str | Path | Mapping[str, Any]) -> None:
+    def __init__(self, source: str | Path | Mapping[str, Any] | None = None) -> None:
+        source = SHIPPED if source is None else source
         content, self._origin = (source, "the given prompts") if isinstance(source, Mapping) else _load(Path(source))
         self._templates: dict[str, dict[str, str]] = {}
         self._collect(content, ())

@@ -1,120 +1,22 @@
-"""What every estimator promises (``BaseEstimator``), whatever the pool: a new conf file is covered by itself."""
+"""Every estimator that has a conf file keeps the contract."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 
+from experiments.replay.build import component
 from ragtune.core.interfaces import BaseEstimator
-from ragtune.core.pool.items import ItemState
-from ragtune.core.pool.pool import CandidatePool
-from ragtune.core.pool.valuation import Valuation
-from ragtune.core.request.context import RAGtuneContext
-
-MakeContext = Callable[..., RAGtuneContext]
+from ragtune.testing import EstimatorContract, WorldReranker
 
 
-@pytest.fixture
-def estimator(estimator_name: str, world: Any, policies: Any) -> BaseEstimator:
-    made: BaseEstimator = policies.estimator(estimator_name, world)
-    return made
+class TestEstimators(EstimatorContract):
+    @pytest.fixture(autouse=True)
+    def chosen(self, estimator_config: dict[str, Any]) -> None:
+        self.config = estimator_config
 
-
-def rerank(pool: CandidatePool, world: Any, count: int = 2) -> None:
-    """Score some of the candidates, from the end, so that a policy gets what it would not have asked for."""
-    chosen = [pool.doc_ids[i] for i in pool.eligible[-count:]]
-    pool.transition(chosen, ItemState.IN_FLIGHT)
-    pool.update_scores({doc_id: world.score(doc_id) for doc_id in chosen}, "default")
-
-
-def life(world: Any) -> Iterator[CandidatePool]:
-    """A pool at the moments at which its value is asked for."""
-    pool = world.pool()
-    yield pool
-    while len(pool.eligible):
-        rerank(pool, world)
-        yield pool
-        if world.grow(pool):
-            yield pool
-
-
-def numbers(valuation: Any, pool: CandidatePool) -> dict[str, list[float]]:
-    if not isinstance(valuation, Valuation):
-        return {"mean": [valuation[doc_id] for doc_id in valuation]}
-    columns = {"mean": valuation.mean, "variance": valuation.variance, "acquisition": valuation.acquisition}
-    columns["posterior"] = valuation.posterior
-    if valuation.belief is not None:
-        columns |= {"belief": valuation.belief.mean, "spread": valuation.belief.variance, "key": valuation.belief.key}
-    assert all(len(column) == len(pool) for column in columns.values() if column is not None)
-    return {name: column.tolist() for name, column in columns.items() if column is not None}
-
-
-def test_values_are_finite_and_on_the_rerankers_scale(
-    estimator: BaseEstimator, world: Any, make_context: MakeContext
-) -> None:
-    context = make_context()
-    for pool in life(world):
-        valuation = estimator.value(pool, context)
-        assert all(0.0 <= value <= 1.0 for value in valuation.values())
-        assert all(np.isfinite(column).all() for column in numbers(valuation, pool).values())
-        pool.apply_priorities(valuation)
-
-
-def test_every_candidate_is_valued_and_nothing_else(
-    estimator: BaseEstimator, world: Any, make_context: MakeContext
-) -> None:
-    context = make_context()
-    for pool in life(world):
-        assert list(estimator.value(pool, context)) == [pool.doc_ids[i] for i in pool.eligible]
-
-
-def test_the_pool_is_left_as_it_was(estimator: BaseEstimator, world: Any, make_context: MakeContext) -> None:
-    context = make_context()
-    for pool in life(world):
-        before, size = pool.columns(), len(pool)
-        estimator.value(pool, context)
-        assert all(old is new for old, new in zip(before, pool.columns(), strict=True))
-        assert len(pool) == size
-
-
-def test_asking_again_gives_the_same_answer(estimator: BaseEstimator, world: Any, make_context: MakeContext) -> None:
-    context = make_context()
-    for pool in life(world):
-        first = numbers(estimator.value(pool, context), pool)
-        assert numbers(estimator.value(pool, context), pool) == first
-
-
-def test_another_request_is_not_noticed(
-    estimator: BaseEstimator, world: Any, policies: Any, estimator_name: str, make_context: MakeContext
-) -> None:
-    alone = policies.estimator(estimator_name, world)
-    context = make_context()
-    expected = [numbers(alone.value(pool, context), pool) for pool in life(world)]
-    mine, other = make_context(), make_context(query="another", query_id="q2")
-    ahead = life(world)
-    found = []
-    for pool in life(world):
-        if (next_pool := next(ahead, None)) is not None:
-            estimator.value(next_pool, other)
-        found.append(numbers(estimator.value(pool, mine), pool))
-    assert found == expected
-
-
-def test_nothing_of_the_budget_is_spent(estimator: BaseEstimator, world: Any, make_context: MakeContext) -> None:
-    context = make_context()
-    for pool in life(world):
-        estimator.value(pool, context)
-    assert context.tracker.spent().docs == context.tracker.spent().calls == 0
-
-
-def test_documents_may_be_dropped(estimator: BaseEstimator, world: Any, make_context: MakeContext) -> None:
-    context, pool = make_context(), world.pool()
-    while len(pool.eligible):
-        pool.apply_priorities(estimator.value(pool, context))
-        pool.transition([pool.doc_ids[pool.eligible[0]]], ItemState.DROPPED)
-        if len(pool.eligible):
-            rerank(pool, world, count=1)
-    assert dict(estimator.value(pool, context)) == {}
+    def make(self) -> BaseEstimator:
+        resources = {"corpus": self.world.corpus, "qrels": {}, "reranker": WorldReranker(self.world)}
+        made: BaseEstimator = component(self.config, "estimator", resources)
+        return made

@@ -1,17 +1,12 @@
-"""What every reranker promises (``BaseReranker``)."""
+"""Every reranker keeps the contract."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import pytest
 
-from experiments.config.paths import CONF
 from ragtune.core.interfaces import BaseReranker
-from ragtune.core.pool.items import PoolItem
-from ragtune.core.request.context import CostMeter, RAGtuneContext
-from ragtune.data.corpus import Corpus
 from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtune.embedders.tfidf import TfidfEmbedder
 from ragtune.llm.client import LLMClient
@@ -23,10 +18,9 @@ from ragtune.rerankers.llm_pointwise import LLMPointwiseReranker
 from ragtune.rerankers.llm_setwise import LLMSetwiseReranker
 from ragtune.rerankers.noop import NoOpReranker
 from ragtune.rerankers.replay import ReplayReranker
+from ragtune.testing import ComparingRerankerContract, RerankerContract
 
-MakeContext = Callable[..., RAGtuneContext]
 Factory = Callable[[pytest.FixtureRequest], BaseReranker]
-QUERY = "what lowers blood pressure"
 
 
 def _value(request: pytest.FixtureRequest, name: str) -> str:
@@ -47,7 +41,7 @@ def _asking(request: pytest.FixtureRequest) -> tuple[LLMClient, PromptLibrary]:
     prices = {"test": {"prompt": 0.001, "completion": 0.002}}
     client = LLMClient(model="test", base_url=request.getfixturevalue("llm_server").url, mode="live", prices=prices)
     request.addfinalizer(client.close)
-    return client, PromptLibrary(CONF / "prompts.yaml")
+    return client, PromptLibrary()
 
 
 RERANKERS: dict[str, Factory] = {
@@ -66,106 +60,27 @@ RERANKERS: dict[str, Factory] = {
         TfidfEmbedder(request.getfixturevalue("corpus")), cache_dir=None
     ),
     "llm_pointwise": lambda request: LLMPointwiseReranker(*_asking(request)),
+}
+
+COMPARING: dict[str, Factory] = {
     "llm_listwise": lambda request: LLMListwiseReranker(*_asking(request), window=5, step=2),
     "llm_setwise": lambda request: LLMSetwiseReranker(*_asking(request), set_size=3, top_k=4),
 }
 
-BY_COMPARISON = ("llm_listwise", "llm_setwise")
-"""They score a document by its rank in the batch."""
 
-TOLERANCE = 1e-5
-"""Padding makes the last bits of float32 depend on the batch; rounding to about 1e-6 can fall either way."""
+class TestRerankers(RerankerContract):
+    @pytest.fixture(autouse=True, params=RERANKERS)
+    def chosen(self, request: pytest.FixtureRequest) -> None:
+        self.request = request
 
-
-@pytest.fixture(params=RERANKERS)
-def reranker(request: pytest.FixtureRequest) -> BaseReranker:
-    return RERANKERS[request.param](request)
+    def make(self) -> BaseReranker:
+        return RERANKERS[self.request.param](self.request)
 
 
-def test_scores_the_given_documents_and_no_others(
-    reranker: BaseReranker, items: list[PoolItem], make_context: MakeContext
-) -> None:
-    batch = items[2:9]
-    scores = reranker.rerank(batch, make_context(QUERY), "default")
-    assert set(scores) <= {item.doc_id for item in batch}
-    assert scores
+class TestComparingRerankers(ComparingRerankerContract):
+    @pytest.fixture(autouse=True, params=COMPARING)
+    def chosen(self, request: pytest.FixtureRequest) -> None:
+        self.request = request
 
-
-def test_scores_are_calibrated_to_the_unit_interval(
-    reranker: BaseReranker, items: list[PoolItem], make_context: MakeContext
-) -> None:
-    for score in reranker.rerank(items, make_context(QUERY), "default").values():
-        assert isinstance(score, float)
-        assert math.isfinite(score)
-        assert 0.0 <= score <= 1.0
-
-
-def test_is_deterministic(reranker: BaseReranker, items: list[PoolItem], make_context: MakeContext) -> None:
-    first = reranker.rerank(items, make_context(QUERY), "default")
-    assert reranker.rerank(items, make_context(QUERY), "default") == first
-    assert list(first) == [item.doc_id for item in items if item.doc_id in first]
-
-
-@pytest.mark.parametrize("reranker", [name for name in RERANKERS if name not in BY_COMPARISON], indirect=True)
-def test_a_score_does_not_depend_on_the_rest_of_the_batch(
-    reranker: BaseReranker, items: list[PoolItem], make_context: MakeContext
-) -> None:
-    together = reranker.rerank(items, make_context(QUERY), "default")
-    for item in items:
-        alone = reranker.rerank([item], make_context(QUERY), "default")
-        assert alone[item.doc_id] == pytest.approx(together[item.doc_id], abs=TOLERANCE)
-
-
-@pytest.mark.parametrize("reranker", BY_COMPARISON, indirect=True)
-def test_where_documents_are_compared_the_best_of_a_batch_scores_a_half_and_no_two_score_alike(
-    reranker: BaseReranker, items: list[PoolItem], make_context: MakeContext
-) -> None:
-    scores = reranker.rerank(items, make_context(QUERY), "default")
-    assert sorted(scores.values(), reverse=True) == [1 / (1 + rank) for rank in range(1, len(items) + 1)]
-
-
-def test_a_score_does_not_depend_on_the_order_of_the_batch(
-    reranker: BaseReranker, items: list[PoolItem], make_context: MakeContext
-) -> None:
-    forward = reranker.rerank(items, make_context(QUERY), "default")
-    assert reranker.rerank(items[::-1], make_context(QUERY), "default") == forward
-
-
-def test_an_empty_batch_has_no_scores(reranker: BaseReranker, make_context: MakeContext) -> None:
-    assert reranker.rerank([], make_context(QUERY), "default") == {}
-
-
-def test_the_price_grows_with_the_batch_and_counts_its_documents(
-    reranker: BaseReranker, items: list[PoolItem], make_context: MakeContext
-) -> None:
-    one = reranker.expected_cost(items[:1], make_context(QUERY))
-    five = reranker.expected_cost(items[:5], make_context(QUERY))
-    assert (one.docs, five.docs) == (1, 5)
-    assert five.calls >= one.calls >= 0
-    assert five.tokens >= one.tokens >= 0
-    assert five.latency_ms >= one.latency_ms
-
-
-def test_asking_the_price_pays_nothing(
-    reranker: BaseReranker, items: list[PoolItem], make_context: MakeContext
-) -> None:
-    context = make_context(QUERY)
-    assert reranker.expected_cost(items, context) == reranker.expected_cost(items, context)
-    assert context.meter.actual == CostMeter().actual
-
-
-def test_never_pays_for_more_than_it_was_given(
-    reranker: BaseReranker, items: list[PoolItem], make_context: MakeContext
-) -> None:
-    context = make_context(QUERY)
-    reranker.rerank(items[:5], context, "default")
-    assert context.meter.actual.docs <= 5
-    assert context.meter.actual.tokens <= reranker.expected_cost(items[:5], context).tokens
-
-
-def test_a_document_without_text_is_scored_too(
-    reranker: BaseReranker, corpus: Corpus, items: list[PoolItem], make_context: MakeContext
-) -> None:
-    blank = [item for item in items if not item.content]
-    assert blank
-    assert set(reranker.rerank(blank, make_context(QUERY), "default")) == {item.doc_id for item in blank}
+    def make(self) -> BaseReranker:
+        return COMPARING[self.request.param](self.request)

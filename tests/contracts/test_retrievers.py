@@ -1,8 +1,7 @@
-"""What every retriever promises (``BaseRetriever``)."""
+"""Every retriever keeps the contract."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import cache
 
@@ -14,7 +13,6 @@ from ragtune.canonical.policies import ChunkPolicy
 from ragtune.canonical.retrievers.postgres import PostgresRetriever
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.core.interfaces import BaseRetriever
-from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
 from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder
@@ -28,8 +26,8 @@ from ragtune.retrievers.in_memory import InMemoryRetriever
 from ragtune.retrievers.rank_bm25 import RankBM25Retriever
 from ragtune.retrievers.runs import RunsRetriever
 from ragtune.superprompt.retrievers.superprompt import SuperPromptRetriever
+from ragtune.testing import RetrieverContract
 
-MakeContext = Callable[..., RAGtuneContext]
 Factory = Callable[[Corpus, pytest.FixtureRequest], BaseRetriever]
 
 
@@ -86,76 +84,11 @@ RETRIEVERS: dict[str, Factory] = {
     ),
 }
 
-QUERIES = {
-    "known": "how does heart pressure rise",
-    "unknown_words": "zzyzx qwrtp",
-    "empty": "",
-    "stopwords": "the of and",
-    "punctuation": "?!",
-    "duplicated_text": "knead the loaves",
-    "repeated": "honey honey honey tea",
-    "unicode": "café ☕ 茶",
-}
 
+class TestRetrievers(RetrieverContract):
+    @pytest.fixture(autouse=True, params=RETRIEVERS)
+    def chosen(self, request: pytest.FixtureRequest) -> None:
+        self.request = request
 
-@pytest.fixture(params=RETRIEVERS)
-def retriever(request: pytest.FixtureRequest, corpus: Corpus) -> BaseRetriever:
-    return RETRIEVERS[request.param](corpus, request)
-
-
-@pytest.fixture(params=QUERIES)
-def query(request: pytest.FixtureRequest) -> str:
-    return QUERIES[request.param]
-
-
-@pytest.mark.parametrize("top_k", [1, 3, 1000])
-def test_returns_at_most_top_k_documents_of_the_corpus_each_once(
-    retriever: BaseRetriever, corpus: Corpus, make_context: MakeContext, query: str, top_k: int
-) -> None:
-    ids = [doc.id for doc in retriever.retrieve(make_context(query), top_k)]
-    assert len(ids) <= min(top_k, len(corpus))
-    assert len(set(ids)) == len(ids)
-    assert all(doc_id in corpus for doc_id in ids)
-
-
-def test_is_sorted_by_finite_scores(retriever: BaseRetriever, make_context: MakeContext, query: str) -> None:
-    scores = [doc.score for doc in retriever.retrieve(make_context(query), 100)]
-    assert all(math.isfinite(score) for score in scores)
-    assert scores == sorted(scores, reverse=True)
-
-
-def test_breaks_ties_by_document_id(retriever: BaseRetriever, make_context: MakeContext, query: str) -> None:
-    found = [(-doc.score, doc.id) for doc in retriever.retrieve(make_context(query), 100)]
-    assert found == sorted(found)
-
-
-def test_a_smaller_top_k_is_a_prefix(retriever: BaseRetriever, make_context: MakeContext, query: str) -> None:
-    many = [(doc.id, doc.score) for doc in retriever.retrieve(make_context(query), 3)]
-    few = [(doc.id, doc.score) for doc in retriever.retrieve(make_context(query), 1)]
-    assert few == many[:1]
-
-
-def test_answers_the_same_twice(retriever: BaseRetriever, make_context: MakeContext, query: str) -> None:
-    assert retriever.retrieve(make_context(query), 5) == retriever.retrieve(make_context(query), 5)
-
-
-def test_answers_the_same_when_built_anew(
-    request: pytest.FixtureRequest, corpus: Corpus, make_context: MakeContext
-) -> None:
-    for make in RETRIEVERS.values():
-        answers = [make(corpus, request).retrieve(make_context("honey in bread"), 5) for _ in range(2)]
-        assert answers[0] == answers[1]
-
-
-def test_documents_carry_what_the_pool_needs(
-    retriever: BaseRetriever, corpus: Corpus, make_context: MakeContext
-) -> None:
-    found = retriever.retrieve(make_context("heart"), 5)
-    assert found
-    for doc in found:
-        assert doc.content == corpus[doc.id].content
-        assert doc.token_count == corpus.scored(doc.id, 0.0).token_count
-
-
-def test_finds_the_document_that_the_query_is_about(retriever: BaseRetriever, make_context: MakeContext) -> None:
-    assert "ship-1" in [doc.id for doc in retriever.retrieve(make_context("bowline"), 1)]
+    def make(self) -> BaseRetriever:
+        return RETRIEVERS[self.request.param](self.corpus, self.request)

@@ -18,7 +18,10 @@ def modules_after(statement: str) -> set[str]:
     """Top-level modules that a fresh interpreter holds after a statement."""
     code = f"{statement}\nimport json, sys\nprint(json.dumps(sorted({{m.split('.')[0] for m in sys.modules}})))"
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=ROOT / "tests", capture_output=True, text=True, check=True, timeout=HANG_S)
+    variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        command, cwd=ROOT / "tests", env=variables, capture_output=True, text=True, check=True, timeout=HANG_S
+    )
     return set(json.loads(done.stdout))
 
 

@@ -23,7 +23,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     parser.add_argument("prompt", help="what is to be done, with or without headers; - reads stdin")
     parser.add_argument(
-        "--corpus", metavar="DIR", type=Path, required=True, help="Markdown and text files, or BEIR's corpus.jsonl"
+        "--corpus",
+        metavar="DIR",
+        type=Path,
+        help="Markdown and text files, or BEIR's corpus.jsonl; without it the shipped demo collection",
     )
     how_far = parser.add_argument_group("how far")
     how_far.add_argument("--auto", action="store_true", help="all eight stages")
@@ -62,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigError("--timings: allowed with --json only")
     settings = _settings(arguments)
     turns = _turns(arguments.conversation)
-    memory = make_memory([read_folder(arguments.corpus)], settings.config().chunking)
+    memory = make_memory([read_folder(_corpus(arguments.corpus))], settings.config().chunking)
     clock = None if arguments.timings else VirtualClock()
     pipeline = assemble(settings, memory, turns, settings.make_reranker(), clock)
     done = _run_until(pipeline, SuperPrompt.raw(_prompt(arguments.prompt), turns), last)
@@ -73,6 +76,15 @@ def run(arguments: argparse.Namespace) -> int:
     sys.stdout.buffer.write(shown.encode("utf-8") + b"\n")
     sys.stdout.flush()
     return 0
+
+
+def _corpus(given: Path | None) -> Path:
+    from ragtune.adapters.page.documents import demo_folder
+
+    if given is not None:
+        return given
+    sys.stderr.write("ragtune: note: no --corpus: the shipped demo collection is searched\n")
+    return demo_folder()
 
 
 def _last_stage(arguments: argparse.Namespace) -> str:

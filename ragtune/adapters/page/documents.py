@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
+import ragtune.data
 from ragtune.core.errors import DatasetError
 from ragtune.superprompt.chunks import ContextChunk
 from ragtune.superprompt.limits import Chunking
@@ -49,10 +50,9 @@ class UploadLimits:
     files: int = 200
 
 
-def demo_folder() -> Path | None:
-    """The collection that comes with a checkout; None where the package is installed without one."""
-    folder = Path(__file__).resolve().parents[3] / "datasets" / "demo"
-    return folder if (folder / COLLECTION).is_file() else None
+def demo_folder() -> Path:
+    """The collection that ships with the package."""
+    return Path(ragtune.data.__file__).with_name("demo")
 
 
 def read_folder(folder: str | Path) -> DocumentSet:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import streamlit as st
 
@@ -46,9 +45,7 @@ def draw_documents(session: PageSession) -> None:
     st.subheader("Documents", anchor=False)
     shipped = _shipped()
     sets: list[DocumentSet] = []
-    if shipped is not None and st.checkbox(
-        f"{plain(shipped.label)}: {len(shipped):,} documents", value=True, key="use_shipped"
-    ):
+    if st.checkbox(f"{plain(shipped.label)}: {len(shipped):,} documents", value=True, key="use_shipped"):
         sets.append(shipped)
     limits = UploadLimits()
     files = st.file_uploader(
@@ -140,10 +137,8 @@ def _draw_limits() -> dict[str, int | float]:
         }
 
 
-def _shipped() -> DocumentSet | None:
-    named = os.environ.get(CORPUS_VARIABLE)
-    folder = Path(named) if named else demo_folder()
-    return None if folder is None else _read_once(str(folder))
+def _shipped() -> DocumentSet:
+    return _read_once(os.environ.get(CORPUS_VARIABLE) or str(demo_folder()))
 
 
 @st.cache_resource(show_spinner=False)

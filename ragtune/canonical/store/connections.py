@@ -220,15 +220,26 @@ def _is_starting(error: Exception) -> bool:
     return getattr(error, "sqlstate", None) == _STARTING_UP or "starting up" in message or "recovery mode" in message
 
 
-def _read_dsn(dsn: str) -> tuple[Any, list[str]]:
-    """psycopg, and what in the DSN must not be told."""
+def require_psycopg() -> Any:
+    """The package psycopg, once everything that a PostgreSQL store imports is known to be installed.
+
+    Raises:
+        MissingExtraError: without the extra ``postgres``.
+    """
     try:
         import pgvector.psycopg  # noqa: F401
         import psycopg
         import psycopg_pool  # noqa: F401
-        from psycopg.conninfo import conninfo_to_dict
     except ImportError as error:
         raise MissingExtraError("a PostgreSQL store", "postgres") from error
+    return psycopg
+
+
+def _read_dsn(dsn: str) -> tuple[Any, list[str]]:
+    """psycopg, and what in the DSN must not be told."""
+    psycopg = require_psycopg()
+    from psycopg.conninfo import conninfo_to_dict
+
     try:
         options = conninfo_to_dict(dsn)
     except psycopg.Error:

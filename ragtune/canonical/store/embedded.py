@@ -19,6 +19,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any
 
+from ragtune.canonical.store.connections import require_psycopg
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.store.places import place_of_data, place_of_programs, server_account
 from ragtune.canonical.store.processes import (
@@ -269,6 +270,7 @@ def connect(
     given = dsn or os.environ.get("RAGTUNE_DSN")
     if given:
         return PostgresDatabase(given, pool_size, statement_timeout_s=statement_timeout_s)
+    require_psycopg()  # before a server is started that nobody could talk to
     server = EmbeddedServer(default_folder() if folder is None else folder)
     try:
         return PostgresDatabase(

@@ -30,9 +30,7 @@ def session() -> PageSession:
 
 
 def test_the_demo_collection_is_found_and_titles_stand_before_the_texts() -> None:
-    folder = demo_folder()
-    assert folder is not None
-    documents = read_folder(folder)
+    documents = read_folder(demo_folder())
     assert len(documents) == 341
     assert documents.texts["sourdough-01"].startswith("Tight, heavy bread and what it tells you: A heavy, gummy")
 

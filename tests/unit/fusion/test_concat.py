@@ -12,3 +12,13 @@ def test_first_occurrences_in_the_order_of_the_lists() -> None:
     fused = ConcatFusion().fuse(lists)
     assert [(doc.id, doc.score) for doc in fused] == [("c", 1.0), ("a", 1 / 2), ("b", 1 / 3), ("d", 1 / 4)]
     assert fused[2].sources == {"z": 1.0, "a": 9.0}
+
+
+def test_the_first_list_comes_first() -> None:
+    lists = {
+        "a": [ScoredDocument(id=i, score=1.0) for i in "wxyz"],
+        "b": [ScoredDocument(id=i, score=1.0) for i in "zvw"],
+    }
+    for order in (["a", "b"], ["b", "a"]):
+        fused = [doc.id for doc in ConcatFusion().fuse({key: lists[key] for key in order})]
+        assert fused[: len(lists[order[0]])] == [doc.id for doc in lists[order[0]]]

@@ -1,0 +1,68 @@
+"""What every reformulator promises (:class:`~ragtune.core.interfaces.BaseReformulator`)."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragtune.core.interfaces import BaseReformulator
+from ragtune.core.types import FREE, ScoredDocument
+from ragtune.retrievers.bm25 import BM25Retriever
+from ragtune.testing.collection import make_context, small_corpus
+
+
+class ReformulatorContract:
+    """Derive from it and define :meth:`make`."""
+
+    def make(self) -> BaseReformulator:
+        """A new reformulator; what it is given was found in :func:`~ragtune.testing.small_corpus`."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def reformulator(self) -> BaseReformulator:
+        return self.make()
+
+    @pytest.mark.parametrize("query", ["heart pressure", "", "zzyzx", "the of", "Honey, honey!"])
+    def test_gives_texts_none_of_them_blank(self, reformulator: BaseReformulator, query: str) -> None:
+        rewrites = reformulator.generate(make_context(query), _found(query))
+        assert all(isinstance(text, str) and text.strip() for text in rewrites)
+
+    def test_never_repeats_the_original_or_itself(self, reformulator: BaseReformulator) -> None:
+        context = make_context("heart pressure")
+        rewrites = reformulator.generate(context, _found("heart pressure"))
+        assert context.query not in rewrites
+        assert len(set(rewrites)) == len(rewrites)
+
+    def test_answers_the_same_twice(self, reformulator: BaseReformulator) -> None:
+        answers = [reformulator.generate(make_context("heart"), _found("heart")) for _ in range(2)]
+        assert answers[0] == answers[1]
+
+    def test_works_when_nothing_was_found(self, reformulator: BaseReformulator) -> None:
+        assert isinstance(reformulator.generate(make_context("heart"), []), list)
+
+    def test_leaves_the_request_alone(self, reformulator: BaseReformulator) -> None:
+        context = make_context("heart")
+        before = context.tracker.snapshot() | {"latency": 0}
+        reformulator.generate(context, _found("heart"))
+        assert context.query == "heart"
+        assert context.tracker.snapshot() | {"latency": 0} == before
+
+    def test_asking_the_price_pays_nothing_and_the_true_cost_is_within_it(self, reformulator: BaseReformulator) -> None:
+        context = make_context("heart pressure")
+        price = reformulator.expected_cost(context, [])
+        assert (context.meter.charged, context.meter.actual) == (None, FREE)
+        reformulator.generate(context, [])
+        charged = context.meter.charged or price
+        assert charged.tokens <= price.tokens
+        assert charged.calls <= price.calls
+        assert charged.usd <= price.usd
+        assert context.meter.actual.tokens <= charged.tokens
+
+    @pytest.mark.parametrize("m", [1, 3])
+    def test_gives_no_more_than_are_wanted(self, reformulator: BaseReformulator, m: int) -> None:
+        context = make_context("heart pressure", num_reformulations=m)
+        assert len(reformulator.generate(context, [])) <= m
+
+
+def _found(query: str) -> list[ScoredDocument]:
+    """What a first round finds."""
+    return BM25Retriever(small_corpus()).retrieve(make_context(query), 10)

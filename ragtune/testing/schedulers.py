@@ -1,0 +1,111 @@
+"""What every scheduler promises (:class:`~ragtune.core.interfaces.BaseScheduler`), whatever the pool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import zip_longest
+from typing import Any
+
+import pytest
+
+from ragtune.core.interfaces import BaseEstimator, BaseScheduler
+from ragtune.core.pool.items import ItemState
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.request.budget import CostBudget
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.types import BatchProposal, StopRecord
+from ragtune.embedders.tfidf import TfidfEmbedder
+from ragtune.estimators.uncertainty import UncertaintyEstimator
+from ragtune.testing.collection import make_context
+from ragtune.testing.worlds import InWorlds, World, undecided
+
+LIMITS = CostBudget.unlimited().model_copy(update={"max_reranker_docs": 9, "max_reranker_calls": 6})
+
+
+class SchedulerContract(InWorlds):
+    """Derive from it and define :meth:`make`; the tests play the controller's loop in every world."""
+
+    def make(self) -> BaseScheduler:
+        """A new scheduler."""
+        raise NotImplementedError
+
+    def make_estimator(self) -> BaseEstimator:
+        """A new estimator for ``self.world``, whose values the scheduler is given; the posterior unless overridden."""
+        return UncertaintyEstimator(self.world.corpus, TfidfEmbedder)
+
+    @pytest.fixture
+    def estimator(self, world: World) -> BaseEstimator:
+        return self.make_estimator()
+
+    def test_only_candidates_are_proposed_within_the_budget_until_it_ends(
+        self, estimator: BaseEstimator, world: World
+    ) -> None:
+        scheduler = self.make()
+        for budget in (LIMITS, CostBudget.unlimited()):
+            batches = list(_play(estimator, scheduler, world, _request(budget)))
+            taken = [doc_id for batch in batches for doc_id in batch]
+            assert len(taken) == len(set(taken)) <= world.size
+
+    def test_the_same_request_is_answered_the_same_way(self, estimator: BaseEstimator, world: World) -> None:
+        scheduler = self.make()
+        first = list(_play(estimator, scheduler, world, _request()))
+        assert list(_play(estimator, scheduler, world, _request())) == first
+        assert list(_play(self.make_estimator(), self.make(), world, _request())) == first
+
+    def test_interleaved_requests_are_answered_as_if_alone(self, estimator: BaseEstimator, world: World) -> None:
+        scheduler = self.make()
+        expected = list(_play(estimator, scheduler, world, _request()))
+        plays = [_play(estimator, scheduler, world, _request(query_id=query_id)) for query_id in ("q1", "q2")]
+        steps = list(zip_longest(*plays))
+        assert [mine for mine, _ in steps if mine is not None] == expected
+        assert [others for _, others in steps if others is not None] == expected
+
+    def test_equal_values_go_by_rank(self) -> None:
+        world, context = undecided(), _request(CostBudget.unlimited())
+        batches = _play(_Indifferent(), self.make(), world, context)
+        taken = [doc_id for batch in batches for doc_id in batch]
+        assert taken == list(world.pool().doc_ids[: len(taken)])
+
+
+class _Indifferent(BaseEstimator):
+    """Values all candidates alike."""
+
+    def value(self, pool: CandidatePool, context: RAGtuneContext) -> Mapping[str, float]:
+        return {pool.doc_ids[i]: 0.5 for i in pool.eligible}
+
+
+def _request(budget: CostBudget = LIMITS, **fields: Any) -> RAGtuneContext:
+    """A request under a budget."""
+    return make_context(tracker=budget.create_tracker(), **fields)
+
+
+def _play(
+    estimator: BaseEstimator, scheduler: BaseScheduler, world: World, context: RAGtuneContext
+) -> Iterator[tuple[str, ...]]:
+    """The controller's loop, one batch a step, every promise checked on the way."""
+    pool = world.pool()
+    while len(pool.eligible) and not context.tracker.is_exhausted():
+        pool.apply_priorities(estimator.value(pool, context))
+        before = pool.columns()
+        proposal = scheduler.select_batch(pool, context.tracker.remaining_view())
+        assert all(old is new for old, new in zip(before, pool.columns(), strict=True)), "it moves no item"
+        if proposal is None:
+            return
+        if isinstance(proposal, StopRecord):
+            assert proposal.reason
+            assert proposal.source
+            return
+        assert isinstance(proposal, BatchProposal)
+        yield tuple(_checked(proposal, pool))
+        assert context.tracker.consume(proposal.expected_cost), "what is proposed can be paid"
+        pool.transition(proposal.doc_ids, ItemState.IN_FLIGHT)
+        pool.update_scores({doc_id: world.score(doc_id) for doc_id in proposal.doc_ids}, proposal.strategy)
+        world.grow(pool)
+
+
+def _checked(proposal: BatchProposal, pool: CandidatePool) -> list[str]:
+    assert proposal.doc_ids
+    assert len(set(proposal.doc_ids)) == len(proposal.doc_ids)
+    assert all(pool.is_candidate(doc_id) for doc_id in proposal.doc_ids)
+    assert proposal.expected_cost.docs == len(proposal.doc_ids)
+    return proposal.doc_ids

@@ -1,0 +1,136 @@
+"""Collections that are out to break a policy: what estimators and schedulers are tried on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import pytest
+
+from ragtune.core.interfaces import BaseReranker
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.data.corpus import Corpus, Document
+
+_WORDS = ["heart", "blood", "salt", "ship", "rope", "anchor", "bread", "honey", "tea", "star", "pressure", "loaf"]
+_TEXTS = [f"{_WORDS[i % 12]} {_WORDS[(i * 5 + 1) % 12]} {_WORDS[(i * 7 + 3) % 12]} {_WORDS[i % 4]}" for i in range(14)]
+
+
+@dataclass
+class World:
+    """A collection, what the first stage finds in it, and what the reranker thinks of it.
+
+    Attributes:
+        texts: text of each document; the ids are ``d00``, ``d01``, ...
+        first: first-stage scores of the first documents, which are the pool; one list a source, None for a document
+            that a source lacks.
+        score_of: rerank score in [0, 1] by document number.
+        finds: number of documents that join the pool after each batch.
+        corpus: the documents.
+    """
+
+    texts: Sequence[str]
+    first: Mapping[str, Sequence[float | None]]
+    score_of: Callable[[int], float] = lambda i: (i * 7 % 10) / 10
+    finds: int = 0
+    corpus: Corpus = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.corpus = Corpus(Document(id=f"d{i:02d}", text=text) for i, text in enumerate(self.texts))
+
+    @property
+    def size(self) -> int:
+        """Number of documents that may ever be in the pool."""
+        retrieved = max((len(scores) for scores in self.first.values()), default=0)
+        return len(self.texts) if self.finds else retrieved
+
+    def pool(self) -> CandidatePool:
+        """A new pool as the first stage leaves it."""
+        ids = self.corpus.doc_ids
+        columns = list(zip(*self.first.values(), strict=True))
+        found = [{s: v for s, v in zip(self.first, row, strict=True) if v is not None} for row in columns]
+        docs = [self.corpus.scored(ids[i], max(sources.values())) for i, sources in enumerate(found)]
+        return CandidatePool(PoolItem.from_document(doc, i, found[i]) for i, doc in enumerate(docs))
+
+    def score(self, doc_id: str) -> float:
+        """The rerank score of a document."""
+        return self.score_of(int(doc_id[1:]))
+
+    def grow(self, pool: CandidatePool) -> bool:
+        """Add the documents that join after a batch; whether there were any."""
+        new = self.corpus.doc_ids[len(pool) : len(pool) + self.finds]
+        docs = [self.corpus.scored(doc_id, 0.3) for doc_id in new]
+        pool.add(PoolItem.from_document(doc, len(pool) + i, {"graph": doc.score}) for i, doc in enumerate(docs))
+        return bool(new)
+
+
+class WorldReranker(BaseReranker):
+    """Gives the scores of a world."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
+        return {item.doc_id: self._world.score(item.doc_id) for item in items}
+
+    @property
+    def is_recorded(self) -> bool:
+        return True
+
+
+def _falling(count: int) -> list[float]:
+    return [20.0 - 1.3 * i for i in range(count)]
+
+
+WORLDS: dict[str, Callable[[], World]] = {
+    "plain": lambda: World(_TEXTS, {"bm25": _falling(14)}),
+    "two sources": lambda: World(
+        _TEXTS[:6], {"bm25": [9, 8, None, 5, 3, None], "dense": [0.9, None, 0.7, 0.2, 0.1, 0]}
+    ),
+    "constant first stage": lambda: World(_TEXTS, {"bm25": [3.0] * 14}),
+    "one candidate": lambda: World(_TEXTS, {"bm25": [3.0]}),
+    "smaller than the batch": lambda: World(_TEXTS, {"bm25": [3.0, 2.0]}),
+    "empty pool": lambda: World(_TEXTS, {"bm25": []}),
+    "equal texts": lambda: World(["salt and bread"] * 12, {"bm25": _falling(12)}),
+    "empty texts": lambda: World([""] * 12, {"bm25": _falling(12)}),
+    "duplicates": lambda: World([t for t in _TEXTS[:6] for _ in range(2)], {"bm25": _falling(12)}),
+    "scores 0": lambda: World(_TEXTS, {"bm25": _falling(14)}, lambda i: 0.0),
+    "scores .5": lambda: World(_TEXTS, {"bm25": _falling(14)}, lambda i: 0.5),
+    "scores 1": lambda: World(_TEXTS, {"bm25": _falling(14)}, lambda i: 1.0),
+    "scores 0 or 1": lambda: World(_TEXTS, {"bm25": _falling(14)}, lambda i: float(i % 2)),
+    "huge first stage": lambda: World(_TEXTS, {"bm25": [1e9, -1e9, *_falling(10)]}),
+    "growing": lambda: World(_TEXTS, {"bm25": _falling(5)}, finds=2),
+    "growing from one": lambda: World(_TEXTS[:4], {"bm25": [1.0]}, finds=1),
+    "growing, equal texts": lambda: World(["salt"] * 10, {"bm25": _falling(4)}, finds=3),
+    "growing, empty texts": lambda: World([""] * 10, {"bm25": [0.0] * 4}, finds=3),
+}
+"""Makers of the worlds by what is special about them."""
+
+
+@cache
+def undecided() -> World:
+    """Thirty documents with nothing to tell them apart."""
+    return World(["salt and bread"] * 30, {"bm25": [1.0] * 30}, lambda i: 0.5)
+
+
+@cache
+def _made(name: str) -> World:
+    return WORLDS[name]()
+
+
+class InWorlds:
+    """Base of the suites that run in every world.
+
+    Attributes:
+        world: the world of the running test, for ``make``.
+    """
+
+    world: World
+
+    @pytest.fixture(params=WORLDS, name="world")
+    def _in_world(self, request: Any) -> World:
+        self.world = _made(request.param)
+        return self.world

