@@ -34,7 +34,7 @@ format: $(VENV)/.dev ## let ruff mend and format
 	$(BIN)/ruff format .
 
 docs: $(VENV)/.dev ## the site, in build/site: no network; a broken link or anchor is an error
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 	@echo build/site/index.html
 
 docs-serve: $(VENV)/.dev ## the site while you write, http://127.0.0.1:8000
