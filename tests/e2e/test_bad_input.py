@@ -276,12 +276,12 @@ def test_an_unknown_flag_is_refused(main: Main, capfd: pytest.CaptureFixture[str
 def test_anything_else_is_exit_code_1_with_a_traceback(
     main: Main, tiny: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from experiments.cli import experiment as app
+    from experiments.cli import experiment
 
     def defect(*args: object, **options: object) -> None:
         raise ZeroDivisionError("a defect")
 
-    monkeypatch.setattr(app, "summarize", defect)
+    monkeypatch.setattr(experiment, "summarize", defect)
     ended = main(*tiny)
     assert ended.code == 1
     assert "Traceback" in ended.err

@@ -226,12 +226,12 @@ def test_a_refused_sweep_in_the_folder_of_another_leaves_that_one_as_it_was(
 def test_an_interrupted_sweep_leaves_a_killed_parent(
     main: Run, tiny: list[str], store: Callable[[], list], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from experiments.cli import experiment as app
+    from experiments.cli import experiment
 
     def ctrl_c(*args: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(app, "summarize", ctrl_c)
+    monkeypatch.setattr(experiment, "summarize", ctrl_c)
     ended = main("-m", *tiny, "seed=1,2", "hydra.sweep.dir=sweep", tracked=True)
     assert ended.code == 130
     [parent] = store()
