@@ -1,8 +1,8 @@
-"""python scripts/pipeline.py dataset=demo policy=budgeted budget=tight: a collection through the SuperPrompt pipeline.
+"""python scripts/pipeline.py dataset=demo rerank_stage=budgeted budget=tight: a collection through the prompt pipeline.
 
 Every option of run.py holds (python scripts/pipeline.py --help lists them): estimator, scheduler, reranker and budget
-are the ReRanker's where policy=budgeted; llm=local gives the stages a language model. Measures each view, writes a run
-folder as run.py does, and logs it.
+are the ReRanker's where rerank_stage=budgeted; llm=local gives the stages a language model. The script measures each
+view, writes a run folder as run.py does, and logs it.
 """
 
 import sys

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-MOVED = {"retriever.depth": "retrieval.original_query_depth", "plan": "retrieval"}
+MOVED = {"retriever.depth": "retrieval.original_query_depth", "plan": "retrieval", "policy": "rerank_stage"}
 """New names of renamed options, by their former names."""
 
 

@@ -18,8 +18,8 @@ from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.memory.base import BaseMemory
 from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.pipeline import Pipeline
-from ragtune.superprompt.reranking.base import BaseRerankPolicy
-from ragtune.superprompt.reranking.top import TopPolicy
+from ragtune.superprompt.reranking.base import BaseRerankStage
+from ragtune.superprompt.reranking.top import TopRerankStage
 from ragtune.superprompt.stages.a0_preprocessing import A0PreProcessing
 from ragtune.superprompt.stages.a2_promptshaper import A2PromptShaper
 from ragtune.superprompt.stages.a3_nli_gate import A3NLIGate
@@ -34,7 +34,7 @@ def build_pipeline(
     config: PipelineConfig | None = None,
     *,
     memory: BaseMemory | None = None,
-    policy: BaseRerankPolicy | Literal["cross_encoder"] | None = "cross_encoder",
+    rerank_stage: BaseRerankStage | Literal["cross_encoder"] | None = "cross_encoder",
     client: LLMClient | None = None,
     agents: str | Path | None = None,
     a2_passes: int = 1,
@@ -45,7 +45,8 @@ def build_pipeline(
     Args:
         config: limits, switches and the prompt schema; the packaged ones if None.
         memory: long-term memory; None for the conversation alone.
-        policy: how the ReRanker orders; ``cross_encoder`` for the model of section 5.4, None to keep Retrieval's order.
+        rerank_stage: how the ReRanker orders; ``cross_encoder`` for the model of section 5.4, None to keep the order
+            of Retrieval.
         client: of the language model; None switches it off in every stage, which then do what ``config.llm_off`` says.
         agents: folder of agent configurations that come before the packaged ones.
         a2_passes: 2 lets A2 refine its first answer.
@@ -65,7 +66,7 @@ def build_pipeline(
         A0PreProcessing(None if headers is None else HeaderKeyChooser(headers)),
         A2PromptShaper(shaper, factory.agent(Chooser, shaper), a2_passes),
         Retrieval(DocumentMemory() if memory is None else memory),
-        ReRanker(TopPolicy.cross_encoder() if isinstance(policy, str) else policy),
+        ReRanker(TopRerankStage.cross_encoder() if isinstance(rerank_stage, str) else rerank_stage),
         A3NLIGate(gate, factory.agent(ItemChooser, gate)),
         A4Condenser(condenser, factory.agent(Writer, condenser)),
         A5FormatEnforcer(enforcer, factory.agent(Extractor, enforcer)),

@@ -17,7 +17,7 @@ Run = Callable[..., SimpleNamespace]
 
 SCRIPT = "scripts/pipeline.py"
 VIEWS = ("retrieval", "reranked", "a3", "a4")
-BUDGETED = ("policy=budgeted", "budget=tight")
+BUDGETED = ("rerank_stage=budgeted", "budget=tight")
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def runs(run: Run, tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     cwd = tmp_path_factory.mktemp("pipeline")
     uri = f"sqlite:///{cwd}/mlflow.db"
     top = run(
-        "policy=top",
+        "rerank_stage=top",
         "retriever.limits.N2_RERANK_TOP_K=20",
         "tracking=none",
         "hydra.run.dir=top",
@@ -90,7 +90,7 @@ def test_mlflow_gets_the_measures_of_every_view(runs: SimpleNamespace) -> None:
     for view in VIEWS:
         logged = tracked.data.metrics[f"{view}/nDCG_10"]
         assert logged == pytest.approx(summary(runs.ours)["views"][view]["measures"]["nDCG@10"])
-    assert tracked.data.tags["policy"] == "budgeted"
+    assert tracked.data.tags["rerank_stage"] == "budgeted"
     assert tracked.data.tags["retriever"] == "superprompt"
     artifacts = {item.path for item in client.list_artifacts(tracked.info.run_id)}
     assert {f"run.{view}.trec" for view in VIEWS} <= artifacts
@@ -138,7 +138,7 @@ def test_two_runs_give_the_same_bytes_whoever_does_the_work(runs: SimpleNamespac
 def test_a_finished_run_is_not_done_again(runs: SimpleNamespace, run: Run) -> None:
     before = (runs.top / "run.trec").stat().st_mtime_ns
     ended = run(
-        "policy=top", "retriever.limits.N2_RERANK_TOP_K=20", "tracking=none", "hydra.run.dir=top", "resume=true",
+        "rerank_stage=top", "retriever.limits.N2_RERANK_TOP_K=20", "tracking=none", "hydra.run.dir=top", "resume=true",
         script=SCRIPT, cwd=runs.cwd,
     )  # fmt: skip
     assert (ended.code, ended.err) == (0, "nothing to do: this run is complete\n")
@@ -146,9 +146,13 @@ def test_a_finished_run_is_not_done_again(runs: SimpleNamespace, run: Run) -> No
 
 
 BAD = {
-    "an unknown policy": (["policy=best"], ["'policy/best'", "budgeted", "none", "top"]),
-    "an unknown option": (["+foo=1"], ["unknown option 'foo'", "policy", "llm"]),
-    "a budget for a fixed depth": (["policy=top", "budget=tight"], ["budget.max_reranker_docs=20", "budget=unlimited"]),
+    "an unknown rerank stage": (["rerank_stage=best"], ["'rerank_stage/best'", "budgeted", "none", "top"]),
+    "a rerank stage by its former name": (["policy=top"], ["'policy': it is rerank_stage now"]),
+    "an unknown option": (["+foo=1"], ["unknown option 'foo'", "rerank_stage", "llm"]),
+    "a budget for a fixed depth": (
+        ["rerank_stage=top", "budget=tight"],
+        ["budget.max_reranker_docs=20", "budget=unlimited"],
+    ),
     "another first stage": (["retriever=bm25"], ["retriever=bm25", "allowed is superprompt"]),
     "a limit of nothing": (["retriever.limits.N1_RETR_MAX_CANDIDATES=0"], ["N1_RETR_MAX_CANDIDATES=0", "greater than"]),
     "a dataset that is not there": (["dataset=beir", "dataset.path=/no/such"], ["'/no/such' does not exist"]),
@@ -193,4 +197,6 @@ def test_bad_input_ends_with_one_line_and_code_2(pipeline: Run, case: str) -> No
 
 
 def test_so_does_the_real_command(run: Run, tmp_path: Path) -> None:
-    refused(run("policy=top", "budget=tight", script=SCRIPT, cwd=tmp_path), tmp_path, "policy=top has no budget")
+    refused(
+        run("rerank_stage=top", "budget=tight", script=SCRIPT, cwd=tmp_path), tmp_path, "rerank_stage=top has no budget"
+    )

@@ -120,7 +120,7 @@ def agent_pipeline(
 ) -> Pipeline:
     """All stages, without a cross-encoder, on a virtual clock."""
     return build_pipeline(
-        config, memory=memory, **({"policy": None, "client": client, "clock": VirtualClock()} | options)
+        config, memory=memory, **({"rerank_stage": None, "client": client, "clock": VirtualClock()} | options)
     )
 
 

@@ -13,7 +13,7 @@ from experiments.datasets.dataset import Dataset
 from experiments.evaluate.record import QueryRecord
 from experiments.replay.build import session_for
 from experiments.replay.subjects.prompt_record import VIEW_POSITIONS
-from experiments.replay.subjects.prompt_session import PipelineSession, build_pipeline_session, policy_takes
+from experiments.replay.subjects.prompt_session import PipelineSession, build_pipeline_session, rerank_stage_takes
 from experiments.replay.subjects.subject import Subject
 
 
@@ -33,14 +33,14 @@ class PipelineSubject(Subject):
 
     def label(self, config: Mapping[str, Any]) -> str:
         depth = _session_for(results_key(config)).pipeline.config.limits.n2_rerank_top_k
-        kind = leaf(config, "policy")
-        policy = f"{kind}, {policy_name(config)}" if "estimator" in policy_takes(config) else kind
-        return f"pipeline, {policy}, N2 {depth}"
+        kind = leaf(config, "rerank_stage")
+        stage = f"{kind}, {policy_name(config)}" if "estimator" in rerank_stage_takes(config) else kind
+        return f"pipeline, {stage}, N2 {depth}"
 
     def tags(self, config: Mapping[str, Any]) -> dict[str, str]:
-        idle = [group for group in ("estimator", "scheduler", "reranker") if group not in policy_takes(config)]
+        idle = [group for group in ("estimator", "scheduler", "reranker") if group not in rerank_stage_takes(config)]
         llm = "off" if config["llm"] is None else str(config["llm"]["model"])
-        return {"policy": leaf(config, "policy"), "llm": llm, **dict.fromkeys(idle, "none")}
+        return {"rerank_stage": leaf(config, "rerank_stage"), "llm": llm, **dict.fromkeys(idle, "none")}
 
 
 @lru_cache(maxsize=2)

@@ -33,7 +33,7 @@ def replay_record(query_id: str, done: SuperPrompt, reranked: Reranked | None) -
     Args:
         query_id: whose prompt it was.
         done: at its end.
-        reranked: what the ReRanker's policy made of the documents; None where there was nothing to rerank.
+        reranked: what the ReRanker's rerank stage made of the documents; None where there was nothing to rerank.
     """
     output = None if reranked is None else reranked.output
     bills = done.extras["costs"]

@@ -21,28 +21,28 @@ from ragtune.data.corpus import Corpus
 from ragtune.superprompt import Pipeline, SuperPrompt
 from ragtune.superprompt.build import build_pipeline
 from ragtune.superprompt.chunks import document_of
-from ragtune.superprompt.reranking.base import BaseRerankPolicy, Reranked
+from ragtune.superprompt.reranking.base import BaseRerankStage, Reranked
 from ragtune.superprompt.retrievers.superprompt import SuperPromptRetriever
 from ragtune.superprompt.stages.base import ORDER, BaseStage, FailedStageError
 from ragtune.superprompt.stages.reranker import ReRanker
 
 
-class DocumentPolicy(BaseRerankPolicy):
-    """A policy asked about a collection's documents instead of chunks, under the query's id.
+class DocumentRerankStage(BaseRerankStage):
+    """A rerank stage asked about a collection's documents instead of chunks, under the query's id.
 
     So whatever knows documents and queries by their ids works in the pipeline: score tables, graphs, oracles.
 
     Args:
-        policy: asked.
+        rerank_stage: asked.
         corpus: one chunk a document.
         query_id: whose prompt it is.
 
     Attributes:
-        outcome: the answer, by documents; None before the policy was asked.
+        outcome: the answer, by documents; None before the stage was asked.
     """
 
-    def __init__(self, policy: BaseRerankPolicy, corpus: Corpus, query_id: str) -> None:
-        self.policy = policy
+    def __init__(self, rerank_stage: BaseRerankStage, corpus: Corpus, query_id: str) -> None:
+        self.rerank_stage = rerank_stage
         self.outcome: Reranked | None = None
         self._corpus = corpus
         self._query_id = query_id
@@ -52,7 +52,7 @@ class DocumentPolicy(BaseRerankPolicy):
     ) -> Reranked:
         chunk_ids = {document_of(chunk.id): chunk.id for chunk in candidates}
         documents = [self._corpus.scored(document_of(chunk.id), chunk.score) for chunk in candidates]
-        self.outcome = self.policy.order(query, documents, meter, self._query_id)
+        self.outcome = self.rerank_stage.order(query, documents, meter, self._query_id)
         scores = {chunk_ids[doc_id]: score for doc_id, score in self.outcome.scores.items()}
         return replace(self.outcome, ids=[chunk_ids[doc_id] for doc_id in self.outcome.ids], scores=scores)
 
@@ -63,13 +63,13 @@ class PipelineSession:
 
     Attributes:
         dataset: the collection.
-        pipeline: all stages; the ReRanker's policy is put in query by query.
-        policy: the ReRanker's.
+        pipeline: all stages; the ReRanker's rerank stage is put in query by query.
+        rerank_stage: the ReRanker's.
     """
 
     dataset: Dataset
     pipeline: Pipeline
-    policy: BaseRerankPolicy
+    rerank_stage: BaseRerankStage
 
     def run(self, query_id: str) -> QueryRecord:
         """One query through all stages. A prompt that A0 refuses is a record without documents.
@@ -77,8 +77,8 @@ class PipelineSession:
         Raises:
             StageError: if a stage fails on bad input, naming the query; what else goes wrong is raised as it is.
         """
-        policy = DocumentPolicy(self.policy, self.dataset.corpus, query_id)
-        stages = [ReRanker(policy) if name == ReRanker.name else stage for name, stage in self._stages]
+        documents = DocumentRerankStage(self.rerank_stage, self.dataset.corpus, query_id)
+        stages = [ReRanker(documents) if name == ReRanker.name else stage for name, stage in self._stages]
         pipeline = Pipeline(stages, self.pipeline.config, VirtualClock())
         try:
             done = pipeline.run_all(SuperPrompt.raw(self.dataset.queries[query_id]))
@@ -89,7 +89,7 @@ class PipelineSession:
             if cause is None or isinstance(cause, InputError):
                 raise StageError(f"query {query_id!r}, stage {error.stage}: {cause or error}") from error
             raise cause from None
-        return replay_record(query_id, done, policy.outcome)
+        return replay_record(query_id, done, documents.outcome)
 
     @cached_property
     def _stages(self) -> list[tuple[str, BaseStage]]:
@@ -101,12 +101,12 @@ def build_pipeline_session(config: Mapping[str, Any], session: Session) -> Pipel
 
     Args:
         config: plain data.
-        session: of the same configuration; its components are the policy's.
+        session: of the same configuration; its components are the rerank stage's.
 
     Raises:
         ConfigError: on a choice that the pipeline has no place for.
     """
-    if "policy" not in config:
+    if "rerank_stage" not in config:
         raise ConfigError("subject=pipeline has groups of its own: use python scripts/pipeline.py")
     retriever = session.controller.rounds.retriever
     if not isinstance(retriever, SuperPromptRetriever):
@@ -122,17 +122,17 @@ def build_pipeline_session(config: Mapping[str, Any], session: Session) -> Pipel
         "ordering": session.controller.assembler.ordering,
         "seed": config["seed"],
     }
-    policy: BaseRerankPolicy = component(config, "policy", resources)
+    rerank_stage: BaseRerankStage = component(config, "rerank_stage", resources)
     client = None if config["llm"] is None else component(config, "llm")
-    pipeline = build_pipeline(retriever.config, memory=retriever.memory, policy=None, client=client)
-    return PipelineSession(session.dataset, pipeline, policy)
+    pipeline = build_pipeline(retriever.config, memory=retriever.memory, rerank_stage=None, client=client)
+    return PipelineSession(session.dataset, pipeline, rerank_stage)
 
 
-def policy_takes(config: Mapping[str, Any]) -> set[str]:
-    """Names of what the configured policy is made from, e.g. ``estimator``, ``budget``."""
+def rerank_stage_takes(config: Mapping[str, Any]) -> set[str]:
+    """Names of what the configured rerank stage is made from, e.g. ``estimator``, ``budget``."""
     from hydra.utils import get_class
 
-    return set(inspect.signature(get_class(config["policy"]["_target_"])).parameters)
+    return set(inspect.signature(get_class(config["rerank_stage"]["_target_"])).parameters)
 
 
 def _require_followed(config: Mapping[str, Any]) -> None:
@@ -144,13 +144,13 @@ def _require_followed(config: Mapping[str, Any]) -> None:
             )
     if config["clock"] != "auto":
         raise ConfigError(f"clock={config['clock']!r}: the pipeline takes the reranker's: allowed is auto")
-    taken, policy = policy_takes(config), leaf(config, "policy")
+    taken, stage = rerank_stage_takes(config), leaf(config, "rerank_stage")
     limits = [
         f"budget.{key}={value}"
         for key, value in config["budget"].items()
         if key.startswith("max_") and value is not None
     ]
     if limits and "budget" not in taken:
-        raise ConfigError(f"{', '.join(limits)}: policy={policy} has no budget: allowed is budget=unlimited")
+        raise ConfigError(f"{', '.join(limits)}: rerank_stage={stage} has no budget: allowed is budget=unlimited")
     if config["rerankers"] and "rerankers" not in taken:
-        raise ConfigError(f"rerankers={', '.join(config['rerankers'])}: policy={policy} takes no further ones")
+        raise ConfigError(f"rerankers={', '.join(config['rerankers'])}: rerank_stage={stage} takes no further ones")

@@ -37,8 +37,8 @@ def assemble(
     """
     config = settings.config()
     chunks = [*conversation_chunks(turns, config.chunking.conversation), *memory.chunks]
-    policy = settings.policy(reranker, chunks)
+    rerank_stage = settings.rerank_stage(reranker, chunks)
     client = None if settings.llm is None else settings.llm.client()
     if client is not None:
         client.prepare()
-    return build_pipeline(config=config, memory=memory, policy=policy, client=client, clock=clock)
+    return build_pipeline(config=config, memory=memory, rerank_stage=rerank_stage, client=client, clock=clock)

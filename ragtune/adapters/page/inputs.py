@@ -91,7 +91,7 @@ def draw_settings(session: PageSession) -> None:
 
 def _draw_reranker() -> tuple[str, str, int]:
     st.subheader("Reranker", anchor=False)
-    kind = st.selectbox("Policy", RERANKERS, format_func=_RERANKER_LABELS.__getitem__, key="reranker")
+    kind = st.selectbox("Rerank stage", RERANKERS, format_func=_RERANKER_LABELS.__getitem__, key="reranker")
     model = st.text_input(
         "Cross-encoder: folder or hub name",
         CROSS_ENCODER,

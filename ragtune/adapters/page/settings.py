@@ -12,8 +12,8 @@ from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.superprompt.chunks import ContextChunk
 from ragtune.superprompt.limits import Limits, PipelineConfig
-from ragtune.superprompt.reranking.base import BaseRerankPolicy
-from ragtune.superprompt.reranking.top import CROSS_ENCODER, TopPolicy
+from ragtune.superprompt.reranking.base import BaseRerankStage
+from ragtune.superprompt.reranking.top import CROSS_ENCODER, TopRerankStage
 
 RERANKERS = ("none", "cross_encoder", "budgeted")
 DEFAULT_BUDGET = 20
@@ -107,9 +107,9 @@ class Settings:
             return None
         if not self.reranker_model.strip():
             raise ConfigError(f"reranker {self.reranker} needs a model: the folder or hub name of a cross-encoder")
-        return TopPolicy.cross_encoder(self.reranker_model.strip()).reranker
+        return TopRerankStage.cross_encoder(self.reranker_model.strip()).reranker
 
-    def policy(self, reranker: BaseReranker | None, chunks: Sequence[ContextChunk]) -> BaseRerankPolicy | None:
+    def rerank_stage(self, reranker: BaseReranker | None, chunks: Sequence[ContextChunk]) -> BaseRerankStage | None:
         """What the ReRanker stage runs.
 
         Args:
@@ -122,7 +122,9 @@ class Settings:
         if reranker is None:
             return None
         return (
-            TopPolicy(reranker) if self.reranker == "cross_encoder" else _budgeted(reranker, chunks, self.budget_docs)
+            TopRerankStage(reranker)
+            if self.reranker == "cross_encoder"
+            else _budgeted(reranker, chunks, self.budget_docs)
         )
 
 
@@ -150,21 +152,21 @@ def _check_finite(name: str, value: float) -> None:
         raise ConfigError(f"limit {name}={value}: allowed is a finite number")
 
 
-def _budgeted(reranker: BaseReranker, chunks: Sequence[ContextChunk], docs: int) -> BaseRerankPolicy:
-    """RAGtune's own policy: a posterior over the candidates, stopped once the top is settled."""
+def _budgeted(reranker: BaseReranker, chunks: Sequence[ContextChunk], docs: int) -> BaseRerankStage:
+    """The budgeted rerank stage of the page: a posterior over the candidates, stopped once the top is settled."""
     from ragtune.acquisitions.upper_confidence import UpperConfidenceAcquisition
     from ragtune.core.request.budget import CostBudget
     from ragtune.data.corpus import Corpus, Document
     from ragtune.embedders.tfidf import TfidfEmbedder
     from ragtune.estimators.uncertainty import UncertaintyEstimator
     from ragtune.schedulers.settled import SettledScheduler
-    from ragtune.superprompt.reranking.budgeted import BudgetedPolicy
+    from ragtune.superprompt.reranking.budgeted import BudgetedRerankStage
 
     limit = check_count("reranker budget", docs, low=1)
     documents = [Document(id=chunk.id, text=chunk.snippet) for chunk in chunks]
     # Without a chunk there is no candidate and nothing is ever reranked, but a corpus has at least one document.
     corpus = Corpus(documents or [Document(id="none", text="")])
-    return BudgetedPolicy(
+    return BudgetedRerankStage(
         UncertaintyEstimator(corpus, TfidfEmbedder),
         SettledScheduler(acquisition=UpperConfidenceAcquisition()),
         reranker,

@@ -29,7 +29,7 @@ class Reranked:
     output: ControllerOutput | None = None
 
 
-class BaseRerankPolicy(ABC):
+class BaseRerankStage(ABC):
     """Orders candidates for a query."""
 
     def forget_failures(self) -> None:  # noqa: B027 - most have nothing to forget

@@ -16,10 +16,10 @@ from ragtune.core.request.context import CostMeter, RAGtuneContext
 from ragtune.core.rounds import RetrievalPlan
 from ragtune.core.types import ScoredDocument
 from ragtune.reformulators.identity import IdentityReformulator
-from ragtune.superprompt.reranking.base import BaseRerankPolicy, Reranked
+from ragtune.superprompt.reranking.base import BaseRerankStage, Reranked
 
 
-class BudgetedPolicy(BaseRerankPolicy):
+class BudgetedRerankStage(BaseRerankStage):
     """Runs the budgeted controller over the candidates: which of them are scored is the estimator's and scheduler's.
 
     Args:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from ragtune.core.request.context import CostMeter
 from ragtune.core.types import ScoredDocument
-from ragtune.superprompt.reranking.base import BaseRerankPolicy, Reranked
+from ragtune.superprompt.reranking.base import BaseRerankStage, Reranked
 
 
-class NoPolicy(BaseRerankPolicy):
-    """Keeps the order and costs nothing: what every other policy is to be compared with."""
+class NoRerankStage(BaseRerankStage):
+    """Keeps the order and costs nothing: what every other way of reranking is to be compared with."""
 
     def order(
         self, query: str, candidates: Sequence[ScoredDocument], meter: CostMeter, query_id: str | None = None

@@ -10,13 +10,13 @@ from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import CostMeter, RAGtuneContext
 from ragtune.core.types import ScoredDocument
-from ragtune.superprompt.reranking.base import BaseRerankPolicy, Reranked
+from ragtune.superprompt.reranking.base import BaseRerankStage, Reranked
 
 CROSS_ENCODER = "cross-encoder/ms-marco-MiniLM-L-6-v2"
 """The model that section 5.4 names."""
 
 
-class TopPolicy(BaseRerankPolicy):
+class TopRerankStage(BaseRerankStage):
     """Scores every candidate in one batch: the fixed depth of section 5.4.
 
     Candidates that the reranker cannot score keep their order behind the others.
@@ -29,7 +29,7 @@ class TopPolicy(BaseRerankPolicy):
         self.reranker = reranker
 
     @classmethod
-    def cross_encoder(cls, model: str = CROSS_ENCODER, **options: Any) -> TopPolicy:
+    def cross_encoder(cls, model: str = CROSS_ENCODER, **options: Any) -> TopRerankStage:
         """With a cross-encoder of sentence-transformers, see :class:`CrossEncoderReranker` for the options."""
         from ragtune.rerankers.cross_encoder import CrossEncoderReranker
 

@@ -54,7 +54,7 @@ class SuperPromptRetriever(BaseRetriever):
         vectors = None if embedder is None else DocumentVectors(corpus, embedder, cache_dir)
         self.memory = DocumentMemory.from_corpus(corpus, embedder, vectors)
         self._corpus = corpus
-        self._pipeline = build_pipeline(self.config, memory=self.memory, policy=None, clock=VirtualClock())
+        self._pipeline = build_pipeline(self.config, memory=self.memory, rerank_stage=None, clock=VirtualClock())
 
     def prepare(self) -> None:
         """Make the memory ready."""

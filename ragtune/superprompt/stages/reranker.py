@@ -11,7 +11,7 @@ from ragtune.core.types import ScoredDocument
 from ragtune.superprompt.chunks import ContextChunk
 from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.rendering import rerank_query
-from ragtune.superprompt.reranking.base import BaseRerankPolicy, Reranked
+from ragtune.superprompt.reranking.base import BaseRerankStage, Reranked
 from ragtune.superprompt.stages.base import BaseStage
 from ragtune.superprompt.super_prompt import SuperPrompt
 
@@ -19,10 +19,10 @@ from ragtune.superprompt.super_prompt import SuperPrompt
 class ReRanker(BaseStage):
     """Deterministic: score descending, ties by Retrieval's order.
 
-    ``extras["reranked"]`` holds the scores, best first, and what the policy says about itself.
+    ``extras["reranked"]`` holds the scores, best first, and what the rerank stage says about itself.
 
     Args:
-        policy: how the top N2 are scored, see :mod:`ragtune.superprompt.reranking`; None keeps their order.
+        rerank_stage: how the top N2 are scored, see :mod:`ragtune.superprompt.reranking`; None keeps their order.
     """
 
     name: ClassVar[str] = "ReRanker"
@@ -30,22 +30,22 @@ class ReRanker(BaseStage):
     completes: ClassVar = "reranked"
     writes: ClassVar = frozenset({"views_by_stage"})
 
-    def __init__(self, policy: BaseRerankPolicy | None = None) -> None:
-        self.policy = policy
+    def __init__(self, rerank_stage: BaseRerankStage | None = None) -> None:
+        self.rerank_stage = rerank_stage
 
     def apply(self, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> None:
         ids = sp.views_by_stage["retrieval"][: config.limits.n2_rerank_top_k]
         scores = sp.extras.get("retrieval", {}).get("scores", {})
         candidates = [_document(chunk, scores.get(chunk.id, 0.0)) for chunk in sp.chunks(ids)]
-        if self.policy is None or not candidates:
+        if self.rerank_stage is None or not candidates:
             outcome = Reranked(ids, {})
         else:
-            outcome = self.policy.order(rerank_query(sp.body), candidates, meter)
+            outcome = self.rerank_stage.order(rerank_query(sp.body), candidates, meter)
         if sorted(outcome.ids) != sorted(ids):
-            raise StageError(f"{type(self.policy).__name__} gave other candidates back than it was given")
-        name = "none" if self.policy is None else type(self.policy).__name__
+            raise StageError(f"{type(self.rerank_stage).__name__} gave other candidates back than it was given")
+        name = "none" if self.rerank_stage is None else type(self.rerank_stage).__name__
         sp.views_by_stage["reranked"] = list(outcome.ids)
-        sp.extras["reranked"] = {"policy": name, "scores": outcome.scores, **outcome.details}
+        sp.extras["reranked"] = {"rerank_stage": name, "scores": outcome.scores, **outcome.details}
 
 
 def _document(chunk: ContextChunk, score: float) -> ScoredDocument:

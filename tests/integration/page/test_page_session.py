@@ -160,7 +160,7 @@ def test_a_loaded_model_is_kept_from_one_stage_to_the_next(session: PageSession,
     first = session._reranker
     session.run_all()
     assert session._reranker is first
-    assert session.sp.extras["reranked"]["policy"] == "TopPolicy"
+    assert session.sp.extras["reranked"]["rerank_stage"] == "TopRerankStage"
 
 
 def test_the_final_prompt_is_answered_and_billed_and_the_key_shows_nowhere(

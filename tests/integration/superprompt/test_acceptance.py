@@ -13,7 +13,7 @@ from ragtune.core.request.context import CostMeter
 from ragtune.core.types import ScoredDocument
 from ragtune.superprompt import Pipeline, PipelineConfig, SuperPrompt, Turn
 from ragtune.superprompt.memory.documents import DocumentMemory
-from ragtune.superprompt.reranking.base import BaseRerankPolicy, Reranked
+from ragtune.superprompt.reranking.base import BaseRerankStage, Reranked
 from ragtune.superprompt.stages.base import ORDER, FailedStageError
 
 PROMPT = "## Task\nWhy is my bread gummy?\n\n## Ambition\nA better loaf\n\n## Format\na list\n\n## Rules\nBe true."
@@ -22,7 +22,7 @@ DOCUMENTS = {f"d{i:02}.txt": f"Bread {i} is gummy. It was cut hot after {i} minu
 WITH_MODEL = pytest.mark.parametrize("with_model", [True, False], ids=["model", "no model"])
 
 
-class Counting(BaseRerankPolicy):
+class Counting(BaseRerankStage):
     """Turns the order round and counts what it is given."""
 
     def __init__(self) -> None:
@@ -89,7 +89,9 @@ def test_7_3_every_stage_respects_the_n_constants(
 ) -> None:
     config = PipelineConfig.load(n1_retr_max_candidates=n1, n2_rerank_top_k=n2, n3_final_selection_max=n3)
     counting = Counting()
-    sp = complete(agent_pipeline(memory, agent_client(llm_server) if with_model else None, config, policy=counting))
+    sp = complete(
+        agent_pipeline(memory, agent_client(llm_server) if with_model else None, config, rerank_stage=counting)
+    )
     available = len(DOCUMENTS) + 1  # the second turn has nothing in common with the prompt
     assert len(sp.views_by_stage["retrieval"]) == min(n1, available)
     assert counting.seen == [min(n1, n2, available)]

@@ -95,7 +95,7 @@ def test_known_options_are_those_of_the_composed_configuration() -> None:
 def test_the_pipelines_options_are_those_of_every_run_and_its_own() -> None:
     config = compose([], "pipeline")
     assert sorted(known_options("pipeline")) == sorted(config)
-    assert set(config) - set(known_options()) == {"policy", "llm"}
+    assert set(config) - set(known_options()) == {"rerank_stage", "llm"}
 
 
 @pytest.mark.parametrize("override", ["executor=joblib", "tracking=none", "verbosity=2", "dry_run=true", "resume=true"])

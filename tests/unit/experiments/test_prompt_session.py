@@ -66,15 +66,15 @@ def view(record: QueryRecord, name: str) -> list[str]:
     return record.ranking_at(VIEW_POSITIONS[name])
 
 
-BUDGETED = ("policy=budgeted", "estimator=baseline", "assembler.ordering=reranked_first")
+BUDGETED = ("rerank_stage=budgeted", "estimator=baseline", "assembler.ordering=reranked_first")
 
 
-@pytest.mark.parametrize("policy", [("policy=none",), ("policy=top",), BUDGETED])
+@pytest.mark.parametrize("policy", [("rerank_stage=none",), ("rerank_stage=top",), BUDGETED])
 def test_the_views_of_a_record_are_those_of_the_stages(
     run: Callable[..., dict[str, QueryRecord]], corpus: Corpus, policy: tuple[str, ...]
 ) -> None:
     record = run(*policy)["q1"]
-    pipeline = build_pipeline(memory=DocumentMemory.from_corpus(corpus), policy=None)
+    pipeline = build_pipeline(memory=DocumentMemory.from_corpus(corpus), rerank_stage=None)
     alone = pipeline.run_all(SuperPrompt.raw("what lowers blood pressure"))
     retrieved = [chunk_id.removesuffix("#0") for chunk_id in alone.views_by_stage["retrieval"]]
     assert view(record, "retrieval") == record.doc_ids == retrieved
@@ -86,20 +86,20 @@ def test_the_views_of_a_record_are_those_of_the_stages(
 
 
 def test_recorded_scores_order_the_documents(run: Callable[..., dict[str, QueryRecord]]) -> None:
-    assert view(run("policy=top")["q1"], "reranked")[:3] == ["heart-2", "heart-3", "heart-1"]
+    assert view(run("rerank_stage=top")["q1"], "reranked")[:3] == ["heart-2", "heart-3", "heart-1"]
 
 
 def test_without_reranking_the_order_is_retrievals_and_nothing_is_charged(
     run: Callable[..., dict[str, QueryRecord]],
 ) -> None:
-    for record in run("policy=none").values():
+    for record in run("rerank_stage=none").values():
         assert view(record, "reranked") == view(record, "retrieval")
         assert record.charged == [0.0] * len(UNITS)
 
 
 def test_a_budget_that_allows_all_gives_what_the_fixed_depth_gives(run: Callable[..., dict[str, QueryRecord]]) -> None:
     limits = "retriever.limits.N2_RERANK_TOP_K=3"
-    fixed, free = run("policy=top", limits), run(*BUDGETED, "scheduler=one_shot", limits)
+    fixed, free = run("rerank_stage=top", limits), run(*BUDGETED, "scheduler=one_shot", limits)
     for query_id, record in free.items():
         assert record.ranking == fixed[query_id].ranking
         assert record.charged[DOCS] == fixed[query_id].charged[DOCS] <= 3
@@ -121,11 +121,11 @@ def test_what_knows_queries_and_documents_by_id_works_in_the_pipeline(
 
 
 def test_traces_tell_every_stage_and_the_decisions_in_between(run: Callable[..., dict[str, QueryRecord]]) -> None:
-    for overrides in ((*BUDGETED,), ("policy=top",)):
+    for overrides in ((*BUDGETED,), ("rerank_stage=top",)):
         trace = json.loads(run(*overrides)["q1"].trace)
         assert trace["query_id"] == "q1"
         stages = [event["details"]["name"] for event in trace["events"] if event["action"] == "stage"]
-        assert stages == list(build_pipeline(policy=None).stages)
+        assert stages == list(build_pipeline(rerank_stage=None).stages)
         actions = [event["action"] for event in trace["events"]]
         assert actions.index("rerank") < actions.index("stop")
         stamps = [event["timestamp"] for event in trace["events"]]
@@ -136,7 +136,7 @@ def test_a_prompt_that_is_refused_is_a_record_without_documents(
     run: Callable[..., dict[str, QueryRecord]], collection: Path
 ) -> None:
     add_query(collection, "odd", "Context: a header without a task")
-    record = run("policy=top")["odd"]
+    record = run("rerank_stage=top")["odd"]
     assert [record.ranking_at(position) for position in VIEW_POSITIONS.values()] == [[], [], [], []]
     assert record.stop["reason"] == "refused"
     assert "no task" in record.stop["details"]["error"]
@@ -146,7 +146,7 @@ def test_a_prompt_that_finds_nothing_goes_through_without_documents(
     run: Callable[..., dict[str, QueryRecord]], collection: Path
 ) -> None:
     add_query(collection, "odd", "zzyzx qwrtp")
-    record = run("policy=top")["odd"]
+    record = run("rerank_stage=top")["odd"]
     assert (record.ranking, record.stop["reason"], record.charged[DOCS]) == ([], "no_candidates", 0)
 
 
@@ -155,7 +155,7 @@ def test_a_score_that_was_never_recorded_is_an_error_that_names_query_and_docume
 ) -> None:
     add_query(collection, "new", "honey bread")
     with pytest.raises(StageError, match=r"query 'new', stage ReRanker: .*'new'"):
-        run("policy=top")
+        run("rerank_stage=top")
 
 
 def test_a_defect_is_raised_as_it_is(
@@ -164,7 +164,7 @@ def test_a_defect_is_raised_as_it_is(
     (tmp_path / "broken_reranker.py").write_text(BROKEN)
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(RuntimeError, match="on fire"):
-        run("policy=top", "reranker=noop", "reranker._target_=broken_reranker.Broken")
+        run("rerank_stage=top", "reranker=noop", "reranker._target_=broken_reranker.Broken")
 
 
 ANSWER = {
@@ -180,12 +180,12 @@ def test_with_a_language_model_its_stages_decide_and_are_charged_and_their_recor
 ) -> None:
     llm_server.answer(json.dumps(ANSWER))
     llm = ["llm=local", "llm.model=test", f"llm.base_url={llm_server.url}", f"llm.cache_dir={tmp_path}/record"]
-    off, on = run("policy=none"), run("policy=none", *llm)
+    off, on = run("rerank_stage=none"), run("rerank_stage=none", *llm)
     for query_id, record in on.items():
         assert view(record, "a3") == view(off[query_id], "a3")[1:]
     assert sum(record.charged[TOKENS] for record in on.values()) == llm_server.billed_tokens > 0
     sent = len(llm_server.requests)
-    again = run("policy=none", *llm, "llm.mode=replay")
+    again = run("rerank_stage=none", *llm, "llm.mode=replay")
     assert len(llm_server.requests) == sent
     assert [record.ranking for record in again.values()] == [record.ranking for record in on.values()]
     assert [record.charged for record in again.values()] == [record.charged for record in on.values()]
@@ -198,9 +198,9 @@ def test_with_a_language_model_its_stages_decide_and_are_charged_and_their_recor
         (("retriever=bm25",), "retriever=bm25: .*allowed is superprompt"),
         (("reformulator=rm3",), "reformulator=rm3: .*allowed is identity"),
         (("clock=virtual",), "clock='virtual': .*allowed is auto"),
-        (("policy=top", "budget=tight"), "budget.max_reranker_docs=20.*: policy=top has no budget"),
-        (("policy=none", "budget.max_cost_usd=1"), "budget.max_cost_usd=1: policy=none has no budget"),
-        (("policy=top", "+reranker@rerankers.more=noop"), "rerankers=more: policy=top"),
+        (("rerank_stage=top", "budget=tight"), "budget.max_reranker_docs=20.*: rerank_stage=top has no budget"),
+        (("rerank_stage=none", "budget.max_cost_usd=1"), "budget.max_cost_usd=1: rerank_stage=none has no budget"),
+        (("rerank_stage=top", "+reranker@rerankers.more=noop"), "rerankers=more: rerank_stage=top"),
         (("retriever.limits.N2_RERANK_TOP_K=0",), "N2_RERANK_TOP_K=0: .*greater than"),
         (("retriever.config=/no/such.json",), "'/no/such.json' cannot be read"),
     ],
@@ -222,16 +222,20 @@ def test_without_the_pipelines_own_options_the_subject_says_where_they_are() -> 
 @pytest.mark.parametrize(
     ("overrides", "label", "tags"),
     [
-        (("policy=none",), "pipeline, none, N2 50", {"policy": "none", "estimator": "none", "reranker": "none"}),
         (
-            ("policy=top", "retriever.limits.N2_RERANK_TOP_K=7"),
+            ("rerank_stage=none",),
+            "pipeline, none, N2 50",
+            {"rerank_stage": "none", "estimator": "none", "reranker": "none"},
+        ),
+        (
+            ("rerank_stage=top", "retriever.limits.N2_RERANK_TOP_K=7"),
             "pipeline, top, N2 7",
-            {"policy": "top", "estimator": "none"},
+            {"rerank_stage": "top", "estimator": "none"},
         ),
         (
             BUDGETED,
             "pipeline, budgeted, baseline + greedy + reranked_first, N2 50",
-            {"policy": "budgeted", "llm": "off"},
+            {"rerank_stage": "budgeted", "llm": "off"},
         ),
     ],
 )

@@ -12,7 +12,7 @@ from ragtune.core.request.context import CostMeter
 from ragtune.superprompt import Pipeline, PipelineConfig, SuperPrompt, Turn
 from ragtune.superprompt.memory.base import BaseMemory
 from ragtune.superprompt.memory.documents import DocumentMemory
-from ragtune.superprompt.reranking.base import BaseRerankPolicy
+from ragtune.superprompt.reranking.base import BaseRerankStage
 from ragtune.superprompt.stages.a0_preprocessing import A0PreProcessing
 from ragtune.superprompt.stages.agent import AgentStage
 from ragtune.superprompt.stages.base import BaseStage
@@ -111,12 +111,12 @@ def make_pipeline(memory: DocumentMemory) -> Make:
     def make(
         config: PipelineConfig | None = None,
         memory: BaseMemory = memory,
-        policy: BaseRerankPolicy | None = None,
+        rerank_stage: BaseRerankStage | None = None,
         replace: Mapping[str, BaseStage] | None = None,
         agent: Any = None,
     ) -> Pipeline:
         agents = [Shaper(agent), Gate(agent), Condenser(agent), Enforcer(agent)]
-        stages = [A0PreProcessing(), agents[0], Retrieval(memory), ReRanker(policy), *agents[1:], PromptBuilder()]
+        stages = [A0PreProcessing(), agents[0], Retrieval(memory), ReRanker(rerank_stage), *agents[1:], PromptBuilder()]
         replaced = [(replace or {}).get(stage.name, stage) for stage in stages]
         return Pipeline(replaced, config, VirtualClock())
 

@@ -14,9 +14,9 @@ from ragtune.estimators.baseline import BaselineEstimator
 from ragtune.schedulers.greedy import GreedyScheduler
 from ragtune.superprompt import Pipeline, PipelineConfig, SuperPrompt
 from ragtune.superprompt.rendering import rerank_query
-from ragtune.superprompt.reranking.base import BaseRerankPolicy, Reranked
-from ragtune.superprompt.reranking.budgeted import BudgetedPolicy
-from ragtune.superprompt.reranking.top import CROSS_ENCODER, TopPolicy
+from ragtune.superprompt.reranking.base import BaseRerankStage, Reranked
+from ragtune.superprompt.reranking.budgeted import BudgetedRerankStage
+from ragtune.superprompt.reranking.top import CROSS_ENCODER, TopRerankStage
 
 Make = Callable[..., Pipeline]
 Reach = Callable[..., SuperPrompt]
@@ -47,7 +47,7 @@ def test_the_query_is_task_purpose_context_and_format_and_nothing_else() -> None
 def test_candidates_are_sorted_by_score_and_ties_keep_their_order(make_pipeline: Make, reach: Reach) -> None:
     before = reach("retrieval").views_by_stage["retrieval"]
     reranker = Scripted(lambda item: 0.9 if item.doc_id == before[-1] else 0.5)
-    sp = reach("reranked", make_pipeline(policy=TopPolicy(reranker)))
+    sp = reach("reranked", make_pipeline(rerank_stage=TopRerankStage(reranker)))
     assert sp.views_by_stage["reranked"] == [before[-1], *before[:-1]]
     assert reranker.seen == [(rerank_query(sp.body), before)]
     assert sp.extras["reranked"]["scores"][before[-1]] == 0.9
@@ -59,33 +59,33 @@ def test_candidates_are_sorted_by_score_and_ties_keep_their_order(make_pipeline:
 def test_no_more_than_n2_candidates_reach_the_reranker(make_pipeline: Make, reach: Reach) -> None:
     reranker = Scripted(lambda item: 0.5)
     config = PipelineConfig.load(n2_rerank_top_k=2)
-    for policy in (TopPolicy(reranker), budgeted(reranker, max_reranker_docs=50)):
-        sp = reach("reranked", make_pipeline(config, policy=policy))
+    for stage in (TopRerankStage(reranker), budgeted(reranker, max_reranker_docs=50)):
+        sp = reach("reranked", make_pipeline(config, rerank_stage=stage))
         assert sp.views_by_stage["reranked"] == sp.views_by_stage["retrieval"][:2]
     assert all(set(ids) <= set(sp.views_by_stage["retrieval"][:2]) for _, ids in reranker.seen)
 
 
-def test_without_a_policy_the_order_is_kept(reach: Reach) -> None:
+def test_without_a_rerank_stage_the_order_is_kept(reach: Reach) -> None:
     sp = reach("reranked")
     assert sp.views_by_stage["reranked"] == sp.views_by_stage["retrieval"]
-    assert sp.extras["reranked"] == {"policy": "none", "scores": {}}
+    assert sp.extras["reranked"] == {"rerank_stage": "none", "scores": {}}
 
 
 def test_what_could_not_be_scored_comes_last_in_its_old_order(make_pipeline: Make, reach: Reach) -> None:
     before = reach("retrieval").views_by_stage["retrieval"]
     reranker = Scripted(lambda item: None if item.doc_id in before[:2] else 0.1)
-    after = reach("reranked", make_pipeline(policy=TopPolicy(reranker))).views_by_stage["reranked"]
+    after = reach("reranked", make_pipeline(rerank_stage=TopRerankStage(reranker))).views_by_stage["reranked"]
     assert after == [*before[2:], *before[:2]]
 
 
-def budgeted(reranker: BaseReranker, **limits: int) -> BudgetedPolicy:
+def budgeted(reranker: BaseReranker, **limits: int) -> BudgetedRerankStage:
     budget = CostBudget.unlimited().model_copy(update=limits)
-    return BudgetedPolicy(BaselineEstimator(), GreedyScheduler(batch_size=1), reranker, budget)
+    return BudgetedRerankStage(BaselineEstimator(), GreedyScheduler(batch_size=1), reranker, budget)
 
 
 def test_the_budgeted_controller_scores_what_its_budget_allows(make_pipeline: Make, reach: Reach) -> None:
     reranker = Scripted(lambda item: 0.9)
-    sp = reach("reranked", make_pipeline(policy=budgeted(reranker, max_reranker_docs=2)))
+    sp = reach("reranked", make_pipeline(rerank_stage=budgeted(reranker, max_reranker_docs=2)))
     before = sp.views_by_stage["retrieval"]
     assert sorted(sp.views_by_stage["reranked"]) == sorted(before)
     assert [ids for _, ids in reranker.seen] == [[before[0]], [before[1]]]
@@ -97,14 +97,17 @@ def test_the_budgeted_controller_scores_what_its_budget_allows(make_pipeline: Ma
 def test_documents_that_the_controller_dropped_come_last(make_pipeline: Make, reach: Reach) -> None:
     before = reach("retrieval").views_by_stage["retrieval"]
     reranker = Scripted(lambda item: None if item.doc_id == before[0] else 0.2)
-    sp = reach("reranked", make_pipeline(policy=budgeted(reranker)))
+    sp = reach("reranked", make_pipeline(rerank_stage=budgeted(reranker)))
     assert sp.views_by_stage["reranked"][-1] == before[0]
     assert before[0] in sp.extras["reranked"]["dropped"]
 
 
 def test_nothing_found_needs_no_reranker(make_pipeline: Make, reach: Reach) -> None:
     reranker = Scripted(lambda item: 0.5)
-    assert reach("reranked", make_pipeline(policy=TopPolicy(reranker)), "\U0001f600").views_by_stage["reranked"] == []
+    assert (
+        reach("reranked", make_pipeline(rerank_stage=TopRerankStage(reranker)), "\U0001f600").views_by_stage["reranked"]
+        == []
+    )
     assert reranker.seen == []
 
 
@@ -115,20 +118,20 @@ def test_a_reranker_that_fails_leaves_the_prompt_at_retrieval(make_pipeline: Mak
     sp = reach("retrieval")
     before = sp.to_json()
     with pytest.raises(StageError, match=r"ReRanker failed.*give a folder.*still at stage 'retrieval'"):
-        make_pipeline(policy=TopPolicy(Scripted(fail))).run_stage("ReRanker", sp)
+        make_pipeline(rerank_stage=TopRerankStage(Scripted(fail))).run_stage("ReRanker", sp)
     assert sp.to_json() == before
 
 
-class Losing(BaseRerankPolicy):
+class Losing(BaseRerankStage):
     def order(self, query: str, candidates: Sequence[ScoredDocument], meter: CostMeter) -> Reranked:
         return Reranked([doc.id for doc in candidates[1:]], {})
 
 
-def test_a_policy_that_loses_candidates_is_refused(make_pipeline: Make, reach: Reach) -> None:
+def test_a_rerank_stage_that_loses_candidates_is_refused(make_pipeline: Make, reach: Reach) -> None:
     with pytest.raises(StageError, match="Losing gave other candidates back"):
-        reach("reranked", make_pipeline(policy=Losing()))
+        reach("reranked", make_pipeline(rerank_stage=Losing()))
 
 
 def test_the_model_of_the_spec_is_the_default_and_loads_only_when_it_is_used() -> None:
     assert CROSS_ENCODER == "cross-encoder/ms-marco-MiniLM-L-6-v2"
-    assert TopPolicy.cross_encoder(cache_dir=None).reranker.model == CROSS_ENCODER  # type: ignore[attr-defined]
+    assert TopRerankStage.cross_encoder(cache_dir=None).reranker.model == CROSS_ENCODER  # type: ignore[attr-defined]

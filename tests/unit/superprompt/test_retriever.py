@@ -44,7 +44,7 @@ def found(retriever: SuperPromptRetriever, context: RAGtuneContext, top_k: int =
 
 
 def test_it_is_the_view_of_the_whole_pipeline(corpus: Corpus, make_context: MakeContext) -> None:
-    pipeline = build_pipeline(memory=DocumentMemory.from_corpus(corpus), policy=None)
+    pipeline = build_pipeline(memory=DocumentMemory.from_corpus(corpus), rerank_stage=None)
     done = pipeline.run_all(SuperPrompt.raw(PROMPT))
     scores = done.extras["retrieval"]["scores"]
     expected = [(chunk_id.removesuffix("#0"), scores[chunk_id]) for chunk_id in done.views_by_stage["retrieval"]]

@@ -1,4 +1,4 @@
-"""Rerank policies asked about a test collection's documents."""
+"""Rerank stages asked about a test collection's documents."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ragtune.core.request.context import CostMeter
 from ragtune.core.types import BatchProposal
 from ragtune.estimators.baseline import BaselineEstimator
 from ragtune.schedulers.greedy import GreedyScheduler
-from ragtune.superprompt.reranking.base import BaseRerankPolicy
-from ragtune.superprompt.reranking.budgeted import BudgetedPolicy
-from ragtune.superprompt.reranking.none import NoPolicy
-from ragtune.superprompt.reranking.top import TopPolicy
+from ragtune.superprompt.reranking.base import BaseRerankStage
+from ragtune.superprompt.reranking.budgeted import BudgetedRerankStage
+from ragtune.superprompt.reranking.none import NoRerankStage
+from ragtune.superprompt.reranking.top import TopRerankStage
 
 
-def budgeted(reranker: Any, scheduler: Any = None, **options: Any) -> BudgetedPolicy:
+def budgeted(reranker: Any, scheduler: Any = None, **options: Any) -> BudgetedRerankStage:
     chosen = scheduler or GreedyScheduler(batch_size=2)
-    return BudgetedPolicy(BaselineEstimator(), chosen, reranker, CostBudget.unlimited(), **options)
+    return BudgetedRerankStage(BaselineEstimator(), chosen, reranker, CostBudget.unlimited(), **options)
 
 
-@pytest.mark.parametrize("make", [TopPolicy, budgeted])
+@pytest.mark.parametrize("make", [TopRerankStage, budgeted])
 def test_the_querys_id_reaches_the_reranker(fakes: SimpleNamespace, make: Any) -> None:
     seen: list[str] = []
     reranker = fakes.Reranker(act=lambda context: seen.append(context.query_id))
@@ -34,10 +34,10 @@ def test_the_querys_id_reaches_the_reranker(fakes: SimpleNamespace, make: Any) -
 
 
 def test_only_a_controller_has_a_history(fakes: SimpleNamespace) -> None:
-    def outcome(policy: BaseRerankPolicy) -> Any:
-        return policy.order("query", fakes.docs(4), CostMeter()).output
+    def outcome(stage: BaseRerankStage) -> Any:
+        return stage.order("query", fakes.docs(4), CostMeter()).output
 
-    assert outcome(TopPolicy(fakes.Reranker())) is None
+    assert outcome(TopRerankStage(fakes.Reranker())) is None
     assert [step.cost.docs for step in outcome(budgeted(fakes.Reranker())).history] == [0, 2, 4]
 
 
@@ -69,7 +69,7 @@ def test_each_thread_orders_its_own_candidates(fakes: SimpleNamespace) -> None:
 def test_no_reranking_keeps_the_order_and_costs_nothing(fakes: SimpleNamespace) -> None:
     meter = CostMeter()
     documents = fakes.docs(5)
-    reranked = NoPolicy().order("query", documents, meter)
+    reranked = NoRerankStage().order("query", documents, meter)
     assert reranked.ids == [doc.id for doc in documents]
     assert (reranked.scores, meter.charged) == ({}, None)
 
@@ -80,6 +80,6 @@ def test_a_scheduler_may_choose_between_strategies(fakes: SimpleNamespace) -> No
         return BatchProposal(doc_ids=left, strategy=budget.strategies[len(left) % 2]) if left else None
 
     cheap, dear = fakes.Reranker(), fakes.Reranker()
-    policy = budgeted(cheap, fakes.Scheduler(choose=choose), rerankers={"dear": dear})
-    policy.order("query", fakes.docs(3), CostMeter())
+    stage = budgeted(cheap, fakes.Scheduler(choose=choose), rerankers={"dear": dear})
+    stage.order("query", fakes.docs(3), CostMeter())
     assert (len(cheap.batches), len(dear.batches)) == (1, 1)
