@@ -46,6 +46,5 @@ class SlidingWindowScheduler(BaseScheduler):
         self.diverse = diverse
 
     def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
-        is_first = len(pool.eligible) == len(pool)
-        size = self.window if is_first else self.step
+        size = self.step if pool.batches else self.window
         return propose(choose(pool, size, self.acquisition, diverse=self.diverse), budget)

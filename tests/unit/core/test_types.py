@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import math
+from abc import ABCMeta
 
 import pytest
 from pydantic import ValidationError
 
 from ragtune import ScoredDocument
+from ragtune.core import interfaces
 from ragtune.core.types import UNLIMITED, BatchProposal, CostObject, RemainingBudgetView, price_by_count
 
 NOT_FINITE = [math.nan, math.inf, -math.inf]
@@ -84,3 +86,15 @@ def test_the_assembly_buffer_is_not_affordable():
 def test_proposals_are_frozen():
     with pytest.raises(ValidationError):
         BatchProposal(doc_ids=["a"]).strategy = "other"
+
+
+INTERFACES = [
+    kind for kind in vars(interfaces).values() if isinstance(kind, ABCMeta) and kind.__module__ == interfaces.__name__
+]
+
+
+@pytest.mark.parametrize("interface", INTERFACES, ids=lambda interface: interface.__name__)
+def test_every_interface_says_in_one_line_what_state_may_be_kept(interface):
+    said = [line.strip() for line in interface.__doc__.splitlines() if line.strip().startswith("State:")]
+    assert len(said) == 1
+    assert said[0].endswith(".")
