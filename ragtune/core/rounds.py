@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 
@@ -11,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from ragtune.core.errors import InputError, InvalidScoreError, RetrievalError
 from ragtune.core.interfaces import BaseReformulator, BaseReranker, BaseRetriever
 from ragtune.core.policy.scaling import on_original_scale
+from ragtune.core.pool.columns import are_finite, require_finite
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.bills import checked, describe, quoted, reported
@@ -85,7 +85,7 @@ class RetrievalRounds:
         """
         try:
             with context.tracker.read_only():
-                found = require_finite(self.retriever.retrieve(context, self._plan.original_query_depth))
+                found = checked_documents(self.retriever.retrieve(context, self._plan.original_query_depth))
         except InputError:
             raise
         except Exception as error:
@@ -104,7 +104,7 @@ class RetrievalRounds:
         round_context = context.model_copy(update={"query": rewrite, "round": name})
         try:
             with context.tracker.read_only():
-                found = require_finite(self.retriever.retrieve(round_context, self._plan.depth_per_reformulation))
+                found = checked_documents(self.retriever.retrieve(round_context, self._plan.depth_per_reformulation))
             eligible = [doc for doc in found if doc.id in known or self._can_score(doc.id, context)]
         except InputError:
             raise
@@ -219,21 +219,24 @@ def _rescale_documents(
             first[doc_id] = first[doc_id].model_copy(update={"score": score})
 
 
-def require_finite(found: Iterable[ScoredDocument]) -> list[ScoredDocument]:
+def checked_documents(found: Iterable[ScoredDocument]) -> list[ScoredDocument]:
     """What a component found, checked where it enters.
 
     Raises:
         InvalidScoreError: on a score that is not a finite number, or a token count below 0.
         TypeError: on anything but documents.
     """
-    documents = list(found)
+    documents, numbers = list(found), list[float]()
     for doc in documents:
         if not isinstance(doc, ScoredDocument) or not isinstance(doc.id, str) or not isinstance(doc.content, str):
             raise TypeError(f"{type(doc).__name__} {quoted(doc)} among the documents: allowed is ScoredDocument")
-        if not all(map(math.isfinite, (doc.score, doc.fusion_score or 0.0, *doc.sources.values()))):
-            raise InvalidScoreError(f"score {doc.score!r} of document {doc.id!r}: allowed is a finite number")
         if doc.token_count < 0:
             raise InvalidScoreError(f"token_count={doc.token_count!r} of document {doc.id!r}: allowed is 0 or more")
+        numbers += (doc.score, doc.fusion_score or 0.0, *doc.sources.values())
+    if not are_finite(numbers):
+        for doc in documents:
+            own = (doc.score, doc.fusion_score or 0.0, *doc.sources.values())
+            require_finite(own, [doc.id] * len(own), "score")
     return documents
 
 

@@ -15,7 +15,6 @@ from ragtune.core.request.clock import Clock, MonotonicClock
 from ragtune.core.request.gate import Gate
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.types import FREE, UNLIMITED, CostObject, Pricer, RemainingBudgetView, price_by_count
-from ragtune.core.unchecked import unchecked
 
 RERANK, REFORMULATION = "rerank", "reformulation"
 """What a cost is spent on: both draw on one account of tokens, time and money, each on its own count of calls."""
@@ -278,18 +277,17 @@ class CostTracker:
     ) -> RemainingBudgetView:
         """What is left in every unit, as schedulers see it."""
         budget = self.budget
-        left = {
-            "remaining_tokens": _left(budget.max_tokens, self._tokens),
-            "remaining_rerank_docs": _left(budget.max_reranker_docs, self._rerank_docs),
-            "remaining_rerank_calls": _left(budget.max_reranker_calls, self._rerank_calls),
-            "assembly_token_buffer": budget.tokens_for_assembly,
-            "remaining_latency_ms": self.time_left_ms,
-            "remaining_usd": _amount_left(budget.max_cost_usd, self._usd),
-            "strategies": strategies,
-            "closed": closed,
-            "pricer": pricer,
-        }
-        return unchecked(RemainingBudgetView, left)
+        return RemainingBudgetView(
+            remaining_tokens=_left(budget.max_tokens, self._tokens),
+            remaining_rerank_docs=_left(budget.max_reranker_docs, self._rerank_docs),
+            remaining_rerank_calls=_left(budget.max_reranker_calls, self._rerank_calls),
+            assembly_token_buffer=budget.tokens_for_assembly,
+            remaining_latency_ms=self.time_left_ms,
+            remaining_usd=_amount_left(budget.max_cost_usd, self._usd),
+            strategies=strategies,
+            closed=closed,
+            pricer=pricer,
+        )
 
     def remaining_expansion(self) -> int:
         """Documents that may still be added to the pool."""
@@ -314,14 +312,13 @@ class CostTracker:
 
     def spent(self) -> CostObject:
         """What reranking and LLM calls were charged so far; ``latency_ms`` is the time elapsed."""
-        spent = {
-            "tokens": self._tokens,
-            "docs": self._rerank_docs,
-            "calls": self._rerank_calls,
-            "latency_ms": self.elapsed_ms,
-            "usd": self._usd,
-        }
-        return unchecked(CostObject, spent)
+        return CostObject(
+            tokens=self._tokens,
+            docs=self._rerank_docs,
+            calls=self._rerank_calls,
+            latency_ms=self.elapsed_ms,
+            usd=self._usd,
+        )
 
     def snapshot(self) -> dict[str, Any]:
         """The account as plain data (0.1's ``tokens``, ``latency``, ``rerank_docs``, and every further unit)."""
