@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -243,3 +244,17 @@ class BaseEmbedder(Component, ABC):
     @abstractmethod
     def name(self) -> str:
         """Identifies the vectors in cache keys: the same name means the same vectors for the same text."""
+
+
+class TextVectors(Protocol):
+    """Vectors of the documents of one collection, for components that compare documents by their texts.
+
+    State: what was made of the collection, once; nothing of a request.
+    """
+
+    def rows(self, doc_ids: Sequence[str]) -> Any:
+        """Shape (len(doc_ids), d), rows L2-normalised, so that a dot product is a cosine.
+
+        A NumPy array, or a ``scipy.sparse.csr_matrix``; a component that needs the sparse form says so.
+        """
+        ...

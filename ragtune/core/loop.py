@@ -170,8 +170,8 @@ class RerankLoop:
             return "an empty batch: propose at least one document, or stop"
         if len(set(proposal.doc_ids)) != len(proposal.doc_ids):
             return "a document is proposed twice"
-        strangers = [doc_id for doc_id in proposal.doc_ids if not pool.is_candidate(doc_id)]
-        return f"not CANDIDATE: {strangers}" if strangers else None
+        others = [doc_id for doc_id in proposal.doc_ids if not pool.is_candidate(doc_id)]
+        return f"not CANDIDATE: {others}" if others else None
 
     def _expand(self, pool: CandidatePool, context: RAGtuneContext) -> bool:
         """Whether the pool has grown; no document is looked for that no further batch could score."""

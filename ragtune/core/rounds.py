@@ -13,8 +13,8 @@ from ragtune.core.policy.scaling import on_original_scale
 from ragtune.core.pool.columns import are_finite, require_finite
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.request.accounts import REFORMULATION
 from ragtune.core.request.bills import checked, describe, quoted, reported
-from ragtune.core.request.budget import REFORMULATION
 from ragtune.core.request.context import ORIGINAL, CostMeter, RAGtuneContext, first_stage_of, rewrite_round
 from ragtune.core.types import FREE, CostObject, ReformulationResult, ScoredDocument
 

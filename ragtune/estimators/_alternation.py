@@ -8,13 +8,13 @@ from collections.abc import Callable
 import numpy as np
 
 from ragtune.core.arrays import FloatArray
-from ragtune.core.interfaces import BaseEstimator
+from ragtune.core.interfaces import BaseEstimator, TextVectors
 from ragtune.core.policy.scaling import first_stage_scores
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
-from ragtune.estimators._neighbours import Neighbours, TextVectors, neighbours_by
+from ragtune.estimators._neighbours import Neighbours, neighbours_by
 
 
 class AlternationState(ABC):
