@@ -8,7 +8,7 @@ from ragtune.core.arguments import check_count
 from ragtune.core.arrays import FloatArray
 from ragtune.core.interfaces import BaseAcquisition
 from ragtune.core.policy.gaussian import expected_excess
-from ragtune.core.policy.top_k import top_k_bar
+from ragtune.core.policy.top_k import top_k_threshold
 from ragtune.core.pool.belief import Belief
 from ragtune.core.pool.pool import CandidatePool
 
@@ -16,8 +16,8 @@ from ragtune.core.pool.pool import CandidatePool
 class ExpectedGainAcquisition(BaseAcquisition):
     """Value of information in units of nDCG@k (knowledge gradient, Frazier, Powell and Dayanik 2009).
 
-    Scoring document i moves its mean by N(0, v_i^2 / (v_i + noise)), v_i its variance. Only a move across the border
-    of the top k changes what the user gets: upwards for a document outside, downwards for one inside. The expected
+    Scoring document i moves its mean by N(0, v_i^2 / (v_i + noise)), v_i its variance. Only a move across the
+    top-k threshold changes what the user gets: upwards for a document outside, downwards for one inside. The expected
     size of that change in latent relevance becomes nDCG by taking gain as linear between the worst and the best
     document of the pool, times the mean discount of the top k, over the DCG that the current order is expected to have.
 
@@ -35,9 +35,9 @@ class ExpectedGainAcquisition(BaseAcquisition):
         active = pool.active
         if not len(active):
             return np.zeros(len(pool))
-        bar = top_k_bar(belief.key[active], self.k)
-        inside = belief.key >= bar.inside
-        gap = np.where(inside, belief.key - bar.outside, bar.inside - belief.key)
+        threshold = top_k_threshold(belief.key[active], self.k)
+        inside = belief.key >= threshold.inside
+        gap = np.where(inside, belief.key - threshold.outside, threshold.inside - belief.key)
         deviation = belief.variance / np.sqrt(np.maximum(belief.variance + belief.noise, 1e-12))
         utility: FloatArray = expected_excess(gap, deviation) * self._ndcg_per_latent(belief.key[active])
         return utility

@@ -8,16 +8,16 @@ from ragtune.core.arguments import check_count
 from ragtune.core.arrays import FloatArray
 from ragtune.core.interfaces import BaseAcquisition
 from ragtune.core.policy.gaussian import tail
-from ragtune.core.policy.top_k import top_k_bar
+from ragtune.core.policy.top_k import top_k_threshold
 from ragtune.core.pool.belief import Belief
 from ragtune.core.pool.pool import CandidatePool
 
 
 class TopKProbabilityAcquisition(BaseAcquisition):
-    """P(relevance exceeds the bar between ranks k and k + 1 of the current order).
+    """P(relevance exceeds the top-k threshold, halfway between the keys of ranks k and k + 1 of the current order).
 
-    The bar is taken as known; only the candidate itself is uncertain (the knowledge-gradient simplification, Frazier,
-    Powell and Dayanik 2009).
+    The threshold is taken as known; only the candidate itself is uncertain (the knowledge-gradient simplification,
+    Frazier, Powell and Dayanik 2009).
 
     Args:
         k: size of the top that matters, >= 1.
@@ -30,5 +30,5 @@ class TopKProbabilityAcquisition(BaseAcquisition):
         self.k = check_count("acquisition.k", k, low=1)
 
     def utility(self, belief: Belief, pool: CandidatePool) -> FloatArray:
-        bar = top_k_bar(belief.key[pool.active], self.k)
-        return tail((bar.midpoint - belief.key) / np.sqrt(np.maximum(belief.variance, 1e-12)))
+        threshold = top_k_threshold(belief.key[pool.active], self.k)
+        return tail((threshold.midpoint - belief.key) / np.sqrt(np.maximum(belief.variance, 1e-12)))

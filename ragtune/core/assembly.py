@@ -14,7 +14,6 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.rounds import sound
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
-from ragtune.core.unchecked import unchecked
 
 
 def assemble(assembler: BaseAssembler, items: Sequence[PoolItem], context: RAGtuneContext) -> list[ScoredDocument]:
@@ -82,15 +81,14 @@ def _tokens(document: ScoredDocument, item: PoolItem) -> int:
 
 
 def _document(item: PoolItem, key: float) -> ScoredDocument:
-    values = {
-        "id": item.doc_id,
-        "content": item.content,
-        "metadata": item.metadata,
-        "score": key,
-        "original_score": item.retrieval_score,
-        "reranker_score": item.reranker_score,
-        "fusion_score": item.fusion_score,
-        "token_count": item.token_count,
-        "sources": item.sources,
-    }
-    return unchecked(ScoredDocument, values)
+    return ScoredDocument(
+        id=item.doc_id,
+        content=item.content,
+        metadata=item.metadata,
+        score=key,
+        original_score=item.retrieval_score,
+        reranker_score=item.reranker_score,
+        fusion_score=item.fusion_score,
+        token_count=item.token_count,
+        sources=item.sources,
+    )

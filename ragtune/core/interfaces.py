@@ -1,12 +1,14 @@
 """The component interfaces: each is one abstract method (0.1 section 2C, 0.54 section 2, 0.55 section 4).
 
-Components keep no state between requests; what they must remember within one lives in ``context.remember``.
+No component may let one request see anything of another. The line "State:" of each interface says what the component
+may keep within a request, and where; caches, whose content changes no answer, are allowed everywhere.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +31,7 @@ from ragtune.core.types import (
 
 
 class Component:
-    """What every part of a controller is."""
+    """A part of a controller that can be made ready before the first request."""
 
     def prepare(self) -> None:
         """Load models, import what is imported lazily, warm up: whatever must not run on a request's clock.
@@ -41,7 +43,10 @@ class Component:
 
 
 class BaseRetriever(Component, ABC):
-    """First stage: finds candidates."""
+    """First stage: finds candidates.
+
+    State: none between requests; within a request, ``context.remember``.
+    """
 
     @abstractmethod
     def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
@@ -52,7 +57,10 @@ class BaseRetriever(Component, ABC):
 
 
 class BaseReformulator(Component, ABC):
-    """Produces further views of the query."""
+    """Rewrites the query, so that the first stage can look for more.
+
+    State: none between requests; within a request, ``context.remember``.
+    """
 
     @abstractmethod
     def generate(self, context: RAGtuneContext, first_round: Sequence[ScoredDocument]) -> list[str]:
@@ -78,7 +86,10 @@ class BaseReformulator(Component, ABC):
 
 
 class BaseFusion(ABC):
-    """Merges ranked lists into one."""
+    """Merges ranked lists into one.
+
+    State: none, neither between requests nor within one: the merged list depends on the given lists alone.
+    """
 
     @abstractmethod
     def fuse(self, lists: Mapping[str, Sequence[ScoredDocument]]) -> list[ScoredDocument]:
@@ -90,7 +101,10 @@ class BaseFusion(ABC):
 
 
 class BaseEstimator(Component, ABC):
-    """Values the pool. It neither schedules nor spends (0.54)."""
+    """Values the pool. It neither schedules nor spends (0.54).
+
+    State: none between requests; within a request, ``context.remember`` (what was scored when: ``pool.batches``).
+    """
 
     @abstractmethod
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Mapping[str, float]:
@@ -101,18 +115,39 @@ class BaseEstimator(Component, ABC):
 
 
 class BaseScheduler(Component, ABC):
-    """Chooses the next batch. It neither spends nor moves items (0.54)."""
+    """Chooses the next batch. It neither spends nor moves items (0.54).
+
+    State: none between requests, and none of its own within one: the past of a request is ``pool.batches``.
+    """
 
     @abstractmethod
     def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord | None:
         """The next batch out of the CANDIDATE items, or a reason to stop (None: nothing more to propose).
 
-        Must be deterministic; ties are broken by ``initial_rank``, then ``doc_id`` (0.54 invariant 6).
+        The decision must be deterministic; ties are broken by ``initial_rank``, then ``doc_id`` (0.54 invariant 6).
+
+        The method is called once before each batch and is given the pool as it is then:
+
+        - ``pool.top_candidates(n)`` names the n best candidates by the estimator's latest word, and
+          :func:`ragtune.core.policy.batching.propose` makes of such a list the batch that the budget affords, or the
+          reason why nothing fits.
+        - ``pool.batches`` holds every batch that was sent so far, in the order of scoring; ``len(pool.batches)`` says
+          how many there were. The scores of one are ``pool.scores[batch.positions]``, NaN for a document that the
+          reranker failed to score, and its documents ``pool.doc_ids[i]`` for the ``i`` in ``batch.positions``.
+        - ``pool.reranked`` and all other arrays are in the order of the pool, not of scoring. Where a scored document
+          stands in the pool says nothing about when it was scored, and must not change the decision; the contract
+          suite moves the scored documents to see that it does not.
+
+        To compare the present with an earlier moment, take the scores of ``pool.batches[:n]``: what was known after n
+        batches. A stop is ``StopRecord(reason="my_reason", source="scheduler", details={...})``.
         """
 
 
 class BaseAcquisition(ABC):
-    """What makes a candidate worth scoring next, given what is believed of all."""
+    """What makes a candidate worth scoring next, given what is believed of all.
+
+    State: none, neither between requests nor within one: the utility depends on the belief and the pool alone.
+    """
 
     @abstractmethod
     def utility(self, belief: Belief, pool: CandidatePool) -> FloatArray:
@@ -120,7 +155,10 @@ class BaseAcquisition(ABC):
 
 
 class BaseReranker(Component, ABC):
-    """The expensive scorer."""
+    """The expensive scorer.
+
+    State: none between requests; within a request, ``context.remember``.
+    """
 
     @abstractmethod
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
@@ -160,6 +198,8 @@ class BaseReranker(Component, ABC):
 class BaseAssembler(Component, ABC):
     """Turns the ranked pool into the context that the user gets.
 
+    State: none between requests; it runs once a request, so that there is nothing to remember within one.
+
     Attributes:
         ordering: the order of the final list, which the anytime history is ranked by as well.
     """
@@ -177,7 +217,10 @@ class BaseAssembler(Component, ABC):
 
 
 class BaseExpander(Component, ABC):
-    """Brings new documents into the pool between batches."""
+    """Brings new documents into the pool between batches.
+
+    State: none between requests; within a request, ``context.remember`` (what was scored when: ``pool.batches``).
+    """
 
     @abstractmethod
     def expand(self, pool: CandidatePool, context: RAGtuneContext, limit: int) -> list[ScoredDocument]:
@@ -188,7 +231,10 @@ class BaseExpander(Component, ABC):
 
 
 class BaseEmbedder(Component, ABC):
-    """Turns texts into vectors whose dot product is a cosine."""
+    """Turns texts into vectors whose dot product is a cosine.
+
+    State: none, neither between requests nor within one: the same text has the same vector, always.
+    """
 
     @abstractmethod
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -198,3 +244,17 @@ class BaseEmbedder(Component, ABC):
     @abstractmethod
     def name(self) -> str:
         """Identifies the vectors in cache keys: the same name means the same vectors for the same text."""
+
+
+class TextVectors(Protocol):
+    """Vectors of the documents of one collection, for components that compare documents by their texts.
+
+    State: what was made of the collection, once; nothing of a request.
+    """
+
+    def rows(self, doc_ids: Sequence[str]) -> Any:
+        """Shape (len(doc_ids), d), rows L2-normalised, so that a dot product is a cosine.
+
+        A NumPy array, or a ``scipy.sparse.csr_matrix``; a component that needs the sparse form says so.
+        """
+        ...

@@ -18,7 +18,7 @@ from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.accounts import Account
 from ragtune.core.request.bills import describe
 from ragtune.core.request.context import GRAPH_SOURCE, RAGtuneContext
-from ragtune.core.rounds import require_finite
+from ragtune.core.rounds import checked_documents
 from ragtune.core.types import (
     BUDGET_EXHAUSTED,
     STRATEGY_CLOSED,
@@ -170,8 +170,8 @@ class RerankLoop:
             return "an empty batch: propose at least one document, or stop"
         if len(set(proposal.doc_ids)) != len(proposal.doc_ids):
             return "a document is proposed twice"
-        strangers = [doc_id for doc_id in proposal.doc_ids if not pool.is_candidate(doc_id)]
-        return f"not CANDIDATE: {strangers}" if strangers else None
+        others = [doc_id for doc_id in proposal.doc_ids if not pool.is_candidate(doc_id)]
+        return f"not CANDIDATE: {others}" if others else None
 
     def _expand(self, pool: CandidatePool, context: RAGtuneContext) -> bool:
         """Whether the pool has grown; no document is looked for that no further batch could score."""
@@ -181,7 +181,7 @@ class RerankLoop:
         behind = pool.entries[-1].initial_rank + 1
         try:
             with pool.read_only(), context.tracker.read_only():
-                found = require_finite(self._expander.expand(pool, context, limit))
+                found = checked_documents(self._expander.expand(pool, context, limit))
             new = list(dict.fromkeys(doc.id for doc in found if doc.id not in pool))
             first = {doc.id: doc for doc in reversed(found)}
             items = [_discovery(first[doc_id], behind + i) for i, doc_id in enumerate(new)]

@@ -14,8 +14,8 @@ from ragtune.core.plain import quoted, well_formed
 from ragtune.core.policy.scaling import on_original_scale
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.request.accounts import REFORMULATION
 from ragtune.core.request.bills import checked, describe, reported
-from ragtune.core.request.budget import REFORMULATION
 from ragtune.core.request.context import ORIGINAL, CostMeter, RAGtuneContext, first_stage_of, rewrite_round
 from ragtune.core.types import FREE, CostObject, ReformulationResult, ScoredDocument
 
@@ -86,7 +86,7 @@ class RetrievalRounds:
         """
         try:
             with context.tracker.read_only():
-                found = require_finite(self.retriever.retrieve(context, self._plan.original_query_depth))
+                found = checked_documents(self.retriever.retrieve(context, self._plan.original_query_depth))
         except InputError:
             raise
         except Exception as error:
@@ -105,7 +105,7 @@ class RetrievalRounds:
         round_context = context.model_copy(update={"query": rewrite, "round": name})
         try:
             with context.tracker.read_only():
-                found = require_finite(self.retriever.retrieve(round_context, self._plan.depth_per_reformulation))
+                found = checked_documents(self.retriever.retrieve(round_context, self._plan.depth_per_reformulation))
             eligible = [doc for doc in found if doc.id in known or self._can_score(doc.id, context)]
         except InputError:
             raise
@@ -220,7 +220,7 @@ def _rescale_documents(
             first[doc_id] = first[doc_id].model_copy(update={"score": score})
 
 
-def require_finite(found: Iterable[ScoredDocument]) -> list[ScoredDocument]:
+def checked_documents(found: Iterable[ScoredDocument]) -> list[ScoredDocument]:
     """What a component found, checked where it enters.
 
     Raises:

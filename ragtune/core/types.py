@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_serializer
-from pydantic.json_schema import SkipJsonSchema
 
 from ragtune.core.plain import plain
 
@@ -114,7 +114,8 @@ def price_by_count(doc_ids: Sequence[str], strategy: str) -> CostObject:
     return CostObject(docs=len(doc_ids), calls=1)
 
 
-class RemainingBudgetView(BaseModel):
+@dataclass(frozen=True, slots=True)
+class RemainingBudgetView:
     """An immutable snapshot of what is left, for schedulers (0.54 invariant 4: they see, they never spend).
 
     Attributes:
@@ -137,10 +138,7 @@ class RemainingBudgetView(BaseModel):
     remaining_usd: float = float("inf")
     strategies: tuple[str, ...] = ("default",)
     closed: tuple[str, ...] = ()
-
-    pricer: SkipJsonSchema[Pricer] = Field(default=price_by_count, exclude=True, repr=False)
-
-    model_config = ConfigDict(frozen=True)
+    pricer: Pricer = field(default=price_by_count, repr=False)
 
     def price(self, doc_ids: Sequence[str], strategy: str) -> CostObject:
         """What reranking ``doc_ids`` by ``strategy`` is expected to cost."""

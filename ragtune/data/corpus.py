@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict
 from ragtune.core.errors import DatasetError
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
-from ragtune.core.unchecked import unchecked
 
 
 class Document(BaseModel):
@@ -95,22 +94,13 @@ class Corpus:
         known = self._known.get(doc_id)
         if known is None:
             known = self._known[doc_id] = self._facts(self[doc_id])
-        values = known.copy()
-        values["metadata"] = known["metadata"].copy()
-        values["score"] = values["original_score"] = score
-        values["sources"] = {} if sources is None else sources
-        return unchecked(ScoredDocument, values)
+        return ScoredDocument(score=score, original_score=score, sources={} if sources is None else sources, **known)
 
     def _facts(self, document: Document) -> dict[str, Any]:
-        """What a document's results have in common, in the order of :class:`ScoredDocument`'s fields."""
+        """What a document's results have in common; each result gets copies of the dicts."""
         return {
             "id": document.id,
             "content": document.content,
             "metadata": {"title": document.title} if document.title else {},
-            "score": 0.0,
-            "original_score": 0.0,
-            "reranker_score": None,
-            "fusion_score": None,
             "token_count": self._count(document.content),
-            "sources": {},
         }

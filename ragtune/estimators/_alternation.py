@@ -7,38 +7,34 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ragtune.core.arrays import FloatArray, IntArray
-from ragtune.core.interfaces import BaseEstimator
+from ragtune.core.arrays import FloatArray
+from ragtune.core.interfaces import BaseEstimator, TextVectors
 from ragtune.core.policy.scaling import first_stage_scores
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
-from ragtune.estimators._neighbours import Neighbours, TextVectors, neighbours_by
+from ragtune.estimators._neighbours import Neighbours, neighbours_by
 
 
 class AlternationState(ABC):
-    """One request: the batches seen so far, and whose turn it is.
+    """One request: how many batches it has had, and which source the next one is taken from.
 
     Args:
-        neighbours: who is near whom in the pool.
+        neighbours: which documents of the pool are near each other.
     """
 
     def __init__(self, neighbours: Neighbours) -> None:
         self.neighbours = neighbours
-        self.batches: list[IntArray] = []
-        self._spent: IntArray = np.empty(0, dtype=np.intp)
+        self._observed = 0
         self._next_turn = 0
         self._turn = 0
 
     def observe(self, pool: CandidatePool) -> None:
-        """Note what has left the candidates since the last call: that was a batch, and the turn passes on."""
-        spent = np.flatnonzero(np.isin(np.arange(len(pool)), pool.eligible, invert=True))
-        batch = np.setdiff1d(spent, self._spent)
-        if len(batch):
-            self._spent = spent
-            self.batches.append(batch[~np.isnan(pool.scores[batch])])
-            self._next_turn = self._turn + 1
+        """Pass the turn on for every batch that was sent since the last call."""
+        if new := len(pool.batches) - self._observed:
+            self._observed += new
+            self._next_turn = self._turn + new
 
     def order(self, pool: CandidatePool, context: RAGtuneContext) -> tuple[list[int], int]:
         """Eligible positions, best first, and how many of them are the source's whose turn it is."""

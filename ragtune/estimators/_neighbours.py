@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from ragtune.core.arguments import check_count
 from ragtune.core.arrays import FloatArray
+from ragtune.core.interfaces import TextVectors
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.data.corpus import Corpus
 from ragtune.data.graph import CorpusGraph
@@ -17,14 +18,6 @@ from ragtune.data.topk import best_positions
 
 Edges = list[tuple[int, float]]
 """Pool positions of a document's neighbours with their weights, nearest first."""
-
-
-class TextVectors(Protocol):
-    """Row vectors of documents, L2-normalised, so that a dot product is a cosine."""
-
-    def rows(self, doc_ids: Sequence[str]) -> Any:
-        """Shape (len(doc_ids), d); dense or scipy.sparse."""
-        ...
 
 
 class Neighbours(ABC):

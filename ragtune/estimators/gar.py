@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from ragtune.core.arrays import IntArray
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.context import RAGtuneContext
@@ -53,8 +55,9 @@ class _Gar(AlternationState):
         if len(pool) != self._size:
             self._restart(len(pool))
         limit = context.tracker.budget.max_reranker_docs
-        for batch in self.batches[self._done :]:
-            self._feed(pool, batch, math.inf if limit is None else limit)
+        for batch in pool.batches[self._done :]:
+            scored = batch.positions[~np.isnan(pool.scores[batch.positions])]
+            self._feed(pool, scored, math.inf if limit is None else limit)
             self._done += 1
         # sorted() is stable: equal scores stay in the order of entering.
         open_ones = [i for i in self._frontier if pool.is_candidate(pool.doc_ids[i])]

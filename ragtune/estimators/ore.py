@@ -8,14 +8,14 @@ import numpy as np
 
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.arrays import FloatArray, IntArray
-from ragtune.core.interfaces import BaseEstimator
+from ragtune.core.interfaces import BaseEstimator, TextVectors
 from ragtune.core.policy.scaling import unit_interval
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import GRAPH_SOURCE, RAGtuneContext
 from ragtune.data.corpus import Corpus
 from ragtune.estimators._first_stage import scores_by_stage
-from ragtune.estimators._neighbours import Neighbours, TextVectors, neighbours_by
+from ragtune.estimators._neighbours import Neighbours, neighbours_by
 
 
 class OREEstimator(BaseEstimator):

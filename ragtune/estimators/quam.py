@@ -8,11 +8,12 @@ import numpy as np
 
 from ragtune.core.arguments import check_count
 from ragtune.core.arrays import FloatArray
+from ragtune.core.interfaces import TextVectors
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
 from ragtune.estimators._alternation import AlternatingEstimator, AlternationState
-from ragtune.estimators._neighbours import Neighbours, TextVectors
+from ragtune.estimators._neighbours import Neighbours
 
 
 class QuamEstimator(AlternatingEstimator):

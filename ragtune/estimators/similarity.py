@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from ragtune.core.arguments import check_number, check_positive
 from ragtune.core.arrays import FloatArray
-from ragtune.core.interfaces import BaseEstimator
+from ragtune.core.interfaces import BaseEstimator, TextVectors
 from ragtune.core.policy.scaling import first_stage_scores
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
-
-
-class TextVectors(Protocol):
-    """Row vectors of documents, L2-normalised, so that a dot product is a cosine."""
-
-    def rows(self, doc_ids: Sequence[str]) -> Any:
-        """Shape (len(doc_ids), d); dense or scipy.sparse."""
-        ...
 
 
 class SimilarityEstimator(BaseEstimator):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any, Protocol
 
 import numpy as np
 
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.arrays import FloatArray
-from ragtune.core.interfaces import BaseEstimator
+from ragtune.core.interfaces import BaseEstimator, TextVectors
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext
@@ -20,14 +19,6 @@ from ragtune.estimators._posterior import PosteriorBelief, Prior, RelevancePoste
 
 _TINY = 1e-6
 """The least noise and scale: below it, rounding decides."""
-
-
-class SparseVectors(Protocol):
-    """Sparse text vectors of documents."""
-
-    def rows(self, doc_ids: Sequence[str]) -> Any:
-        """``scipy.sparse.csr_matrix`` of shape (len(doc_ids), terms), rows L2-normalised."""
-        ...
 
 
 class UncertaintyEstimator(BaseEstimator):
@@ -49,7 +40,7 @@ class UncertaintyEstimator(BaseEstimator):
 
     Args:
         corpus: what ``vectors`` are made from.
-        vectors: makes the text vectors of the corpus.
+        vectors: makes the text vectors of the corpus, in the sparse form.
         residual_weight: share of a document's own residual that counts as relevance where a first stage ranked all
             documents, in [0, 1].
         evidence_bonus: weight of the first-stage evidence in the final order, >= 0.
@@ -62,7 +53,7 @@ class UncertaintyEstimator(BaseEstimator):
     def __init__(
         self,
         corpus: Corpus,
-        vectors: Callable[[Corpus], SparseVectors],
+        vectors: Callable[[Corpus], TextVectors],
         residual_weight: float = 0.3,
         evidence_bonus: float = 0.05,
         **prior: float,

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Unpack
 
 import numpy as np
 
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.errors import ConfigError
-from ragtune.core.interfaces import BaseAcquisition, BaseScheduler
-from ragtune.core.policy.batching import choose, propose
+from ragtune.core.policy.batching import propose
 from ragtune.core.policy.gaussian import tail
-from ragtune.core.policy.top_k import top_k_bar
+from ragtune.core.policy.top_k import top_k_threshold
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
+from ragtune.schedulers._batches import BatchOptions, BatchScheduler
 
 
-class CascadeScheduler(BaseScheduler):
+class CascadeScheduler(BatchScheduler):
     """The default strategy explores; documents likely to belong to the top k go to a stronger one (0.54, "Why
     scheduler chooses strategy per batch"; cascades: Wang, Lin and Metzler, SIGIR 2011).
 
@@ -29,11 +30,10 @@ class CascadeScheduler(BaseScheduler):
     Args:
         limits: documents that each stronger strategy may be sent, scored or not, strongest first:
             ``{strategy: documents}``.
-        batch_size: documents a batch.
-        acquisition, diverse: how batches are chosen.
         k: size of the top that matters.
         escalate_above: probability in [0, 1].
         min_docs: documents that the default strategy reranks first, so that there is something to judge by.
+        batch_size, acquisition, diverse: see :class:`ragtune.schedulers._batches.BatchScheduler`.
 
     Raises:
         ConfigError: on an argument out of range, or a strategy that is not registered.
@@ -42,19 +42,15 @@ class CascadeScheduler(BaseScheduler):
     def __init__(
         self,
         limits: Mapping[str, int],
-        batch_size: int = 2,
-        acquisition: BaseAcquisition | None = None,
-        diverse: bool = True,
         k: int = 10,
         escalate_above: float = 0.5,
         min_docs: int = 4,
+        **batches: Unpack[BatchOptions],
     ) -> None:
+        super().__init__(**batches)
         if not isinstance(limits, Mapping):
             raise ConfigError(f"scheduler.limits={limits!r}: allowed is documents by strategy, e.g. {{llm: 10}}")
         self.limits = {name: check_count(f"scheduler.limits.{name}", limit) for name, limit in limits.items()}
-        self.batch_size = check_count("scheduler.batch_size", batch_size, low=1)
-        self.acquisition = acquisition
-        self.diverse = diverse
         self.k = check_count("scheduler.k", k, low=1)
         self.escalate_above = check_number("scheduler.escalate_above", escalate_above, low=0.0, high=1.0)
         self.min_docs = check_count("scheduler.min_docs", min_docs)
@@ -65,7 +61,7 @@ class CascadeScheduler(BaseScheduler):
             raise ConfigError(
                 f"scheduler.limits names {', '.join(unknown)}: registered strategies are {', '.join(budget.strategies)}"
             )
-        batch = choose(pool, self.batch_size, self.acquisition, diverse=self.diverse)
+        batch = self.chosen(pool)
         promise = self._promise(pool, batch)
         diagnostics = {"top_k_probability": round(promise, 6)}
         if promise >= self.escalate_above and len(pool.reranked) >= self.min_docs:
@@ -77,10 +73,10 @@ class CascadeScheduler(BaseScheduler):
 
     def _promise(self, pool: CandidatePool, batch: list[str]) -> float:
         belief = pool.belief_or_empirical()
-        border = top_k_bar(belief.key[pool.active], self.k).midpoint
+        threshold = top_k_threshold(belief.key[pool.active], self.k).midpoint
         positions = np.array([pool.index_of(doc_id) for doc_id in batch], dtype=np.intp)
         deviation = np.sqrt(np.maximum(belief.variance[positions], 1e-12))
-        return float(tail((border - belief.key[positions]) / deviation).mean())
+        return float(tail((threshold - belief.key[positions]) / deviation).mean())
 
     def _left(self, pool: CandidatePool) -> dict[str, int]:
         sent = Counter[str]()

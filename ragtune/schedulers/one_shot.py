@@ -23,7 +23,6 @@ class OneShotScheduler(BaseScheduler):
         self.top_n = None if top_n is None else check_count("scheduler.top_n", top_n, low=1)
 
     def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
-        fired = len(pool.eligible) < len(pool)
-        if fired:
+        if pool.batches:
             return StopRecord(reason="one_shot_done", source="scheduler", details={"reranked": len(pool.reranked)})
         return propose(pool.top_candidates(self.top_n or len(pool)), budget)

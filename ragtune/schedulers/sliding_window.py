@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
-from ragtune.core.interfaces import BaseAcquisition, BaseScheduler
-from ragtune.core.policy.batching import choose, propose
+from ragtune.core.policy.batching import propose
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
+from ragtune.schedulers._batches import BatchScheduler, Choice
 
 
-class SlidingWindowScheduler(BaseScheduler):
+class SlidingWindowScheduler(BatchScheduler):
     """The call schedule of listwise reranking: a full window first, then one call for every ``step`` new documents.
 
     A window is one call. SlideGAR (Rathee, MacAvaney and Anand, "Guiding Retrieval using LLM-based Listwise Rankers",
@@ -29,23 +31,18 @@ class SlidingWindowScheduler(BaseScheduler):
     Args:
         window: documents of the first call, >= 1.
         step: new documents of every further call, in [1, ``window``].
-        acquisition, diverse: how documents are chosen, as in the greedy scheduler.
+        acquisition, diverse: see :class:`ragtune.schedulers._batches.BatchScheduler`.
 
     Raises:
         ConfigError: on an argument out of range.
     """
 
-    def __init__(
-        self, window: int = 20, step: int = 10, acquisition: BaseAcquisition | None = None, diverse: bool = True
-    ) -> None:
+    def __init__(self, window: int = 20, step: int = 10, **choice: Unpack[Choice]) -> None:
         self.window = check_count("scheduler.window", window, low=1)
         self.step = check_count("scheduler.step", step, low=1)
         if step > window:
             raise ConfigError(f"scheduler.step={step!r}: allowed is a whole number <= scheduler.window={window!r}")
-        self.acquisition = acquisition
-        self.diverse = diverse
+        super().__init__(self.step, **choice)
 
     def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
-        is_first = len(pool.eligible) == len(pool)
-        size = self.window if is_first else self.step
-        return propose(choose(pool, size, self.acquisition, diverse=self.diverse), budget)
+        return propose(self.chosen(pool, self.step if pool.batches else self.window), budget)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from ragtune.core.arguments import check_count, check_number, check_positive
-from ragtune.core.interfaces import BaseAcquisition, BaseScheduler
-from ragtune.core.policy.batching import choose, propose
+from ragtune.core.interfaces import BaseAcquisition
+from ragtune.core.policy.batching import propose
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
+from ragtune.schedulers._batches import BatchOptions, BatchScheduler
 
 
-class ValueOfInformationScheduler(BaseScheduler):
+class ValueOfInformationScheduler(BatchScheduler):
     """Greedy batches until no candidate's expected gain exceeds its price (Howard 1966; Frazier et al. 2009).
 
     The price of a document is ``price`` in units of the gain, plus, where ``usd_per_point`` says what a whole point of
@@ -18,11 +21,10 @@ class ValueOfInformationScheduler(BaseScheduler):
 
     Args:
         gain: the expected gain of one more score, in nDCG@k (acquisition ``expected_gain``).
-        batch_size: documents a batch.
-        acquisition, diverse: how batches are chosen, as in the greedy scheduler.
         price: expected gain in nDCG@k that a document must bring, >= 0.
         usd_per_point: dollars that raising one query's nDCG@k from 0 to 1 is worth, > 0; None to ignore money.
         min_docs: documents reranked before stopping is considered.
+        batch_size, acquisition, diverse: see :class:`ragtune.schedulers._batches.BatchScheduler`.
 
     Raises:
         ConfigError: on an argument out of range.
@@ -31,19 +33,15 @@ class ValueOfInformationScheduler(BaseScheduler):
     def __init__(
         self,
         gain: BaseAcquisition,
-        batch_size: int = 2,
-        acquisition: BaseAcquisition | None = None,
-        diverse: bool = True,
         price: float = 0.005,
         usd_per_point: float | None = None,
         min_docs: int = 0,
+        **batches: Unpack[BatchOptions],
     ) -> None:
         if usd_per_point is not None:
             check_positive("scheduler.usd_per_point", usd_per_point)
+        super().__init__(**batches)
         self.gain = gain
-        self.batch_size = check_count("scheduler.batch_size", batch_size, low=1)
-        self.acquisition = acquisition
-        self.diverse = diverse
         self.price = check_number("scheduler.price", price, low=0.0)
         self.usd_per_point = usd_per_point
         self.min_docs = check_count("scheduler.min_docs", min_docs)
@@ -55,8 +53,7 @@ class ValueOfInformationScheduler(BaseScheduler):
         details = {"expected_gain": round(expected, 9), "price": round(price, 9)}
         if expected <= price and len(pool.reranked) >= self.min_docs:
             return StopRecord(reason="gain_under_price", source="scheduler", details=details)
-        wish = choose(pool, self.batch_size, self.acquisition, diverse=self.diverse)
-        return propose(wish, budget, diagnostics=details)
+        return propose(self.chosen(pool), budget, diagnostics=details)
 
     def _price(self, doc_id: str, budget: RemainingBudgetView) -> float:
         if self.usd_per_point is None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ragtune.core.interfaces import BaseEstimator, BaseScheduler
-from ragtune.core.pool.items import ItemState
+from ragtune.core.pool.items import ItemState, PoolItem
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext
@@ -20,6 +20,18 @@ from ragtune.testing.collection import make_context
 from ragtune.testing.worlds import InWorlds, World, undecided
 
 LIMITS = CostBudget.unlimited().model_copy(update={"max_reranker_docs": 9, "max_reranker_calls": 6})
+
+_DOCS = 24
+_PRIORITY = {f"d{i:02d}": (_DOCS - i) / 32 for i in range(_DOCS)}
+"""Sums of 32nds are exact in any order, so that twins differ in places and in nothing else."""
+
+RERANK_SCORES = {
+    "rising": list(range(_DOCS)),
+    "falling": list(range(_DOCS))[::-1],
+    "best in the middle": [*range(0, _DOCS, 2), *range(_DOCS - 1, 0, -2)],
+    "mixed": [i * 7 % _DOCS for i in range(_DOCS)],
+}
+"""Scores in 32nds of 24 documents, in the order of their priorities."""
 
 
 class SchedulerContract(InWorlds):
@@ -65,6 +77,40 @@ class SchedulerContract(InWorlds):
         batches = _play(_Indifferent(), self.make(), world, context)
         taken = [doc_id for batch in batches for doc_id in batch]
         assert taken == list(world.pool().doc_ids[: len(taken)])
+
+    @pytest.mark.parametrize("scores", RERANK_SCORES)
+    def test_the_past_is_read_in_the_order_of_scoring(self, scores: str) -> None:
+        """Every decision is the same where the scored documents have exchanged places, candidates keeping theirs."""
+        scheduler = self.make()
+        values = {doc_id: score / 32 for doc_id, score in zip(_PRIORITY, RERANK_SCORES[scores], strict=True)}
+        history: list[BatchProposal] = []
+        while len(history) < _DOCS:
+            taken = [doc_id for batch in history for doc_id in batch.doc_ids]
+            turned = dict(zip(sorted(taken), sorted(taken, reverse=True), strict=True))
+            decisions = []
+            for ranked in (list(_PRIORITY), [turned.get(doc_id, doc_id) for doc_id in _PRIORITY]):
+                pool = _pool_after(history, ranked, values)
+                decisions.append(
+                    scheduler.select_batch(pool, _request(CostBudget.unlimited()).tracker.remaining_view())
+                )
+            assert decisions[0] == decisions[1], "scores are read in the order of pool.batches, not of the pool"
+            if not isinstance(decisions[0], BatchProposal) or len(pool.eligible) == len(decisions[0].doc_ids):
+                return
+            history.append(decisions[0])
+
+
+def _pool_after(history: list[BatchProposal], ranked: list[str], scores: Mapping[str, float]) -> CandidatePool:
+    """A pool of the documents in that order, after the same batches."""
+    pool = CandidatePool(
+        PoolItem(doc_id=doc_id, initial_rank=rank, retrieval_score=_PRIORITY[doc_id], sources={"s": _PRIORITY[doc_id]})
+        for rank, doc_id in enumerate(ranked)
+    )
+    pool.apply_priorities(_PRIORITY)
+    for batch in history:
+        pool.transition(batch.doc_ids, ItemState.IN_FLIGHT, batch.strategy)
+        pool.update_scores({doc_id: scores[doc_id] for doc_id in batch.doc_ids}, batch.strategy)
+    pool.apply_priorities({doc_id: _PRIORITY[doc_id] for doc_id in _PRIORITY if pool.is_candidate(doc_id)})
+    return pool
 
 
 class _Indifferent(BaseEstimator):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
@@ -118,7 +119,7 @@ def _add_decisions(trace: ControllerTrace, reranked: Reranked | None, stop: Stop
     if reranked is not None and reranked.output is not None:
         now = trace.clock.now_ms() - trace.start_ms
         events = reranked.output.trace.events
-        trace.events += [event.model_copy(update={"timestamp": now + event.timestamp}) for event in events]
+        trace.events += [replace(event, timestamp=now + event.timestamp) for event in events]
         return
     if reranked is not None and reranked.scores:
         trace.add("reranker", "rerank", strategy="default", scores=reranked.scores)

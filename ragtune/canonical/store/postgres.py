@@ -29,7 +29,6 @@ from ragtune.canonical.types import Candidate, Chunk, Collection, Embedding, Fil
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseEmbedder
-from ragtune.core.unchecked import unchecked
 
 T = TypeVar("T")
 
@@ -230,15 +229,12 @@ def _filter_values(filters: Filters) -> dict[str, Any]:
 
 def _chunk(row: Sequence[Any]) -> Chunk:
     doc_id, chunk_index, content, tags, metadata, start, end = row[:7]
-    return unchecked(
-        Chunk,
-        {
-            "doc_id": doc_id,
-            "chunk_index": chunk_index,
-            "content": content,
-            "tags": tuple(tags),
-            "metadata": metadata,
-            "start": start,
-            "end": end,
-        },
+    return Chunk(
+        doc_id=doc_id,
+        chunk_index=chunk_index,
+        content=content,
+        tags=tuple(tags),
+        metadata=metadata,
+        start=start,
+        end=end,
     )

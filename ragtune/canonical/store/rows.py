@@ -18,7 +18,6 @@ from ragtune.canonical.store.lexical import term_frequencies
 from ragtune.canonical.types import Candidate, Chunk, Embedding, Filters
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import InputError
-from ragtune.core.unchecked import unchecked
 
 _MAX_KEY_BYTES = 1024  # a third of a page is what PostgreSQL's indexes hold
 _MAX_INT = 2**31 - 1
@@ -173,17 +172,14 @@ def dump_json(value: object) -> str:
 
 
 def _candidate(chunk: Chunk, score: float, source: str) -> Candidate:
-    return unchecked(
-        Candidate,
-        {
-            "doc_id": chunk.doc_id,
-            "chunk_index": chunk.chunk_index,
-            "content": chunk.content,
-            "score": score,
-            "tags": chunk.tags,
-            "metadata": chunk.metadata,
-            "sources": {source: score},
-        },
+    return Candidate(
+        doc_id=chunk.doc_id,
+        chunk_index=chunk.chunk_index,
+        content=chunk.content,
+        score=score,
+        tags=chunk.tags,
+        metadata=chunk.metadata,
+        sources={source: score},
     )
 
 
@@ -203,7 +199,7 @@ def _make_row(chunk: Chunk, vector: Embedding) -> Row:
 
 def _stored(chunk: Chunk) -> Chunk:
     metadata = _canonical(check_metadata(chunk.metadata, f"metadata of {chunk.doc_id!r}"))
-    return unchecked(Chunk, {**chunk.__dict__, "tags": tuple(sorted(set(chunk.tags))), "metadata": metadata})
+    return chunk.model_copy(update={"tags": tuple(sorted(set(chunk.tags))), "metadata": metadata})
 
 
 def _content_digest(chunk: Chunk, metadata_json: str) -> bytes:

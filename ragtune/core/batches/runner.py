@@ -17,7 +17,6 @@ from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.bills import checked, describe, reported
 from ragtune.core.request.context import CostMeter, RAGtuneContext
 from ragtune.core.types import FREE, BatchProposal, CostObject, price_by_count
-from ragtune.core.unchecked import unchecked
 
 _ENOUGH = 3
 """Batches of a live strategy after which their times are believed alone."""
@@ -248,4 +247,4 @@ def _booked(said: CostObject, docs: int, latency_ms: float) -> CostObject:
     calls = max(1, said.calls)
     if (said.docs, said.calls, said.latency_ms) == (docs, calls, latency_ms):
         return said
-    return unchecked(CostObject, said.by_unit() | {"docs": docs, "calls": calls, "latency_ms": latency_ms})
+    return CostObject(tokens=said.tokens, docs=docs, calls=calls, latency_ms=latency_ms, usd=said.usd)

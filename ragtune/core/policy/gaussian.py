@@ -15,7 +15,8 @@ def tail(z: FloatArray) -> FloatArray:
 
 
 def expected_excess(gap: FloatArray, deviation: FloatArray) -> FloatArray:
-    """E[max(0, X - gap)] for X ~ N(0, deviation^2): the expected improvement over a bar ``gap`` above the mean.
+    """E[max(0, X - gap)] for X ~ N(0, deviation^2): the expected improvement over a threshold ``gap`` above the
+    mean.
 
     Elementwise; Jones, Schonlau and Welch (1998), equation 15.
     """

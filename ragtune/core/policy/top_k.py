@@ -1,4 +1,4 @@
-"""The border of the top k."""
+"""The top-k threshold: what a document's key must exceed to be among the k best."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ import numpy as np
 from ragtune.core.arrays import FloatArray
 
 
-class Bar(NamedTuple):
-    """Keys of ranks k and k + 1; equal where there are no more than k documents."""
+class TopKThreshold(NamedTuple):
+    """The keys on both sides of the threshold; equal where there are no more than k documents.
+
+    Attributes:
+        inside: key of the document at rank k, the last one inside.
+        outside: key of the document at rank k + 1, the first one outside.
+    """
 
     inside: float
     outside: float
@@ -21,10 +26,13 @@ class Bar(NamedTuple):
         return (self.inside + self.outside) / 2.0
 
 
-def top_k_bar(keys: FloatArray, k: int) -> Bar:
-    """The bar of the current order."""
+def top_k_threshold(keys: FloatArray, k: int) -> TopKThreshold:
+    """The top-k threshold of the documents with these ``keys``, shape (n,), the higher the better; O(n).
+
+    Where n is at most k, both sides are the median of the keys, and 0 where there are none.
+    """
     if len(keys) <= k:
         middle = float(np.median(keys)) if len(keys) else 0.0
-        return Bar(middle, middle)
+        return TopKThreshold(middle, middle)
     parted = np.partition(keys, (len(keys) - k - 1, len(keys) - k))
-    return Bar(float(parted[len(keys) - k]), float(parted[len(keys) - k - 1]))
+    return TopKThreshold(float(parted[len(keys) - k]), float(parted[len(keys) - k - 1]))

@@ -1,4 +1,7 @@
-"""The pool's state as read-only columns: a change makes a new array, so a moment is kept by keeping the arrays."""
+"""The numbers of a pool as read-only columns, their checks, and the choice of the best candidates by one of them.
+
+A change makes a new array, so that a moment is kept by keeping the arrays.
+"""
 
 from __future__ import annotations
 
@@ -56,15 +59,61 @@ def is_closed(array: Any) -> bool:
     return array.flags.owndata and not array.flags.writeable
 
 
-def require_finite(values: FloatArray, doc_ids: Sequence[str], what: str) -> None:
-    """Refuse numbers that are not finite, by the document's name.
+class CandidateRanking:
+    """Finds the best CANDIDATE documents by an array of numbers, equal ones in the pool's order.
+
+    An estimator whose values stay hands in the same closed array batch after batch: it is sorted once, since no
+    document ever becomes a candidate again. Otherwise a partition finds the best in O(n).
+    """
+
+    def __init__(self) -> None:
+        self._by: FloatArray | None = None
+        self._ranked: IntArray | None = None
+
+    def best(self, count: int, by: FloatArray, states: NDArray[np.int8], eligible: IntArray) -> IntArray:
+        """Positions of the ``count`` best, best first.
+
+        Args:
+            count: number of documents; all of them where there are fewer, none where it is below 1.
+            by: shape (n,), higher is better.
+            states: shape (n,), of the pool as it is now.
+            eligible: positions of its candidates, ascending.
+        """
+        count = max(count, 0)
+        ranked = self._ranked_again(by, states)
+        if ranked is not None:
+            return ranked[:count]
+        values = by[eligible]
+        if 0 < count < len(eligible):
+            keep = np.flatnonzero(values >= np.partition(values, len(values) - count)[len(values) - count])
+            eligible, values = eligible[keep], values[keep]
+        return eligible[np.argsort(-values, kind="stable")[:count]]
+
+    def _ranked_again(self, by: FloatArray, states: NDArray[np.int8]) -> IntArray | None:
+        if by.flags.writeable or by is not self._by:
+            self._by, self._ranked = by, None
+            return None
+        ranked = np.argsort(-by, kind="stable") if self._ranked is None else self._ranked
+        self._ranked = ranked[states[ranked] == CANDIDATE]
+        return self._ranked
+
+
+def are_finite(values: FloatArray | Sequence[float]) -> bool:
+    """Whether all of them are finite numbers; a text that could be read as one is none."""
+    numbers = np.asarray(values)
+    return numbers.dtype.kind in "biuf" and bool(np.isfinite(numbers).all())
+
+
+def require_finite(values: FloatArray | Sequence[float], doc_ids: Sequence[str], what: str) -> None:
+    """Refuse what is not a finite number, by the name of the document that it belongs to.
 
     Raises:
         InvalidScoreError: if there is one.
     """
-    if not np.isfinite(values).all():
-        at = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise InvalidScoreError(f"{what} {values[at]!r} of document {doc_ids[at]!r}: allowed is a finite number")
+    if are_finite(values):
+        return
+    value, doc_id = next(pair for pair in zip(values, doc_ids, strict=True) if not are_finite(pair[:1]))
+    raise InvalidScoreError(f"{what} {value!r} of document {doc_id!r}: allowed is a finite number")
 
 
 def is_calibrated(value: object) -> bool:

@@ -10,28 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray, IntArray
-from ragtune.core.errors import (
-    IllegalTransitionError,
-    InputError,
-    InvalidScoreError,
-    UnknownDocumentError,
-)
+from ragtune.core.errors import IllegalTransitionError
 from ragtune.core.pool.belief import Belief, EmpiricalBelief
-from ragtune.core.pool.candidates import CandidateRanking
 from ragtune.core.pool.columns import (
     CANDIDATE,
     IN_FLIGHT,
     RERANKED,
+    CandidateRanking,
     PoolColumns,
     calibrated,
     extended,
     read_only,
     replaced,
 )
-from ragtune.core.pool.estimates import Estimates
 from ragtune.core.pool.items import TRANSITIONS, ItemState, PoolItem, SentBatch
+from ragtune.core.pool.roster import Roster
 from ragtune.core.pool.valuation import Valuation
-from ragtune.core.request.context import GRAPH_SOURCE
 from ragtune.core.request.gate import Gate
 
 _STATES = tuple(ItemState)
@@ -54,17 +48,14 @@ class CandidatePool:
     """
 
     def __init__(self, items: Iterable[PoolItem] = ()) -> None:
-        self._ids: tuple[str, ...] = ()
-        self._index: dict[str, int] = {}
-        self._items: tuple[PoolItem, ...] = ()
+        self._roster = Roster.empty()
         self._strategies: dict[int, str] = {}
         self._states = np.empty(0, dtype=np.int8)
-        self._base = self._retrieval = self._score = np.empty(0)
-        self._estimates = Estimates(np.empty(0), np.empty(0))
+        self._score = np.empty(0)
+        self._estimates = Valuation(self._roster, np.empty(0, dtype=np.intp), np.empty(0))
         self._eligible: IntArray | None = None
         self._snapshots: dict[int, PoolItem] = {}
         self._ranking = CandidateRanking()
-        self._discovered: NDArray[np.bool_] = np.empty(0, dtype=bool)
         self._scored_before_growth = 0
         self._batches: tuple[SentBatch, ...] = ()
         self._gate = Gate("only the controller changes the pool: a component returns what it has to say")
@@ -80,35 +71,24 @@ class CandidatePool:
         """
         self._gate.require_open()
         new = sorted(items, key=PoolItem.tie_key)
-        if self._items and new and new[0].tie_key() < self._items[-1].tie_key():
-            raise InputError(f"document {new[0].doc_id!r} ranks before the present ones: additions rank behind them")
-        index = dict(self._index)
-        for item in new:
-            if item.doc_id in index:
-                raise InputError(f"duplicate document id {item.doc_id!r} in the pool: ids must be unique")
-            index[item.doc_id] = len(index)
-        _require_finite_items(new)
+        roster = self._roster.joined(new)
         if new:
             self._scored_before_growth = len(self.reranked)
-        self._index = index
-        self._items = (*self._items, *new)
-        self._ids = (*self._ids, *(item.doc_id for item in new))
+        self._roster = roster
         self._states = extended(self._states, [_CODE[it.state] for it in new])
-        self._base = extended(self._base, [max(it.sources.values(), default=0.0) for it in new])
-        self._retrieval = extended(self._retrieval, [it.retrieval_score for it in new])
-        self._discovered = extended(self._discovered, [it.sources.keys() == {GRAPH_SOURCE} for it in new])
         self._score = extended(self._score, [np.nan if it.reranker_score is None else it.reranker_score for it in new])
-        self._strategies |= {index[it.doc_id]: it.reranker_strategy for it in new if it.reranker_strategy is not None}
-        self._estimates = self._estimates.joined(new)
+        named = {roster.index[it.doc_id]: it.reranker_strategy for it in new if it.reranker_strategy is not None}
+        self._strategies |= named
         self._changed()
+        self._estimates = self._estimates.joined(roster, self.eligible, new)
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return len(self._ids)
+        return len(self._roster.doc_ids)
 
     def __contains__(self, doc_id: object) -> bool:
-        return doc_id in self._index
+        return doc_id in self._roster.index
 
     def __iter__(self) -> Iterator[PoolItem]:
         return iter(self._snapshots_of(np.arange(len(self))))
@@ -119,12 +99,12 @@ class CandidatePool:
     @property
     def doc_ids(self) -> tuple[str, ...]:
         """All ids in tie-breaking order."""
-        return self._ids
+        return self._roster.doc_ids
 
     @property
     def entries(self) -> Sequence[PoolItem]:
         """The items as they entered, in order: for the immutable fields (content, sources, ranks) only."""
-        return self._items
+        return self._roster.items
 
     @property
     def states(self) -> NDArray[np.int8]:
@@ -134,7 +114,7 @@ class CandidatePool:
     @property
     def priorities(self) -> FloatArray:
         """Latest estimate of each item, shape (n,)."""
-        return self._estimates.priority
+        return self._estimates.mean
 
     @property
     def scores(self) -> FloatArray:
@@ -144,11 +124,11 @@ class CandidatePool:
     @property
     def posteriors(self) -> FloatArray:
         """Posterior ranking keys, shape (n,), NaN where the estimator gave none."""
-        return self._estimates.posterior
+        return self._estimates.posteriors
 
     @property
-    def estimates(self) -> Estimates:
-        """All that the estimator said last."""
+    def estimates(self) -> Valuation:
+        """All that the estimator said last, checked."""
         return self._estimates
 
     @property
@@ -159,17 +139,17 @@ class CandidatePool:
     @property
     def retrieval_scores(self) -> FloatArray:
         """First-stage (fused) scores, shape (n,)."""
-        return self._retrieval
+        return self._roster.retrieval_scores
 
     @property
     def base_scores(self) -> FloatArray:
         """Best source score of each item, shape (n,): the last resort of ``final_score``."""
-        return self._base
+        return self._roster.base_scores
 
     @property
     def discovered(self) -> NDArray[np.bool_]:
         """Whether only an expander found the document, shape (n,): its score is no first stage's."""
-        return self._discovered
+        return self._roster.discovered
 
     @property
     def eligible(self) -> IntArray:
@@ -204,7 +184,7 @@ class CandidatePool:
         Args:
             keeps_dropped: whether DROPPED items are ranked, behind all others.
         """
-        return PoolColumns(self._states, self._score, self.priorities, self._base, self.posteriors, keeps_dropped)
+        return PoolColumns(self._states, self._score, self.priorities, self.base_scores, self.posteriors, keeps_dropped)
 
     def strategy_of(self, position: int) -> str | None:
         """The strategy that reranked the document at ``position``; None if none did."""
@@ -216,7 +196,7 @@ class CandidatePool:
 
     def is_candidate(self, doc_id: str) -> bool:
         """Whether the pool holds the document and it may still be scheduled."""
-        position = self._index.get(doc_id)
+        position = self._roster.index.get(doc_id)
         return position is not None and bool(self._states[position] == CANDIDATE)
 
     def index_of(self, doc_id: str) -> int:
@@ -225,10 +205,7 @@ class CandidatePool:
         Raises:
             UnknownDocumentError: if the pool does not hold it.
         """
-        try:
-            return self._index[doc_id]
-        except KeyError:
-            raise UnknownDocumentError([doc_id]) from None
+        return self._roster.position(doc_id)
 
     def positions(self, doc_ids: Iterable[str]) -> IntArray:
         """Positions of documents, in the given order.
@@ -236,15 +213,11 @@ class CandidatePool:
         Raises:
             UnknownDocumentError: if the pool lacks one.
         """
-        index, doc_ids = self._index, list(doc_ids)
-        try:
-            return np.fromiter(map(index.__getitem__, doc_ids), np.intp, len(doc_ids))
-        except KeyError:
-            raise UnknownDocumentError(doc_id for doc_id in doc_ids if doc_id not in index) from None
+        return self._roster.positions(doc_ids)
 
     def valuation(self, mean: FloatArray, **columns: Any) -> Valuation:
         """An estimator's answer about this pool; see :class:`Valuation` for the columns."""
-        return Valuation(self._ids, self._index, self.eligible, mean, **columns)
+        return Valuation(self._roster, self.eligible, mean, **columns)
 
     def get_items(self, doc_ids: Iterable[str]) -> list[PoolItem]:
         """Snapshots of the named items, in the given order."""
@@ -262,7 +235,7 @@ class CandidatePool:
         """The ``n`` best eligible documents by ``by`` (default: acquisition, else priority), ties by rule. O(n)."""
         if by is None:
             by = self.priorities if self._estimates.acquisition is None else self._estimates.acquisition
-        return [self._ids[i] for i in self._ranking.best(n, by, self._states, self.eligible).tolist()]
+        return [self.doc_ids[i] for i in self._ranking.best(n, by, self._states, self.eligible).tolist()]
 
     # -- writing: the controller only ------------------------------------------------------------------------------
 
@@ -289,7 +262,7 @@ class CandidatePool:
         if stuck is not None:
             state = _STATES[self._states[stuck]]
             raise IllegalTransitionError(
-                f"document {self._ids[stuck]!r} cannot go from {state.name} to {target.name}: "
+                f"document {self.doc_ids[stuck]!r} cannot go from {state.name} to {target.name}: "
                 f"allowed is {sorted(s.name for s in TRANSITIONS[state]) or 'nothing'}"
             )
         self._states = replaced(self._states, positions, _CODE[target])
@@ -310,7 +283,9 @@ class CandidatePool:
         stuck = self._first_not_in({IN_FLIGHT}, positions)
         if stuck is not None:
             state = _STATES[self._states[stuck]]
-            raise IllegalTransitionError(f"document {self._ids[stuck]!r} is {state.name}: only IN_FLIGHT takes a score")
+            raise IllegalTransitionError(
+                f"document {self.doc_ids[stuck]!r} is {state.name}: only IN_FLIGHT takes a score"
+            )
         self._score = replaced(self._score, positions, calibrated(scores, "score"))
         self._states = replaced(self._states, positions, RERANKED)
         self._strategies |= dict.fromkeys(positions.tolist(), strategy)
@@ -324,8 +299,8 @@ class CandidatePool:
             UnknownDocumentError: if the pool lacks an id.
         """
         self._gate.require_open()
-        if isinstance(priorities, Valuation) and priorities.doc_ids is self._ids:
-            self._estimates = Estimates.of(priorities)
+        if isinstance(priorities, Valuation) and priorities.roster is self._roster:
+            self._estimates = priorities.checked()
         else:
             positions = self._positions(priorities)
             self._estimates = self._estimates.revised(positions, calibrated(priorities, "priority"))
@@ -348,7 +323,7 @@ class CandidatePool:
 
     def _snapshots_of(self, positions: IntArray) -> list[PoolItem]:
         """Snapshots are kept until the next change: pricing a batch and running it see the same items."""
-        known, items, strategies, wanted = self._snapshots, self._items, self._strategies, positions.tolist()
+        known, items, strategies, wanted = self._snapshots, self.entries, self._strategies, positions.tolist()
         now = (column[positions].tolist() for column in (self._states, self.priorities, self._score, self.posteriors))
         for i, state, priority, score, posterior in zip(wanted, *now, strict=True):
             if i not in known:
@@ -364,10 +339,3 @@ class CandidatePool:
     def _changed(self) -> None:
         self._eligible = None
         self._snapshots = {}
-
-
-def _require_finite_items(items: Sequence[PoolItem]) -> None:
-    if np.isfinite([number for item in items for number in item.numbers()]).all():
-        return
-    culprit = next(item for item in items if not np.isfinite(item.numbers()).all())
-    raise InvalidScoreError(f"a score of document {culprit.doc_id!r}: allowed is a finite number")

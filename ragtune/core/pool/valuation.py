@@ -1,29 +1,40 @@
-"""What an estimator says of the pool."""
+"""What an estimator says of all documents of a pool, from its answer to the columns that the pool keeps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.core.errors import InvalidScoreError
 from ragtune.core.pool.belief import Belief
+from ragtune.core.pool.columns import extended, is_closed, read_only, replaced, require_calibrated, require_finite
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.roster import Roster
+
+_VALUED = 1e-12
+"""Stands for an estimate of 0: 0.54 reads a priority of 0 as "not valued" and falls back to raw source scores."""
 
 
 class Valuation(Mapping[str, float]):
     """``{doc_id: priority_value}`` of the eligible documents, backed by arrays over the whole pool.
 
     A plain dict serves as well (0.54 section 2); this form adds what a dict cannot say and costs O(n) NumPy work
-    instead of O(n) Python work. Made by ``CandidatePool.valuation``; every array has shape (n,), in the pool's order.
+    instead of O(n) Python work. Estimators make one by ``CandidatePool.valuation``; the pool keeps the latest one,
+    whose columns it has checked and closed for writing. Every array has shape (n,), in the pool's order.
 
     Args:
-        doc_ids: the pool's ids.
-        index: position of each id.
+        roster: the pool's documents.
         eligible: positions of the documents that may still be scheduled.
         mean: estimated relevance in [0, 1], the rerankers' scale.
         variance: of that estimate, same scale squared; None where the estimator has no notion of it.
         acquisition: what the next batch should maximise, where the estimator itself decides; None means the mean.
         posterior: final ranking key after all evidence, of reranked documents too; None where first-stage and
-            reranker evidence are not fused. Any monotone scale.
+            reranker evidence are not fused. Any monotone scale. An estimator gives a number for every document; what
+            the pool keeps has NaN for a document without one.
         belief: for acquisition functions and stopping rules; None from estimators that only have an opinion.
         batch_limit: documents after which the estimator wants to be asked again, where its advice holds for no more
             (an alternating policy's source that runs dry); None for no limit.
@@ -32,8 +43,7 @@ class Valuation(Mapping[str, float]):
 
     def __init__(
         self,
-        doc_ids: tuple[str, ...],
-        index: Mapping[str, int],
+        roster: Roster,
         eligible: IntArray,
         mean: FloatArray,
         *,
@@ -44,8 +54,7 @@ class Valuation(Mapping[str, float]):
         batch_limit: int | None = None,
         diagnostics: dict[str, Any] | None = None,
     ) -> None:
-        self.doc_ids = doc_ids
-        self._index = index
+        self.roster = roster
         self._eligible = eligible
         self.mean = mean
         self.variance = variance
@@ -56,10 +65,69 @@ class Valuation(Mapping[str, float]):
         self.diagnostics = diagnostics or {}
 
     def __getitem__(self, doc_id: str) -> float:
-        return float(self.mean[self._index[doc_id]])
+        return float(self.mean[self.roster.index[doc_id]])
 
     def __iter__(self) -> Iterator[str]:
-        return (self.doc_ids[i] for i in self._eligible)
+        return (self.roster.doc_ids[i] for i in self._eligible)
 
     def __len__(self) -> int:
         return len(self._eligible)
+
+    def checked(self) -> Valuation:
+        """The same with columns that have been checked and closed for writing.
+
+        Raises:
+            InvalidScoreError: if a column has another shape, a number that is not finite, or a mean outside [0, 1].
+        """
+        ids = self.roster.doc_ids
+        mean = _column(self.mean, ids, "priority")
+        require_calibrated(mean, ids, "priority")
+        posterior, variance, acquisition = (
+            None if values is None else _column(values, ids, "estimate")
+            for values in (self.posterior, self.variance, self.acquisition)
+        )
+        return Valuation(
+            self.roster,
+            self._eligible,
+            _valued(mean),
+            variance=variance,
+            acquisition=acquisition,
+            posterior=posterior,
+            belief=self.belief,
+            batch_limit=self.batch_limit,
+            diagnostics=self.diagnostics,
+        )
+
+    @property
+    def posteriors(self) -> FloatArray:
+        """The posterior as a column, NaN where there is none."""
+        return _unknown(len(self.mean)) if self.posterior is None else self.posterior
+
+    def revised(self, positions: IntArray, priorities: FloatArray) -> Valuation:
+        """Other means at ``positions``; whatever else was said is void."""
+        return Valuation(self.roster, self._eligible, replaced(self.mean, positions, _valued(priorities)))
+
+    def joined(self, roster: Roster, eligible: IntArray, items: Iterable[PoolItem]) -> Valuation:
+        """With the numbers of the items that joined behind; what was said of the others alone is void."""
+        items = list(items)
+        joining = [np.nan if item.posterior is None else item.posterior for item in items]
+        mean = extended(self.mean, [item.priority_value for item in items])
+        return Valuation(roster, eligible, mean, posterior=extended(self.posteriors, joining))
+
+
+def _valued(mean: FloatArray) -> FloatArray:
+    return mean if mean.all() else read_only(np.where(mean == 0.0, _VALUED, mean))
+
+
+@lru_cache(maxsize=16)
+def _unknown(n: int) -> FloatArray:
+    return read_only(np.full(n, np.nan))
+
+
+def _column(values: FloatArray, doc_ids: Sequence[str], what: str) -> FloatArray:
+    # What is closed for writing need not be copied: nobody changes it behind the history's back.
+    column = values if is_closed(values) else np.array(values, dtype=float)
+    if column.shape != (len(doc_ids),):
+        raise InvalidScoreError(f"{what} of shape {column.shape}: allowed is one number a document, ({len(doc_ids)},)")
+    require_finite(column, doc_ids, what)
+    return read_only(column)

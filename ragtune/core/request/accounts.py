@@ -1,11 +1,19 @@
-"""One unit of a budget: what is used, what is allowed, and how a refusal is put into words."""
+"""Bookkeeping without decisions: what a request has spent, what is left of a limit, how a refusal is put into words."""
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from ragtune.core.request.limits import Limits
+from ragtune.core.types import UNLIMITED, CostObject
 
 DIGITS = 9
 """Money and time are kept to this many decimals, so that three charges of $0.10 fit into $0.30."""
+
+RERANK, REFORMULATION = "rerank", "reformulation"
+"""What a cost is spent on: both draw on one account of tokens, time and money, each on its own count of calls."""
 
 _REASONS = {
     "latency_ms": "latency_exceeded",
@@ -79,3 +87,76 @@ class Shortfall(NamedTuple):
     def in_words(self) -> str:
         """What was asked for, and the unit, its limit and its usage."""
         return f"the next batch needs {self.asked:g} more {self.account.unit}; {self.account.in_words()}"
+
+
+@dataclass(slots=True)
+class Spending:
+    """What one request has spent so far in every unit but time, which the clock tells.
+
+    Attributes:
+        tokens: on reranking, LLM calls and the assembled context together.
+        assembled_tokens: those of them that went into the context.
+        rerank_docs: documents sent to a reranker.
+        rerank_calls: reranker calls.
+        reformulations: reformulator calls.
+        retrieval_rounds: retrieval rounds beyond the original one.
+        expanded_docs: documents that an expander has added to the pool.
+        usd: dollars.
+    """
+
+    tokens: int = 0
+    assembled_tokens: int = 0
+    rerank_docs: int = 0
+    rerank_calls: int = 0
+    reformulations: int = 0
+    retrieval_rounds: int = 0
+    expanded_docs: int = 0
+    usd: float = 0.0
+
+    def book(self, cost: CostObject, spent_on: str, sign: int = 1) -> None:
+        """Add a cost, or take it back with ``sign=-1``; documents and calls count for reranking only."""
+        self.tokens += sign * cost.tokens
+        self.usd = max(0.0, round(self.usd + sign * cost.usd, DIGITS))
+        if spent_on == RERANK:
+            self.rerank_docs += sign * cost.docs
+            self.rerank_calls += sign * cost.calls
+
+    def as_cost(self, elapsed_ms: float) -> CostObject:
+        """What reranking and LLM calls have cost."""
+        return CostObject(
+            tokens=self.tokens, docs=self.rerank_docs, calls=self.rerank_calls, latency_ms=elapsed_ms, usd=self.usd
+        )
+
+    def as_plain(self, elapsed_ms: float, overrun_ms: float) -> dict[str, Any]:
+        """All units as plain data, under the names that the controller's output uses."""
+        return {
+            "tokens": self.tokens,
+            "latency": elapsed_ms,
+            "rerank_docs": self.rerank_docs,
+            "rerank_calls": self.rerank_calls,
+            "reformulations": self.reformulations,
+            "retrieval_rounds": self.retrieval_rounds,
+            "expanded_docs": self.expanded_docs,
+            "usd": self.usd,
+            "latency_overrun": overrun_ms,
+        }
+
+    def accounts(self, limits: Limits, elapsed_ms: float) -> tuple[Account, ...]:
+        """What reranking draws on, in the order in which a refusal is explained."""
+        return (
+            Account("latency_ms", elapsed_ms, limits.max_latency_ms),
+            Account("usd", self.usd, limits.max_cost_usd),
+            Account("rerank_docs", self.rerank_docs, limits.max_reranker_docs),
+            Account("rerank_calls", self.rerank_calls, limits.max_reranker_calls),
+            Account("tokens", self.tokens, limits.max_tokens, limits.tokens_for_assembly),
+        )
+
+
+def left(limit: int | None, used: int) -> int:
+    """What is left of a count, never below 0; :data:`UNLIMITED` without a limit."""
+    return UNLIMITED if limit is None else max(0, limit - used)
+
+
+def amount_left(limit: float | None, used: float) -> float:
+    """What is left of an amount of time or money, never below 0; infinite without a limit."""
+    return math.inf if limit is None else max(0.0, round(limit - used, DIGITS))

@@ -2,66 +2,34 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Annotated, Any
-
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from typing import Any
 
 from ragtune.core.errors import InputError
-from ragtune.core.request.accounts import DIGITS, Account, Shortfall
+from ragtune.core.request.accounts import (
+    DIGITS,
+    REFORMULATION,
+    RERANK,
+    Account,
+    Shortfall,
+    Spending,
+    amount_left,
+    left,
+)
 from ragtune.core.request.clock import Clock, MonotonicClock
 from ragtune.core.request.gate import Gate
+from ragtune.core.request.limits import Limits
 from ragtune.core.request.trace import ControllerTrace
-from ragtune.core.types import FREE, UNLIMITED, CostObject, Pricer, RemainingBudgetView, price_by_count
-from ragtune.core.unchecked import unchecked
-
-RERANK, REFORMULATION = "rerank", "reformulation"
-"""What a cost is spent on: both draw on one account of tokens, time and money, each on its own count of calls."""
+from ragtune.core.types import FREE, CostObject, Pricer, RemainingBudgetView, price_by_count
 
 
-def _unlimited_if_infinite(value: Any) -> Any:
-    return None if isinstance(value, float) and value == math.inf else value
-
-
-Count = Annotated[Annotated[int, Field(ge=0)] | None, BeforeValidator(_unlimited_if_infinite)]
-Amount = Annotated[Annotated[float, Field(ge=0, allow_inf_nan=False)] | None, BeforeValidator(_unlimited_if_infinite)]
-
-
-class CostBudget(BaseModel):
-    """Limits of one request; ``None`` (or infinity) means unlimited.
+class CostBudget(Limits):
+    """The :class:`~ragtune.core.request.limits.Limits` of a request, and the account that enforces them.
 
     ``CostBudget()`` has the defaults of 0.1, which limit tokens, documents and time at once;
     :meth:`only` limits what it is told to and nothing else.
-
-    Attributes:
-        max_tokens: tokens for reranking, LLM calls and the assembled context together.
-        max_reranker_docs: documents sent to a reranker.
-        max_reranker_calls: reranker calls, failed ones included.
-        max_reformulations: reformulator calls.
-        max_retrieval_rounds: retrieval rounds beyond the original one.
-        max_latency_ms: milliseconds since the request began; no batch starts that is expected to pass it.
-        max_cost_usd: dollars.
-        max_expanded_docs: documents that an expander may add to the pool.
-        assembly_token_buffer: tokens that reranking may not touch, so that a context is left; None for half of
-            ``max_tokens``.
-        charge_failures: whether a failed batch's documents and calls, and the tokens and money that the reranker
-            reports for it, are charged. False is 0.54 to the letter: nothing is consumed by a failed batch.
     """
-
-    max_tokens: Count = 4000
-    max_reranker_docs: Count = 50
-    max_reranker_calls: Count = None
-    max_reformulations: Count = 1
-    max_retrieval_rounds: Count = 2
-    max_latency_ms: Amount = 2000.0
-    max_cost_usd: Amount = None
-    max_expanded_docs: Count = None
-    assembly_token_buffer: Annotated[int, Field(ge=0)] | None = None
-    charge_failures: bool = True
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     @classmethod
     def only(cls, **limits: Any) -> CostBudget:
@@ -76,13 +44,6 @@ class CostBudget(BaseModel):
     def unlimited(cls) -> CostBudget:
         """A budget that never denies anything."""
         return cls.only()
-
-    @property
-    def tokens_for_assembly(self) -> int:
-        """The buffer in tokens: as given, else half of ``max_tokens``, and 0 where tokens are unlimited."""
-        if self.assembly_token_buffer is not None:
-            return self.assembly_token_buffer
-        return 0 if self.max_tokens is None else self.max_tokens // 2
 
     def create_tracker(self, trace: ControllerTrace | None = None, clock: Clock | None = None) -> CostTracker:
         """An account of this budget that starts now (0.54 section 3)."""
@@ -104,14 +65,7 @@ class CostTracker:
         self._trace = trace
         self._clock = clock if clock is not None else MonotonicClock()
         self._start_ms = self._clock.now_ms()
-        self._tokens = 0
-        self._assembled_tokens = 0
-        self._rerank_docs = 0
-        self._rerank_calls = 0
-        self._reformulations = 0
-        self._retrieval_rounds = 0
-        self._expanded_docs = 0
-        self._usd = 0.0
+        self._spent = Spending()
         self._is_assembling = False
         self._gate = Gate("only the controller spends the budget: a component reports to context.meter")
 
@@ -123,7 +77,7 @@ class CostTracker:
     @property
     def time_left_ms(self) -> float:
         """Milliseconds left until the limit, never below 0; infinite without one."""
-        return _amount_left(self.budget.max_latency_ms, self.elapsed_ms)
+        return amount_left(self.budget.max_latency_ms, self.elapsed_ms)
 
     @property
     def overrun_ms(self) -> float:
@@ -134,7 +88,7 @@ class CostTracker:
     @property
     def assembled_tokens(self) -> int:
         """Tokens that assembly has spent."""
-        return self._assembled_tokens
+        return self._spent.assembled_tokens
 
     @property
     def budget(self) -> CostBudget:
@@ -175,7 +129,7 @@ class CostTracker:
 
     def shortfall(self, cost: CostObject) -> Shortfall | None:
         """The first unit in which ``cost`` cannot be spent on reranking, or None if it can be in all."""
-        for account, asked in zip(self._accounts(), _in_order(cost), strict=True):
+        for account, asked in zip(self._spent.accounts(self.budget, self.elapsed_ms), _in_order(cost), strict=True):
             if not account.has(asked):
                 return Shortfall(account, asked)
         return None
@@ -192,7 +146,7 @@ class CostTracker:
         if denial is not None:
             self.trace.add("budget", "deny_rerank", **denial)
             return False
-        self._book(cost, sign=1)
+        self._spent.book(cost, RERANK)
         self.trace.add("budget", "consume_rerank", count=cost.docs, cost=cost.by_unit())
         return True
 
@@ -208,8 +162,8 @@ class CostTracker:
         self._gate.require_open()
         if actual is charged or actual == charged:
             return
-        self._book(charged, sign=-1, spent_on=spent_on)
-        self._book(actual, sign=1, spent_on=spent_on)
+        self._spent.book(charged, spent_on, sign=-1)
+        self._spent.book(actual, spent_on)
         before, after = charged.by_unit(), actual.by_unit()
         known = [unit for unit in before if unit != "latency_ms" or before[unit]]
         action = "overrun" if any(after[unit] > before[unit] for unit in known) else "settle"
@@ -221,7 +175,7 @@ class CostTracker:
         if self.budget.charge_failures:
             self.trace.add("budget", "charge_failure", cost=cost.by_unit())
             return
-        self._book(cost, sign=-1, spent_on=spent_on)
+        self._spent.book(cost, spent_on, sign=-1)
         self.trace.add("budget", f"refund_{spent_on}", wasted=cost.by_unit())
 
     # -- everything else -------------------------------------------------------------------------------------------
@@ -232,41 +186,41 @@ class CostTracker:
         Tokens, time and money come from reranking's account: tokens only down to the assembly buffer.
         """
         if cost == FREE:
-            return self._try_count(REFORMULATION, "_reformulations", self.budget.max_reformulations, n)
+            return self._try_count(REFORMULATION, "reformulations", self.budget.max_reformulations, n)
         denial = self.denial(CostObject(tokens=cost.tokens, latency_ms=cost.latency_ms, usd=cost.usd))
         if denial is not None:
             self.trace.add("budget", f"deny_{REFORMULATION}", **denial)
             return False
         limit, given = self.budget.max_reformulations, {"cost": cost.by_unit()}
-        if not self._try_count(REFORMULATION, "_reformulations", limit, n, **given):
+        if not self._try_count(REFORMULATION, "reformulations", limit, n, **given):
             return False
-        self._book(cost, sign=1, spent_on=REFORMULATION)
+        self._spent.book(cost, REFORMULATION)
         return True
 
     def try_consume_retrieval_round(self, n: int = 1) -> bool:
         """Spend ``n`` retrieval rounds beyond the original one."""
-        return self._try_count("retrieval_round", "_retrieval_rounds", self.budget.max_retrieval_rounds, n)
+        return self._try_count("retrieval_round", "retrieval_rounds", self.budget.max_retrieval_rounds, n)
 
     def try_consume_expansion(self, n_docs: int) -> bool:
         """Spend the right to add ``n_docs`` documents to the pool."""
-        return self._try_count("expansion", "_expanded_docs", self.budget.max_expanded_docs, n_docs)
+        return self._try_count("expansion", "expanded_docs", self.budget.max_expanded_docs, n_docs)
 
     def try_consume_tokens(self, n_tokens: int) -> bool:
         """Spend tokens on the assembled context; it may use all that is left, the buffer included."""
         if not self._is_assembling:
             self._gate.require_open()
         _require_not_negative("tokens", n_tokens)
-        if n_tokens > _left(self.budget.max_tokens, self._tokens):
+        if n_tokens > left(self.budget.max_tokens, self._spent.tokens):
             return False
-        self._tokens += n_tokens
-        self._assembled_tokens += n_tokens
+        self._spent.tokens += n_tokens
+        self._spent.assembled_tokens += n_tokens
         return True
 
     def restart_assembly(self) -> None:
         """Give back what a failed assembly has spent, for another one."""
         self._gate.require_open()
-        self._tokens -= self._assembled_tokens
-        self._assembled_tokens = 0
+        self._spent.tokens -= self._spent.assembled_tokens
+        self._spent.assembled_tokens = 0
 
     # -- views -----------------------------------------------------------------------------------------------------
 
@@ -277,27 +231,26 @@ class CostTracker:
         closed: tuple[str, ...] = (),
     ) -> RemainingBudgetView:
         """What is left in every unit, as schedulers see it."""
-        budget = self.budget
-        left = {
-            "remaining_tokens": _left(budget.max_tokens, self._tokens),
-            "remaining_rerank_docs": _left(budget.max_reranker_docs, self._rerank_docs),
-            "remaining_rerank_calls": _left(budget.max_reranker_calls, self._rerank_calls),
-            "assembly_token_buffer": budget.tokens_for_assembly,
-            "remaining_latency_ms": self.time_left_ms,
-            "remaining_usd": _amount_left(budget.max_cost_usd, self._usd),
-            "strategies": strategies,
-            "closed": closed,
-            "pricer": pricer,
-        }
-        return unchecked(RemainingBudgetView, left)
+        budget, spent = self.budget, self._spent
+        return RemainingBudgetView(
+            remaining_tokens=left(budget.max_tokens, spent.tokens),
+            remaining_rerank_docs=left(budget.max_reranker_docs, spent.rerank_docs),
+            remaining_rerank_calls=left(budget.max_reranker_calls, spent.rerank_calls),
+            assembly_token_buffer=budget.tokens_for_assembly,
+            remaining_latency_ms=self.time_left_ms,
+            remaining_usd=amount_left(budget.max_cost_usd, spent.usd),
+            strategies=strategies,
+            closed=closed,
+            pricer=pricer,
+        )
 
     def remaining_expansion(self) -> int:
         """Documents that may still be added to the pool."""
-        return _left(self.budget.max_expanded_docs, self._expanded_docs)
+        return left(self.budget.max_expanded_docs, self._spent.expanded_docs)
 
     def remaining_retrieval_rounds(self) -> int:
         """Retrieval rounds beyond the original one that may still begin."""
-        return _left(self.budget.max_retrieval_rounds, self._retrieval_rounds)
+        return left(self.budget.max_retrieval_rounds, self._spent.retrieval_rounds)
 
     def exhausted_unit(self) -> dict[str, Any] | None:
         """The first unit in which no further batch is possible (limit: its name, used, allowed), or None."""
@@ -306,7 +259,8 @@ class CostTracker:
 
     def exhausted_account(self) -> Account | None:
         """The account of the first unit in which no further batch is possible, or None."""
-        return next((account for account in self._accounts() if account.is_exhausted()), None)
+        accounts = self._spent.accounts(self.budget, self.elapsed_ms)
+        return next((account for account in accounts if account.is_exhausted()), None)
 
     def is_exhausted(self) -> bool:
         """Whether no further batch can be paid for (0.54 section 3)."""
@@ -314,73 +268,30 @@ class CostTracker:
 
     def spent(self) -> CostObject:
         """What reranking and LLM calls were charged so far; ``latency_ms`` is the time elapsed."""
-        spent = {
-            "tokens": self._tokens,
-            "docs": self._rerank_docs,
-            "calls": self._rerank_calls,
-            "latency_ms": self.elapsed_ms,
-            "usd": self._usd,
-        }
-        return unchecked(CostObject, spent)
+        return self._spent.as_cost(self.elapsed_ms)
 
     def snapshot(self) -> dict[str, Any]:
         """The account as plain data (0.1's ``tokens``, ``latency``, ``rerank_docs``, and every further unit)."""
-        return {
-            "tokens": self._tokens,
-            "latency": self.elapsed_ms,
-            "rerank_docs": self._rerank_docs,
-            "rerank_calls": self._rerank_calls,
-            "reformulations": self._reformulations,
-            "retrieval_rounds": self._retrieval_rounds,
-            "expanded_docs": self._expanded_docs,
-            "usd": self._usd,
-            "latency_overrun": self.overrun_ms,
-        }
+        return self._spent.as_plain(self.elapsed_ms, self.overrun_ms)
 
     # -- internals -------------------------------------------------------------------------------------------------
-
-    def _accounts(self) -> tuple[Account, ...]:
-        """What reranking draws on, in the order in which a refusal is explained."""
-        budget = self.budget
-        return (
-            Account("latency_ms", self.elapsed_ms, budget.max_latency_ms),
-            Account("usd", self._usd, budget.max_cost_usd),
-            Account("rerank_docs", self._rerank_docs, budget.max_reranker_docs),
-            Account("rerank_calls", self._rerank_calls, budget.max_reranker_calls),
-            Account("tokens", self._tokens, budget.max_tokens, budget.tokens_for_assembly),
-        )
-
-    def _book(self, cost: CostObject, sign: int, spent_on: str = RERANK) -> None:
-        self._tokens += sign * cost.tokens
-        self._usd = max(0.0, round(self._usd + sign * cost.usd, DIGITS))
-        if spent_on == RERANK:
-            self._rerank_docs += sign * cost.docs
-            self._rerank_calls += sign * cost.calls
 
     def _try_count(self, what: str, account: str, limit: int | None, n: int, **given: Any) -> bool:
         self._gate.require_open()
         _require_not_negative(what, n)
-        used: int = getattr(self, account)
+        used: int = getattr(self._spent, account)
         if self.time_left_ms <= 0:
             elapsed = self.elapsed_ms
             self.trace.add(
                 "budget", f"deny_{what}", reason="latency_exceeded", requested=n, remaining=0.0, elapsed=elapsed
             )
             return False
-        if n > _left(limit, used):
+        if n > left(limit, used):
             self.trace.add("budget", f"deny_{what}", reason="limit_reached", requested=n, used=used, limit=limit)
             return False
-        setattr(self, account, used + n)
+        setattr(self._spent, account, used + n)
         self.trace.add("budget", f"consume_{what}", count=n, **given)
         return True
-
-
-def _left(limit: int | None, used: int) -> int:
-    return UNLIMITED if limit is None else max(0, limit - used)
-
-
-def _amount_left(limit: float | None, used: float) -> float:
-    return math.inf if limit is None else max(0.0, round(limit - used, DIGITS))
 
 
 def _in_order(cost: CostObject) -> tuple[float, float, int, int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_serializer
@@ -9,10 +10,10 @@ from pydantic.json_schema import SkipJsonSchema
 
 from ragtune.core.plain import plain
 from ragtune.core.request.clock import Clock, MonotonicClock
-from ragtune.core.unchecked import unchecked
 
 
-class TraceEvent(BaseModel):
+@dataclass(frozen=True, slots=True)
+class TraceEvent:
     """One decision (0.1, section 2A).
 
     Attributes:
@@ -26,9 +27,7 @@ class TraceEvent(BaseModel):
     timestamp: float
     component: str
     action: str
-    details: dict[str, Any] = Field(default_factory=dict)
-
-    model_config = ConfigDict(frozen=True)
+    details: dict[str, Any] = field(default_factory=dict)
 
     @field_serializer("details", when_used="json")
     def _plain_details(self, details: dict[str, Any]) -> Any:
@@ -61,9 +60,7 @@ class ControllerTrace(BaseModel):
 
     def add(self, component: str, action: str, /, **details: Any) -> None:
         """Append an event, stamped now."""
-        timestamp = self.clock.now_ms() - self.start_ms
-        values = {"timestamp": timestamp, "component": component, "action": action, "details": details}
-        self.events.append(unchecked(TraceEvent, values))
+        self.events.append(TraceEvent(self.clock.now_ms() - self.start_ms, component, action, details))
 
     def find(self, action: str, component: str | None = None) -> list[TraceEvent]:
         """The events of one action, in order, optionally of one component only."""

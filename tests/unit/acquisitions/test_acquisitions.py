@@ -12,7 +12,7 @@ from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseAcquisition
 from ragtune.core.policy.batching import choose
 from ragtune.core.policy.gaussian import expected_excess, tail
-from ragtune.core.policy.top_k import top_k_bar
+from ragtune.core.policy.top_k import top_k_threshold
 from ragtune.core.pool.belief import EmpiricalBelief
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.pool import CandidatePool
@@ -36,13 +36,13 @@ def test_more_uncertainty_is_worth_more_at_the_same_mean() -> None:
         assert utility[3] > utility[4], name
 
 
-def test_expected_gain_is_nothing_where_the_border_is_out_of_reach() -> None:
+def test_expected_gain_is_nothing_where_the_threshold_is_out_of_reach() -> None:
     belief = KnownBelief([10.0, 9.0, 8.0, 0.0, -5.0], np.eye(5) * 0.01)
     assert ExpectedGainAcquisition(k=3).utility(belief, _pool(5)).max() < 1e-12
 
 
 def test_expected_gain_agrees_with_simulation() -> None:
-    """Documents outside the top 3: the mean gain of moving over the border, in latent relevance."""
+    """Documents outside the top 3: the mean gain of moving over the threshold, in latent relevance."""
     belief = KnownBelief([3.0, 2.0, 1.0, 0.5, -1.0], np.diag([0.5, 0.5, 0.5, 0.5, 2.0]))
     utility = ExpectedGainAcquisition(k=3).utility(belief, _pool(5))
     rng = np.random.default_rng(0)
@@ -90,9 +90,9 @@ def test_the_empirical_belief_errs_as_the_estimator_has_erred() -> None:
 
 
 def test_the_bar_lies_between_ranks_k_and_k_plus_1() -> None:
-    assert top_k_bar(np.array([5.0, 1.0, 3.0, 2.0]), 2) == (3.0, 2.0)
-    assert top_k_bar(np.array([5.0, 1.0, 3.0]), 3) == (3.0, 3.0)
-    assert top_k_bar(np.array([]), 3) == (0.0, 0.0)
+    assert top_k_threshold(np.array([5.0, 1.0, 3.0, 2.0]), 2) == (3.0, 2.0)
+    assert top_k_threshold(np.array([5.0, 1.0, 3.0]), 3) == (3.0, 3.0)
+    assert top_k_threshold(np.array([]), 3) == (0.0, 0.0)
 
 
 def test_normal_tail_and_expected_excess_agree_with_scipy() -> None:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from ragtune.core.errors import IllegalTransitionError, InputError, InvalidScoreError, UnknownDocumentError
 from ragtune.core.pool.items import ItemState, PoolItem
@@ -242,6 +244,24 @@ def test_active_items_are_candidates_and_reranked_only():
     assert (pool.is_candidate("d0"), pool.is_candidate("d1"), pool.is_candidate("stranger")) == (True, False, False)
 
 
+def test_batches_are_kept_in_the_order_of_scoring_failed_ones_included():
+    pool = pool_in(*[ItemState.CANDIDATE] * 5)
+    pool.transition(["d4"], ItemState.DROPPED)
+    for strategy, doc_ids, scores in (
+        ("weak", ["d3", "d1"], {"d1": 0.2}),
+        ("strong", ["d0"], {}),
+        ("weak", ["d2"], {}),
+    ):
+        pool.transition(doc_ids, ItemState.IN_FLIGHT, strategy)
+        pool.update_scores(scores, strategy)
+        pool.transition([doc_id for doc_id in doc_ids if doc_id not in scores], ItemState.DROPPED)
+    sent = [(batch.strategy, batch.positions.tolist()) for batch in pool.batches]
+    assert sent == [("weak", [3, 1]), ("strong", [0]), ("weak", [2])]
+    assert np.array_equal(pool.scores[pool.batches[0].positions], [np.nan, 0.2], equal_nan=True)
+    with pytest.raises(ValueError, match="read-only"):
+        pool.batches[0].positions[0] = 1
+
+
 def test_snapshots_do_not_change_with_the_pool():
     pool = pool_in(ItemState.CANDIDATE)
     snapshot = pool["d0"]
@@ -252,12 +272,13 @@ def test_snapshots_do_not_change_with_the_pool():
     assert (pool["d0"].state, pool["d0"].priority_value, pool["d0"].reranker_score) == (ItemState.RERANKED, 0.7, 0.9)
 
 
-def test_snapshots_are_proper_models():
+def test_snapshots_are_proper_records():
     pool = pool_in(ItemState.CANDIDATE)
     snapshot = pool["d0"]
-    assert PoolItem.model_validate_json(snapshot.model_dump_json()) == snapshot
-    assert snapshot.model_copy(update={"priority_value": 0.5}).final_score() == 0.5
-    with pytest.raises(ValueError, match="frozen"):
+    records = TypeAdapter(PoolItem)
+    assert records.validate_json(records.dump_json(snapshot)) == snapshot
+    assert replace(snapshot, priority_value=0.5).final_score() == 0.5
+    with pytest.raises(FrozenInstanceError):
         snapshot.priority_value = 1.0
 
 

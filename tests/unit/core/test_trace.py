@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+from dataclasses import FrozenInstanceError
+
+import pytest
+from pydantic import ValidationError
+
 from ragtune.core.request.clock import VirtualClock
 from ragtune.core.request.trace import ControllerTrace
 
@@ -34,8 +39,26 @@ def test_find_filters_by_action_and_component():
 
 
 def test_a_trace_survives_json():
-    trace = ControllerTrace(query_id="q")
+    trace = ControllerTrace(query_id="q", clock=VirtualClock())
     trace.add("a", "x", ids=["1"], cost={"docs": 1})
-    again = ControllerTrace.model_validate_json(trace.model_dump_json())
+    text = trace.model_dump_json()
+    assert text == (
+        '{"query_id":"q","events":[{"timestamp":0.0,"component":"a","action":"x",'
+        '"details":{"ids":["1"],"cost":{"docs":1}}}]}'
+    )
+    again = ControllerTrace.model_validate_json(text)
     assert again.events == trace.events
     assert again.query_id == "q"
+
+
+@pytest.mark.parametrize("event", [{"timestamp": "soon", "component": "a", "action": "x"}, {"timestamp": 0.0}, "event"])
+def test_a_trace_that_comes_from_outside_is_checked(event):
+    with pytest.raises(ValidationError, match=r"events\.0"):
+        ControllerTrace.model_validate({"events": [event]})
+
+
+def test_an_event_cannot_be_changed():
+    trace = ControllerTrace()
+    trace.add("a", "x")
+    with pytest.raises(FrozenInstanceError):
+        trace.events[0].action = "y"

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import FrozenInstanceError
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
 from ragtune import ScoredDocument
+from ragtune.core import interfaces
 from ragtune.core.types import UNLIMITED, BatchProposal, CostObject, RemainingBudgetView, price_by_count
 
 NOT_FINITE = [math.nan, math.inf, -math.inf]
@@ -48,7 +51,7 @@ def test_a_view_prices_by_the_pricer_that_it_was_given():
 
 
 def test_a_view_cannot_be_changed():
-    with pytest.raises(ValidationError):
+    with pytest.raises(FrozenInstanceError):
         RemainingBudgetView().remaining_tokens = 9
 
 
@@ -84,3 +87,26 @@ def test_the_assembly_buffer_is_not_affordable():
 def test_proposals_are_frozen():
     with pytest.raises(ValidationError):
         BatchProposal(doc_ids=["a"]).strategy = "other"
+
+
+INTERFACES = [kind for kind in vars(interfaces).values() if getattr(kind, "__module__", "") == interfaces.__name__]
+INTERFACES.remove(interfaces.Component)
+
+
+@pytest.mark.parametrize("interface", INTERFACES, ids=lambda interface: interface.__name__)
+def test_every_interface_says_in_one_line_what_state_may_be_kept(interface):
+    said = [line.strip() for line in interface.__doc__.splitlines() if line.strip().startswith("State:")]
+    assert len(said) == 1
+    assert said[0].endswith(".")
+
+
+PACKAGE = Path(interfaces.__file__).parents[1]
+
+
+def test_no_module_of_the_core_or_the_llm_layer_is_too_long_for_one_sitting():
+    modules = [*(PACKAGE / "core").rglob("*.py"), *(PACKAGE / "llm").rglob("*.py")]
+    assert [file.name for file in modules if len(file.read_text(encoding="utf-8").splitlines()) > 350] == []
+
+
+def test_nothing_is_written_past_pydantics_public_interface():
+    assert [file.name for file in PACKAGE.rglob("*.py") if "__pydantic" in file.read_text(encoding="utf-8")] == []

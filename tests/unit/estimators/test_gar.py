@@ -65,6 +65,19 @@ def test_a_failed_batch_passes_the_turn_on(gar, make_pool, make_context, score, 
     assert advise(gar, pool, context) == "bcdf"
 
 
+def test_the_turn_passes_with_batches_and_with_nothing_else(gar, make_pool, make_context, score, advise):
+    pool, context = make_pool(), make_context()
+    score(pool, a=0.5)
+    assert advise(gar, pool, context) == "ef"
+    pool.transition(["f"], ItemState.DROPPED)
+    assert advise(gar, pool, context) == "e"
+    pool.transition(["c"], ItemState.DROPPED)
+    assert advise(gar, pool, context) == "e"
+    score(pool, b=0.4)
+    score(pool, e=0.3)
+    assert advise(gar, pool, context) == "d", "two batches: the other source's turn came and went"
+
+
 def test_without_a_graph_the_neighbours_are_those_in_the_pool_by_text(corpus, items, make_context, advise, score):
     from ragtune.core.pool.pool import CandidatePool
 

@@ -4,6 +4,7 @@ import json
 import math
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -96,7 +97,7 @@ def test_whatever_a_score_depends_on_is_part_of_its_key(
 ) -> None:
     make().rerank(items[:1], make_context(QUERY), "default")
     context = make_context(str(change.pop("query", QUERY)))
-    item = items[0].model_copy(update={"content": change.pop("text", items[0].content)})
+    item = replace(items[0], content=str(change.pop("text", items[0].content)))
     make(**change).rerank([item], context, "default")
     assert context.meter.actual.docs == 1
 
@@ -105,7 +106,7 @@ def test_equal_texts_are_paid_for_once(
     make: Callable[..., CrossEncoderReranker], items: list[PoolItem], make_context: MakeContext
 ) -> None:
     context = make_context(QUERY)
-    twins = [items[0], items[0].model_copy(update={"doc_id": "twin"})]
+    twins = [items[0], replace(items[0], doc_id="twin")]
     scores = make().rerank(twins, context, "default")
     assert scores["twin"] == scores[items[0].doc_id]
     assert context.meter.actual.docs == 1

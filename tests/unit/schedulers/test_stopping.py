@@ -128,6 +128,8 @@ def test_one_shot_fires_once() -> None:
     proposal = OneShotScheduler(top_n=3).select_batch(fresh, RemainingBudgetView())
     assert isinstance(proposal, BatchProposal)
     assert proposal.doc_ids == ["d00", "d01", "d02"]
+    fresh.transition(["d03"], ItemState.DROPPED)
+    assert OneShotScheduler(top_n=3).select_batch(fresh, RemainingBudgetView()) == proposal, "nothing was sent yet"
     stop = OneShotScheduler(top_n=3).select_batch(OPEN, RemainingBudgetView())
     assert isinstance(stop, StopRecord)
     assert stop.reason == "one_shot_done"

@@ -1,0 +1,46 @@
+"""What schedulers share that choose their batches by what is believed of the candidates."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from ragtune.core.arguments import check_count
+from ragtune.core.interfaces import BaseAcquisition, BaseScheduler
+from ragtune.core.policy.batching import choose
+from ragtune.core.pool.pool import CandidatePool
+
+
+class Choice(TypedDict, total=False):
+    """How the documents of a batch are chosen, see :class:`BatchScheduler`."""
+
+    acquisition: BaseAcquisition | None
+    diverse: bool
+
+
+class BatchOptions(Choice, total=False):
+    """The options of :class:`BatchScheduler`."""
+
+    batch_size: int
+
+
+class BatchScheduler(BaseScheduler):
+    """Base of schedulers that send the most promising candidates, some at a time.
+
+    Args:
+        batch_size: documents a batch; the last one is as small as the budget demands.
+        acquisition: what "promising" means where the estimator gives a belief. With None, and for estimators without a
+            belief, it is the highest priority.
+        diverse: no near-duplicates inside a batch, see :func:`ragtune.core.policy.batching.choose`.
+
+    Raises:
+        ConfigError: if ``batch_size`` is not a positive integer.
+    """
+
+    def __init__(self, batch_size: int = 2, acquisition: BaseAcquisition | None = None, diverse: bool = True) -> None:
+        self.batch_size = check_count("scheduler.batch_size", batch_size, low=1)
+        self.acquisition = acquisition
+        self.diverse = diverse
+
+    def chosen(self, pool: CandidatePool, count: int | None = None) -> list[str]:
+        """The documents of the next batch, best first: ``count`` of them, or ``batch_size``."""
+        return choose(pool, self.batch_size if count is None else count, self.acquisition, diverse=self.diverse)
