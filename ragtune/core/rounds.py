@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -226,13 +226,15 @@ def checked_documents(found: Iterable[ScoredDocument]) -> list[ScoredDocument]:
         InvalidScoreError: on a score that is not a finite number, or a token count below 0.
         TypeError: on anything but documents.
     """
-    documents, numbers = list(found), list[float]()
+    documents = list(found)
     for doc in documents:
         if not isinstance(doc, ScoredDocument) or not isinstance(doc.id, str) or not isinstance(doc.content, str):
             raise TypeError(f"{type(doc).__name__} {quoted(doc)} among the documents: allowed is ScoredDocument")
         if doc.token_count < 0:
             raise InvalidScoreError(f"token_count={doc.token_count!r} of document {doc.id!r}: allowed is 0 or more")
-        numbers += (doc.score, doc.fusion_score or 0.0, *doc.sources.values())
+    numbers = [doc.score for doc in documents]
+    numbers += [doc.fusion_score or 0.0 for doc in documents]
+    numbers += chain.from_iterable([doc.sources.values() for doc in documents])
     if not are_finite(numbers):
         for doc in documents:
             own = (doc.score, doc.fusion_score or 0.0, *doc.sources.values())
