@@ -20,7 +20,7 @@ class ThompsonAcquisition(BaseAcquisition):
     same request draws the same numbers in every process.
 
     Args:
-        seed: >= 0.
+        seed: root of the random draws, >= 0.
 
     Raises:
         ConfigError: if ``seed`` is not a non-negative integer.

@@ -17,7 +17,7 @@ from ragtune.core.types import ScoredDocument
 
 
 def assemble(assembler: BaseAssembler, items: Sequence[PoolItem], context: RAGtuneContext) -> list[ScoredDocument]:
-    """The assembler's documents as far as their tokens are paid for; best first while they fit, if it fails.
+    """The assembler's documents as far as their tokens are paid for; if it fails, the items best first while they fit.
 
     What the assembler has not paid for itself is charged here, document by document; one that does not fit is left
     out. Documents that the pool does not hold, or that come twice, are left out too. All of that is traced.
@@ -38,7 +38,7 @@ def assemble(assembler: BaseAssembler, items: Sequence[PoolItem], context: RAGtu
 
 
 def best_that_fit(ordering: Ordering, items: Sequence[PoolItem], context: RAGtuneContext) -> list[ScoredDocument]:
-    """The items best first while their tokens fit; one that does not is skipped, and shorter ones get their chance."""
+    """The items best first while their tokens fit; an item that does not fit is skipped for shorter ones behind it."""
     return [
         _document(item, key)
         for item, key in ordering.ranked(items)

@@ -249,7 +249,7 @@ class BaseEmbedder(Component, ABC):
 class TextVectors(Protocol):
     """Vectors of the documents of one collection, for components that compare documents by their texts.
 
-    State: what was made of the collection, once; nothing of a request.
+    State: the vectors of the collection, made once; nothing of a request.
     """
 
     def rows(self, doc_ids: Sequence[str]) -> Any:

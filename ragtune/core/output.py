@@ -22,9 +22,9 @@ class HistoryStep:
     """State after a batch: the cost so far and the ranking that stopping here would give.
 
     Attributes:
-        cost: charged so far; ``latency_ms`` is the time elapsed.
+        cost: cost charged so far; ``latency_ms`` is the time elapsed.
         doc_ids: the pool's ids at that time.
-        ordering: the final order.
+        ordering: rule of the final order.
         columns: the pool's numbers at that time; ranked only when asked for.
     """
 
@@ -42,7 +42,7 @@ class HistoryStep:
 
     @cached_property
     def keys(self) -> RankingKeys:
-        """What the ranking is sorted by."""
+        """The keys that the ranking is sorted by."""
         return self.ordering.keys_at(self.columns)
 
     @cached_property
@@ -60,7 +60,7 @@ class ControllerOutput(BaseModel):
         final_budget_state: the account at the end, by unit.
         history: the anytime history: step 0 is before any batch, then one step a batch.
         stop: why the loop stopped.
-        actual_cost: what this run really paid (0 under replay).
+        actual_cost: cost that this run really paid (0 under replay).
         dropped: documents that could not be scored, with the reason; they are ranked behind the rest.
         batches: how many batches were sent, and how many failed.
     """

@@ -1,4 +1,4 @@
-"""Data contracts that cross component borders (0.1 section 2A, 0.54 sections 1 and 2)."""
+"""Data contracts that cross component boundaries (0.1 section 2A, 0.54 sections 1 and 2)."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class RemainingBudgetView:
         remaining_usd: dollars left (infinite where unlimited).
         strategies: names of the registered rerankers, the default first.
         closed: those of them that failed too often to be tried again; a batch for one is not sent.
-        pricer: what :meth:`price` asks.
+        pricer: prices a batch for :meth:`price`.
     """
 
     remaining_tokens: int = UNLIMITED
@@ -173,7 +173,7 @@ class StopRecord(BaseModel):
         reason: a short identifier, e.g. ``budget_exhausted``, ``top_k_settled``.
         source: the component that decided.
         details: the figures that the decision rests on.
-        message: the same in words; of a budget, it names the binding unit, its limit and its usage.
+        message: reason and evidence in words; where a budget binds, the unit, its limit and its usage.
     """
 
     reason: str

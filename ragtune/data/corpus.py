@@ -25,7 +25,7 @@ class Document(BaseModel):
 
     @property
     def content(self) -> str:
-        """Title, a space, text."""
+        """The title, a space, and the text."""
         return f"{self.title} {self.text}".strip()
 
 
@@ -33,7 +33,7 @@ class Corpus:
     """Documents in a fixed order, with positions, token counts and a content hash.
 
     Args:
-        documents: at least one; ids unique.
+        documents: documents of the collection, at least one; their ids are unique.
         count: token counter.
 
     Raises:

@@ -73,8 +73,8 @@ class DiskCache:
         Args:
             key: everything the value depends on: data digest, settings, library versions.
             build: makes the value.
-            save: writes it as files into an empty folder.
-            load: reads it back from that folder.
+            save: writes the value as files into an empty folder.
+            load: reads the value back from that folder.
         """
         entry = self.path(key)
         if entry is None:

@@ -19,8 +19,8 @@ class DocumentVectors(Component):
     """An embedder's vectors of every document, cached by corpus and embedder, memory-mapped, made on first use.
 
     Args:
-        corpus: whose documents.
-        embedder: makes the vectors.
+        corpus: collection whose documents get vectors.
+        embedder: embedder that makes the vectors.
         cache_dir: ``auto`` for the platform's cache folder, a folder, or None for no cache.
     """
 

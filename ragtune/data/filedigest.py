@@ -13,7 +13,7 @@ from ragtune.data.diskcache import AUTO, resolve_cache_dir
 from ragtune.data.sqlitecache import SqliteCache
 
 Stamp = tuple[int, int, int, int, int]
-"""Of one version of a file: device, inode, size in bytes, times of the last change of content and of status in ns."""
+"""Identifies one version of a file: device, inode, size in bytes, last change of content and of status in ns."""
 
 _WORTH_KEEPING = 2**20
 """Bytes: a smaller file is hashed in the time that a look into the cache takes."""

@@ -25,7 +25,7 @@ NOBODY = -1
 """What fills the row of a document with fewer than K neighbours; its weight is 0."""
 
 _HIGHEST = 1 + 1e-4
-"""Of weights: a cosine of float32 vectors may be rounded above 1."""
+"""Highest weight allowed: a cosine of float32 vectors may be rounded above 1."""
 
 _CHECKED_AT_ONCE = 2**20
 """Entries of a mapped array that are looked at together."""
@@ -38,9 +38,9 @@ class GraphManifest(BaseModel):
         corpus: digest of the collection, see :attr:`ragtune.data.corpus.Corpus.digest`.
         documents: N, documents of the collection.
         k: K, neighbours kept of each.
-        kind: what nearness is, e.g. ``tfidf``, ``bm25``, ``dense``.
-        settings: how it was measured.
-        build_seconds: what building took.
+        kind: kind of nearness, e.g. ``tfidf``, ``bm25``, ``dense``.
+        settings: settings of that nearness.
+        build_seconds: seconds that building took.
         library: versions of the libraries that built it.
     """
 
@@ -140,7 +140,7 @@ class CorpusGraph:
         return row[known].astype(np.intp), self._weights[position, : self.k][known].astype(float)
 
     def weighted_neighbours(self, doc_id: str) -> list[tuple[str, float]]:
-        """As :meth:`neighbours`, each with its weight."""
+        """Ids of a document's neighbours with their weights, nearest first; errors as in :meth:`neighbours`."""
         doc_ids = self._corpus.doc_ids
         positions, weights = self.neighbours_at(self._corpus.position(doc_id))
         return [(doc_ids[i], weight) for i, weight in zip(positions, weights.tolist(), strict=True)]

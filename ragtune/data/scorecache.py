@@ -11,7 +11,7 @@ class ScoreCache(SqliteCache[float]):
     """Scores by content key, see :class:`ragtune.data.sqlitecache.SqliteCache`.
 
     Args:
-        folder: where ``scores.sqlite`` lives; made on first use.
+        folder: folder of ``scores.sqlite``, made on first use.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -22,10 +22,10 @@ class ScoreCache(SqliteCache[float]):
 class TimeCache(SqliteCache[float]):
     """Milliseconds by content key: what each score took when it was made, and how fast a model is.
 
-    A file of its own, so that scores kept by versions that timed nothing stay readable, and theirs by these versions.
+    The times have a file of their own, so that versions with and without them can read each other's scores.
 
     Args:
-        folder: where ``times.sqlite`` lives; made on first use.
+        folder: folder of ``times.sqlite``, made on first use.
     """
 
     def __init__(self, folder: Path) -> None:

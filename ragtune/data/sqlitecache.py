@@ -32,10 +32,10 @@ class SqliteCache(Generic[V]):
     for one thread at a time.
 
     Args:
-        path: the file; made, with its folder, on first use.
-        noun: what a value is, in messages; its plural is the table's name.
-        columns: the table's definition: a ``key BLOB PRIMARY KEY``, then the value, whose checksum is added behind.
-        options: of the table, e.g. ``WITHOUT ROWID``, which suits values of a few bytes.
+        path: path of the file, which is made, with its folder, on first use.
+        noun: name of a value in messages; its plural is the table's name.
+        columns: definition of the table: a ``key BLOB PRIMARY KEY``, then the value, whose checksum is added behind.
+        options: options of the table, e.g. ``WITHOUT ROWID``, which suits values of a few bytes.
     """
 
     def __init__(self, path: Path, noun: str, columns: str, options: str = "") -> None:

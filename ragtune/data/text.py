@@ -61,6 +61,6 @@ def terms(text: str) -> list[str]:
 
 
 def words_and_terms(text: str) -> list[tuple[str, str]]:
-    """As :func:`terms`, each with the lower-case word that it comes from: ``(word, term)``."""
+    """The text's terms, in order, each behind the lower-case word that it comes from: ``(word, term)``."""
     stems = _stems()
     return [(word, stem) for word in _WORD.findall(text.lower()) if (stem := stems[word])]

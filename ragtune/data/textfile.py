@@ -64,7 +64,7 @@ def read_json(content: str | bytes) -> Any:
     """What JSON says.
 
     Raises:
-        ValueError: of one short line, if it is no JSON or no UTF-8, or nested deeper than this process can follow.
+        ValueError: with a message of one short line, if the content is no JSON or no UTF-8, or is nested too deep.
     """
     try:
         return json.loads(content.removeprefix(BOM_UTF8).decode() if isinstance(content, bytes) else content)

@@ -56,7 +56,7 @@ class AlternatingEstimator(BaseEstimator):
     """Base of GAR and Quam.
 
     Args:
-        corpus: what ``vectors`` and ``graph`` are made from.
+        corpus: collection that ``vectors`` and ``graph`` are made from.
         vectors: makes the text vectors of the corpus; used where there is no graph.
         k: neighbours of a document.
         graph: folder of a corpus graph; None takes the k nearest documents of the pool by text.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 _PRIOR_COUNT = 4.0
-"""How many documents the assumption that two strategies already agree weighs as much as."""
+"""Number of documents that weigh as much as the assumption that two strategies agree already."""
 
 
 class LogitCalibration:

@@ -1,4 +1,4 @@
-"""Who is near whom inside a pool: by a corpus graph, or by the texts of the pool alone."""
+"""Neighbours of a document inside a pool: by a corpus graph, or by the texts of the pool alone."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Neighbours(ABC):
 
 
 class GraphNeighbours(Neighbours):
-    """By a corpus graph."""
+    """Neighbours by a corpus graph."""
 
     def __init__(self, graph: CorpusGraph) -> None:
         super().__init__()

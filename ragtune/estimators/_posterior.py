@@ -55,7 +55,7 @@ class RelevancePosterior:
     reranker's logit scale has a closed-form MAP estimate, refitted with every score.
 
     Args:
-        evidence: of the first stage.
+        evidence: evidence of the first stage on the n documents.
         rows: L2-normalised text vectors, shape (n, terms), ``scipy.sparse.csr_matrix``.
         prior: hyper-parameters.
     """

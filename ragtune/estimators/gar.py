@@ -31,7 +31,7 @@ class GAREstimator(AlternatingEstimator):
     (R1, then R0 as backfill).
 
     Args:
-        corpus: what ``vectors`` and ``graph`` are made from.
+        corpus: collection that ``vectors`` and ``graph`` are made from.
         vectors: makes the text vectors of the corpus; used where there is no graph.
         k: neighbours of a document.
         graph: folder of a corpus graph; None takes the k nearest documents of the pool by text.

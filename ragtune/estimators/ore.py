@@ -40,7 +40,7 @@ class OREEstimator(BaseEstimator):
     The paper's symbols: c is ``budget.max_reranker_docs``, b the scheduler's ``batch_size``, s ``top_s``, G ``graph``.
 
     Args:
-        corpus: what ``vectors`` and ``graph`` are made from.
+        corpus: collection that ``vectors`` and ``graph`` are made from.
         vectors: makes the text vectors of the corpus; used where there is no graph.
         k: neighbours of a document.
         graph: folder of a corpus graph; None takes the k nearest documents of the pool by text.

@@ -35,7 +35,7 @@ class QuamEstimator(AlternatingEstimator):
     k ``k``.
 
     Args:
-        corpus: what ``vectors`` and ``graph`` are made from.
+        corpus: collection that ``vectors`` and ``graph`` are made from.
         vectors: makes the text vectors of the corpus; used where there is no graph.
         k: neighbours of a document.
         graph: folder of a corpus graph; None takes the k nearest documents of the pool by text.

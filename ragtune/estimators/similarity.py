@@ -28,7 +28,7 @@ class SimilarityEstimator(BaseEstimator):
     1964, shrunk towards the prior by ``strength`` pseudo-observations).
 
     Args:
-        corpus: what ``vectors`` are made from.
+        corpus: collection that ``vectors`` are made from.
         vectors: makes the text vectors of the corpus.
         power: p >= 1, how fast influence falls with distance.
         strength: weight of the first-stage score, in observations of cosine 1; > 0.

@@ -39,7 +39,7 @@ class UncertaintyEstimator(BaseEstimator):
     what several first-stage sources agree on and the reranker does not see, so that more budget does not hurt.
 
     Args:
-        corpus: what ``vectors`` are made from.
+        corpus: collection that ``vectors`` are made from.
         vectors: makes the text vectors of the corpus, in the sparse form.
         residual_weight: share of a document's own residual that counts as relevance where a first stage ranked all
             documents, in [0, 1].

@@ -34,14 +34,14 @@ class CorpusGraphExpander(BaseExpander):
     in the trace, event ``ineligible``. Each neighbour is examined once a request.
 
     Args:
-        corpus: what the graph was built from.
-        graph: the graph's folder, made by ``scripts/build_graph.py``.
-        reranker: asked what it can score.
+        corpus: collection that the graph was built from.
+        graph: folder of the graph, made by ``scripts/build_graph.py``.
+        reranker: reranker that is asked which documents it can score.
         k: neighbours of a document, at most as many as the graph holds.
         top: size of the top of the final order whose reranked documents open their neighbours; None for every
             reranked document.
         per_batch: documents added between two batches at most, the others wait; None for all.
-        ordering: whose top, an ``Ordering`` or its name.
+        ordering: final order whose top counts, an ``Ordering`` or its name.
 
     Raises:
         ConfigError: on an argument out of range, or a graph of another corpus.

@@ -31,12 +31,12 @@ class Interview:
     neither asked nor charged again.
 
     Args:
-        llm: the model.
-        known: outcomes by conversation, of the whole request; grows.
+        llm: client of the language model.
+        known: outcomes of the whole request by conversation; new ones are added.
         context: the request.
 
     Attributes:
-        first_error: of those that were got instead of an answer, None for none.
+        first_error: the first error that came instead of an answer; None where there was none.
     """
 
     def __init__(self, llm: LLMClient, known: dict[Conversation, Outcome], context: RAGtuneContext) -> None:
@@ -50,7 +50,7 @@ class Interview:
         self._estimated = 0
 
     def ask(self, questions: Sequence[Question], schema: type[T], max_tokens: int) -> list[JsonResult[T] | LLMError]:
-        """Outcomes in order, several at once as far as the client goes.
+        """Outcomes of the questions, in order; the client asks several at once as far as it can.
 
         Raises:
             CacheMissError: in replay, if one was never recorded.

@@ -22,16 +22,16 @@ from ragtune.rerankers._interview import Conversation, Interview, Outcome
 class LLMReranker(BaseReranker):
     """Shows a query and documents to a language model, every text behind a fence, documents cut.
 
-    Charged are all documents of a batch, and calls, tokens, time and money as the model's answers were billed, whether
-    they came from the service or from the record; paid is what this run sent. A bad answer is traced and costs what it
-    cost; documents that no good answer speaks of are left out. A batch without any good answer fails. What is left of
-    the request's time is the deadline of all its calls, retries included.
+    All documents of a batch are charged, and calls, tokens, time and money as the model's answers were billed, whether
+    they came from the service or from the record; this run pays for what it sent. A bad answer is traced and costs what
+    it cost; documents that no good answer speaks of are left out. A batch without any good answer fails. What is left
+    of the request's time is the deadline of all its calls, retries included.
 
     Args:
-        llm: the model.
-        prompts: holds the template.
-        prompt: its key.
-        placeholders: names that it must have, and no others.
+        llm: client of the language model.
+        prompts: library that holds the template.
+        prompt: key of the template.
+        placeholders: names that the template must have, and no others.
         max_doc_tokens: tokens of a document that are shown, >= 1.
         max_answer_tokens: tokens of an answer, >= 1; a longer one is cut off and lost.
 

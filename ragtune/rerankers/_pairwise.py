@@ -46,7 +46,7 @@ class _Known:
 class PairwiseReranker(BaseReranker):
     """Scores pairs in forward passes of ``batch_size``, keeps every score at once, and reports what it really paid.
 
-    Charged are all documents of a batch, one call, the tokens of every pair, money by the price, and the time that each
+    A batch is charged all its documents, one call, the tokens of every pair, money by the price, and the time that each
     score took when it was made, in this run or an earlier one: a pass's time is shared among its pairs by their tokens.
     So a charge does not depend on what the cache holds; only a score kept by a version that timed nothing is charged
     the expected time. Actual cost is what the cache did not have. Loading the model is never on a request's clock.
@@ -57,7 +57,7 @@ class PairwiseReranker(BaseReranker):
         ms_per_doc, ms_per_call: prices for the expected cost, >= 0. Where both are 0, it is what the pairs took if the
             cache knows that, else what passes of the loaded model take; without a time limit none is loaded for it.
         usd_per_1k_tokens: price of the tokens, >= 0; 0 means unknown.
-        cache_dir: of the scores; ``auto`` for the platform's cache folder, a folder, or None for no cache.
+        cache_dir: where scores are kept: ``auto`` for the platform's cache folder, a folder, or None for no cache.
         preload: whether :meth:`prepare` loads the model. Without it, it is loaded once a score is missing, or where a
             request under a time limit begins with pairs that the cache does not know: a run whose scores are all kept
             loads none.

@@ -30,10 +30,10 @@ class BiEncoderReranker(PairwiseReranker):
         batch_size: documents a pass, >= 1.
         max_length: tokens charged for a document, >= 1; None for no limit. How many are read is the embedder's matter.
         ms_per_doc: expected milliseconds a document, >= 0.
-        ms_per_call: expected milliseconds a batch besides, >= 0; where both are 0, they are measured when the embedder
+        ms_per_call: further expected milliseconds a batch, >= 0; where both are 0, they are measured when the embedder
             is made ready.
         usd_per_1k_tokens: dollars, >= 0; 0 means unknown.
-        cache_dir: of the scores; ``auto`` for the platform's cache folder, a folder, or None for no cache.
+        cache_dir: where scores are kept: ``auto`` for the platform's cache folder, a folder, or None for no cache.
         preload: whether the model is loaded beforehand even where all scores may be in the cache.
 
     Raises:

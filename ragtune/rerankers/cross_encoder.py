@@ -31,16 +31,16 @@ class CrossEncoderReranker(PairwiseReranker):
         device: ``cpu``, ``cuda``, ...; None lets the library choose.
         revision: branch, tag or commit of a hub model.
         ms_per_doc: expected milliseconds a document, >= 0.
-        ms_per_call: expected milliseconds a batch besides, >= 0; where both are 0, they are measured when the model is
+        ms_per_call: further expected milliseconds a batch, >= 0; where both are 0, they are measured when the model is
             made ready.
         usd_per_1k_tokens: dollars, >= 0; 0 means unknown.
-        cache_dir: of the scores; ``auto`` for the platform's cache folder, a folder, or None for no cache.
+        cache_dir: where scores are kept: ``auto`` for the platform's cache folder, a folder, or None for no cache.
         preload: whether the model is loaded beforehand even where all scores may be in the cache.
 
     Raises:
         ConfigError: on an argument out of range.
         MissingExtraError: once the model is loaded, if the extra ``models`` is not installed.
-        ModelLoadError: likewise, if the model cannot be loaded or has more than one output.
+        ModelLoadError: once the model is loaded, if it cannot be loaded or has more than one output.
     """
 
     def __init__(

@@ -38,9 +38,10 @@ class LLMListwiseReranker(LLMReranker):
     The paper's symbols: w is ``window``, s is ``step``.
 
     Args:
-        llm: the model.
-        prompts: holds the template.
-        prompt: its key; its placeholders are ``{query}`` and ``{documents}``, both fenced, and ``{n}``, their number.
+        llm: client of the language model.
+        prompts: library that holds the template.
+        prompt: key of the template; placeholders are ``{query}`` and ``{documents}``, both fenced, and ``{n}``, the
+            number of documents.
         window: documents a call, >= 2.
         step: documents by which the window moves, in [1, ``window``).
         max_doc_tokens: tokens of a document that are shown, >= 1.

@@ -39,9 +39,9 @@ class LLMPointwiseReranker(LLMReranker):
     worth: e.g. the share of relevant documents among those of that grade, measured on judged queries.
 
     Args:
-        llm: the model.
-        prompts: holds the template.
-        prompt: its key; its placeholders are ``{query}`` and ``{document}``, both fenced.
+        llm: client of the language model.
+        prompts: library that holds the template.
+        prompt: key of the template; placeholders are ``{query}`` and ``{document}``, both fenced.
         max_doc_tokens: tokens of a document that are shown, >= 1.
         max_answer_tokens: tokens of an answer, >= 1; models that think aloud need hundreds.
         calibration: scores of the grades 0, 1, 2 and 3, in [0, 1], not falling; None for grade / 3.

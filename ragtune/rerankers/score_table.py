@@ -49,15 +49,15 @@ _CALIBRATIONS: Mapping[ScoreScale, tuple[Callable[[float], float], float, float]
 
 _NUMBER = re.compile(r"(float|double|halffloat|u?int\d)")
 _TEXT = re.compile(r"(large_)?string|dictionary<values=(large_)?string")
-"""Of Arrow's types, as it spells them."""
+"""Arrow's types of numbers and of texts, as it spells them."""
 
 
 class ScoreManifest(BaseModel):
     """What a table says of itself, in ``<table>.manifest.json`` beside it; every field may be unknown (None).
 
     Attributes:
-        scale: what the numbers are.
-        model, revision: who scored.
+        scale: scale of the numbers.
+        model, revision: model that scored, and its version.
         text_hash: digest of the corpus that was scored.
         tokens_per_doc, ms_per_doc, ms_per_call, usd_per_doc: mean cost of a pair and of a call.
         source: where the scores come from.
@@ -81,7 +81,7 @@ class ScoreTable:
 
     Args:
         path: a TREC run (any suffix, or gzipped) or a Parquet file with columns ``query_id``, ``doc_id``, ``score``.
-        scale: what the numbers are; None takes the manifest's word, else ``identity``.
+        scale: scale of the numbers; None takes the manifest's, else ``identity``.
 
     Raises:
         ScoreTableError: if the file is missing or malformed, or holds a number that the scale does not allow.

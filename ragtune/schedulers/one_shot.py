@@ -10,10 +10,10 @@ from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
 
 
 class OneShotScheduler(BaseScheduler):
-    """Fixed depth: one batch of the ``top_n`` best candidates, then stop (Nogueira and Cho 2019, and everybody).
+    """Fixed depth: one batch of the ``top_n`` best candidates, then stop (Nogueira and Cho 2019), the usual practice.
 
     Args:
-        top_n: depth; None takes as many as the budget allows.
+        top_n: number of documents; None takes as many as the budget allows.
 
     Raises:
         ConfigError: if ``top_n`` is not a positive integer or None.

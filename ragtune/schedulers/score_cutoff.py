@@ -29,10 +29,10 @@ class ScoreCutoffScheduler(BaseScheduler):
 
     Args:
         intercept: log odds of relevance at the mean score of the pool.
-        slope: of the log odds in standard deviations, >= 0.
+        slope: change of the log odds by one standard deviation of the pool's scores, >= 0.
         threshold: probability at which a document is worth reranking, in [0, 1].
-        min_docs: depth at least, >= 0.
-        max_docs: depth at most; None for no limit but the budget's.
+        min_docs: least depth, >= 0.
+        max_docs: greatest depth; None for no limit but the budget's.
         batch_size: documents a batch.
 
     Raises:

@@ -12,12 +12,14 @@ class Permit:
 
 
 class CircuitBreaker:
-    """Closed: every request passes. Open: none does. Half-open, after the cooldown: one does, and decides.
+    """Lets every request pass while it is closed, and none while it is open.
+
+    After the cooldown it is half-open: one request passes, and its outcome decides between closed and open.
 
     Args:
-        failures: consecutive failures that open it, >= 1.
+        failures: consecutive failures that open the breaker, >= 1.
         cooldown_ms: milliseconds until one request may probe the service.
-        clock: what time is read from.
+        clock: clock that the time is read from.
     """
 
     def __init__(self, failures: int, cooldown_ms: float, clock: Clock) -> None:

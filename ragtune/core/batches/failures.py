@@ -36,9 +36,9 @@ class BatchCount(BaseModel):
 
     Attributes:
         sent: batches sent to a reranker.
-        failed: those of them that brought no score.
-        first_error: the first failure in words, of this request or, for a strategy that was closed before the request,
-            the one that is remembered; None where nothing failed.
+        failed: batches that were sent and brought no score.
+        first_error: the first failure of this request in words; for a strategy that was closed before the request, the
+            failure that closed it; None where nothing failed.
     """
 
     sent: int = 0
@@ -112,9 +112,9 @@ class RunBreakers:
     long as nothing fails.
 
     Args:
-        policy: the limits.
-        strategies: the rerankers' names.
-        clock: what the time until a new try is read from; the monotonic clock by default.
+        policy: limits of how long a failing strategy is tried.
+        strategies: names of the rerankers.
+        clock: clock that the time until a new try is read from; the monotonic clock by default.
     """
 
     def __init__(self, policy: FailurePolicy, strategies: Iterable[str], clock: Clock | None = None) -> None:

@@ -27,9 +27,9 @@ class Answer:
     """What became of one batch.
 
     Attributes:
-        scores: the usable ones.
-        lost: why each other document of the batch has none.
-        error: why the batch as a whole brought nothing; None where it brought a score.
+        scores: usable scores by document id.
+        lost: for each other document of the batch, why it has no score.
+        error: why the batch as a whole brought no score; None where it brought one.
     """
 
     scores: dict[str, float] = field(default_factory=dict)
@@ -59,8 +59,8 @@ class BatchRunner:
     tokens, time, money and further calls (a batch is one call at least).
 
     Args:
-        rerankers: by strategy name.
-        policy: how long a failing strategy is tried.
+        rerankers: the rerankers by strategy name.
+        policy: rules of how long a failing strategy is tried.
     """
 
     def __init__(self, rerankers: Mapping[str, BaseReranker], policy: FailurePolicy) -> None:

@@ -1,4 +1,4 @@
-"""What schedulers share: fitting a wish to the budget that they can see."""
+"""What schedulers share: the choice of the next documents, and its fit into the budget."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def propose(
     """The longest prefix of ``doc_ids`` that the budget affords, or the reason why not even one document fits.
 
     Args:
-        doc_ids: best first.
-        strategy: None takes the default strategy.
+        doc_ids: ids of the wanted documents, best first.
+        strategy: name of the reranker; None takes the default one.
         diagnostics: facts for the trace.
     """
     strategy = strategy or budget.strategies[0]
@@ -63,13 +63,15 @@ def _affordable(wish: Sequence[str], budget: RemainingBudgetView, strategy: str)
 def choose(pool: CandidatePool, count: int, acquisition: BaseAcquisition | None, *, diverse: bool = True) -> list[str]:
     """The ``count`` eligible documents to score next, best first, ties by rule.
 
-    They are fewer where the estimator wants to be asked again after fewer (``Valuation.batch_limit``).
+    There are fewer of them where the estimator wants to be asked again sooner (``Valuation.batch_limit``).
 
     Args:
-        acquisition: applied where the estimator gives a belief; otherwise the estimator's own acquisition or mean
-            decides.
-        diverse: after each pick, value the others as if it had been scored as expected, so that near-duplicates of it
-            lose the appeal of their uncertainty (GP-BUCB, Desautels, Krause and Burdick, JMLR 2014).
+        pool: the candidates.
+        count: number of documents.
+        acquisition: decides where the estimator gives a belief; otherwise, and with None, the estimator's own
+            acquisition or mean decides.
+        diverse: after each pick, the others are valued as if it had been scored as expected, so that its
+            near-duplicates lose the appeal of their uncertainty (GP-BUCB, Desautels, Krause and Burdick, JMLR 2014).
     """
     belief = pool.belief
     if pool.estimates.batch_limit is not None:

@@ -23,8 +23,8 @@ def on_original_scale(original: Mapping[str, float], rewrite: Mapping[str, float
 
     Args:
         original: ``{doc_id: score}`` of the original query, any scale; equal scores rank in the order given.
-        rewrite: the same of the rewrite.
-        weight: of the rewrite's voice, in (0, 1]; the original's is 1.
+        rewrite: ``{doc_id: score}`` of the rewrite, any scale; equal scores rank in the order given.
+        weight: weight of the rewrite, in (0, 1]; that of the original query is 1.
     """
     ranks = {doc_id: rank for rank, doc_id in enumerate(_best_first(original), start=1)}
     fused = {

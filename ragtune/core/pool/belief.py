@@ -9,10 +9,10 @@ import numpy as np
 from ragtune.core.arrays import FloatArray
 
 PRIOR_VARIANCE = 0.05
-"""Of an estimate on the score scale before any score has shown how good the estimates are."""
+"""Variance of an estimate on the score scale before any score has shown how good the estimates are."""
 
 PRIOR_COUNT = 4
-"""How many observed residuals that assumption weighs as much as."""
+"""Number of observed residuals that weigh as much as :data:`PRIOR_VARIANCE`."""
 
 
 class Belief(ABC):
@@ -20,8 +20,8 @@ class Belief(ABC):
 
     Attributes:
         mean: expected latent relevance; any scale, the same for all documents.
-        variance: of the latent relevance; never negative.
-        key: what the final list would be ordered by if reranking stopped now.
+        variance: variance of the latent relevance; never negative.
+        key: key by which the final list would be ordered if reranking stopped now.
         noise: variance of one rerank score around the latent relevance.
     """
 
@@ -42,7 +42,7 @@ class EmpiricalBelief(Belief):
     variance the mean squared difference between priorities and scores, shrunk towards :data:`PRIOR_VARIANCE`.
 
     Args:
-        priorities: shape (n,), of scored documents the priority they had when chosen.
+        priorities: shape (n,), the priority of each document; for a scored one, that which it had when chosen.
         scores: shape (n,), NaN where not reranked.
     """
 

@@ -47,7 +47,7 @@ class PoolColumns(NamedTuple):
 
 
 def read_only(array: NDArray[_T]) -> NDArray[_T]:
-    """The same array, closed for writing."""
+    """The given array, closed for writing."""
     array.setflags(write=False)
     return array
 

@@ -247,9 +247,9 @@ class CandidatePool:
         """Move all of ``doc_ids`` to ``target``, or none of them.
 
         Args:
-            doc_ids: the documents.
-            target: the state.
-            strategy: who scores the batch, where ``target`` is IN_FLIGHT.
+            doc_ids: ids of the documents to move.
+            target: state that they get.
+            strategy: name of the reranker that scores the batch, where ``target`` is IN_FLIGHT.
 
         Raises:
             ControllerOnlyError: while a component is at work.

@@ -24,7 +24,7 @@ class Roster:
     """The n documents of a pool in tie-breaking order: by ``initial_rank``, then ``doc_id``.
 
     Attributes:
-        doc_ids: their ids.
+        doc_ids: ids of the documents.
         index: position of each id.
         items: the documents as they joined.
         base_scores: shape (n,), the best source score of each, 0 where it has no source.
@@ -41,11 +41,11 @@ class Roster:
 
     @classmethod
     def empty(cls) -> Roster:
-        """Of a pool without documents."""
+        """The roster of a pool without documents."""
         return cls((), {}, (), np.empty(0), np.empty(0), np.empty(0, dtype=bool))
 
     def joined(self, new: Sequence[PoolItem]) -> Roster:
-        """This one with further documents behind; a document's position never changes.
+        """This roster with further documents behind; a document's position never changes.
 
         Args:
             new: the documents, in tie-breaking order.

@@ -30,12 +30,13 @@ class Valuation(Mapping[str, float]):
         roster: the pool's documents.
         eligible: positions of the documents that may still be scheduled.
         mean: estimated relevance in [0, 1], the rerankers' scale.
-        variance: of that estimate, same scale squared; None where the estimator has no notion of it.
-        acquisition: what the next batch should maximise, where the estimator itself decides; None means the mean.
+        variance: variance of that estimate, same scale squared; None where the estimator has no notion of it.
+        acquisition: utility that the next batch should maximise, where the estimator itself decides; None means the
+            mean.
         posterior: final ranking key after all evidence, of reranked documents too; None where first-stage and
             reranker evidence are not fused. Any monotone scale. An estimator gives a number for every document; what
             the pool keeps has NaN for a document without one.
-        belief: for acquisition functions and stopping rules; None from estimators that only have an opinion.
+        belief: Gaussian belief for acquisition functions and stopping rules; None from an estimator without one.
         batch_limit: documents after which the estimator wants to be asked again, where its advice holds for no more
             (an alternating policy's source that runs dry); None for no limit.
         diagnostics: JSON-serialisable facts for the trace.
@@ -74,7 +75,7 @@ class Valuation(Mapping[str, float]):
         return len(self._eligible)
 
     def checked(self) -> Valuation:
-        """The same with columns that have been checked and closed for writing.
+        """This valuation with columns that have been checked and closed for writing.
 
         Raises:
             InvalidScoreError: if a column has another shape, a number that is not finite, or a mean outside [0, 1].
@@ -104,11 +105,11 @@ class Valuation(Mapping[str, float]):
         return _unknown(len(self.mean)) if self.posterior is None else self.posterior
 
     def revised(self, positions: IntArray, priorities: FloatArray) -> Valuation:
-        """Other means at ``positions``; whatever else was said is void."""
+        """This valuation with other means at ``positions``; whatever else it said is void."""
         return Valuation(self.roster, self._eligible, replaced(self.mean, positions, _valued(priorities)))
 
     def joined(self, roster: Roster, eligible: IntArray, items: Iterable[PoolItem]) -> Valuation:
-        """With the numbers of the items that joined behind; what was said of the others alone is void."""
+        """This valuation with the numbers of the items that joined; what it said of the others alone is void."""
         items = list(items)
         joining = [np.nan if item.posterior is None else item.posterior for item in items]
         mean = extended(self.mean, [item.priority_value for item in items])

@@ -28,9 +28,9 @@ class Account(NamedTuple):
     """A unit that reranking draws on.
 
     Attributes:
-        unit: its name, as in ``CostTracker.snapshot``.
-        used: spent so far.
-        limit: allowed in all; None for no limit.
+        unit: name of the unit, as in ``CostTracker.snapshot``.
+        used: amount spent so far.
+        limit: amount allowed in all; None for no limit.
         reserved: part of the limit that is kept for something else (tokens for assembly).
     """
 
@@ -41,7 +41,7 @@ class Account(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """How traces name a refusal in this unit."""
+        """The reason that traces give for a refusal in this unit."""
         return _REASONS[self.unit]
 
     @property
@@ -80,7 +80,7 @@ class Shortfall(NamedTuple):
     asked: float
 
     def figures(self) -> dict[str, Any]:
-        """Reason, requested and remaining; for time what has elapsed, too."""
+        """Reason, requested and remaining amount; for time also the time that has elapsed."""
         figures = {"reason": self.account.reason, "requested": self.asked, "remaining": self.account.remaining}
         return figures | ({"elapsed": self.account.used} if self.account.unit == "latency_ms" else {})
 

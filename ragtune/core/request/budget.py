@@ -56,8 +56,8 @@ class CostTracker:
 
     Args:
         budget: the limits.
-        trace: where every grant and denial is written.
-        clock: what latency is read from; the monotonic clock by default.
+        trace: trace into which every grant and denial is written.
+        clock: clock that latency is read from; the monotonic clock by default.
     """
 
     def __init__(self, budget: CostBudget, trace: ControllerTrace, clock: Clock | None = None) -> None:
@@ -97,12 +97,12 @@ class CostTracker:
 
     @property
     def trace(self) -> ControllerTrace:
-        """Where every grant and denial is written."""
+        """The trace, where every grant and denial is written."""
         return self._trace
 
     @property
     def clock(self) -> Clock:
-        """What latency is read from."""
+        """The clock that latency is read from."""
         return self._clock
 
     def read_only(self) -> AbstractContextManager[None]:

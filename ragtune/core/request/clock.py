@@ -1,4 +1,4 @@
-"""Clocks: what latency budgets and trace timestamps are read from (design, section 4)."""
+"""Clocks, from which latency budgets and trace timestamps are read (design, section 4)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Clock(ABC):
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Stands still for what is no part of a request, e.g. loading a model. A simulated clock does so anyway."""
+        """Stop the clock during work that is no part of a request, e.g. loading a model; a simulated clock stands."""
         yield
 
     @abstractmethod

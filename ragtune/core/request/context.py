@@ -67,7 +67,7 @@ class RAGtuneContext(BaseModel):
         round: name of the retrieval round, ``original`` or ``rewrite_<i>``.
         seed: root of all randomness of the request.
         num_reformulations: rewrites wanted, m; the plan's.
-        meter: where components report costs; the controller puts a fresh one in before each batch.
+        meter: takes the costs that components report; the controller puts a fresh one in before each batch.
         memory: per-request state of components, so that components themselves stay stateless.
     """
 

@@ -9,10 +9,10 @@ from ragtune.core.errors import ControllerOnlyError
 
 
 class Gate:
-    """Open while the controller is in charge, closed while a component works.
+    """A gate that is open while the controller is in charge, and closed while a component works.
 
     Args:
-        message: what a component that finds it closed is told.
+        message: text of the error that a component gets when the gate is closed.
     """
 
     def __init__(self, message: str) -> None:

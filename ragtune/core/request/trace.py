@@ -19,8 +19,8 @@ class TraceEvent:
     Attributes:
         timestamp: milliseconds since the trace began, on the run's clock (virtual under replay, so traces of the
             same run are byte-identical).
-        component: who decided, e.g. ``budget``, ``controller``, ``scheduler``.
-        action: what was done, e.g. ``consume_rerank``, ``deny_rerank``, ``stop``.
+        component: part that decided, e.g. ``budget``, ``controller``, ``scheduler``.
+        action: name of the decision, e.g. ``consume_rerank``, ``deny_rerank``, ``stop``.
         details: JSON-serialisable facts.
     """
 
@@ -40,7 +40,8 @@ class ControllerTrace(BaseModel):
     Attributes:
         query_id: stable id of the query.
         events: the decisions, in order.
-        clock: what stamps the events; no part of the record, nor is ``start_ms``, its reading at the start.
+        clock: clock that stamps the events. Neither it nor ``start_ms``, its reading at the start, is part of the
+            record.
     """
 
     query_id: str = ""
