@@ -1,4 +1,4 @@
-"""What graph-based adaptive reranking policies share: batches by turns from the initial ranking and a neighbour queue."""
+"""What graph-based adaptive reranking shares: batches by turns from the initial ranking and a neighbour queue."""
 
 from __future__ import annotations
 
