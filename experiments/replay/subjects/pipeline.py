@@ -24,7 +24,7 @@ class PipelineSubject(Subject):
 
     def open(self, config_json: str) -> Dataset:
         session = _session_for(config_json)
-        session.policy.forget_failures()
+        session.rerank_stage.forget_failures()
         return session.dataset
 
     def replay_shard(self, config_json: str, query_ids: Sequence[str]) -> list[QueryRecord]:
