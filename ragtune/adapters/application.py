@@ -21,10 +21,10 @@ def create_application(
     """Both adapters on one service, with the same threads, limits and protection.
 
     Args:
-        service: what they make available; not closed by the application.
-        security: what requests must show.
-        limits: what they are given.
-        with_mcp: whether MCP is there, at ``/mcp``.
+        service: the service that both adapters make available; the application does not close it.
+        security: what a request must show to be served.
+        limits: what each request is given.
+        with_mcp: whether MCP is served at ``/mcp``.
 
     Raises:
         MissingExtraError: without the extra ``services``.

@@ -20,7 +20,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command.
 
     Args:
-        argv: arguments; None takes those of the process.
+        argv: command-line arguments; None takes those of the process.
 
     Returns:
         Exit code: 0; 2 on bad input and 1 on another expected failure, each with one line on stderr.

@@ -52,5 +52,5 @@ class PromptProtocol(HttpToolsProtocol):
 
 
 def make_protocol(head_s: float) -> type[HttpToolsProtocol]:
-    """The protocol with that limit."""
+    """The protocol with a limit of ``head_s`` seconds."""
     return type("Protocol", (PromptProtocol,), {"head_s": head_s})

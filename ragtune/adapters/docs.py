@@ -32,7 +32,7 @@ _HEADERS = {
 
 
 def routes() -> list[BaseRoute]:
-    """The page and its parts.
+    """Routes of the page and of the files that it loads.
 
     Raises:
         MissingExtraError: without the extra ``services``.

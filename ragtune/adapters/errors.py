@@ -47,8 +47,8 @@ class AdapterError(RagtuneError):
 
     Args:
         kind: key of :data:`KINDS`.
-        detail: for the client.
-        headers: of the response.
+        detail: what the client is told.
+        headers: headers that the response carries.
         errors: what is wrong, field by field.
     """
 
@@ -71,7 +71,7 @@ class Problem(BaseModel):
     Attributes:
         type: URN of the kind of problem: what programs should look at.
         title: the kind in words.
-        status: of HTTP.
+        status: HTTP status code.
         detail: this problem in words.
         errors: what is wrong, field by field, where the request is not valid.
     """
@@ -135,7 +135,7 @@ _KIND_OF: tuple[tuple[type[Exception], str], ...] = (
 
 
 def problem(kind: str, detail: str, errors: list[FieldError] | None = None) -> Problem:
-    """A problem of a kind."""
+    """Problem details of a kind of problem."""
     status, title = KINDS[kind]
     return Problem(type=_TYPE + kind, title=title, status=status, detail=detail, errors=errors)
 
@@ -154,7 +154,7 @@ def problem_of(error: Exception) -> Problem:
 
 
 def headers_of(error: Exception, found: Problem) -> dict[str, str]:
-    """Headers that go with a problem."""
+    """Headers that the response to an error carries."""
     if isinstance(error, AdapterError) and error.headers:
         return error.headers
     return {"Retry-After": "1"} if found.status == 503 else {}

@@ -25,9 +25,9 @@ class ServerLimits(BaseModel):
     """Limits of a server; those of a request's contents are :class:`ragtune.canonical.service.ServiceLimits`.
 
     Attributes:
-        body_bytes: of a request.
-        values: JSON values in a request: numbers, strings, lists, objects. What a bad request costs grows with them.
-        timeout_s: seconds to send a request, and again seconds to do it.
+        body_bytes: size of a request's body.
+        values: JSON values in a request: numbers, strings, lists, objects. The cost of a bad request grows with them.
+        timeout_s: seconds that sending a request may take, and again seconds that serving it may take.
         in_flight: requests at once that have been sent; more are refused.
         threads: requests that are worked on at once; the others wait. More than the database has connections are of
             no use.
@@ -67,8 +67,8 @@ class Runner:
     server cancels a statement that takes longer, and undoes its transaction.
 
     Args:
-        service: what to run them on.
-        limits: of the server.
+        service: service that the operations run on.
+        limits: limits of the server.
     """
 
     def __init__(self, service: RagService, limits: ServerLimits) -> None:
@@ -78,21 +78,21 @@ class Runner:
         self._checks = ThreadPoolExecutor(_CHECKS, thread_name_prefix="ragtune-check")
 
     async def run(self, operation: Operation[Any], data: bytes) -> bytes:
-        """From JSON to JSON.
+        """Run one operation, with a request and a response in JSON.
 
         Raises:
-            AdapterError: if it takes too long, or is not valid.
+            AdapterError: if the operation takes too long, or the request is not valid.
             RagtuneError: as :meth:`Operation.run`.
         """
         work = asyncio.get_running_loop().run_in_executor(self._threads, self._do, operation, data)
         return await self._within(work)
 
     async def check(self) -> None:
-        """Ask the database.
+        """Ask the database whether it answers.
 
         Raises:
-            StoreError: saying why it does not answer.
-            AdapterError: if it takes too long.
+            StoreError: if the database does not answer; the message says why.
+            AdapterError: if the answer takes too long.
         """
         await self._within(asyncio.get_running_loop().run_in_executor(self._checks, self.service.check))
 

@@ -35,9 +35,9 @@ def create_server(
     A tool's arguments and its structured content are those of the REST endpoint of the same name.
 
     Args:
-        service: what it makes available; not closed by the server.
-        limits: what calls are given.
-        runner: does the work; None makes one.
+        service: the service that the tools work on; the server does not close it.
+        limits: what each call is given.
+        runner: runs the operations; None makes a runner.
 
     Raises:
         MissingExtraError: without the extra ``services``.

@@ -34,12 +34,12 @@ class Schemas:
         self._found: dict[Any, Any] = {key: schema for (key, _), schema in found.items()}
 
     def body(self, operation: Operation[Any]) -> Schema:
-        """The request of a POST."""
+        """Description of the request body of a POST operation."""
         schema = self._found["request", operation.name]
         return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
     def parameters(self, operation: Operation[Any]) -> Schema:
-        """The request of a GET or DELETE, whose fields lie in the path and the query."""
+        """Descriptions of the parameters of a GET or DELETE operation, in the path and the query."""
         schema = self.components[self._found["request", operation.name]["$ref"].rsplit("/", 1)[1]]
         found = []
         for name, field in schema.get("properties", {}).items():
@@ -56,13 +56,13 @@ class Schemas:
         return {"parameters": found}
 
     def responses(self, operation: Operation[Any]) -> dict[int | str, Schema]:
-        """What may come back."""
+        """Descriptions of an operation's responses, by status."""
         statuses = sorted({*_COMMON, *(_COLLECTION if issubclass(operation.request, InCollection) else ())})
         content = {"application/json": {"schema": self._found["response", operation.name]}}
         return {200: {"description": "Done", "content": content}} | self.problems(statuses)
 
     def problems(self, statuses: list[int]) -> dict[int | str, Schema]:
-        """Problem details by status."""
+        """Descriptions of the problem details that may be answered, by status."""
         content = {MEDIA_TYPE: {"schema": self._found["problem"]}}
         titles = {kind.status: kind.title for kind in reversed(KINDS.values())}
         return {status: {"description": titles[status], "content": content} for status in statuses}

@@ -28,13 +28,13 @@ class Operation(Generic[R]):
     """A function of the service.
 
     Attributes:
-        name: of the tool, and the operation id in OpenAPI.
-        summary: one line.
-        request: type of what is asked.
-        response: type of what is answered.
-        call: does it.
-        method: of HTTP.
-        path: of HTTP; what is in braces is a field of the request. Other fields of GET and DELETE are query parameters,
+        name: name of the tool, and operation id in OpenAPI.
+        summary: one line on what the operation does.
+        request: type of the request.
+        response: type of the response.
+        call: function that carries the operation out on a service.
+        method: HTTP method.
+        path: HTTP path; names in braces are fields of the request. Other fields of GET and DELETE are query parameters,
             those of POST the body.
         effect: what it does to the database.
     """
@@ -54,11 +54,11 @@ class Operation(Generic[R]):
         object.__setattr__(self, "adapter", TypeAdapter(self.response))
 
     def run(self, service: RagService, data: bytes) -> bytes:
-        """From JSON to JSON.
+        """Run the operation, with a request and a response in JSON.
 
         Raises:
             MalformedRequestError, ValidationError: as :func:`decode`.
-            RagtuneError: as the library does.
+            RagtuneError: as the library raises it.
         """
         request = decode(self.request, data)
         return self.adapter.dump_json(self.call(service, request), warnings=False)
@@ -68,8 +68,8 @@ def decode(request: type[R], data: bytes) -> R:
     """A request from JSON. Types are taken as they stand: no number is read out of a string.
 
     Raises:
-        MalformedRequestError: on what is no JSON (RFC 8259: NaN and Infinity are not).
-        ValidationError: on what is no such request.
+        MalformedRequestError: on text that is not JSON (RFC 8259: NaN and Infinity are not).
+        ValidationError: on JSON that is not a request of this operation.
     """
     try:
         if b"NaN" in data or b"Infinity" in data:  # perhaps in a string, but the validator takes the numbers too

@@ -37,7 +37,7 @@ class Request(BaseModel):
 
 
 class NoArguments(Request):
-    """Nothing to say."""
+    """A request without arguments."""
 
 
 class InCollection(Request):
@@ -72,13 +72,13 @@ class SomeDocuments(InCollection):
 
 
 class NormalizeRequest(Request):
-    """What to normalize."""
+    """Text to be normalized."""
 
     content: Content
 
 
 class ChunkRequest(Request):
-    """What to cut, and how."""
+    """A text to be cut into chunks, and how."""
 
     content: Content
     policy: ChunkPolicy = ChunkPolicy()
@@ -88,7 +88,7 @@ class ChunkRequest(Request):
 
 
 class EmbedRequest(Request):
-    """What to embed."""
+    """Texts to be embedded."""
 
     texts: tuple[str, ...]
     embedder: Model = None
@@ -108,7 +108,7 @@ class IngestRequest(InCollection):
 
 
 class RetrieveRequest(InCollection):
-    """What to look for, and how."""
+    """A query, and how candidates are retrieved for it."""
 
     query: str
     plan: RetrievalPlan = RetrievalPlan()
@@ -183,7 +183,7 @@ class CollectionInfo(TypedDict):
 
 
 class Dropped(TypedDict):
-    """Whether the collection was there."""
+    """Whether there was a collection to drop."""
 
     dropped: bool
 

@@ -29,9 +29,9 @@ class Protection:
     A request has a place among those that are served at once from when it is complete, so that slow senders hold none.
 
     Args:
-        app: what is protected.
-        security: what requests must show.
-        limits: what they are given.
+        app: the ASGI application that is protected.
+        security: what a request must show to be served.
+        limits: what each request is given.
     """
 
     def __init__(self, app: ASGIApp, security: Security, limits: ServerLimits) -> None:

@@ -36,12 +36,12 @@ def create_app(
     """The REST adapter as an ASGI application.
 
     Args:
-        service: what it makes available; not closed by the application.
-        security: what requests must show; by default no key, but a loopback Host.
-        limits: what they are given.
-        runner: does the work; None makes one.
-        routes: of other adapters, behind the same protection.
-        lifespan: what must run while the application does.
+        service: the service that the endpoints work on; the application does not close it.
+        security: what a request must show; by default no key, but a loopback Host.
+        limits: what each request is given.
+        runner: runs the operations; None makes a runner.
+        routes: routes of other adapters, which get the same protection.
+        lifespan: context that must be open while the application runs.
 
     Raises:
         MissingExtraError: without the extra ``services``.

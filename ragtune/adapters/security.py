@@ -25,7 +25,7 @@ class Security:
     """What a request must show.
 
     Attributes:
-        api_key: to be sent as ``Authorization: Bearer KEY`` or ``X-API-Key: KEY``; None asks for none.
+        api_key: key that requests send as ``Authorization: Bearer KEY`` or ``X-API-Key: KEY``; None asks for none.
         allowed_hosts: names that the Host header may have, without ports; None allows all. Without this check a web
             page could reach a server on its visitor's machine by a name that resolves to it (DNS rebinding).
         allowed_origins: origins (``scheme://host[:port]``) of other web pages that may send requests. Pages of an
@@ -37,13 +37,13 @@ class Security:
     allowed_origins: frozenset[str] = frozenset()
 
     def check(self, headers: Mapping[str, str]) -> None:
-        """Nothing if host and origin are allowed.
+        """Check that host and origin are allowed.
 
         Args:
-            headers: by lower-case name.
+            headers: the request's headers by lower-case name.
 
         Raises:
-            AdapterError: 421 or 403.
+            AdapterError: with status 421 (host) or 403 (origin) if they are not.
         """
         host = headers.get("host", "")
         if self.allowed_hosts is not None and _name(host) not in self.allowed_hosts:
@@ -53,10 +53,10 @@ class Security:
             raise AdapterError("forbidden-origin", "The Origin header names a page that is not allowed.")
 
     def check_key(self, headers: Mapping[str, str]) -> None:
-        """Nothing if the key is right, compared in constant time.
+        """Check the key of a request, in constant time.
 
         Raises:
-            AdapterError: 401.
+            AdapterError: with status 401 if the key is missing or wrong.
         """
         if self.api_key is None:
             return
@@ -96,7 +96,7 @@ def secure(
         api_key_env: NAME of the variable that holds the key.
         allowed_hosts: further names of the server. A server on loopback knows its own; any other one is open to every
             name unless some are given.
-        allowed_origins: as in :class:`Security`.
+        allowed_origins: origins of other web pages that may send requests, as in :class:`Security`.
 
     Raises:
         ConfigError: on an address that is not loopback without a key, a short key, or no name of a variable. The value

@@ -51,10 +51,10 @@ def chunk(
 
     Args:
         text_or_segments: normalized first unless it is a :class:`NormalizedText`.
-        policy: how to cut.
-        doc_id: of every chunk.
-        tags: of every chunk; sorted, repetitions dropped.
-        metadata: of every chunk; metadata of the segment in which a chunk's first visible character lies win.
+        policy: how the text is cut.
+        doc_id: document id that every chunk gets.
+        tags: tags that every chunk gets, sorted and without repetitions.
+        metadata: metadata that every chunk gets; those of the segment of a chunk's first visible character win.
 
     Returns:
         Chunks with ``chunk_index`` 0, 1, ...; none for a text without a visible character.

@@ -42,9 +42,9 @@ def compress(query: str, candidates: Sequence[Candidate], policy: CompressPolicy
     nothing. Sentences that touch make one excerpt. A sentence longer than the whole budget is cut as in chunking.
 
     Args:
-        query: the query.
+        query: the query that excerpts are chosen for.
         candidates: best first; of equal sentences the earlier candidate's goes first.
-        policy: None for the default.
+        policy: how excerpts are made; None takes the default.
 
     Returns:
         In the order of the candidates and then of their text: dicts with ``doc_id``, ``chunk_index``, ``start``,

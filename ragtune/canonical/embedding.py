@@ -27,10 +27,10 @@ def embed(
     Every batch is kept as soon as it is made, so interrupted work goes on where it stopped.
 
     Args:
-        texts_or_chunks: n of them.
-        embedder: makes the vectors; with its ``name`` they are found again.
-        batch_size: texts a call of the embedder, >= 1.
-        cache_dir: ``auto`` for the platform's cache folder, a folder, or None for no cache.
+        texts_or_chunks: the n texts, or the chunks whose contents are embedded.
+        embedder: makes the vectors, which are cached under its ``name``.
+        batch_size: texts in each call of the embedder, >= 1.
+        cache_dir: where vectors are cached: ``auto`` for the platform's cache folder, a folder, or None for no cache.
 
     Returns:
         Shape (n, d), float32, rows as the embedder gives them: L2-normalised.
@@ -54,7 +54,7 @@ def embed(
 
 
 def dimension(embedder: BaseEmbedder) -> int:
-    """Length of the embedder's vectors; asks it for the vectors of no texts."""
+    """Length of the embedder's vectors, found by asking for the vectors of no texts."""
     return int(_checked(embedder, []).shape[1])
 
 

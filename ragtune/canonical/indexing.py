@@ -14,8 +14,9 @@ def index(chunks: Sequence[Chunk], store: BaseStore) -> dict[str, Any]:
     """Embed chunks by the store's embedder and upsert them in one transaction; idempotent.
 
     Args:
-        chunks: of whole documents, with a ``doc_id``: chunks of these documents that are not given are deleted.
-        store: where they go.
+        chunks: all chunks of some documents, each with a ``doc_id``; other stored chunks of these documents are
+            deleted.
+        store: the store that the chunks are written to.
 
     Returns:
         ``{"collection", "documents", "inserted", "updated", "unchanged", "deleted", "keys"}``: the counts of

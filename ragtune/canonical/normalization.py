@@ -33,7 +33,7 @@ class SegmentSpan(BaseModel):
     Attributes:
         start: its first character.
         end: one past its last character; equal to ``start`` for a segment without text.
-        metadata: the segment's.
+        metadata: metadata of the segment.
     """
 
     start: int = Field(ge=0)
@@ -44,11 +44,11 @@ class SegmentSpan(BaseModel):
 
 
 class NormalizedText(BaseModel):
-    """What :func:`normalize` gives.
+    """The result of :func:`normalize`.
 
     Attributes:
-        text: in Unicode NFC, lines ended by ``\\n``, without other control characters than ``\\n`` and ``\\t``.
-        segments: in order; plain text is one segment without metadata.
+        text: the text in Unicode NFC, with lines ended by ``\\n`` and no other control character than ``\\t``.
+        segments: spans of the segments in order; plain text is one segment without metadata.
     """
 
     text: str
@@ -91,8 +91,8 @@ def check_metadata(metadata: object, name: str = "metadata") -> dict[str, Any]:
     """``metadata`` if it is a JSON object that PostgreSQL can keep as ``jsonb``.
 
     Args:
-        metadata: what should be one: string keys; strings, finite numbers, booleans, None, lists and objects as values.
-        name: what to call it in messages.
+        metadata: an object with string keys and strings, finite numbers, booleans, None, lists and objects as values.
+        name: name of the metadata in error messages.
 
     Raises:
         InputError: naming the place and the value: another type, NaN or infinity, NUL or a lone surrogate in a string,
@@ -108,7 +108,7 @@ def check_string(value: object, name: str) -> str:
     """``value`` if it is a string that PostgreSQL can keep as ``text``.
 
     Raises:
-        InputError: naming the value: no string, or it holds NUL or a lone surrogate.
+        InputError: if it is not a string, or holds NUL or a lone surrogate; the message names the value.
     """
     if not isinstance(value, str):
         raise InputError(f"{name}={_quote(value)}: allowed is a string")

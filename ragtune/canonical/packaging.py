@@ -23,9 +23,9 @@ def package(
     """What a service answers with: a JSON object that shares nothing with its inputs.
 
     Args:
-        query: echoed.
-        candidates: in the order that the last block gave them.
-        excerpts: of :func:`ragtune.canonical.compression.compress`; None if nothing was compressed.
+        query: the query, repeated in the answer.
+        candidates: the candidates in the order of the last block.
+        excerpts: result of :func:`ragtune.canonical.compression.compress`; None if nothing was compressed.
         include_content: whether results carry their full text, which who asks for excerpts may not want.
 
     Returns:

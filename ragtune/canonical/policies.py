@@ -36,8 +36,8 @@ class RetrievalPlan(BaseModel):
 
     Attributes:
         mode: ``vector``, ``lexical`` or ``hybrid`` (both, fused by RRF).
-        k: results, ``<= candidate_pool``.
-        candidate_pool: candidates of each list before fusion.
+        k: number of results, ``<= candidate_pool``.
+        candidate_pool: number of candidates of each list before fusion.
         rrf_k: damping of reciprocal rank fusion.
         filters: which chunks may be candidates.
     """
@@ -62,8 +62,8 @@ class CompressPolicy(BaseModel):
 
     Attributes:
         method: ``windows`` (the best sentence with its neighbours) or ``spans`` (every sentence that matches).
-        window: sentences on each side of a matching one.
-        max_tokens: tokens of all excerpts together.
+        window: number of sentences on each side of a matching sentence.
+        max_tokens: the most tokens of all excerpts together.
     """
 
     method: Literal["windows", "spans"] = "windows"

@@ -19,9 +19,9 @@ def rerank(query: str, candidates: Sequence[Candidate], model: BaseReranker | No
     """Candidates by the model's score, ties by (doc_id, chunk_index); deterministic for a given model.
 
     Args:
-        query: what they are scored for.
-        candidates: in any order, each once; their order is not a tie-breaker.
-        model: None leaves candidates, scores and order as they are.
+        query: the query that candidates are scored for.
+        candidates: the candidates, each once, in any order; their order does not break ties.
+        model: the reranker; None leaves candidates, scores and order as they are.
 
     Returns:
         Candidates with the model's score, in [0, 1]; those that it could not score are left out, as the harness drops

@@ -26,8 +26,8 @@ def retrieve(
     Args:
         query: any text; one without terms finds nothing by term, one of which the embedder knows nothing finds nothing
             by vector.
-        plan: None for the default: vector search, k = 12.
-        store: what to search.
+        plan: how candidates are retrieved; None is vector search with k = 12.
+        store: the store that is searched.
         cache_dir: where the query's vector is kept, as in :func:`ragtune.canonical.embed`; None keeps it nowhere, which
             is for services: no query is asked twice there, and a write to the disk costs more than the search.
 

@@ -35,9 +35,9 @@ class ServiceLimits(BaseModel):
     """The most that one request may ask for.
 
     Attributes:
-        k: results of a retrieval.
-        candidate_pool: candidates of each list.
-        batch: texts, chunks, documents, or candidates of a request.
+        k: the most results of a retrieval.
+        candidate_pool: the most candidates of each list.
+        batch: the most texts, chunks, documents or candidates of a request.
     """
 
     k: int = Field(default=1000, ge=1)
@@ -54,10 +54,10 @@ class RagService:
     it was made with. Collections may be dropped and made again by other processes meanwhile.
 
     Args:
-        database: where the collections are; closed with the service.
-        embedders: by the name that clients call them, not empty; the first is the default.
-        rerankers: by the name that clients call them.
-        limits: of a request.
+        database: the database with the collections; it is closed with the service.
+        embedders: embedders by the name that clients give; at least one, and the first is the default.
+        rerankers: rerankers by the name that clients give.
+        limits: limits of a request.
 
     Raises:
         ConfigError: without an embedder.
@@ -81,15 +81,15 @@ class RagService:
         self._lock = threading.Lock()
 
     def check(self) -> None:
-        """Nothing if the database answers.
+        """Check that the database answers.
 
         Raises:
-            StoreError: saying why it does not.
+            StoreError: if it does not; the message says why.
         """
         self.database.check()
 
     def close(self) -> None:
-        """Close the database; harmless to call again."""
+        """Close the database; calling it again does nothing."""
         self.database.close()
 
     def __enter__(self) -> Self:
@@ -103,10 +103,10 @@ class RagService:
         return self.database.collections()
 
     def create_collection(self, collection: str, embedder: str | None = None) -> Collection:
-        """The collection of that name, made with the embedder if it is missing.
+        """Describe the collection of a name, which is made with the embedder if it is missing.
 
         Raises:
-            CollectionMismatchError: if it is there with another embedder.
+            CollectionMismatchError: if the collection has another embedder.
         """
         return self.database.open(collection, self._embedder(embedder)[1], create=True).collection
 
@@ -115,13 +115,13 @@ class RagService:
         return self._on(collection, lambda store: (store.collection, store.counts()))
 
     def drop_collection(self, collection: str) -> bool:
-        """Delete a collection with all it holds; whether it was there."""
+        """Delete a collection with all it holds and return whether it was there."""
         with self._lock:
             self._stores.pop(collection, None)
         return self.database.drop(collection)
 
     def doc_ids(self, collection: str, after: str | None, limit: int) -> list[str]:
-        """At most ``limit`` document ids by code point: those that follow ``after``."""
+        """At most ``limit`` of the document ids that follow ``after``, ordered by code point."""
         self._check_limit("limit", limit, self.limits.batch)
         return self._on(collection, lambda store: store.doc_ids(after, limit))
 
@@ -130,7 +130,7 @@ class RagService:
         return self._on(collection, lambda store: store.chunks(doc_id))
 
     def delete_documents(self, collection: str, doc_ids: Sequence[str]) -> int:
-        """Delete documents with their chunks; the number of documents that were there."""
+        """Delete documents with their chunks and return how many of them were there."""
         self._check_batch("doc_ids", doc_ids)
         return self._on(collection, lambda store: store.delete(doc_ids))
 
@@ -141,7 +141,7 @@ class RagService:
         return name, model.name, embed(texts, model)
 
     def index(self, collection: str, chunks: Sequence[Chunk]) -> dict[str, Any]:
-        """:func:`ragtune.canonical.index` into a collection."""
+        """Call :func:`ragtune.canonical.index` on a collection."""
         self._check_batch("chunks", chunks)
         return self._on(collection, lambda store: index(chunks, store))
 
@@ -149,7 +149,7 @@ class RagService:
         """Normalize, chunk, embed and index documents; those without a visible character are deleted.
 
         Returns:
-            As :func:`ragtune.canonical.index`.
+            The result of :func:`ragtune.canonical.index`.
 
         Raises:
             InputError: on a document that occurs twice.
@@ -172,7 +172,7 @@ class RagService:
         return self._on(collection, work)
 
     def retrieve(self, collection: str, query: str, plan: RetrievalPlan) -> list[Candidate]:
-        """:func:`ragtune.canonical.retrieve` from a collection."""
+        """Call :func:`ragtune.canonical.retrieve` on a collection."""
         self._check_limit("k", plan.k, self.limits.k)
         self._check_limit("candidate_pool", plan.candidate_pool, self.limits.candidate_pool)
         return self._on(collection, lambda store: retrieve(query, plan, store, cache_dir=None))
@@ -183,7 +183,7 @@ class RagService:
         method: str,
         params: Mapping[str, Any],
     ) -> list[Candidate]:
-        """:func:`ragtune.canonical.fuse`."""
+        """Call :func:`ragtune.canonical.fuse`."""
         lists = list(candidate_sets.values() if isinstance(candidate_sets, Mapping) else candidate_sets)
         self._check_batch("candidate_sets", lists)
         for candidates in lists:
@@ -191,14 +191,14 @@ class RagService:
         return fuse(candidate_sets, method, params)
 
     def rerank(self, query: str, candidates: Sequence[Candidate], model: str | None) -> list[Candidate]:
-        """:func:`ragtune.canonical.rerank` by the reranker of that name; None leaves candidates as they are."""
+        """Call :func:`ragtune.canonical.rerank` with the named reranker; None leaves candidates as they are."""
         self._check_batch("candidates", candidates)
         if model is None:
             return rerank(query, candidates)
         return rerank(query, candidates, self.rerankers[check_choice("model", model, self.rerankers or ("null",))])
 
     def compress(self, query: str, candidates: Sequence[Candidate], policy: CompressPolicy) -> list[dict[str, Any]]:
-        """:func:`ragtune.canonical.compress`."""
+        """Call :func:`ragtune.canonical.compress`."""
         self._check_batch("candidates", candidates)
         return compress(query, candidates, policy)
 
@@ -209,7 +209,7 @@ class RagService:
         excerpts: Sequence[Mapping[str, Any]] | None,
         include_content: bool,
     ) -> dict[str, Any]:
-        """:func:`ragtune.canonical.package`."""
+        """Call :func:`ragtune.canonical.package`."""
         self._check_batch("candidates", candidates)
         return package(query, candidates, excerpts, include_content=include_content)
 

@@ -16,8 +16,8 @@ class Segment(BaseModel):
     """A piece of a document with what is known about it (a page, a speaker's turn, a section).
 
     Attributes:
-        text: its text, normalized or not.
-        metadata: goes to every chunk that begins in the segment.
+        text: text of the segment, normalized or not.
+        metadata: metadata of every chunk that begins in the segment.
     """
 
     text: str
@@ -32,8 +32,8 @@ class SourceDocument(BaseModel):
     Attributes:
         doc_id: stable id, unique in its collection, not empty.
         content: plain text, or segments in order.
-        tags: labels for ``tags_any`` and ``tags_all``; every chunk carries them.
-        metadata: a JSON object; every chunk carries it, segments' own keys win.
+        tags: labels for ``tags_any`` and ``tags_all``, which every chunk carries.
+        metadata: a JSON object that every chunk carries; keys of a segment win.
     """
 
     doc_id: str = Field(min_length=1)
@@ -48,13 +48,13 @@ class Chunk(BaseModel):
     """The unit of retrieval.
 
     Attributes:
-        doc_id: the document that it is a part of.
-        chunk_index: its place in the document, from 0.
+        doc_id: id of the document that the chunk is a part of.
+        chunk_index: place of the chunk in its document, from 0.
         content: exactly ``normalized_text[start:end]``.
-        tags: sorted, without repetitions.
+        tags: labels, sorted and without repetitions.
         metadata: a JSON object.
-        start: first character in the normalized text.
-        end: one past the last character.
+        start: position of the first character in the normalized text.
+        end: position after the last character.
     """
 
     doc_id: str
@@ -73,7 +73,7 @@ class Candidate(BaseModel):
 
     Attributes:
         doc_id, chunk_index, content, tags, metadata: as in :class:`Chunk`.
-        score: of the last block that ranked it (cosine, lexical rank, fusion, calibrated reranker score); finite.
+        score: finite score by the last block that ranked it (cosine, lexical rank, fusion, calibrated reranker score).
         sources: score by name of every list that held it (``vector``, ``lexical``), kept through fusion and reranking.
     """
 
@@ -89,7 +89,7 @@ class Candidate(BaseModel):
 
     @property
     def key(self) -> tuple[str, int]:
-        """(doc_id, chunk_index): identity within a collection, and the order of ties."""
+        """``(doc_id, chunk_index)``: identity within a collection, and the order of ties."""
         return self.doc_id, self.chunk_index
 
 
@@ -97,9 +97,9 @@ class Filters(BaseModel):
     """Which chunks may be candidates (ragd section 4.4); all conditions must hold, an empty one always does.
 
     Attributes:
-        tags_any: at least one of these tags.
-        tags_all: all of these tags.
-        metadata: equality of top-level keys; values are any JSON.
+        tags_any: tags of which a chunk must have at least one.
+        tags_all: tags that a chunk must all have.
+        metadata: values that top-level keys of the metadata must equal; any JSON.
     """
 
     tags_any: tuple[str, ...] = ()
@@ -131,7 +131,7 @@ class Collection(BaseModel):
 
 
 class StoreCounts(BaseModel):
-    """What a collection holds."""
+    """The size of a collection."""
 
     documents: int
     chunks: int

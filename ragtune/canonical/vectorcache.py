@@ -17,7 +17,7 @@ class VectorCache:
     """Vectors by embedder and text, see :class:`ragtune.data.sqlitecache.SqliteCache`.
 
     Args:
-        folder: where ``vectors.sqlite`` lives; made on first use.
+        folder: folder of ``vectors.sqlite``, made on first use.
         embedder: the embedder's name, which identifies the vectors.
     """
 
@@ -27,7 +27,7 @@ class VectorCache:
         self._embedder = embedder
 
     def get(self, texts: Sequence[str]) -> dict[str, Embedding]:
-        """The known vectors, shape (d,) each.
+        """The known vectors by text, each of shape (d,).
 
         Raises:
             ConfigError: if the folder cannot be used.
@@ -37,7 +37,7 @@ class VectorCache:
         return {keys[key]: np.frombuffer(data, dtype=_STORED).astype(np.float32) for key, data in found.items()}
 
     def put(self, vectors: Mapping[str, Embedding]) -> None:
-        """Keep vectors for good; one that cannot be written is warned about."""
+        """Keep vectors durably; one that cannot be written causes a warning."""
         self._cache.put({self._key(text): vector.astype(_STORED).tobytes() for text, vector in vectors.items()})
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What graph-based adaptive reranking policies share: batches by turns from the initial ranking and a frontier."""
+"""What graph-based adaptive reranking shares: batches by turns from the initial ranking and a neighbour queue."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ class AlternationState(ABC):
 
     def order(self, pool: CandidatePool, context: RAGtuneContext) -> tuple[list[int], int]:
         """Eligible positions, best first, and how many of them are the source's whose turn it is."""
-        frontier = self.frontier(pool, context)
+        queue = self.queue(pool, context)
         eligible: list[int] = pool.eligible.tolist()
         initial = [i for i in eligible if not pool.discovered[i]]
-        sources = (initial, frontier)
+        sources = (initial, queue)
         # A source that has run dry is passed over; it is asked anew as long as the batch has not been taken.
         self._turn = self._next_turn if sources[self._next_turn % 2] else self._next_turn + 1
         current, other = sources[self._turn % 2], sources[(self._turn + 1) % 2]
         return list(dict.fromkeys([*current, *other, *eligible])), len(current)
 
     @abstractmethod
-    def frontier(self, pool: CandidatePool, context: RAGtuneContext) -> list[int]:
+    def queue(self, pool: CandidatePool, context: RAGtuneContext) -> list[int]:
         """Eligible positions that the graph leads to, best first."""
 
 

@@ -16,15 +16,15 @@ from ragtune.estimators._neighbours import Neighbours
 class GAREstimator(AlternatingEstimator):
     """GAR (MacAvaney, Tonellotto and Macdonald, "Adaptive Re-Ranking with a Corpus Graph", CIKM 2022, algorithm 1).
 
-    Batches come by turns from the initial ranking R0 and from the frontier F of the corpus graph G: the neighbours of
-    what has been scored, each with the score of the best document that led to it; a source that has run dry is passed
-    over, and a batch never mixes sources. The order is that of the authors' implementation (pyterrier-adaptive 0.2.1),
-    tie for tie: equal frontier scores go by when a document entered the frontier, so nearer neighbours first, and the
-    frontier is not fed with what the remaining budget could never reach.
+    Batches come by turns from the initial ranking R0 and from the neighbour queue (the paper's frontier F of the corpus
+    graph G): the neighbours of what has been scored, each with the score of the best document that led to it. A source
+    that has run dry is passed over, and a batch never mixes sources. The order is that of the authors' implementation
+    (pyterrier-adaptive 0.2.1), tie for tie: equal scores go by when a document entered the queue, so nearer neighbours
+    come first, and the queue is not fed with what the remaining budget could never reach.
 
     With ``expander=none`` it works inside the pool. To let it leave the pool, give the same graph to
     ``expander=corpus_graph`` with ``expander.top=null``: documents that only the graph found are reachable through the
-    frontier alone.
+    neighbour queue alone.
 
     The paper's symbols: R0 is the pool's order, b the scheduler's ``batch_size`` (``scheduler=greedy``), c
     ``budget.max_reranker_docs``, G ``graph``, k ``k``; the final order is ``assembler.ordering=reranked_first``
@@ -45,13 +45,13 @@ class GAREstimator(AlternatingEstimator):
 
 
 class _Gar(AlternationState):
-    """The frontier, kept from batch to batch, and made anew from all batches where the pool has grown."""
+    """The neighbour queue, kept from batch to batch, and made anew from all batches where the pool has grown."""
 
     def __init__(self, neighbours: Neighbours) -> None:
         super().__init__(neighbours)
         self._restart(0)
 
-    def frontier(self, pool: CandidatePool, context: RAGtuneContext) -> list[int]:
+    def queue(self, pool: CandidatePool, context: RAGtuneContext) -> list[int]:
         if len(pool) != self._size:
             self._restart(len(pool))
         limit = context.tracker.budget.max_reranker_docs
@@ -60,13 +60,13 @@ class _Gar(AlternationState):
             self._feed(pool, scored, math.inf if limit is None else limit)
             self._done += 1
         # sorted() is stable: equal scores stay in the order of entering.
-        open_ones = [i for i in self._frontier if pool.is_candidate(pool.doc_ids[i])]
-        return sorted(open_ones, key=lambda i: -self._frontier[i])
+        open_ones = [i for i in self._queue if pool.is_candidate(pool.doc_ids[i])]
+        return sorted(open_ones, key=lambda i: -self._queue[i])
 
     def _restart(self, size: int) -> None:
         self._size = size
         self._done = 0
-        self._frontier: dict[int, float] = {}
+        self._queue: dict[int, float] = {}
         self._scored: set[int] = set()
         self._lowest = math.inf
 
@@ -74,19 +74,19 @@ class _Gar(AlternationState):
         positions: list[int] = batch.tolist()
         self._scored.update(positions)
         for position in positions:
-            self._frontier.pop(position, None)
+            self._queue.pop(position, None)
         edges = dict(zip(positions, self.neighbours.of(pool, positions), strict=True))
         scored = {position: float(pool.scores[position]) for position in positions}
         # Equal scores by id, descending: what sorting (score, id) pairs in reverse does in the reference.
         for position in sorted(positions, key=lambda i: (scored[i], pool.doc_ids[i]), reverse=True):
             score = scored[position]
-            if len(self._frontier) >= limit - len(self._scored) and score < self._lowest:
+            if len(self._queue) >= limit - len(self._scored) and score < self._lowest:
                 continue
             if self._reach([i for i, _ in edges[position]], score):
                 self._lowest = min(self._lowest, score)
 
     def _reach(self, neighbours: list[int], score: float) -> bool:
-        """Put the neighbours into the frontier; whether any of them gained by it."""
-        better = [i for i in neighbours if i not in self._scored and score > self._frontier.get(i, -math.inf)]
-        self._frontier |= dict.fromkeys(better, score)
+        """Put the neighbours into the queue; whether any of them gained by it."""
+        better = [i for i in neighbours if i not in self._scored and score > self._queue.get(i, -math.inf)]
+        self._queue |= dict.fromkeys(better, score)
         return bool(better)

@@ -19,8 +19,8 @@ from ragtune.estimators._neighbours import Neighbours
 class QuamEstimator(AlternatingEstimator):
     """Quam (Rathee, MacAvaney and Anand, "Quam: Adaptive Retrieval through Query Affinity Modelling", WSDM 2025).
 
-    As GAR, batches come by turns from the initial ranking and from the frontier; but a frontier document d is valued
-    by its set affinity to the best documents scored so far,
+    As GAR, batches come by turns from the initial ranking and from the neighbour queue; but a document d of the queue
+    is valued by its set affinity to the best documents scored so far,
 
         SetAff(d, S) = sum over d' in S of f(d, d') R(d'),    R(d') = p(d') / sum over S of p,
 
@@ -65,7 +65,7 @@ class _Quam(AlternationState):
         super().__init__(neighbours)
         self._top_s = top_s
 
-    def frontier(self, pool: CandidatePool, context: RAGtuneContext) -> list[int]:
+    def queue(self, pool: CandidatePool, context: RAGtuneContext) -> list[int]:
         reranked = pool.reranked
         best = reranked[np.argsort(-pool.scores[reranked], kind="stable")[: self._top_s]].tolist()
         affinity: FloatArray = np.zeros(len(pool))

@@ -54,7 +54,7 @@ class RecordedFailure(BaseModel):
 
     @classmethod
     def of(cls, error: ServiceError) -> RecordedFailure:
-        """The failure that ``error`` tells of."""
+        """The record of the failure that ``error`` describes."""
         return cls(
             kind=error.kind,
             message=str(error),
@@ -65,7 +65,7 @@ class RecordedFailure(BaseModel):
         )
 
     def error(self, price: Price) -> ServiceError:
-        """The error that it was, now free."""
+        """The recorded error, to be raised again; replaying it costs nothing."""
         make = CircuitOpenError if self.kind == "circuit_open" else ServiceError
         bill = self.prompt_tokens, self.completion_tokens
         return make(self.message, self.kind, self.attempts, self.wasted_ms, True, *bill).priced(price)
@@ -90,7 +90,7 @@ class RecordedVector(BaseModel):
         return cls(vector=data, prompt_tokens=prompt_tokens, latency_ms=latency_ms, is_estimated=is_estimated)
 
     def array(self) -> NDArray[np.float32]:
-        """Shape (d,)."""
+        """The vector as an array of shape (d,)."""
         return np.frombuffer(base64.b64decode(self.vector), dtype="<f4").astype(np.float32)
 
 
@@ -104,7 +104,7 @@ class AnswerCache:
 
     Args:
         folder: where ``answers.sqlite`` lives.
-        is_read_only: whether nothing may be written, not even an empty file.
+        is_read_only: whether the cache may write nothing, not even an empty file.
     """
 
     def __init__(self, folder: Path, is_read_only: bool = False) -> None:
@@ -130,7 +130,7 @@ class AnswerCache:
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """Path of the SQLite file."""
         return self._store.path
 
     @staticmethod
@@ -139,19 +139,19 @@ class AnswerCache:
         return SqliteCache.key(call, json.dumps(parameters, sort_keys=True, ensure_ascii=False))
 
     def answer(self, key: bytes) -> RecordedAnswer | RecordedFailure | None:
-        """What was recorded of a chat."""
+        """The recorded answer or failure of a chat call; None if the call was never recorded."""
         value = self._get([key]).get(key)
         if value is None:
             return None
         return _read(RecordedAnswer, value) or _read(RecordedFailure, value)
 
     def vectors(self, keys: Sequence[bytes]) -> dict[bytes, RecordedVector]:
-        """The known embeddings."""
+        """The recorded embeddings by key; keys that were never recorded are left out."""
         known = {key: _read(RecordedVector, value) for key, value in self._get(list(dict.fromkeys(keys))).items()}
         return {key: vector for key, vector in known.items() if vector is not None}
 
     def put(self, records: Mapping[bytes, RecordedAnswer | RecordedVector]) -> None:
-        """Keep them for good; a record that cannot be written is warned about, its answer is not lost."""
+        """Keep records durably; a record that cannot be written causes a warning, and its answer is not lost."""
         with self._lock:
             self._store.put({key: record.model_dump_json() for key, record in records.items()})
 

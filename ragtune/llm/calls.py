@@ -44,7 +44,7 @@ class ChatCall:
 
     Attributes:
         messages: the conversation.
-        max_tokens: of the answer.
+        max_tokens: the most tokens that the answer may have.
         schema: the model that the answer must be an instance of; None for free text.
     """
 
@@ -82,12 +82,12 @@ class Caller:
     """Answers calls as the mode says: from the service, from the record, or from one after the other.
 
     Args:
-        settings, clock, sleep: of the transport.
-        parameters: of every request.
-        price: of the model.
+        settings, clock, sleep: what :class:`ragtune.llm.transport.Transport` is made with.
+        parameters: what every request carries.
+        price: price of the model's tokens.
         mode: ``live``, ``record`` or ``replay``.
-        cache: the record; None where ``live``.
-        lender: whose connections are used; None for its own.
+        cache: the record of answers; None in mode ``live``.
+        lender: caller whose connections are shared; None opens connections of its own.
     """
 
     def __init__(
@@ -115,11 +115,11 @@ class Caller:
 
     @property
     def host(self) -> str:
-        """Of the service, without user or password."""
+        """Host and path of the service, without user or password."""
         return self._settings.host
 
     def deadline(self, within_ms: float = math.inf) -> Deadline:
-        """The end of a call that may take that long from now."""
+        """The deadline of a call that may take ``within_ms`` milliseconds from now."""
         return Deadline(self._clock, within_ms)
 
     def prepare(self) -> None:

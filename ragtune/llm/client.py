@@ -56,24 +56,25 @@ class LLMClient:
     and a password for the server may stand in ``OPENAI_BASE_URL``.
 
     Args:
-        model: as the server names it.
+        model: name of the model, as the server spells it.
         base_url: ``http(s)://host[:port][/path]``; None takes ``OPENAI_BASE_URL``, else ``default_base_url``.
-        default_base_url: likewise; None is OpenAI's.
+        default_base_url: address in the same form, used where neither is given; None is OpenAI's.
         api_key_env: name of the environment variable that holds the key. Where it is unset a placeholder is sent,
             which local servers ignore; OpenAI's own service is refused.
         mode: ``live`` sends everything; ``record`` sends what is not recorded yet and records it; ``replay`` sends
             nothing, and what is not recorded is an error.
-        cache_dir: of the record; ``auto`` for the platform's cache folder, or a folder; None only where ``live``.
+        cache_dir: folder of the record; ``auto`` takes the platform's cache folder; None is allowed in mode ``live``
+            only.
         temperature: >= 0; None leaves it to the server (some models refuse any).
-        seed: of the server's sampling; None sends none.
-        max_tokens: of an answer, >= 1; one that is longer is cut off, which is an error.
-        max_tokens_field: what the server calls it: ``max_tokens``, or ``max_completion_tokens``.
+        seed: seed of the server's sampling; None sends none.
+        max_tokens: the most tokens of an answer, >= 1; an answer that is longer is cut off, which is an error.
+        max_tokens_field: name of that limit in the request: ``max_tokens`` or ``max_completion_tokens``.
         timeout_s: seconds a request may take by the clock on the wall, from connecting to the last byte of its reply,
             > 0; every attempt has as many.
-        max_body_bytes: of a reply, unpacked, >= 1; one that is longer is not read to its end, and is an error.
+        max_body_bytes: size of an unpacked reply, >= 1; a longer reply is not read to its end and is an error.
         max_retries: further attempts, >= 0.
         backoff_initial_s: seconds before the second attempt, >= 0; it doubles with every further one.
-        backoff_cap_s: the most that it grows to, >= 0.
+        backoff_cap_s: the longest such wait in seconds, >= 0.
         concurrency: requests under way at once, >= 1.
         breaker_failures: failures in a row that open the circuit, >= 1.
         breaker_cooldown_s: seconds until a request may probe the service again, >= 0.
@@ -85,8 +86,8 @@ class LLMClient:
         embedding_batch: texts a request, >= 1.
         extra: further fields of every request's body, for servers with options of their own. No secrets: it is
             configuration.
-        clock: what durations and the breaker are timed by; None takes the machine's.
-        sleep: waits that many seconds.
+        clock: clock of durations and of the circuit breaker; None takes the machine's.
+        sleep: function that waits the given number of seconds.
 
     Raises:
         ConfigError: on an argument out of range.
@@ -177,8 +178,8 @@ class LLMClient:
         """This client asking another model or at another temperature, over the same connections, limits and record.
 
         Args:
-            model: as the server names it; None for the same.
-            temperature: >= 0; None for the same.
+            model: name of the model, as the server spells it; None keeps this client's.
+            temperature: a number >= 0; None keeps this client's.
 
         Raises:
             ConfigError: if the price table lacks the model, or the temperature is out of range.
@@ -207,11 +208,11 @@ class LLMClient:
     def chat(
         self, messages: Sequence[Message], *, max_tokens: int | None = None, within_ms: float = math.inf
     ) -> ChatResult:
-        """The model's answer.
+        """Ask the model and return its answer.
 
         Args:
             messages: the conversation, one at least.
-            max_tokens: of this answer; None takes the client's.
+            max_tokens: the most tokens of this answer; None takes the client's limit.
             within_ms: milliseconds that the whole call may take, retries and waits included. A recorded answer takes
                 as long as it did when it was made.
 
@@ -235,8 +236,8 @@ class LLMClient:
         Args:
             messages: the conversation; its prompt must say what JSON is wanted.
             schema: a Pydantic model; ``RootModel[list[...]]`` for a list.
-            max_tokens: of each answer; None takes the client's.
-            within_ms: as in :meth:`chat`, the repair included.
+            max_tokens: the most tokens of each answer; None takes the client's limit.
+            within_ms: milliseconds that the whole call may take, the repair included.
 
         Raises:
             AnswerError: if the answer, and its repair where one is asked for, is not usable; it carries the bill of
@@ -286,8 +287,8 @@ class LLMClient:
         """What to charge before a call: the prompt's tokens (counted by rule) and an answer of full length.
 
         Args:
-            messages: of the call.
-            max_tokens: as in the call.
+            messages: the conversation that would be sent.
+            max_tokens: the most tokens of the answer; None takes the client's limit.
             json: whether the call is :meth:`chat_json`, whose repair is then reserved as well.
         """
         answer = self.max_tokens if max_tokens is None else check_count("llm max_tokens", max_tokens, low=1)

@@ -33,8 +33,8 @@ class Failure:
 
     Attributes:
         kind: see :class:`ragtune.llm.errors.ServiceError`.
-        detail: in words.
-        retryable: whether another attempt may go better.
+        detail: the reason in words.
+        retryable: whether another attempt may succeed.
         retry_after_s: seconds that the server asks to wait, None where it does not.
         usage: what the server reported to have been used up all the same.
     """
@@ -47,7 +47,7 @@ class Failure:
 
     @property
     def is_sick(self) -> bool:
-        """Whether it speaks against the service's health: a rate limit or a refused request does not."""
+        """Whether the failure speaks against the service's health; a rate limit or a refused request does not."""
         return self.kind in ("unavailable", "timeout", "connection", "malformed_response", "too_large")
 
 
@@ -59,7 +59,7 @@ class Connection:
 
     Args:
         base_url, default_base_url, api_key_env: see :func:`ragtune.llm.credentials.read_credentials`.
-        max_body_bytes: of a reply, once it is unpacked; a longer one is not read to its end.
+        max_body_bytes: size of an unpacked reply; a longer reply is not read to its end.
 
     Raises:
         ConfigError: if the key is missing or an address cannot be used.
@@ -120,7 +120,7 @@ class Connection:
             return Failure("malformed_response", self._readable(f"unusable reply: {error}"), usage=usage)
 
     def close(self) -> None:
-        """Close it for good."""
+        """Close the connection for good."""
         closing = self._close()
         if closing is not None:
             closing.result()

@@ -24,7 +24,7 @@ class Credentials:
     """What a connection needs, read from the environment at the moment it is needed and kept by nobody else.
 
     Attributes:
-        base_url: without user or password.
+        base_url: address of the service, without user or password.
         key: the API key, or a placeholder for servers that want none.
         headers: further headers: basic authentication where ``OPENAI_BASE_URL`` holds a user and a password.
         redactor: takes all of that out of what servers and libraries say, who quote what they were sent.
@@ -72,7 +72,7 @@ def read_credentials(base_url: str | None, default: str | None, api_key_env: str
     """What to connect with.
 
     Args:
-        base_url: of the service; None takes the environment's.
+        base_url: address of the service; None takes the environment's.
         default: where the environment has none either; None is OpenAI's.
         api_key_env: name of the variable that holds the key.
 

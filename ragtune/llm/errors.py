@@ -33,8 +33,8 @@ class ServiceError(LLMError):
         attempts: requests sent.
         wasted_ms: milliseconds spent on them and between them.
         prompt_tokens: tokens read, where the server reported any with a reply that cannot be used.
-        completion_tokens: tokens written, likewise.
-        usd: dollars for them.
+        completion_tokens: tokens written, where the server reported any with a reply that cannot be used.
+        usd: dollars for those tokens.
         cached: whether a recorded failure is replayed.
         cost: what is charged: the time, and the tokens and money that the server reported; no call, which is an answer.
         paid: what this call itself cost; nothing where ``cached``.
@@ -64,7 +64,7 @@ class ServiceError(LLMError):
         self.paid = CostObject() if cached else self.cost
 
     def priced(self, price: Price) -> ServiceError:
-        """The same with its tokens' price in dollars."""
+        """This error with the price of its tokens in dollars."""
         usd = price.usd(self.prompt_tokens, self.completion_tokens)
         return type(self)(*self._told(), usd)
 
@@ -87,7 +87,7 @@ class AnswerError(LLMError):
         kind: ``truncated`` (cut off at max_tokens), ``refusal``, ``empty``, ``malformed_json``, ``wrong_enum`` (a value
             that is not one of those allowed), ``wrong_count`` (a list too short or too long), ``wrong_shape``.
         result: the answer with its bill, the repair's included.
-        cost: what is charged for it.
+        cost: what is charged for the answer.
         paid: what this call itself cost.
     """
 

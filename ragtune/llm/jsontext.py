@@ -43,7 +43,7 @@ def parse_json(text: str, schema: type[T]) -> T:
     ``<think>`` block do not count.
 
     Raises:
-        UnusableJSON: if there is none; it tells of the first value that is JSON at all.
+        UnusableJSON: if no value is valid; the error describes the first value that is JSON at all.
     """
     first: ValidationError | None = None
     for value in json_values(_THOUGHTS.sub("", text, count=1)):

@@ -14,7 +14,7 @@ R = TypeVar("R")
 
 
 def map_all(call: Callable[[I], R], inputs: Sequence[I], at_once: int) -> list[R | LLMError]:
-    """``call`` of each, ``at_once`` at a time; in order, a failed one as the error that it raised.
+    """Run ``call`` on every input, ``at_once`` at a time; results keep the order, a failure is its exception.
 
     An interrupt ends the wait at once, and the process when it likes: unlike a ``ThreadPoolExecutor``'s, these threads
     are daemons, so that a server that hangs keeps nobody. What was not begun by then is not begun any more.

@@ -40,11 +40,11 @@ class PromptLibrary:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The templates' keys, in the alphabet's order."""
+        """The templates' keys in alphabetical order."""
         return tuple(sorted(self._templates))
 
     def template(self, key: str) -> Mapping[str, str]:
-        """Texts by role.
+        """The texts of a template by role.
 
         Raises:
             ConfigError: if there is no such template; the message lists those that there are.
@@ -105,11 +105,11 @@ def fence(text: str, label: str) -> str:
         [[end document 3 5feceb66ffc8]]
 
     Args:
-        text: what nobody vouches for: a document, a query, an earlier answer.
-        label: what it is: lower-case words and numbers.
+        text: untrusted text: a document, a query, an earlier answer.
+        label: name of the kind of text, in lower-case words and numbers.
 
     Raises:
-        ConfigError: on another label.
+        ConfigError: on a label of another form.
     """
     if not _LABEL.fullmatch(label):
         raise ConfigError(f"fence label={label!r}: allowed are lower-case words and numbers")

@@ -40,7 +40,7 @@ class Settings:
 
     @property
     def host(self) -> str:
-        """Where to, without user or password."""
+        """Host and path of the service, without user or password."""
         return host_of(self.base_url, self.default_base_url)
 
 
@@ -68,9 +68,9 @@ class Transport:
     """Sends requests for all threads of a process; made anew in a forked child and after unpickling.
 
     Args:
-        settings: where to and how.
-        clock: what durations are read from.
-        sleep: waits that many seconds.
+        settings: address of the service and how requests are sent.
+        clock: clock that durations are read from.
+        sleep: function that waits the given number of seconds.
     """
 
     def __init__(self, settings: Settings, clock: Clock, sleep: Callable[[float], None] = time.sleep) -> None:
@@ -83,7 +83,7 @@ class Transport:
         self._connection: Connection | None = None
 
     def connect(self) -> Connection:
-        """The connection, opened where it is not; nothing is sent.
+        """The open connection, opened on first use; nothing is sent.
 
         Raises:
             ConfigError: if the key is missing.
@@ -106,8 +106,8 @@ class Transport:
             call: ``chat`` or ``embeddings``.
             body: the request in JSON.
             salt: seeds the jitter of retries.
-            parse: makes what is wanted of the reply's JSON; its ValueError says what is wrong with the reply.
-            deadline: of all attempts and waits together.
+            parse: function that reads the reply's JSON; its ValueError says what is wrong with the reply.
+            deadline: end of all attempts and waits together.
 
         Raises:
             ServiceError: if no attempt got a reply.

@@ -40,7 +40,7 @@ class Message:
         content: any text; lone surrogates become ``?``.
 
     Raises:
-        ConfigError: on another role.
+        ConfigError: on an unknown role.
     """
 
     role: str
@@ -56,8 +56,8 @@ class Price:
     """US dollars per 1,000 tokens.
 
     Attributes:
-        prompt: of what is sent, >= 0.
-        completion: of what is answered, >= 0; embeddings have none.
+        prompt: price of 1,000 tokens that are sent, >= 0.
+        completion: price of 1,000 tokens that are answered, >= 0; embeddings have none.
 
     Raises:
         ConfigError: on an amount that is negative or not a number.
@@ -85,7 +85,7 @@ class Price:
 
     @classmethod
     def in_table(cls, model: str, prices: Mapping[str, Price | Mapping[str, float]] | None) -> Price:
-        """A model's price; nothing where there is no table.
+        """A model's price; a price of 0 where there is no table.
 
         Raises:
             ConfigError: if the table lacks the model or holds a price that is none.
@@ -101,7 +101,7 @@ class Price:
         return table[model]
 
     def usd(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """Dollars for that many tokens."""
+        """Dollars for the given numbers of tokens."""
         return (prompt_tokens * self.prompt + completion_tokens * self.completion) / 1000.0
 
 
@@ -116,7 +116,7 @@ class ChatResult:
         model: the model as the server names it.
         prompt_tokens: tokens read, by the server's count (counted here where it gives none that can be believed),
             those included that it reported for attempts without a usable reply.
-        completion_tokens: tokens written, likewise.
+        completion_tokens: tokens written, counted in the same way.
         usd: dollars by the price table.
         latency_ms: milliseconds of the requests that were answered.
         cached: whether nothing was sent.
@@ -194,5 +194,5 @@ class EmbeddingResult:
 
     @property
     def cost(self) -> CostObject:
-        """What is charged for it, paid anew or not."""
+        """What is charged for the vectors, whether they were paid for anew or not."""
         return CostObject(tokens=self.prompt_tokens, calls=self.calls, latency_ms=self.latency_ms, usd=self.usd)

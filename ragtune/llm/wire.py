@@ -34,7 +34,7 @@ class Usage(BaseModel):
     completion_tokens: _Count = None
 
     def __add__(self, other: Usage) -> Usage:
-        """The sum of what is known."""
+        """The sum of two usages, as far as they are known."""
         return Usage(
             prompt_tokens=(self.prompt_tokens or 0) + (other.prompt_tokens or 0),
             completion_tokens=(self.completion_tokens or 0) + (other.completion_tokens or 0),
@@ -79,7 +79,7 @@ def read_json(text: str) -> Any:
     """A body's JSON.
 
     Raises:
-        ValueError: if it is none.
+        ValueError: if the body is something else.
         RecursionError: if it is nested too deep.
     """
     return json.loads(text, parse_int=lambda digits: int(digits) if len(digits) < _LONGEST_INT else float(digits))
@@ -95,7 +95,7 @@ def read_completion(body: Any) -> Completion:
     """A reply of ``/chat/completions``.
 
     Raises:
-        ValueError: if it is none.
+        ValueError: if the body is something else.
     """
     reply = _Completion.model_validate(well_formed_json(body))
     choice = reply.choices[0]

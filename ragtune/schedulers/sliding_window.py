@@ -17,8 +17,8 @@ class SlidingWindowScheduler(BatchScheduler):
 
     A window is one call. SlideGAR (Rathee, MacAvaney and Anand, "Guiding Retrieval using LLM-based Listwise Rankers",
     ECIR 2025) goes down the list with the w - b best documents of a window carried into the next, and takes the b new
-    ones by turns from the initial ranking and from the corpus graph's frontier: give it ``estimator=gar``. RankGPT
-    (Sun et al., EMNLP 2023) slides the same windows over a fixed list, from its end.
+    ones by turns from the initial ranking and from the corpus graph's neighbour queue: give it ``estimator=gar``.
+    RankGPT (Sun et al., EMNLP 2023) slides the same windows over a fixed list, from its end.
 
     Difference: there, a carried document is ranked again in every window that holds it. Here RERANKED never returns to
     IN_FLIGHT (0.54), so a document is scored and charged once, by the first window that shows it: calls and new

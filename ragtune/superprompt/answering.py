@@ -16,8 +16,8 @@ class Answerer:
     It is no stage: the SuperPrompt stays as it is, and the answer carries its own bill.
 
     Args:
-        client: of the answering model; None: there are no answers, and :meth:`answer` says so.
-        max_tokens: of the answer; None for the client's.
+        client: client of the answering model; with None there are no answers, and :meth:`answer` says so.
+        max_tokens: the most tokens of the answer; None takes the client's limit.
     """
 
     def __init__(self, client: LLMClient | None = None, max_tokens: int | None = None) -> None:

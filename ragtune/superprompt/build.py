@@ -44,13 +44,14 @@ def build_pipeline(
 
     Args:
         config: limits, switches and the prompt schema; the packaged ones if None.
-        memory: long-term memory; None for the conversation alone.
+        memory: long-term memory; None leaves the conversation alone as the source of context.
         rerank_stage: how the ReRanker orders; ``cross_encoder`` for the model of section 5.4, None to keep the order
             of Retrieval.
-        client: of the language model; None switches it off in every stage, which then do what ``config.llm_off`` says.
-        agents: folder of agent configurations that come before the packaged ones.
+        client: client of the language model; None switches it off in every stage; each then does what
+            ``config.llm_off`` says.
+        agents: folder of agent configurations that take precedence over the packaged ones.
         a2_passes: 2 lets A2 refine its first answer.
-        clock: where the stages' milliseconds are read from.
+        clock: clock that the stages' milliseconds are read from.
 
     Raises:
         ConfigError: if a configuration is malformed or of the wrong kind.

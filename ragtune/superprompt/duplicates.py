@@ -17,14 +17,14 @@ def is_trivial(text: str, min_word_tokens: int) -> bool:
 
 
 def duplicates(texts: Mapping[str, str], threshold: float) -> dict[str, str]:
-    """The texts that repeat an earlier one which is none itself: id -> id of the first such.
+    """Ids of texts that repeat an earlier text, each with the id of the first text that it repeats.
 
     A text repeats another if it is the same but for case and spacing, or if the Jaccard index of their sets of terms is
     at least ``threshold``; texts without terms are only compared for sameness.
 
     Args:
-        texts: by id, in order.
-        threshold: in (0, 1].
+        texts: texts by id, in order.
+        threshold: least Jaccard index of a repetition, in (0, 1].
     """
     kept: dict[str, tuple[str, frozenset[str]]] = {}
     found: dict[str, str] = {}

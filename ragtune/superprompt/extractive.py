@@ -27,11 +27,11 @@ def extract(
     a question goes to the last section.
 
     Args:
-        query: what is asked.
+        query: text of the query.
         chunks: the sources, best first; the n-th is ``[n]``.
-        sections: names, in order.
+        sections: names of the sections, in order.
         cues: section -> words and phrases that give a sentence away.
-        budget: of all sentences together.
+        budget: how many tokens all sentences together may have, and how they are chosen.
     """
     patterns = {name: _pattern(cues[name]) for name in sections if cues.get(name)}
     numbers = {chunk.id: number for number, chunk in enumerate(chunks, start=1)}

@@ -14,11 +14,11 @@ class FormatRecipe(BaseModel):
     """One format.
 
     Attributes:
-        name: what it is called.
-        words: words and phrases that ask for it.
-        spec: what it is, in a sentence.
-        example: its shape; may be empty.
-        rules: what an answer in it must obey.
+        name: name of the format.
+        words: words and phrases that ask for the format.
+        spec: description of the format in a sentence.
+        example: example of the format; may be empty.
+        rules: rules that an answer in the format must obey.
     """
 
     name: str

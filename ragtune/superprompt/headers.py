@@ -29,10 +29,10 @@ class Header(NamedTuple):
     """A line that opens a part.
 
     Attributes:
-        name: as it is written.
-        rest: what follows it on the line.
-        form: how it is written.
-        level: of a heading, 1 to 6; 0 otherwise.
+        name: name of the part as it is written.
+        rest: text that follows the name on the line.
+        form: way in which the header is written.
+        level: level of a heading, 1 to 6; 0 for other forms.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Section:
     """A part of the prompt.
 
     Attributes:
-        header: None for what stands before the first one.
+        header: the header; None for what stands before the first header.
         mapped: what the header means.
         lines: the text, beginning with the rest of the header's line.
         opening: the header's line as it is written.
@@ -71,12 +71,12 @@ class Section:
 
     @property
     def is_known(self) -> bool:
-        """Whether its header means a canonical key."""
+        """Whether the part's header means a canonical key."""
         return self.mapped is not None and self.mapped.key is not None
 
     @property
     def is_one_key_line(self) -> bool:
-        """Whether all of it, so far, is a ``Key: value`` line in a run with a known key."""
+        """Whether the part so far is a single ``Key: value`` line in a run with a known key."""
         return self.in_run and len(self.lines) == 1
 
 
@@ -88,8 +88,8 @@ class PromptParser:
     one, or in capitals after a blank line. Fenced code is never searched for headers.
 
     Args:
-        schema: what may be a header.
-        ladder: says what headers mean.
+        schema: rules that say what may be a header.
+        ladder: mapping from headers to canonical keys.
     """
 
     def __init__(self, schema: PromptSchema, ladder: MappingLadder) -> None:

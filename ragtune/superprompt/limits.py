@@ -59,9 +59,9 @@ class PipelineConfig(BaseModel):
 
     Attributes:
         limits: the N-constants.
-        chunking: of memories and turns.
+        chunking: how memories and turns are chunked.
         llm_off: what a stage without its agent does: its documented ``default``, or ``refuse``.
-        llm_failure: the same for a stage whose agent fails.
+        llm_failure: what a stage whose agent fails does: ``default`` or ``refuse``.
         nothing_found: ``notice`` lets a prompt go on without context and says so, ``refuse`` stops it at Retrieval.
         prompt_schema: keys, names and defaults of A0.
     """
@@ -80,7 +80,7 @@ class PipelineConfig(BaseModel):
         """The configuration of a file; by default the one that comes with the package.
 
         Args:
-            path: a JSON file of the same keys.
+            path: JSON file with the keys of the packaged one.
             limits: single limits to replace, by either spelling, e.g. ``n1_retr_max_candidates=50``.
 
         Raises:

@@ -15,7 +15,7 @@ _WORD = re.compile(r"\w+")
 
 
 class Mapped(NamedTuple):
-    """Where the ladder ended.
+    """The outcome of the ladder for one header.
 
     Attributes:
         key: canonical key, None if the header is unknown.
@@ -37,7 +37,7 @@ class MappingLadder:
     schema always give the same answer.
 
     Args:
-        schema: the names.
+        schema: the keys and their names.
     """
 
     def __init__(self, schema: PromptSchema) -> None:
@@ -53,7 +53,7 @@ class MappingLadder:
         """The key that ``header`` means.
 
         Args:
-            header: its name as it is written, without the marks that make it a header.
+            header: name of the header as it is written, without the marks that make it a header.
             keywords: whether the keyword rung counts; it is for headings, not for ``Key: value`` lines, where a
                 sentence with a colon would be torn apart.
         """

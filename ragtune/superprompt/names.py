@@ -30,7 +30,7 @@ class TypoIndex:
     look-up costs the length of the name, not the number of names.
 
     Args:
-        names: the names, ASCII letters and spaces; others are left out, since a letter of another script is no typo.
+        names: names of ASCII letters and spaces; others are left out, since a letter of another script is no typo.
         min_length: shortest name that may be mistyped by any edit.
         min_length_transposition: shortest name that may be mistyped by a swap.
     """

@@ -27,9 +27,9 @@ def split_query(query: str, count: int, min_tokens: int, slack: float) -> list[s
 
     Args:
         query: the normalized query.
-        count: pieces at most, >= 1.
-        min_tokens: tokens of a piece on average at least, by :func:`ragtune.core.tokens.count_tokens`.
-        slack: in [0, 0.5).
+        count: the most pieces, >= 1.
+        min_tokens: least average tokens of a piece, counted by :func:`ragtune.core.tokens.count_tokens`.
+        slack: how far a cut may move, as a share of a piece's length, in [0, 0.5).
     """
     starts = [start for start, _ in token_spans(query)]
     pieces = min(count, len(starts) // min_tokens)

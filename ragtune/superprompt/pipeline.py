@@ -16,8 +16,8 @@ class Pipeline:
     """Runs stages on SuperPrompts; holds the stages and the configuration, and nothing of any prompt.
 
     Args:
-        stages: all eight, in their order.
-        config: what every stage is given; the packaged defaults if None.
+        stages: the eight stages in their order.
+        config: configuration that every stage is given; None takes the packaged one.
         clock: where the stages' milliseconds are read from; None for the monotonic clock. On a virtual clock two runs
             are equal to the last byte of ``extras``.
 
@@ -42,7 +42,7 @@ class Pipeline:
                 )
 
     def next_stage(self, sp: SuperPrompt) -> str:
-        """The stage whose turn it is; at ``a5`` always Prompt_Builder. A0 may be run besides, to begin again."""
+        """Name of the stage whose turn it is; at ``a5`` always Prompt_Builder. A0 may always be run to begin again."""
         return next_stage(sp)
 
     def can_run(self, name: str, sp: SuperPrompt) -> bool:
@@ -66,8 +66,9 @@ class Pipeline:
         """All stages from A0 to Prompt_Builder.
 
         Args:
-            sp: at any stage; it begins again.
-            after: told the name and the outcome of every stage, e.g. to show progress or keep what was reached.
+            sp: a SuperPrompt at any stage; it begins again.
+            after: function that is called with name and outcome of every stage, e.g. to show progress or keep what was
+                reached.
 
         Raises:
             StageError: from the stage that fails; ``after`` has seen everything before it.

@@ -42,8 +42,8 @@ class HeaderRules(BaseModel):
     """What may be a header at all.
 
     Attributes:
-        max_characters: of a header's name.
-        max_words: of a header's name.
+        max_characters: the most characters of a header's name.
+        max_words: the most words of a header's name.
         unknown_key_lines: whether ``Key: value`` lines with unknown keys are attributes where they stand among known
             ones or in capitals; false leaves them in the text.
     """
@@ -75,18 +75,18 @@ class PromptSchema(BaseModel):
     """Keys and names of a prompt's parts; see ``config/prompt_schema.json``.
 
     Attributes:
-        version: of the schema.
-        keys: canonical key -> the title that it is shown by, in the order of display.
+        version: version of the schema.
+        keys: title by canonical key, in the order of display.
         must_keys: keys that ``body`` always has; those without a value get their default.
-        defaults: of the MUST keys; never of task and context.
-        aliases: key -> other English names.
-        bilingual: language -> key -> names in that language.
+        defaults: default values of the MUST keys, but never of task and context.
+        aliases: other English names by key.
+        bilingual: names by key, for each further language.
         header_templates: phrases around a name, ``{key}`` standing for it.
-        line_templates: key -> beginnings of a line whose rest is the value.
-        keywords: key -> words that give a heading away.
+        line_templates: beginnings of a line by key; the rest of the line is the value.
+        keywords: words by key that give a heading away.
         typo: tolerance for mistyped names.
         headers: what may be a header.
-        modes: options.
+        modes: options of A0.
     """
 
     version: int
@@ -122,17 +122,17 @@ class PromptSchema(BaseModel):
 
     @cached_property
     def canonical_names(self) -> dict[str, str]:
-        """Normalized name -> key, of the keys and their titles."""
+        """Keys by normalized name, of the keys themselves and their titles."""
         return {normalize_name(name): key for key, title in self.keys.items() for name in (key, title)}
 
     @cached_property
     def alias_names(self) -> dict[str, str]:
-        """Normalized name -> key, of the aliases."""
+        """Keys by normalized name, of the aliases."""
         return _inverted(self.aliases)
 
     @cached_property
     def bilingual_names(self) -> dict[str, tuple[str, str]]:
-        """Normalized name -> (key, language); a name that two languages share is the first one's."""
+        """Key and language by normalized name; a name that two languages share belongs to the first one."""
         found: dict[str, tuple[str, str]] = {}
         for language, table in self.bilingual.items():
             for name, key in _inverted(table).items():

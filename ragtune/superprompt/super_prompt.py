@@ -43,7 +43,7 @@ class SuperPrompt(BaseModel):
         user_text: the raw prompt, as A0 reads it.
         stage: how far the prompt has come.
         history_of_stages: every stage value in the order of completion; append-only, through re-runs of A0 as well.
-        body: canonical key -> text.
+        body: text by canonical key.
         extras: what stages log, by their own keys; JSON values only.
         base_context_chunks: the one corpus of this prompt, written by Retrieval, unique by id.
         views_by_stage: chunk ids in order, by the stage that wrote them.
@@ -100,7 +100,7 @@ class SuperPrompt(BaseModel):
         """A chunk of ``base_context_chunks``.
 
         Raises:
-            KeyError: if there is none of that id.
+            KeyError: if there is no chunk of that id.
         """
         return self.chunks([chunk_id])[0]
 

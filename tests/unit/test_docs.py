@@ -23,8 +23,8 @@ MADE = dict(re.findall(r'```(?:python|yaml) title="([^"]+)"\n(.*?)```', EVERYTHI
 
 NAMES = {
     name
-    for file in (ROOT / "tests").rglob("test_*.py")
-    for name in re.findall(r"^def (test_\w+)", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    for file in [*(ROOT / "tests").rglob("test_*.py"), *(ROOT / "ragtune" / "testing").glob("*.py")]
+    for name in re.findall(r"^ *def (test_\w+)", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
 }
 CODE = [
     file

@@ -63,10 +63,10 @@ def make_service(arguments: argparse.Namespace) -> RagService:
 
 
 def make_limits(arguments: argparse.Namespace, **others: int) -> ServerLimits:
-    """The server's limits.
+    """The limits of the server that the options describe.
 
     Raises:
-        ConfigError: naming the first that is out of range.
+        ConfigError: naming the first limit that is out of range.
     """
     from pydantic import ValidationError
 

@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the stages; notices go to stderr, the prompt to stdout.
 
     Raises:
-        InputError: on bad input, or a stage that cannot do its work with it.
+        InputError: on bad input, or if a stage cannot do its work with the input.
         RagtuneError: if a service failed.
     """
     from ragtune.adapters.page.assembly import assemble

@@ -62,7 +62,7 @@ def _session() -> PageSession:
 
 
 def _draw_stages(session: PageSession) -> None:
-    """Eight buttons in order, then Auto and Reset; what is clicked is done, then all is drawn anew."""
+    """Draw eight buttons in order, then Auto and Reset; a click is acted on, then the page is drawn anew."""
     turn = FIRST if session.stale else next_stage(session.sp)
     clicked = None
     columns = st.container(key="stages").columns(len(ORDER), gap="small")

@@ -25,11 +25,11 @@ def assemble(
     The language model's client alone is made ready here, so that no stage's time holds the import of its library.
 
     Args:
-        settings: what was chosen.
-        memory: the documents.
-        turns: the conversation, whose chunks may become candidates too.
-        reranker: as ``settings.make_reranker()`` gave it.
-        clock: what the stages' milliseconds are read from; None for the monotonic clock.
+        settings: what the person chose.
+        memory: documents that Retrieval searches.
+        turns: turns of the conversation, whose chunks may become candidates too.
+        reranker: the reranker that ``settings.make_reranker()`` made.
+        clock: clock that the stages' milliseconds are read from; None takes the monotonic clock.
 
     Raises:
         ConfigError: on a setting that is not allowed.

@@ -19,7 +19,8 @@ def parse_conversation(text: str) -> list[Turn]:
     A text that begins with ``[`` is read as a JSON list of ``{"role": "user" | "assistant", "content": "..."}``.
 
     Raises:
-        ConfigError: if there is text before the first turn, a turn is empty, or the JSON is another; it says where.
+        ConfigError: if there is text before the first turn, a turn is empty, or the JSON has another form; the message
+            says where.
     """
     if text.lstrip().startswith("["):
         return _from_json(text)

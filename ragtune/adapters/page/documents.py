@@ -24,8 +24,8 @@ class DocumentSet:
     """Documents before they are chunked.
 
     Attributes:
-        label: what a person calls them.
-        texts: name -> Markdown or text, by the name's suffix.
+        label: name of the set for people.
+        texts: Markdown or plain text by document name; the suffix of the name says which.
     """
 
     label: str
@@ -37,12 +37,12 @@ class DocumentSet:
 
 @dataclass(frozen=True)
 class UploadLimits:
-    """What the page takes.
+    """Limits of what may be uploaded to the page.
 
     Attributes:
-        file_bytes: size of a file.
-        total_bytes: size of all together.
-        files: how many.
+        file_bytes: size of one file.
+        total_bytes: size of all files together.
+        files: number of files.
     """
 
     file_bytes: int = 2 * MIB
@@ -81,11 +81,11 @@ def read_uploads(
     """The documents among uploaded files.
 
     Args:
-        files: name and content each.
-        limits: of number and size; None for the page's own.
+        files: name and content of each file.
+        limits: limits of number and size; None takes the page's own.
 
     Returns:
-        What can be used, and one line for each file that cannot: why, and what to do.
+        The documents that can be used, and one line for each file that cannot: why, and what to do.
     """
     limits = limits or UploadLimits()
     texts: dict[str, str] = {}
@@ -107,7 +107,7 @@ def decode(name: str, data: bytes) -> str:
     """The text of a file.
 
     Raises:
-        DatasetError: if it is binary, not UTF-8, or empty.
+        DatasetError: if the file is binary, not UTF-8, or empty.
     """
     if b"\0" in data:
         raise DatasetError(f"{name}: this is a binary file: allowed is Markdown or plain text")
@@ -122,7 +122,7 @@ def decode(name: str, data: bytes) -> str:
 
 
 def make_memory(sets: Sequence[DocumentSet], chunking: Chunking) -> DocumentMemory:
-    """What Retrieval searches; may be empty.
+    """The memory of all sets together, which Retrieval searches; it may be empty.
 
     Raises:
         DatasetError: if two sets have a document of the same name.

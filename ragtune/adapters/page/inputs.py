@@ -41,7 +41,7 @@ _CONVERSATION = "User: My starter is called Bob.\nAssistant: A lively starter do
 
 
 def draw_documents(session: PageSession) -> None:
-    """What is searched: the folder that the page was started with, and uploads."""
+    """Draw what is searched: the folder that the page was started with, and uploads."""
     st.subheader("Documents", anchor=False)
     shipped = _shipped()
     sets: list[DocumentSet] = []
@@ -66,7 +66,7 @@ def draw_documents(session: PageSession) -> None:
 
 
 def draw_conversation(session: PageSession) -> None:
-    """The recent turns."""
+    """Draw the field for the recent turns."""
     with st.expander("Recent conversation", icon=":material/forum:"):
         text = st.text_area(
             "One turn after the other: User: ..., Assistant: ...", key="conversation", placeholder=_CONVERSATION
@@ -78,7 +78,7 @@ def draw_conversation(session: PageSession) -> None:
 
 
 def draw_settings(session: PageSession) -> None:
-    """Reranker, language model, limits; they count for the stages that are run from then on."""
+    """Draw reranker, language model and limits, which count for the stages that are run from then on."""
     reranker, model, docs = _draw_reranker()
     llm = _draw_llm()
     session.set_settings(

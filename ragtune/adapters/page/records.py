@@ -35,14 +35,14 @@ class ChunkRow:
     """A line of a view.
 
     Attributes:
-        rank: place in the view, from 1.
-        before: place in the view before it, None in the first one.
-        score: of the stage or, where it gave none, of the latest before it that did; None for none.
-        scored_by: which view's scores these are.
+        rank: place of the chunk in the view, from 1.
+        before: place of the chunk in the view before; None in the first view.
+        score: score by the stage or, where it gave none, by the latest stage before it that did; None without any.
+        scored_by: name of the view that the score comes from.
         source: ``conversation`` or ``memory``.
         chunk_id: ``doc_id#chunk_index``.
         span: characters of the document, ``start-end``.
-        text: the chunk's.
+        text: text of the chunk.
     """
 
     rank: int
@@ -69,12 +69,12 @@ def selection_rows(sp: SuperPrompt) -> list[ChunkRow]:
 
 
 def cost_rows(sp: SuperPrompt, others: Sequence[Mapping[str, Any]] = ()) -> list[dict[str, Any]]:
-    """One row a run of a stage, then what else was spent; what was charged and what was paid, flat."""
+    """One row for each run of a stage, then what else was spent, with charged and paid costs side by side."""
     return [_cost_row({"outcome": "done", **entry}) for entry in [*sp.extras.get("costs", []), *others]]
 
 
 def cost_entry(name: str, outcome: str, charged: CostObject, paid: CostObject) -> dict[str, Any]:
-    """What something else than a completed stage cost, in the form of ``extras["costs"]`` with an ``outcome``."""
+    """The cost of anything but a completed stage, in the form of ``extras["costs"]``, with an ``outcome``."""
     costs = {"charged": charged.model_dump(mode="json"), "paid": paid.model_dump(mode="json")}
     return {"stage": name, "outcome": outcome, "ms": None, **costs}
 
@@ -90,7 +90,7 @@ def trace(sp: SuperPrompt, stage: str) -> dict[str, Any]:
 
 
 def notices_of(sp: SuperPrompt, stage: str | None = None) -> list[str]:
-    """What the user should know, of one stage or all."""
+    """Notices for the user, of one stage or of all."""
     return [n["message"] for n in sp.extras.get("notices", []) if stage is None or n["stage"] == stage]
 
 

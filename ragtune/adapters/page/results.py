@@ -16,7 +16,7 @@ _VIEW_LABELS = {"retrieval": "Retrieval", "reranked": "ReRanker", "a3": "A3 NLI 
 
 
 def draw_results(session: PageSession) -> None:
-    """Tabs below the stages."""
+    """Draw the tabs below the stages."""
     chunks, selection, costs, traces = st.tabs(["Chunks by stage", "Final selection", "Costs", "Trace"])
     with chunks:
         _draw_views(session)

@@ -30,8 +30,8 @@ class Problem:
     """Something that went wrong; the SuperPrompt is as it was before.
 
     Attributes:
-        where: a stage, or an input: ``conversation``, ``documents``, ``settings``.
-        message: what, and what to do.
+        where: name of the stage or of the input (``conversation``, ``documents``, ``settings``) that it concerns.
+        message: what went wrong, and what to do.
     """
 
     where: str
@@ -47,8 +47,8 @@ class PageSession:
 
     Attributes:
         sp: the SuperPrompt as the last stage left it.
-        problem: of the last stage that was run, None if it went well.
-        answer: of the language model to the final prompt; None before it was asked.
+        problem: what went wrong in the last stage that was run; None if it went well.
+        answer: the language model's answer to the final prompt; None before it was asked.
     """
 
     def __init__(self, prompt: str = "") -> None:
@@ -70,23 +70,23 @@ class PageSession:
     # -- inputs ----------------------------------------------------------------------------------------------------
 
     def set_prompt(self, text: str) -> None:
-        """What the person wrote."""
+        """Take the prompt that the person wrote."""
         self.prompt = text
 
     def set_conversation(self, text: str) -> None:
-        """The recent turns, as :func:`parse_conversation` reads them."""
+        """Take the recent turns, which :func:`parse_conversation` reads."""
         if text != self.conversation:
             self.conversation = text
             self._check("conversation", lambda: self._set_turns(parse_conversation(text)))
 
     def set_documents(self, *documents: DocumentSet) -> None:
-        """What is searched beside the conversation."""
+        """Take the documents that are searched beside the conversation."""
         if documents != self.documents:
             self.documents = documents
             self._memory = None
 
     def set_settings(self, settings: Settings) -> None:
-        """What was chosen; checked at once, so that a bad value is seen before a stage runs into it."""
+        """Take the settings and check them at once, so that a bad value is seen before a stage runs into it."""
         if settings != self.settings:
             self.settings = settings
             self._check("settings", settings.check)
@@ -133,7 +133,7 @@ class PageSession:
         return self.stale is None and name == next_stage(self.sp)
 
     def has_run(self, name: str) -> bool:
-        """Whether a stage is behind the SuperPrompt."""
+        """Whether the SuperPrompt has passed a stage."""
         if name == ORDER[-1]:
             return bool(self.sp.system_md)
         return LIFECYCLE.index(self.sp.stage) > ORDER.index(name)
@@ -148,7 +148,7 @@ class PageSession:
         """Run all stages from A0; what was reached before a failure stays.
 
         Args:
-            after: told the name of every stage that is done.
+            after: function that is called with the name of every stage that is done.
         """
 
         def reached(name: str, sp: SuperPrompt) -> None:

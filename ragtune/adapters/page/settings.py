@@ -25,9 +25,9 @@ class LLMSettings:
     """Which language model the agents ask.
 
     Attributes:
-        model: as the server names it.
-        base_url: of an OpenAI-compatible server; None takes ``OPENAI_BASE_URL``, else OpenAI's.
-        api_key_env: NAME of the variable that holds the key; the key itself is nobody's to give here.
+        model: name of the model, as the server spells it.
+        base_url: address of an OpenAI-compatible server; None takes ``OPENAI_BASE_URL``, else OpenAI's.
+        api_key_env: NAME of the variable that holds the key; the key itself is never given here.
         mode: ``live``, ``record`` or ``replay``, see :class:`ragtune.llm.client.LLMClient`.
     """
 
@@ -37,7 +37,7 @@ class LLMSettings:
     mode: str = "record"
 
     def client(self) -> Any:
-        """The client.
+        """A client of the chosen language model.
 
         Raises:
             ConfigError: on a setting that is not allowed.
@@ -58,9 +58,9 @@ class Settings:
 
     Attributes:
         limits: limits that differ from the packaged ones, by either spelling.
-        llm: None for no language model.
+        llm: the language model; None for none.
         reranker: ``none``, ``cross_encoder`` (the top N2, all of them), or ``budgeted`` (the budgeted controller).
-        reranker_model: folder or hub name of a cross-encoder, for both of the latter.
+        reranker_model: folder or hub name of a cross-encoder, for ``cross_encoder`` and ``budgeted``.
         budget_docs: chunks that the budgeted controller may read.
     """
 
@@ -71,10 +71,10 @@ class Settings:
     budget_docs: int = DEFAULT_BUDGET
 
     def check(self) -> None:
-        """See that everything is allowed, without loading anything.
+        """Check that every setting is allowed, without loading anything.
 
         Raises:
-            ConfigError: naming what is not.
+            ConfigError: naming the setting that is not allowed.
             MissingExtraError: if a language model is chosen and its client is not installed.
         """
         self.config()
@@ -97,7 +97,7 @@ class Settings:
         return PipelineConfig.load(None, **self.limits)
 
     def make_reranker(self) -> BaseReranker | None:
-        """The expensive scorer, None for none; its model is not loaded before it is used.
+        """The chosen reranker, None for none; its model is not loaded before it is used.
 
         Raises:
             ConfigError: on a setting that is not allowed.
@@ -113,8 +113,8 @@ class Settings:
         """What the ReRanker stage runs.
 
         Args:
-            reranker: as :meth:`make_reranker` gave it, so that a loaded model can be kept.
-            chunks: all that may become candidates, turns included.
+            reranker: the reranker that :meth:`make_reranker` made, given so that a loaded model can be kept.
+            chunks: every chunk that may become a candidate, those of turns included.
 
         Raises:
             ConfigError: on a budget that is not allowed.
@@ -137,7 +137,7 @@ def parse_limit(text: str) -> tuple[str, int | float]:
     """``N1_RETR_MAX_CANDIDATES=50`` as name and number.
 
     Raises:
-        ConfigError: if it is none.
+        ConfigError: if the text has another form, or names no limit.
     """
     name, _, value = text.partition("=")
     try:

@@ -32,13 +32,13 @@ _UNITS = ("calls", "docs", "tokens", "usd")
 
 
 def chunk_table(rows: Sequence[ChunkRow]) -> str:
-    """Rank and move, score, source, text."""
+    """A table of chunks with rank and move, score, source and text."""
     head = "<th class='rt-num'>#</th><th class='rt-num'>score</th><th>source</th><th>text</th>"
     return _table(head, [_chunk_line(row) for row in rows])
 
 
 def cost_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A line a run of a stage, and the sum."""
+    """A table of costs: a line for each run of a stage, and the sum."""
     head = "<th>stage</th><th class='rt-num'>ms</th>"
     head += "".join(f"<th class='rt-num'>{_heading(unit)}</th>" for unit in _UNITS)
     head += "<th class='rt-num'>really paid, usd</th>"

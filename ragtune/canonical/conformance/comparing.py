@@ -31,7 +31,7 @@ def differences(observed: Observations, golden: Observations) -> dict[str, list[
 
 
 def is_skipped(observation: Any) -> bool:
-    """Whether the target cannot do what the case is about, and need not."""
+    """Whether the case is about an optional block that the target does not offer."""
     return bool(observation == SKIPPED)
 
 

@@ -42,12 +42,13 @@ class QueryCase(BaseModel):
 
     Attributes:
         name: ``block/what it is about``; the block is the last one.
-        query: any text.
-        plans: one ranked list each, by name or in order.
+        query: the query, any text.
+        plans: retrieval plans by name or in order; each makes one ranked list.
         fuse: how the lists are merged; None where there is one list.
         rerank: whether the candidates are scored anew by the target's reranker.
-        compress: how excerpts are made; None for none.
-        package: whether the answer is packaged, with the candidates' content (true) or without (false); None for not.
+        compress: how excerpts are made; None makes no excerpts.
+        package: whether the answer is packaged with the candidates' content (true) or without (false); None does not
+            package it.
     """
 
     name: str
@@ -74,10 +75,10 @@ class Fixtures(BaseModel):
     """All inputs of a specification version.
 
     Attributes:
-        policies: by name.
+        policies: chunking policies by name.
         documents: the corpus, in the order in which it is indexed.
         change: what one document is changed to and back from.
-        queries: the cases.
+        queries: the query cases.
     """
 
     policies: dict[str, ChunkPolicy]

@@ -21,13 +21,13 @@ class McpTarget(RemoteTarget):
     """A server that offers the operations as tools over streamable HTTP.
 
     Args:
-        url: of the endpoint, e.g. ``http://127.0.0.1:8080/mcp``.
-        api_key: sent as a bearer token; None for none.
+        url: URL of the endpoint, e.g. ``http://127.0.0.1:8080/mcp``.
+        api_key: key that is sent as a bearer token; None sends none.
         reranker: the server's name for the reranker of the golden answers; None if it has none.
 
     Raises:
         MissingExtraError: without the extra ``services``.
-        ConfigError: on something that is no HTTP URL.
+        ConfigError: if the URL is not an HTTP URL.
         TargetError: if the server cannot be reached.
     """
 
@@ -91,7 +91,7 @@ class _Connection:
         return asyncio.run_coroutine_threadsafe(self._client.call_tool(tool, arguments), self._loop).result(_TIMEOUT_S)
 
     def close(self) -> None:
-        """Leave the client; harmless to call again."""
+        """Close the client; calling it again does nothing."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._leave.set)
             self._held.result(_TIMEOUT_S)

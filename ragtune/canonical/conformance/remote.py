@@ -26,7 +26,7 @@ class RemoteTarget(Target):
     """What the transports have in common.
 
     Args:
-        name: for people.
+        name: name of the target, shown to people.
         reranker: the server's name for the reranker of the golden answers; None if it has none.
     """
 
@@ -37,7 +37,7 @@ class RemoteTarget(Target):
 
     @abstractmethod
     def call(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer of an operation, JSON in and JSON out.
+        """Call an operation with a request and a response in JSON.
 
         Raises:
             TargetError: if the server refuses, fails, or cannot be reached.

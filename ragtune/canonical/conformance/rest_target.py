@@ -33,12 +33,12 @@ class RestTarget(RemoteTarget):
     """A server that speaks the REST interface (its OpenAPI is at ``/openapi.json``).
 
     Args:
-        url: ``http(s)://host[:port][/path]``, what stands before ``/v1``.
-        api_key: sent as a bearer token; None for none.
+        url: the part of the address before ``/v1``: ``http(s)://host[:port][/path]``.
+        api_key: key that is sent as a bearer token; None sends none.
         reranker: the server's name for the reranker of the golden answers; None if it has none.
 
     Raises:
-        ConfigError: on something that is no such URL.
+        ConfigError: if the URL has another form.
     """
 
     def __init__(self, url: str, api_key: str | None = None, reranker: str | None = RERANKER) -> None:
@@ -65,7 +65,7 @@ class RestTarget(RemoteTarget):
         return answer
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Return at once, since there is nothing to release."""
 
     def _request(self, operation: str, arguments: Mapping[str, Any]) -> Request:
         method, path = ENDPOINTS.get(operation, ("POST", f"/v1/{operation}"))
@@ -83,7 +83,7 @@ def check_url(url: str) -> str:
     """``url`` without a slash at its end.
 
     Raises:
-        ConfigError: if it is no HTTP URL.
+        ConfigError: if it is not an HTTP URL.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:

@@ -30,13 +30,13 @@ SECTIONS = {
 
 @dataclass(frozen=True)
 class Report:
-    """How a target did.
+    """The outcome of the suite for one target.
 
     Attributes:
-        target: its name.
-        observed: its answers.
+        target: name of the target.
+        observed: answers of the target by case.
         failures: differences by case, of the cases that have any.
-        skipped: cases that it cannot do and need not.
+        skipped: cases about optional blocks that the target does not offer.
         spec: version of the specification.
     """
 
@@ -72,8 +72,8 @@ def run_suite(target: Target, progress: Progress = lambda done, total: None) -> 
     """Ask the target all cases and compare its answers with the golden ones.
 
     Args:
-        target: left open.
-        progress: told of the cases done.
+        target: the target that is asked; it is left open.
+        progress: function that is called as cases are done.
     """
     observed = observe(target, load_fixtures(), progress)
     found = differences(observed, load_golden())

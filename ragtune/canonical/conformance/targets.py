@@ -37,7 +37,7 @@ class Target(ABC):
     """The canonical functions (ragd section 2.2) and a database. Values are the library's, whoever is asked.
 
     Attributes:
-        name: for people.
+        name: name of the target, shown to people.
         has_reranker: whether there is the reranker of the golden answers; reranking is optional (ragd section 1.2.5).
     """
 
@@ -70,7 +70,7 @@ class Target(ABC):
 
     @abstractmethod
     def delete(self, collection: str, doc_ids: Sequence[str]) -> int:
-        """Delete documents; the number of those that were there."""
+        """Delete documents and return how many of them were there."""
 
     @abstractmethod
     def chunks(self, collection: str, doc_id: str) -> list[Chunk]:
@@ -78,11 +78,11 @@ class Target(ABC):
 
     @abstractmethod
     def doc_ids(self, collection: str) -> list[str]:
-        """Ids of all documents, by code point."""
+        """Ids of all documents, ordered by code point."""
 
     @abstractmethod
     def counts(self, collection: str) -> StoreCounts:
-        """Documents and chunks."""
+        """Numbers of documents and chunks in the collection."""
 
     @abstractmethod
     def retrieve(self, collection: str, query: str, plan: RetrievalPlan) -> list[Candidate]:
@@ -117,7 +117,7 @@ class Target(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Release what the target holds; harmless to call again."""
+        """Release what the target holds; calling it again does nothing."""
 
     def __enter__(self) -> Self:
         return self
@@ -130,10 +130,10 @@ class LibraryTarget(Target):
     """The library's own functions over a database.
 
     Args:
-        name: for people.
-        database: closed with the target.
-        embedder: of the collections.
-        reranker: of the golden answers; None for :func:`hashing_reranker`.
+        name: name of the target, shown to people.
+        database: the database; it is closed with the target.
+        embedder: embedder of the collections.
+        reranker: reranker of the golden answers; None takes :func:`hashing_reranker`.
     """
 
     has_reranker = True

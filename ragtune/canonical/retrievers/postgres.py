@@ -36,21 +36,21 @@ class PostgresRetriever(BaseRetriever):
     Documents come with the text that the corpus has, and the collection must hold that text.
 
     Args:
-        corpus: what the collection was made from.
-        embedder: the one that the collection was made with.
-        collection: its name; None for :func:`collection_name`.
-        dataset_name: of the corpus, for the collection's name.
+        corpus: the corpus that the collection was made from.
+        embedder: the embedder that the collection was made with.
+        collection: name of the collection; None takes :func:`collection_name`.
+        dataset_name: name of the corpus's dataset, for the collection's name.
         dsn: connection string or URI; None for ``$RAGTUNE_DSN``, else the embedded server in ``folder``.
-        folder: of the embedded server; None for :func:`ragtune.canonical.store.embedded.default_folder`.
+        folder: folder of the embedded server; None takes :func:`ragtune.canonical.store.embedded.default_folder`.
         mode: ``lexical``, ``vector`` or ``hybrid``.
-        candidate_pool: chunks of each list at first, >= 1; at least ``top_k`` are taken.
-        rrf_k: of reciprocal rank fusion, >= 0.
+        candidate_pool: number of chunks of each list at first, >= 1; at least ``top_k`` are taken.
+        rrf_k: constant k of reciprocal rank fusion, >= 0.
 
     Raises:
         MissingExtraError: without the extra ``postgres``.
         ConfigError: on an argument out of range.
-        UnknownCollectionError: if the collection is not there; says what makes it.
-        CollectionMismatchError: if it was made with another embedder; names both.
+        UnknownCollectionError: if there is no such collection; the message says what makes it.
+        CollectionMismatchError: if it was made with another embedder; the message names both.
         DatasetError: if it does not hold exactly the documents of the corpus.
         StoreError: if the server cannot be reached.
     """

@@ -21,10 +21,10 @@ class Heading:
     """A heading in a text.
 
     Attributes:
-        start: its first character.
-        end: one past its last line.
-        level: 1 to 6.
-        title: without the marks, at most 200 characters.
+        start: position of the heading's first character.
+        end: position after the heading's last line.
+        level: level of the heading, 1 to 6.
+        title: text of the heading without its marks, at most 200 characters.
     """
 
     start: int
@@ -38,7 +38,7 @@ class Section:
     """A heading with the text under it, up to the next heading of any level.
 
     Attributes:
-        start: its first character; the section ends where the next one starts.
+        start: position of the section's first character; the section ends where the next one starts.
         headings: titles of the headings that it is under, outermost first, its own last; none before the first heading.
     """
 
@@ -51,8 +51,8 @@ class Outline:
     """The headings and the fenced code blocks of a text, by one pass over its lines.
 
     Attributes:
-        text: with lines ended by ``\\n``.
-        headings: in order.
+        text: the text, with lines ended by ``\\n``.
+        headings: headings of the text in order.
         fences: start and end of every fenced code block.
     """
 

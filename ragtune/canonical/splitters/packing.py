@@ -18,8 +18,8 @@ class TokenizedText:
 
     Attributes:
         text: the text.
-        starts: shape (tokens,), first character of every token.
-        ends: shape (tokens,), one past its last.
+        starts: shape (tokens,), position of the first character of every token.
+        ends: shape (tokens,), position after the last character of every token.
     """
 
     text: str
@@ -58,10 +58,10 @@ def pack(
 
     Args:
         levels: shape (cuts,) each, ascending token numbers at which units start, coarse level first.
-        low: first token.
-        high: one past the last token, ``> low``.
-        max_tokens: >= 1.
-        overlap: ``< max_tokens``.
+        low: number of the first token.
+        high: number after that of the last token, ``> low``.
+        max_tokens: the most tokens of a range, >= 1.
+        overlap: the most tokens that a range shares with the one before, ``< max_tokens``.
     """
     cuts = _cuts(levels, low, high)
     unit = 0

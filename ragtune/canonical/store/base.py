@@ -34,7 +34,7 @@ class BaseStore(ABC):
         All chunks of a document come in one call: chunks of it that are not given are deleted.
 
         Args:
-            chunks: of whole documents, in any order; (doc_id, chunk_index) unique.
+            chunks: all chunks of some documents, in any order; (doc_id, chunk_index) is unique.
             embeddings: shape (len(chunks), embed_dims), finite.
 
         Raises:
@@ -51,7 +51,7 @@ class BaseStore(ABC):
 
     @abstractmethod
     def delete(self, doc_ids: Sequence[str]) -> int:
-        """Delete documents with their chunks; the number of documents that were there."""
+        """Delete documents with their chunks and return how many of them were there."""
 
     @abstractmethod
     def vector_candidates(self, embedding: Embedding, k: int, filters: Filters) -> list[Candidate]:
@@ -71,19 +71,19 @@ class BaseStore(ABC):
 
         Args:
             after: only ids that follow this text, which need not be one of them; None for all.
-            limit: at most so many, >= 1; None for all.
+            limit: the most ids of the page, >= 1; None for all.
 
         Raises:
-            InputError: on text that could be no id because of its characters, or a limit out of range.
+            InputError: on text whose characters no id could have, or a limit out of range.
         """
 
     @abstractmethod
     def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
-        """Content digest by document, of those that are there: what tells an unchanged document from a changed one."""
+        """Content digests of the documents that are there, which tell a changed document from an unchanged one."""
 
     @abstractmethod
     def counts(self) -> StoreCounts:
-        """Documents and chunks."""
+        """Numbers of documents and chunks in the collection."""
 
 
 class BaseDatabase(ABC):
@@ -94,8 +94,8 @@ class BaseDatabase(ABC):
         """The store of a collection, made if it is missing and ``create`` is true.
 
         Raises:
-            UnknownCollectionError: if there is none of that name.
-            CollectionMismatchError: if its embed_model or embed_dims are not the embedder's; names both.
+            UnknownCollectionError: if there is no collection of that name.
+            CollectionMismatchError: if its embed_model or embed_dims are not the embedder's; the message names both.
         """
 
     @abstractmethod
@@ -104,19 +104,19 @@ class BaseDatabase(ABC):
 
     @abstractmethod
     def drop(self, name: str) -> bool:
-        """Delete a collection with all it holds; whether it was there."""
+        """Delete a collection with all it holds and return whether it was there."""
 
     @abstractmethod
     def check(self) -> None:
-        """Do nothing if the database answers.
+        """Check that the database answers.
 
         Raises:
-            StoreError: saying why it does not.
+            StoreError: if it does not; the message says why.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Release connections; harmless to call again."""
+        """Release the connections; calling it again does nothing."""
 
     def __enter__(self) -> Self:
         return self

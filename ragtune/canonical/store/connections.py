@@ -37,8 +37,8 @@ class Connections:
 
     Args:
         dsn: connection string or URI; its password never appears in an error or a log.
-        pool_size: connections at most, >= 1.
-        timeout_s: how long to wait for a free one, > 0.
+        pool_size: the most connections, >= 1.
+        timeout_s: seconds to wait for a free connection, > 0.
         settings: session settings of every connection, by name.
         statement_timeout_s: after which the server cancels a statement, 0.001 to 2147483.647; None leaves it to the
             server's own setting.
@@ -101,8 +101,8 @@ class Connections:
         """``work(connection)``, once more if the connection is lost; connections are in autocommit mode.
 
         Raises:
-            StoreTimeoutError: if the server cancelled it.
-            StoreError: with the server's message.
+            StoreTimeoutError: if the server cancelled the work.
+            StoreError: if the work fails; with the server's message.
         """
         if self._is_closed:
             raise StoreError("the database is closed")
@@ -120,7 +120,7 @@ class Connections:
             raise StoreError(f"the connection was lost twice: {self._clean(lost.reason)}") from None
 
     def close(self) -> None:
-        """Close all connections; harmless to call again."""
+        """Close all connections; calling it again does nothing."""
         with self._closing:
             if self._is_closed or os.getpid() != self._owner:
                 return

@@ -23,10 +23,10 @@ class PostgresDatabase(BaseDatabase):
 
     Args:
         dsn: connection string or URI; its password never appears in an error or a log.
-        pool_size: connections at most, >= 1.
-        timeout_s: how long to wait for a free connection, > 0.
-        search: how to search.
-        on_close: called after the connections are closed.
+        pool_size: the most connections, >= 1.
+        timeout_s: seconds to wait for a free connection, > 0.
+        search: how collections are searched; None takes the defaults.
+        on_close: function that is called after the connections are closed.
         statement_timeout_s: after which the server cancels a statement and undoes its transaction, 0.001 to
             2147483.647: a request's time limit, where requests are served; None leaves it to the server's own setting.
             Making the schema is not limited.

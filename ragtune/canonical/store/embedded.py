@@ -54,11 +54,11 @@ class EmbeddedServer:
     with a blank in its name, gives a recovery ten seconds, and takes a dead server's reused pid for a live one.
 
     Args:
-        folder: made if missing; its path may be of any length.
+        folder: folder of the server, made if it is missing; its path may be of any length.
 
     Raises:
         MissingExtraError: without the extra ``postgres``.
-        StoreError: if the server cannot be made or started; ends with the tail of its log.
+        StoreError: if the server cannot be made or started; the message ends with the tail of its log.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -81,7 +81,7 @@ class EmbeddedServer:
 
     @property
     def dsn(self) -> str:
-        """Connection string; holds no secret."""
+        """Connection string of the server; it holds no secret."""
         from psycopg.conninfo import make_conninfo
 
         return make_conninfo(host=read_pid_file(self._data)[4], user="postgres", dbname="postgres")
@@ -258,9 +258,9 @@ def connect(
 
     Args:
         dsn: connection string or URI.
-        folder: of the embedded server, :func:`default_folder` unless given; it stops when its last user closes.
-        pool_size: connections at most, >= 1.
-        statement_timeout_s: as of :class:`PostgresDatabase`.
+        folder: folder of the embedded server, by default :func:`default_folder`; the server stops with its last user.
+        pool_size: the most connections, >= 1.
+        statement_timeout_s: seconds after which a statement is cancelled, see :class:`PostgresDatabase`.
 
     Raises:
         MissingExtraError: without the extra ``postgres``.

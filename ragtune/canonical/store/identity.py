@@ -31,10 +31,10 @@ def describe(name: str, embedder: BaseEmbedder) -> Collection:
 
 
 def check_same(kept: Collection, wanted: Collection) -> None:
-    """Nothing if the embedder's vectors are those of the collection.
+    """Check that the embedder's vectors are those of the collection.
 
     Raises:
-        CollectionMismatchError: naming model and dims of both.
+        CollectionMismatchError: if they are not; the message names model and dims of both.
     """
     if kept != wanted:
         raise CollectionMismatchError(

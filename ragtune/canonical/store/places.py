@@ -76,7 +76,7 @@ def place_of_data(folder: Path, account: Account | None) -> Path:
 
 
 def place_of_programs(programs: Path, account: Account | None) -> Path:
-    """Those programs, or a copy of them in :data:`OPEN_FOLDER` where the account could not run them."""
+    """The given programs, or a copy of them in :data:`OPEN_FOLDER` where the account could not run them."""
     if _barrier(programs / "postgres", account) is None:
         return programs
     package = programs.parents[1]

@@ -64,7 +64,7 @@ class SearchSettings:
 
     @property
     def session(self) -> dict[str, str]:
-        """What every connection is told."""
+        """Session settings of every connection, by name."""
         return {
             "hnsw.ef_search": str(self.ef_search),
             "hnsw.iterative_scan": "strict_order",

@@ -16,7 +16,7 @@ def read_pid_file(data: Path) -> list[str]:
     """Lines of the pid file: pid, data folder, start time, port, socket folder, address, shared memory, status.
 
     Raises:
-        StoreError: if there is none, or it is not yet complete.
+        StoreError: if the file is missing or not yet complete.
     """
     try:
         lines = (data / "postmaster.pid").read_text().splitlines()
@@ -28,7 +28,7 @@ def read_pid_file(data: Path) -> list[str]:
 
 
 def is_running(data: Path) -> bool:
-    """Whether a server runs on that data folder and takes connections."""
+    """Whether a server runs on the data folder and takes connections."""
     try:
         pid, *_, status = read_pid_file(data)
     except StoreError:

@@ -32,11 +32,11 @@ class Row:
     """A chunk in storable form.
 
     Attributes:
-        chunk: tags sorted, metadata in the form that ``jsonb`` gives back.
+        chunk: the chunk with sorted tags and metadata in the form that ``jsonb`` gives back.
         metadata_json: the metadata as JSON.
-        vector: shape (embed_dims,), float32, L2-normalised or zero.
-        content_digest: of all that a chunk is but its vector.
-        digest: of all that a chunk is.
+        vector: vector of shape (embed_dims,), float32, L2-normalised or zero.
+        content_digest: digest of everything in the chunk but its vector.
+        digest: digest of everything in the chunk, its vector included.
     """
 
     chunk: Chunk
@@ -47,12 +47,12 @@ class Row:
 
     @cached_property
     def frequencies(self) -> dict[str, int]:
-        """tf by term; counted when asked for, which is while the server takes in the rows before."""
+        """Term frequencies by term; counted on first use, while the server takes in the rows before."""
         return term_frequencies(self.chunk.content)
 
     @property
     def length(self) -> int:
-        """Number of terms."""
+        """Number of terms in the chunk."""
         return sum(self.frequencies.values())
 
 
@@ -62,7 +62,7 @@ def make_rows(chunks: Sequence[Chunk], embeddings: Embedding, dims: int) -> dict
     Vectors whose length is not 1 are normalised, which no cosine notices.
 
     Raises:
-        InputError: naming what no store can keep.
+        InputError: on a value that no store can keep; the message names it.
     """
     vectors = _check_vectors(embeddings, len(chunks), dims)
     documents: dict[str, dict[int, Row]] = {}
@@ -84,12 +84,12 @@ def document_digest(chunks: Iterable[Chunk]) -> str:
 
 
 def rows_digest(rows: Iterable[Row]) -> str:
-    """The same of a document's rows, which have been read already."""
+    """The digest of :func:`document_digest` for a document's rows, which have been read already."""
     return _joined(row.content_digest for row in rows)
 
 
 def shared_metadata(rows: Sequence[Row]) -> dict[str, Any]:
-    """What is known of the document as a whole: the metadata that all its chunks have."""
+    """The metadata that all chunks of a document share."""
     first, *others = (row.chunk.metadata for row in rows)
     return {
         key: value
@@ -115,7 +115,7 @@ def check_filters(filters: Filters) -> Filters:
     """``filters`` in the form in which chunks are stored.
 
     Raises:
-        InputError: naming a tag or metadata that no chunk could have.
+        InputError: on a tag or metadata that no chunk could have; the message names it.
     """
     if filters.is_empty:
         return filters
@@ -129,7 +129,7 @@ def check_query(embedding: Embedding, dims: int) -> Embedding:
     """The query's vector, shape (dims,), L2-normalised or zero.
 
     Raises:
-        InputError: naming the shape, if it is another one, or on values that are not finite.
+        InputError: on a vector of another shape, which the message names, or on values that are not finite.
     """
     return np.asarray(_check_vectors(np.asarray(embedding)[None], 1, dims)[0])
 

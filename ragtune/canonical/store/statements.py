@@ -33,7 +33,7 @@ class Statements:
 
     Args:
         collection_id: the collection's key.
-        dims: length of its vectors.
+        dims: length of the collection's vectors.
     """
 
     def __init__(self, collection_id: int, dims: int) -> None:
@@ -67,7 +67,7 @@ class Statements:
         return f"DELETE FROM ragtune.collections WHERE {self._mine}".encode()
 
     def create_indexes(self) -> list[bytes]:
-        """The secondary indexes: vectors, lexemes, tags, metadata."""
+        """SQL that makes the secondary indexes: vectors, lexemes, tags, metadata."""
         name, table = f"chunks_{self.collection_id}", self.partition
         # Without fastupdate a search never has to read through a list of pending entries.
         gin = [
@@ -116,7 +116,7 @@ class Statements:
         return f"COPY {self.partition} ({_COLUMNS}) FROM STDIN (FORMAT binary)".encode()
 
     def count(self) -> bytes:
-        """Adds to the collection's counters."""
+        """SQL that adds to the collection's counters."""
         return (
             "UPDATE ragtune.collections SET documents = documents + %s, chunks = chunks + %s, terms = terms + %s "
             f"WHERE {self._mine}"

@@ -18,8 +18,8 @@ class IndexPolicy:
     """When a collection gets its secondary indexes, and with what memory.
 
     Attributes:
-        above: chunks; a collection that has more is indexed.
-        maintenance_work_mem: of a build, in PostgreSQL's notation.
+        above: number of chunks beyond which a collection is indexed.
+        maintenance_work_mem: memory of an index build, in PostgreSQL's notation.
     """
 
     above: int
@@ -52,10 +52,10 @@ def write_documents(
     """Make the documents consist of exactly these rows, in one transaction.
 
     Args:
-        connection: in autocommit mode.
-        sql: of the collection.
-        documents: rows by document, documents by code point.
-        policy: None to leave a collection without indexes as it is.
+        connection: a connection in autocommit mode.
+        sql: SQL statements of the collection.
+        documents: rows by document, with documents ordered by code point.
+        policy: when to build indexes; None leaves a collection without indexes as it is.
     """
     with connection.transaction():
         chunks, is_indexed = lock_collection(connection, sql)
@@ -69,7 +69,7 @@ def write_documents(
 
 
 def build_indexes(connection: Any, sql: Statements, policy: IndexPolicy) -> None:
-    """The secondary indexes, if the collection is large enough and has none."""
+    """Build the secondary indexes if the collection is large enough and has none."""
     with connection.transaction():
         chunks, is_indexed = lock_collection(connection, sql)
         if not is_indexed and chunks > policy.above:

@@ -23,14 +23,14 @@ class BaseAgent(Generic[ConfigT]):
     the caller to charge, so that no call is charged twice.
 
     Args:
-        config: of the agent.
-        client: of the service; asked under the configuration's model and temperature.
+        config: configuration of the agent.
+        client: client of the service; it is asked with the configuration's model and temperature.
 
     Raises:
         ConfigError: on a configuration of another kind.
 
     Attributes:
-        accepts: the kind of configuration.
+        accepts: class of configuration that the agent takes.
     """
 
     accepts: ClassVar[type[AgentConfig]]

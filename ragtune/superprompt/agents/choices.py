@@ -17,13 +17,13 @@ Reason = Literal["agent", "clamped", "missing", "uncertain", "llm_off"]
 
 @dataclass(frozen=True)
 class Choice:
-    """One field's outcome.
+    """The outcome of one field.
 
     Attributes:
         value: an allowed value, or the default.
-        reason: ``agent``: it was said; ``clamped``: what was said is not allowed; ``missing``: nothing was said;
-            ``uncertain``: it was said with too little certainty; ``llm_off``: nobody was asked.
-        said: what was said, shortened; None if nothing.
+        reason: ``agent``: the model said it; ``clamped``: what it said is not allowed; ``missing``: it said nothing;
+            ``uncertain``: it said so with too little certainty; ``llm_off``: no model was asked.
+        said: what the model said for the field, shortened; None if it said nothing.
     """
 
     value: str | None
@@ -31,24 +31,24 @@ class Choice:
     said: str | None = None
 
     def log(self) -> dict[str, Any]:
-        """As JSON values."""
+        """The outcome as JSON values."""
         return {"value": self.value, "reason": self.reason, "said": self.said}
 
 
 @dataclass(frozen=True)
 class Choices:
-    """All fields' outcomes.
+    """The outcomes of all fields.
 
     Attributes:
-        fields: by name, every field of the configuration.
-        certainty: as it was said, in [0, 1]; None if it was not.
+        fields: outcome by field name, for every field of the configuration.
+        certainty: the certainty that the model stated, in [0, 1]; None if it stated none.
     """
 
     fields: Mapping[str, Choice]
     certainty: float | None = None
 
     def log(self) -> dict[str, Any]:
-        """As JSON values."""
+        """The outcome as JSON values."""
         return {CERTAINTY: self.certainty, **{name: choice.log() for name, choice in self.fields.items()}}
 
 
@@ -64,7 +64,7 @@ def decide(config: ChooserConfig, said: Mapping[str, Any], enums: Mapping[str, S
 
 
 def defaults(config: ChooserConfig, reason: Reason = "llm_off") -> Choices:
-    """What stands where nothing was said."""
+    """The default of every field, for input that no model was asked about."""
     return Choices({name: Choice(field.default, reason) for name, field in config.fields.items()})
 
 

@@ -21,8 +21,8 @@ class Chooser(BaseAgent[ChooserConfig]):
         """A choice for every field; what is missing, not allowed or not sure enough is the default.
 
         Args:
-            parts: the input by name; fenced.
-            meter: where the cost is reported.
+            parts: parts of the input by name; each is fenced.
+            meter: meter that the cost is charged to.
 
         Raises:
             LLMError: if there is no answer, or none that is an object with at least one of the fields.

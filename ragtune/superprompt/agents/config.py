@@ -52,10 +52,10 @@ class ChoiceField(BaseModel):
     """One closed choice.
 
     Attributes:
-        enum: what is allowed; empty where each call gives its own.
-        default: what stands for an answer that is missing, not allowed or not sure enough; None for nothing.
-        description: what is to be chosen, for the prompt.
-        texts: value -> the text that it stands for in a prompt's body; a value without one is its own text.
+        enum: values that are allowed; empty where each call gives its own.
+        default: value in place of an answer that is missing, not allowed or not sure enough; None for no value.
+        description: what is to be chosen, in words for the prompt.
+        texts: text in a prompt's body by value; a value without an entry is its own text.
     """
 
     enum: tuple[str, ...] = ()
@@ -75,13 +75,13 @@ class ChoiceField(BaseModel):
         return self
 
     def match(self, said: object, enum: Sequence[str] | None = None) -> str | None:
-        """The allowed value that ``said`` is, whatever its case and spacing; None if it is none of them."""
+        """The allowed value that ``said`` names, whatever its case and spacing; None if it names none."""
         if not isinstance(said, str):
             return None
         return next((value for value in enum or self.enum if _plain(value) == _plain(said)), None)
 
     def text(self, value: str) -> str:
-        """What a value stands for."""
+        """The text that a value stands for in a prompt's body."""
         return self.texts.get(value, value)
 
 
@@ -89,14 +89,14 @@ class AgentConfig(BaseModel):
     """What all kinds have in common.
 
     Attributes:
-        agent_name: of the stage that it serves.
-        version: of this file.
-        model: as the server names it; None for the client's own.
-        temperature: None for the client's own, which is 0 by default.
-        max_input_tokens: of the messages together, where items can be split over calls or left out.
-        max_part_tokens: of each named part of the input; longer ones are cut, visibly.
-        max_item_tokens: of each item of the input, likewise.
-        max_output_tokens: of an answer.
+        agent_name: name of the stage that the agent serves.
+        version: version of the configuration file.
+        model: name of the model, as the server spells it; None takes the client's own.
+        temperature: temperature of sampling; None takes the client's own, which is 0 by default.
+        max_input_tokens: the most tokens of all messages together, where items can be split over calls or left out.
+        max_part_tokens: the most tokens of each named part of the input; longer parts are cut, visibly.
+        max_item_tokens: the most tokens of each item of the input; longer items are cut, visibly.
+        max_output_tokens: the most tokens of an answer.
         prompt: the two messages.
         options: the stage's own numbers and words, validated by the stage.
     """
@@ -126,9 +126,9 @@ class ChooserConfig(AgentConfig):
     Attributes:
         over: ``record`` or ``items``.
         fields: the choices.
-        min_confidence: answers that say they are less sure give way to the defaults; who does not say is believed.
+        min_confidence: answers with a lower stated certainty give way to the defaults; without one they are believed.
         item_label: what an item is called, in lower-case letters.
-        max_items_per_call: items of one request.
+        max_items_per_call: the most items of one request.
     """
 
     kind: Literal["chooser"]
@@ -153,9 +153,9 @@ class ExtractedKey(BaseModel):
     Attributes:
         type: ``text``, or ``list`` of texts.
         required: whether an answer without it is no answer.
-        description: for the prompt.
-        max_tokens: of the text, or of each text of the list; longer ones are cut.
-        max_items: of a list; further ones are left out.
+        description: what is to be extracted, in words for the prompt.
+        max_tokens: the most tokens of the text, or of each text of the list; longer texts are cut.
+        max_items: the most items of a list; further items are left out.
     """
 
     type: Literal["text", "list"]
@@ -171,7 +171,7 @@ class ExtractorConfig(AgentConfig):
     """Fills fixed keys.
 
     Attributes:
-        keys: what is extracted.
+        keys: the keys that are filled, by name.
     """
 
     kind: Literal["extractor"]
@@ -185,7 +185,7 @@ class WriterConfig(AgentConfig):
         text_key: name of the Markdown in the answer.
         scores_key: name of the items' relevance in the answer.
         sections: headings of the Markdown, in their order; what stands before the first belongs to it.
-        max_text_tokens: of the Markdown; what is longer loses lines from the end of its longest section.
+        max_text_tokens: the most tokens of the Markdown; a longer text loses lines from the end of its longest section.
         item_label: what an item is called.
     """
 

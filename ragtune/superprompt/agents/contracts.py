@@ -58,12 +58,12 @@ class _Items(Contract):
 
 
 def record_contract(config: ChooserConfig) -> type[Contract]:
-    """Of a chooser over the whole input: its fields, each any value or none."""
+    """The contract of a chooser over the whole input: its fields, each with any value or none."""
     return _model(config.title, _Record, _choice_fields(config, {}))
 
 
 def items_contract(config: ChooserConfig, enums: Mapping[str, Sequence[str]]) -> type[Contract]:
-    """Of a chooser over items: ``items``, a list of objects with ``id`` and the fields."""
+    """The contract of a chooser over items: ``items``, a list of objects with ``id`` and the fields."""
     properties = {ITEM_ID: {"type": "integer"}, **{name: _enum(config, name, enums) for name in config.fields}}
     entry = {"type": "object", "properties": {**properties, CERTAINTY: {"type": "number"}}}
     kind = Annotated[list[dict[str, Any]], WithJsonSchema({"type": "array", "items": entry})]
@@ -71,7 +71,7 @@ def items_contract(config: ChooserConfig, enums: Mapping[str, Sequence[str]]) ->
 
 
 def extractor_contract(config: ExtractorConfig) -> type[Contract]:
-    """Of an extractor: required keys hold something; a JSON value where a text is wanted is written out."""
+    """The contract of an extractor: required keys are not empty; JSON in place of a text is written out."""
     fields: dict[str, tuple[Any, Any]] = {}
     for name, key in config.keys.items():
         least = 1 if key.required else 0
@@ -87,7 +87,7 @@ def extractor_contract(config: ExtractorConfig) -> type[Contract]:
 
 
 def writer_contract(config: WriterConfig) -> type[Contract]:
-    """Of a writer: a text, and scores by number, of which those that are none are left out."""
+    """The contract of a writer: a text, and scores by item number; what is not a score is left out."""
     text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
     scores = Annotated[
         dict[int, float],
@@ -105,7 +105,7 @@ def number_of(value: Any) -> int | None:
 
 
 def share_of(value: Any) -> float | None:
-    """A number in [0, 1]; None for anything else."""
+    """The value as a number in [0, 1]; None if it is anything else."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and math.isfinite(value) and 0.0 <= value <= 1.0 else None
 

@@ -21,8 +21,8 @@ class Extractor(BaseAgent[ExtractorConfig]):
         """A value for every key of the configuration, within its limits; optional ones may be empty.
 
         Args:
-            parts: the input by name; fenced.
-            meter: where the cost is reported.
+            parts: parts of the input by name; each is fenced.
+            meter: meter that the cost is charged to.
 
         Raises:
             LLMError: if there is no answer, or none with all required keys.

@@ -36,8 +36,8 @@ class AgentFactory:
     are and the client, nothing else.
 
     Args:
-        client: of the language model; None: only configurations can be had, and :meth:`agent` gives None.
-        folder: configurations that come before the packaged ones of the same name and version.
+        client: client of the language model; with None only configurations can be had, and :meth:`agent` gives None.
+        folder: folder of configurations that come before the packaged ones of the same name and version.
 
     Raises:
         ConfigError: if the folder does not exist.
@@ -54,11 +54,11 @@ class AgentFactory:
 
         Args:
             name: e.g. ``A2_PromptShaper``.
-            kind: the class that it must be of.
+            kind: class that the configuration must be of.
             version: e.g. ``v1``.
 
         Raises:
-            ConfigError: if there is none, it is malformed, or it is of another kind, name or version; the message
+            ConfigError: if there is no such file, or it is malformed or of another kind, name or version; the message
                 names the file and the value.
         """
         text, where = self._read(name, version)
@@ -85,15 +85,15 @@ class AgentFactory:
         return self.agent(Chooser, self.config(name, ChooserConfig, version))
 
     def item_chooser(self, name: str, version: str = DEFAULT_VERSION) -> ItemChooser | None:
-        """A chooser over items, likewise."""
+        """A chooser over items, by name; None without a client."""
         return self.agent(ItemChooser, self.config(name, ChooserConfig, version))
 
     def extractor(self, name: str, version: str = DEFAULT_VERSION) -> Extractor | None:
-        """An extractor, likewise."""
+        """An extractor, by name; None without a client."""
         return self.agent(Extractor, self.config(name, ExtractorConfig, version))
 
     def writer(self, name: str, version: str = DEFAULT_VERSION) -> Writer | None:
-        """A writer, likewise."""
+        """A writer, by name; None without a client."""
         return self.agent(Writer, self.config(name, WriterConfig, version))
 
     def _read(self, name: str, version: str) -> tuple[str, str]:

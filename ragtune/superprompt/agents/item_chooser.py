@@ -32,8 +32,8 @@ class ItemChooser(BaseAgent[ChooserConfig]):
 
         Args:
             parts: the input that all items share, by name; fenced.
-            items: their texts; fenced, each by itself.
-            meter: where the costs are reported.
+            items: texts of the items; each is fenced by itself.
+            meter: meter that the costs are charged to.
             enums: what is allowed in fields whose enum the configuration leaves open.
 
         Raises:

@@ -16,7 +16,7 @@ def stage_options(config: AgentConfig, kind: type[T]) -> T:
     """``config.options`` as what the stage knows.
 
     Raises:
-        ConfigError: naming the agent and what is wrong.
+        ConfigError: if the options do not fit; the message names the agent and what is wrong.
     """
     try:
         return kind.model_validate(config.options)

@@ -34,7 +34,7 @@ class AgentPrompt:
     JSON that is wanted. The last two come from the configuration, so that a prompt cannot ask for what is not allowed.
 
     Args:
-        config: of the agent.
+        config: configuration of the agent.
     """
 
     def __init__(self, config: AgentConfig) -> None:
@@ -47,11 +47,11 @@ class AgentPrompt:
         items: Sequence[Numbered] = (),
         enums: Mapping[str, Sequence[str]] | None = None,
     ) -> list[Message]:
-        """The two messages.
+        """The system message and the user message of a call.
 
         Args:
             parts: texts by name; empty ones are left out, long ones cut.
-            items: numbered texts, cut likewise.
+            items: numbered texts; long ones are cut.
             enums: what is allowed in fields whose enum the configuration leaves open.
         """
         named = [fenced(cut(text, self._config.max_part_tokens), name) for name, text in parts.items() if text.strip()]
@@ -73,10 +73,10 @@ class AgentPrompt:
         """The items in groups that fit into ``max_input_tokens`` with the parts, in order; one item fits always.
 
         Args:
-            parts: of every call.
+            parts: named texts that every call carries.
             items: numbered texts.
-            most: items of a group.
-            enums: as in :meth:`messages`.
+            most: the most items of a group.
+            enums: what is allowed in fields whose enum the configuration leaves open.
         """
         room = self._config.max_input_tokens - count_all(self.messages(parts, (), enums))
         groups: list[list[Numbered]] = []
@@ -92,7 +92,7 @@ class AgentPrompt:
 
 
 def count_all(messages: Sequence[Message]) -> int:
-    """Tokens of the messages together."""
+    """Number of tokens of all messages together."""
     return sum(count_tokens(message.content) for message in messages)
 
 

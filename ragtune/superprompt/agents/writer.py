@@ -17,7 +17,7 @@ from ragtune.superprompt.agents.texts import tidy
 
 @dataclass(frozen=True)
 class Written:
-    """A writer's work.
+    """The result of a writer.
 
     Attributes:
         text: Markdown, all sections in their order, within the limit.
@@ -44,9 +44,9 @@ class Writer(BaseAgent[WriterConfig]):
         """The text, and what the items are worth.
 
         Args:
-            parts: the input by name; fenced.
-            items: numbered from 1; fenced, each by itself.
-            meter: where the cost is reported.
+            parts: parts of the input by name; each is fenced.
+            items: texts that are numbered from 1 and fenced, each by itself.
+            meter: meter that the cost is charged to.
 
         Raises:
             LLMError: if there is no answer, or none with a text in it.

@@ -14,10 +14,10 @@ from ragtune.superprompt.chunks import ContextChunk
 
 @dataclass(frozen=True)
 class Matches:
-    """Chunks with their likeness to each piece.
+    """Chunks with their similarity to each piece of the query.
 
     Attributes:
-        chunks: in any order; ids may repeat across sources.
+        chunks: the chunks in any order; ids may repeat across sources.
         cosines: shape (len(chunks), pieces), in [-1, 1].
     """
 
@@ -33,7 +33,7 @@ class BaseMemory(ABC):
         """Cosines of chunks of the memory and of all turns with every piece.
 
         Args:
-            pieces: at least one.
+            pieces: pieces of the query, at least one.
             conversation: the session's turns as chunks.
             limit: chunks of the memory that each piece must be able to contribute at least, where there are so many.
         """

@@ -29,9 +29,9 @@ class DocumentMemory(BaseMemory):
     """Chunks of documents, searched exhaustively.
 
     Args:
-        chunks: ids unique; may be none.
+        chunks: chunks with unique ids; there may be none.
         embedder: makes the vectors; None for TF-IDF over memory and conversation together, which needs no model.
-        vectors: the embedder's vectors of the chunks, where they are kept; None: made on first use.
+        vectors: the embedder's vectors of the chunks, where they are kept; with None they are made on first use.
 
     Raises:
         DatasetError: if a chunk id comes twice.
@@ -102,7 +102,7 @@ class DocumentMemory(BaseMemory):
             _ = self._vectors
 
     def search(self, pieces: Sequence[str], conversation: Sequence[ContextChunk], limit: int) -> Matches:
-        """Every chunk and every turn, whatever ``limit`` is."""
+        """Cosines of every chunk and every turn, whatever ``limit`` is."""
         chunks = [*conversation, *self.chunks]
         turns = [item.snippet for item in conversation]
         if self.embedder is None:

@@ -20,7 +20,7 @@ class StoreMemory(BaseMemory):
     index is exact). Turns are embedded by the store's embedder and compared exactly.
 
     Args:
-        store: the collection.
+        store: the collection that is searched.
         filters: which chunks may be candidates.
     """
 

@@ -16,7 +16,7 @@ class TermIndex:
     """Term counts of some texts, weighted only when searched: so several indexes can share document frequencies.
 
     Args:
-        texts: one a row.
+        texts: the texts, one for each row of the counts.
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -34,7 +34,7 @@ class TermIndex:
         self.frequencies = np.bincount(self.counts.indices, minlength=shape[1])
 
     def frequency(self, term: str) -> int:
-        """Texts that hold a term."""
+        """Number of texts that hold the term."""
         column = self.columns.get(term)
         return 0 if column is None else int(self.frequencies[column])
 

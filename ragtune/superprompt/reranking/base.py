@@ -14,12 +14,12 @@ from ragtune.core.types import ScoredDocument
 
 @dataclass(frozen=True)
 class Reranked:
-    """A new order.
+    """A new order of candidates.
 
     Attributes:
         ids: all candidates, best first.
         scores: calibrated relevance in [0, 1] of those that were scored.
-        details: what else is worth knowing, JSON values.
+        details: further facts about the outcome, as JSON values.
         output: every decision and the anytime history, where a controller made the order.
     """
 
@@ -42,8 +42,8 @@ class BaseRerankStage(ABC):
         """The same candidates in a new order; ties by the order that they come in.
 
         Args:
-            query: what they are for.
-            candidates: best first; ids unique; at least one.
-            meter: where costs are reported.
-            query_id: of a test collection's query, which recorded scores are looked up by.
+            query: the query that the candidates are ordered for.
+            candidates: the candidates, best first, with unique ids; at least one.
+            meter: meter that costs are charged to.
+            query_id: id of the query in a test collection, which recorded scores are looked up by.
         """

@@ -26,8 +26,8 @@ class BudgetedRerankStage(BaseRerankStage):
         estimator: values the candidates.
         scheduler: chooses the batches.
         reranker: the expensive scorer.
-        budget: limits of each prompt.
-        ordering: of the final list, ``final_score``, ``reranked_first`` or ``posterior``.
+        budget: limits for each prompt.
+        ordering: order of the final list: ``final_score``, ``reranked_first`` or ``posterior``.
         seed: root of all randomness.
         rerankers: further strategies by name, for schedulers that choose between several.
     """

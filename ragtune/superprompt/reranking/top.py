@@ -22,7 +22,7 @@ class TopRerankStage(BaseRerankStage):
     Candidates that the reranker cannot score keep their order behind the others.
 
     Args:
-        reranker: any of the harness.
+        reranker: any reranker of the library.
     """
 
     def __init__(self, reranker: BaseReranker) -> None:

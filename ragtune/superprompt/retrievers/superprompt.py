@@ -31,9 +31,10 @@ class SuperPromptRetriever(BaseRetriever):
     Args:
         corpus: the long-term memory.
         embedder: makes the vectors of documents and pieces; None for TF-IDF.
-        config: file of the pipeline's configuration; None for the packaged one.
+        config: file of the pipeline's configuration; None takes the packaged one.
         limits: single limits to replace, e.g. ``{"N0_QUERY_PIECES": 1}``; a value of None replaces nothing.
-        cache_dir: of an embedder's vectors: ``auto`` for the platform's cache folder, a folder, or None for no cache.
+        cache_dir: where an embedder's vectors are cached: ``auto`` for the platform's cache folder, a folder, or None
+            for no cache.
 
     Raises:
         ConfigError: on an unusable configuration, limit or embedder.

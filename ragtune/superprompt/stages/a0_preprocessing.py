@@ -28,8 +28,8 @@ class HeaderChoice(BaseModel):
     """A chooser's opinion of one header.
 
     Attributes:
-        key: canonical key, or None for none of them.
-        confidence: in [0, 1].
+        key: canonical key; None if the header means none of them.
+        confidence: how sure the chooser is, in [0, 1].
     """
 
     key: str | None
@@ -42,7 +42,7 @@ class HeaderChooser(Protocol):
     """A tiny agent that maps headers which the ladder does not know."""
 
     def choose(self, headers: Sequence[str], keys: Sequence[str], meter: CostMeter) -> Mapping[str, HeaderChoice]:
-        """A choice by header; headers may be left out. Charges its cost to ``meter``.
+        """The chooser's opinion by header; headers may be left out. The cost is charged to ``meter``.
 
         Raises:
             LLMError: if there is no usable answer.

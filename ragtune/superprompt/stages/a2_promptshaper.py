@@ -52,7 +52,7 @@ class A2PromptShaper(AgentStage[Chooser, Shaping]):
     what was written and by whom (``user``, ``agent``, ``default``).
 
     Args:
-        config: of the agent: enums, defaults, least confidence.
+        config: configuration of the agent: enums, defaults, least confidence.
         agent: the chooser; None for no language model.
         passes: 1, or 2 for a refinement: the same agent is asked again with its first answer in the input, and only the
             second one is written.

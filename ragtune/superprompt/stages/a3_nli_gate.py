@@ -31,10 +31,10 @@ class GateOptions(BaseModel):
     """``options`` of the agent configuration.
 
     Attributes:
-        max_candidates: working set; candidates behind it are dropped unseen.
+        max_candidates: size of the working set; candidates behind it are dropped unseen.
         min_word_tokens: texts with fewer tokens of words are trivial and dropped unseen.
         near_duplicate: likeness in (0, 1] from which the rule without a language model takes two texts for one.
-        tag_of: decision -> the tag that it implies.
+        tag_of: tag that is implied, by decision.
     """
 
     max_candidates: int = Field(ge=1)
@@ -50,8 +50,9 @@ class Gating:
     """What becomes of the candidates.
 
     Attributes:
-        kept: ids, in the reranked order.
-        decisions: by id: ``decision``, ``tag``, ``by`` (``prefilter``, ``agent``, ``default``, ``rule``), and more.
+        kept: ids that are kept, in the reranked order.
+        decisions: records by id, with ``decision``, ``tag``, ``by`` (``prefilter``, ``agent``, ``default``, ``rule``)
+            and more.
     """
 
     kept: list[str] = field(default_factory=list)
@@ -67,7 +68,7 @@ class A3NLIGate(AgentStage[ItemChooser, Gating]):
     candidates are kept. ``extras["a3_decisions"]`` holds every candidate's decision and why.
 
     Args:
-        config: of the agent.
+        config: configuration of the agent.
         agent: the chooser over items; None for no language model.
 
     Raises:

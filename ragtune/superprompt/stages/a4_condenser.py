@@ -31,11 +31,11 @@ class CondenserOptions(BaseModel):
     """``options`` of the agent configuration.
 
     Attributes:
-        max_attachment_tokens: of all selected chunks together.
+        max_attachment_tokens: the most tokens of all selected chunks together.
         window: neighbours of each sentence that the rule without a language model takes.
         max_unmentioned: words of the task that it reports as not in the context.
         task_words: words that it does not report: they say what is to be done, not what about.
-        cues: section -> words that give a sentence away, for the same rule.
+        cues: words by section that give a sentence away, for the rule without a language model.
     """
 
     max_attachment_tokens: int = Field(ge=1)
@@ -49,14 +49,14 @@ class CondenserOptions(BaseModel):
 
 @dataclass(frozen=True)
 class Condensed:
-    """The outcome.
+    """The outcome of condensing.
 
     Attributes:
         text: S_CTX_MD; never empty.
         ids: the final selection, in A3's order; the n-th is source ``[n]`` of the text.
         is_shortened: whether the text lost lines to its limit.
         scores: relevance in [0, 1] by id, as far as the agent gave it.
-        calls: questions that the agent was asked.
+        calls: number of questions that the agent was asked.
     """
 
     text: str
@@ -76,7 +76,7 @@ class A4Condenser(AgentStage[Writer, Condensed]):
     empty, and no one is asked. ``extras["a4_decisions"]`` holds scores and what was trimmed.
 
     Args:
-        config: of the agent.
+        config: configuration of the agent.
         agent: the writer; None for no language model.
 
     Raises:

@@ -39,7 +39,7 @@ class EnforcerOptions(BaseModel):
 
     Attributes:
         rewrite_format: whether ``body["format"]`` becomes the normalised specification.
-        unknown: for formats that no recipe knows.
+        unknown: what stands for formats that no recipe knows.
         as_requested: how the user's own words follow a recipe's, ``{format}`` standing for them.
         formats: recipes, the stricter ones first.
     """
@@ -57,9 +57,9 @@ class Format:
     """The shape of the answer.
 
     Attributes:
-        spec: what it is.
-        example: how it looks; may be empty.
-        rules: what it must obey, beside the prompt's own rules.
+        spec: description of the format.
+        example: example of the format; may be empty.
+        rules: rules that the answer must obey, beside the prompt's own.
         recipe: name of the format, where a recipe made it.
     """
 
@@ -78,7 +78,7 @@ class A5FormatEnforcer(AgentStage[Extractor, Format]):
     ``extras["a5_decisions"]`` holds what the format was and which recipe was used.
 
     Args:
-        config: of the agent.
+        config: configuration of the agent.
         agent: the extractor; None for no language model.
 
     Raises:

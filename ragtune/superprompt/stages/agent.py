@@ -25,7 +25,7 @@ class AgentStage(BaseStage, Generic[AgentT, AnswerT]):
     the SuperPrompt, ``write`` alone changes it, so that a failed answer leaves no trace.
 
     Args:
-        agent: asks the model; None for no language model.
+        agent: the agent that asks the model; None for no language model.
     """
 
     def __init__(self, agent: AgentT | None = None) -> None:
@@ -86,7 +86,7 @@ def require_fallback(config: PipelineConfig, name: str) -> None:
 
 
 def charge_failure(error: LLMError, meter: CostMeter) -> None:
-    """Charge what a failed call cost."""
+    """Charge the cost of a failed call to the meter."""
     if isinstance(error, ServiceError | AnswerError):
         meter.charge(error.cost)
         meter.pay(error.paid)

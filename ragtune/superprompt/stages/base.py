@@ -35,7 +35,7 @@ class FailedStageError(StageError):
     Attributes:
         stage: the stage's name.
         cost: what was charged until then, which no retry gives back.
-        paid: what this run really paid of it.
+        paid: what this run really paid of that cost.
     """
 
     def __init__(self, message: str, stage: str, cost: CostObject, paid: CostObject) -> None:
@@ -56,9 +56,9 @@ class BaseStage(ABC):
     constructor; nothing is remembered from one call to the next.
 
     Attributes:
-        name: as in :data:`ORDER`.
-        requires: value of ``SuperPrompt.stage`` that it starts from.
-        completes: value that it ends with; Prompt_Builder's is the one that it starts from.
+        name: name of the stage, as in :data:`ORDER`.
+        requires: value of ``SuperPrompt.stage`` that the stage starts from.
+        completes: value that the stage ends with; Prompt_Builder's is the one that it starts from.
         writes: further fields of the SuperPrompt that it may change, by their Python names; ``stage``,
             ``history_of_stages`` and ``extras`` go without saying.
     """
@@ -75,7 +75,7 @@ class BaseStage(ABC):
         Args:
             sp: the working copy.
             config: limits, switches and the prompt schema.
-            meter: where charged and really paid costs are reported.
+            meter: meter that charged and really paid costs are reported to.
 
         Raises:
             StageError: if the stage cannot do its work; the message says what to do.
@@ -101,10 +101,10 @@ class BaseStage(ABC):
         Args:
             sp: a SuperPrompt whose turn it is.
             config: limits, switches and the prompt schema.
-            clock: what the stage's milliseconds are read from; the monotonic clock by default.
+            clock: clock that the stage's milliseconds are read from; the monotonic clock by default.
 
         Raises:
-            StageError: out of order.
+            StageError: if it is not this stage's turn.
             FailedStageError: on any failure of the stage itself; it carries what was paid.
         """
         before = self.admit(sp)

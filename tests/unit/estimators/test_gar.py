@@ -41,7 +41,7 @@ def test_a_source_that_has_run_dry_is_passed_over(gar, make_pool, make_context, 
     assert advise(gar, pool, context) == "ab"
 
 
-def test_discovered_documents_are_reachable_through_the_frontier_alone(
+def test_discovered_documents_are_reachable_through_the_neighbour_queue_alone(
     gar, make_pool, make_context, score, discover, advise
 ):
     pool, context = make_pool("ac"), make_context()
