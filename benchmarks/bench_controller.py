@@ -1,4 +1,4 @@
-"""How fast the controller decides, against a literal transcription of the 0.54 pseudo-code.
+"""How fast the controller decides, against a literal transcription of the loop of rule S4.
 
     python benchmarks/bench_controller.py [--pool 1000] [--batch 10] [--repeats 7] [--json FILE]
 
@@ -229,7 +229,7 @@ def main() -> None:
     head = compare(args.pool, args.batch, args.repeats)
     print(f"pool {head['pool']}, batch {head['batch']}, {head['iterations']} iterations, decisions identical")
     print(
-        f"0.54's loop, from the pool to the final order: core {head['core_loop_ms']:.1f} ms, "
+        f"The loop of rule S4, from the pool to the final order: core {head['core_loop_ms']:.1f} ms, "
         f"transcription {head['transcription_loop_ms']:.1f} ms, ratio {head['loop_ratio']:.1f}"
     )
     print(

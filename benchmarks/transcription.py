@@ -1,4 +1,4 @@
-"""The 0.54 pseudo-code as it stands on the page: one mutable Pydantic item a candidate, Python loops, dicts, sorted().
+"""The loop of rule S4 in the plainest Python: one mutable Pydantic item a candidate, Python loops, dicts, sorted().
 
 It is the yardstick of ``bench_controller.py``: what the core must decide alike and do faster. Only what the pseudo-code
 leaves open is added: the baseline estimator, a greedy scheduler with the tie-breaking key, and the budget's view.
@@ -124,12 +124,12 @@ class CostTracker:
 
 
 def eligible_items(pool: CandidatePool) -> list[PoolItem]:
-    """What may be scheduled, through the pool's interface as 0.54 gives it."""
+    """What may be scheduled, through the pool's interface as rules P1 to P6 give it."""
     return [it for it in pool.get_active_items() if it.state == ItemState.CANDIDATE]
 
 
 def baseline_value(pool: CandidatePool) -> dict[str, float]:
-    """0.54, "Estimator families": ``priority_value = retrieval_score``."""
+    """Rule S6: ``priority_value = retrieval_score``."""
     return {item.doc_id: max(item.sources.values()) for item in eligible_items(pool)}
 
 
@@ -148,7 +148,7 @@ def run(
     batch_size: int,
     budget: int,
 ) -> tuple[list[list[str]], list[str]]:
-    """0.54 section 3. Returns the batches in order, and the final order of all active documents."""
+    """Rule S4. Returns the batches in order, and the final order of all active documents."""
     return drain(make_pool(documents), rerank, batch_size, budget)
 
 

@@ -1,4 +1,4 @@
-"""The fake world: deterministic components that show what the controller did with them (0.1 section 4A)."""
+"""The fake world: deterministic components that show what the controller did with them (rule H4)."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def _reversing(items: Sequence[PoolItem]) -> dict[str, float]:
 
 
 class FakeAssembler(BaseAssembler):
-    """Every document that still fits (0.1 section 4A), in the given order."""
+    """Every document that still fits (rule A1), in the given order."""
 
     def __init__(self, ordering: Ordering = Ordering.FINAL_SCORE) -> None:
         self.ordering = ordering

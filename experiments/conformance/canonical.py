@@ -1,4 +1,4 @@
-"""Conformance with the canonical specification (ragd section 5): of this code, of a database, of a server."""
+"""Conformance with the canonical specification (rule D14): of this code, of a database, of a server."""
 
 from __future__ import annotations
 

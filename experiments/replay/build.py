@@ -207,7 +207,7 @@ def _failures(config: Mapping[str, Any]) -> FailurePolicy:
 
 
 def _plan(config: Mapping[str, Any]) -> RetrievalPlan:
-    """The rounds' depths; a rewrite's is cut to the query's own, which 0.55 lets it not exceed."""
+    """The rounds' depths; a rewrite's is cut to the query's own, which rule R2 lets it not exceed."""
     plan = dict.fromkeys(RetrievalPlan.model_fields) | config["retrieval"]
     depth, each = plan["original_query_depth"], plan["depth_per_reformulation"]
     if isinstance(depth, int) and isinstance(each, int) and depth >= 1:

@@ -13,7 +13,7 @@ from ragtune.core.types import ScoredDocument
 
 
 class GreedyAssembler(BaseAssembler):
-    """Takes documents best first while their tokens fit (0.54 section 3; 0.1 section 4).
+    """Takes documents best first while their tokens fit (rule A1).
 
     A document that does not fit is skipped and shorter ones behind it still get their chance, so the budget is used
     as far as it goes.

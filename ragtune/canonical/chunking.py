@@ -1,4 +1,4 @@
-"""Chunk (ragd sections 1.1.2 and 2.2): texts cut into units of retrieval, the same way everywhere."""
+"""Chunk (rules D3 and D16): texts cut into units of retrieval, the same way everywhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compress (ragd sections 1.2.6 and 2.2): the sentences of candidates that matter for the query, within a budget."""
+"""Compress (rules D10 and D16): the sentences of candidates that matter for the query, within a budget."""
 
 from __future__ import annotations
 

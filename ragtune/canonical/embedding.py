@@ -1,4 +1,4 @@
-"""Embed (ragd sections 1.1.3 and 1.2.1): texts into vectors, in batches, none paid for twice."""
+"""Embed (rule D4): texts into vectors, in batches, none paid for twice."""
 
 from __future__ import annotations
 

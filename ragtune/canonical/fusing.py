@@ -1,4 +1,4 @@
-"""Fuse (ragd sections 1.2.4, 2.2 and 4.3): several ranked lists into one, by the harness's own fusions."""
+"""Fuse (rules D8 and D16): several ranked lists into one, by the harness's own fusions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Index (ragd sections 1.1.4 and 2.2): chunks and their vectors into a store."""
+"""Index (rules D5 and D16): chunks and their vectors into a store."""
 
 from __future__ import annotations
 

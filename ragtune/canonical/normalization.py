@@ -1,4 +1,4 @@
-"""Normalize (ragd section 1.1.1): one text for one content, whatever the platform and the locale."""
+"""Normalize (rule D2): one text for one content, whatever the platform and the locale."""
 
 from __future__ import annotations
 

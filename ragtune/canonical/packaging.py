@@ -1,4 +1,4 @@
-"""Package (ragd section 1.2.7): results as JSON, in order, with scores and metadata."""
+"""Package (rule D11): results as JSON, in order, with scores and metadata."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from ragtune.canonical.types import Filters
 
 
 class ChunkPolicy(BaseModel):
-    """How a text is split (ragd section 1.1.2). Token counts are those of :func:`ragtune.core.tokens.count_tokens`.
+    """How a text is split (rule D3). Token counts are those of :func:`ragtune.core.tokens.count_tokens`.
 
     Attributes:
         method: ``tokens`` (windows), ``sentences``, ``paragraphs`` or ``markdown`` (a section a heading).
@@ -32,7 +32,7 @@ class ChunkPolicy(BaseModel):
 
 
 class RetrievalPlan(BaseModel):
-    """How candidates are generated, filtered and fused (ragd sections 1.2 and 4).
+    """How candidates are generated, filtered and fused (rules D6 to D11).
 
     Attributes:
         mode: ``vector``, ``lexical`` or ``hybrid`` (both, fused by RRF).
@@ -58,7 +58,7 @@ class RetrievalPlan(BaseModel):
 
 
 class CompressPolicy(BaseModel):
-    """How candidates are cut down to what matters for the query (ragd section 1.2.6).
+    """How candidates are cut down to what matters for the query (rule D10).
 
     Attributes:
         method: ``windows`` (the best sentence with its neighbours) or ``spans`` (every sentence that matches).

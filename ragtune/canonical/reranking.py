@@ -1,4 +1,4 @@
-"""Rerank (ragd sections 1.2.5 and 2.2): candidates scored anew by any of the harness's rerankers."""
+"""Rerank (rules D9 and D16): candidates scored anew by any of the harness's rerankers."""
 
 from __future__ import annotations
 

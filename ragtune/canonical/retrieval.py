@@ -1,4 +1,4 @@
-"""Retrieve (ragd sections 1.2, 2.2 and 4): candidates by vector, by term, or both."""
+"""Retrieve (rules D6 to D11 and D16): candidates by vector, by term, or both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The canonical values (ragd section 2.1): what goes into a store and what comes out of it."""
+"""The canonical values (rule D16): what goes into a store and what comes out of it."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Candidate(BaseModel):
 
 
 class Filters(BaseModel):
-    """Which chunks may be candidates (ragd section 4.4); all conditions must hold, an empty one always does.
+    """Which chunks may be candidates (rule D7); all conditions must hold, an empty one always does.
 
     Attributes:
         tags_any: tags of which a chunk must have at least one.
@@ -115,7 +115,7 @@ class Filters(BaseModel):
 
 
 class Collection(BaseModel):
-    """A named set of documents with one embedding model (ragd section 3).
+    """A named set of documents with one embedding model (rule D13).
 
     Attributes:
         name: letters, digits, ``_``, ``-`` and ``.``, at most 63, beginning with a letter or digit.

@@ -1,4 +1,4 @@
-"""The controller: sole owner of the budget and of state transitions (0.54 section 3, 0.55 section 5)."""
+"""The controller: sole owner of the budget and of state transitions (rules P4 and S4)."""
 
 from __future__ import annotations
 

@@ -45,11 +45,11 @@ class MissingExtraError(InputError):
 
 
 class IllegalTransitionError(RagtuneError):
-    """A pool item was asked to make a transition that the state machine forbids (0.54, section 1)."""
+    """A pool item was asked to make a transition that the state machine forbids (rule P3)."""
 
 
 class ControllerOnlyError(RagtuneError):
-    """A component tried to move, score or pay for documents itself; only the controller does (0.54, section 3)."""
+    """A component tried to move, score or pay for documents itself; only the controller does (rule P4)."""
 
 
 class UnknownDocumentError(RagtuneError, KeyError):

@@ -1,4 +1,4 @@
-"""The component interfaces: each is one abstract method (0.1 section 2C, 0.54 section 2, 0.55 section 4).
+"""The component interfaces: each is one abstract method (rule S1).
 
 No component may let one request see anything of another. The line "State:" of each interface says what the component
 may keep within a request, and where; caches, whose content changes no answer, are allowed everywhere.
@@ -67,7 +67,7 @@ class BaseReformulator(Component, ABC):
         """Rewrites of ``context.query`` (the original excluded), given what the original round found.
 
         ``context.num_reformulations`` are wanted; more are ignored. The controller has charged the call; what it
-        really cost goes to ``context.meter``. An exception leaves the original retrieval alone (0.55 rule 4).
+        really cost goes to ``context.meter``. An exception leaves the original retrieval alone (rule F5).
         """
 
     def expected_cost(self, context: RAGtuneContext, first_round: Sequence[ScoredDocument]) -> CostObject:
@@ -101,7 +101,7 @@ class BaseFusion(ABC):
 
 
 class BaseEstimator(Component, ABC):
-    """Values the pool. It neither schedules nor spends (0.54).
+    """Values the pool. It neither schedules nor spends (rule S2).
 
     State: none between requests; within a request, ``context.remember`` (what was scored when: ``pool.batches``).
     """
@@ -115,7 +115,7 @@ class BaseEstimator(Component, ABC):
 
 
 class BaseScheduler(Component, ABC):
-    """Chooses the next batch. It neither spends nor moves items (0.54).
+    """Chooses the next batch. It neither spends nor moves items (rule S3).
 
     State: none between requests, and none of its own within one: the past of a request is ``pool.batches``.
     """
@@ -124,7 +124,7 @@ class BaseScheduler(Component, ABC):
     def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord | None:
         """The next batch out of the CANDIDATE items, or a reason to stop (None: nothing more to propose).
 
-        The decision must be deterministic; ties are broken by ``initial_rank``, then ``doc_id`` (0.54 invariant 6).
+        The decision must be deterministic; ties are broken by ``initial_rank``, then ``doc_id`` (rule O4).
 
         The method is called once before each batch and is given the pool as it is then:
 
@@ -210,7 +210,7 @@ class BaseAssembler(Component, ABC):
     def assemble(self, items: Sequence[PoolItem], context: RAGtuneContext) -> list[ScoredDocument]:
         """The final documents, best first, paid for in tokens through ``context.tracker``.
 
-        ``items`` are CANDIDATE or RERANKED (0.54 invariant 5) and, unless the failure policy says otherwise, those that
+        ``items`` are CANDIDATE or RERANKED (rule P6) and, unless the failure policy says otherwise, those that
         could not be scored (DROPPED), which ``ordering.sort`` ranks behind all others. A document's ``score`` is the
         key that the list is sorted by. Tokens that were not paid for are charged afterwards.
         """

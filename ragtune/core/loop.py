@@ -1,4 +1,4 @@
-"""The iterative loop: estimate, record, schedule, pay, rerank, repeat (0.54 section 3)."""
+"""The iterative loop: estimate, record, schedule, pay, rerank, repeat (rule S4)."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class RerankLoop:
     @staticmethod
     def _exhausted(pool: CandidatePool, context: RAGtuneContext, account: Account) -> StopRecord:
         if not pool.batches:
-            # Nothing was ever proposed, so this is the only place that can say what stood in the way (0.1).
+            # Nothing was ever proposed, so this is the only place that can say what stood in the way (rule H4).
             context.trace.add("budget", "deny_rerank", reason=account.reason, remaining=account.remaining)
         details = {"limit": account.unit, "used": account.used, "allowed": account.limit}
         return StopRecord(reason=BUDGET_EXHAUSTED, source="budget", details=details, message=account.in_words())

@@ -52,7 +52,7 @@ class HistoryStep:
 
 
 class ControllerOutput(BaseModel):
-    """The result of one request (0.1 section 2A).
+    """The result of one request (rule A3).
 
     Attributes:
         documents: the assembled context, best first, within the token budget.

@@ -1,4 +1,4 @@
-"""Retrieval rounds: the original query, its rewrites, and their union into one pool (0.55 sections 2, 5 and 6)."""
+"""Retrieval rounds: the original query, its rewrites, and their union into one pool (rules R1 to R5)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ragtune.core.request.context import ORIGINAL, CostMeter, RAGtuneContext, fi
 from ragtune.core.types import FREE, CostObject, ReformulationResult, ScoredDocument
 
 REWRITE_WEIGHT = 0.05
-"""Voice of all rewrites together; the original query's is 1 (0.55 rule 1).
+"""Voice of all rewrites together; the original query's is 1 (rule R2).
 
 Of 0.05 to 0.2 the one under which no policy lost more than .01 nDCG@10 by a passage that is about the query or .005 by
 one that is not (demo and nfcorpus, 10 and 20 documents); larger ones gain more from good rewrites and lose more by bad.
@@ -31,11 +31,11 @@ _MOST_PROPOSALS = 100
 
 
 class RetrievalPlan(BaseModel):
-    """Depths of the rounds (0.55 section 3).
+    """Depths of the rounds (rule R1).
 
     Attributes:
         original_query_depth: documents for the user's query, D_orig.
-        depth_per_reformulation: documents for each rewrite, D_ref; at most D_orig (0.55 rule 1).
+        depth_per_reformulation: documents for each rewrite, D_ref; at most D_orig (rule R2).
         num_reformulations: rewrites used, m.
     """
 
@@ -121,7 +121,7 @@ class RetrievalRounds:
             return all(reranker.can_score(doc_id, context) for reranker in self._rerankers)
 
     def _rewrites(self, context: RAGtuneContext, found: Sequence[ScoredDocument]) -> list[str]:
-        """Distinct rewrites, the original excluded (design section 3); none if the call is denied or fails."""
+        """Distinct rewrites, the original excluded (rule R3); none if the call is denied or fails."""
         left = context.tracker.remaining_retrieval_rounds()
         context.num_reformulations = min(self._plan.num_reformulations, left)
         try:
@@ -162,7 +162,7 @@ class RetrievalRounds:
 
 
 def aggregate(rounds: Sequence[ReformulationResult]) -> CandidatePool:
-    """Union of the rounds by document id (0.55 rule 2), every round on the original query's scale.
+    """Union of the rounds by document id (rule R3), every round on the original query's scale.
 
     ``initial_rank`` follows the rounds in order, so the original query's documents come first; ``sources`` gains a
     key per round, or per named source within a round. What the rewrites found is scored by

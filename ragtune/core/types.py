@@ -1,4 +1,4 @@
-"""Data contracts that cross component boundaries (0.1 section 2A, 0.54 sections 1 and 2)."""
+"""Data contracts that cross component boundaries (rule P8)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ScoredDocument(BaseModel):
 
 
 class ReformulationResult(BaseModel):
-    """Output of one retrieval round (0.1 section 2A); ``strategy`` is its name (``original``, ``rewrite_0``)."""
+    """Output of one retrieval round (rule P8); ``strategy`` is its name (``original``, ``rewrite_0``)."""
 
     original_query: str
     reformulated_query: str
@@ -67,7 +67,7 @@ class ReformulationResult(BaseModel):
 
 
 class CostObject(BaseModel):
-    """A cost in every unit that a budget limits (0.54 section 2).
+    """A cost in every unit that a budget limits (rule B1).
 
     Attributes:
         tokens: tokens read or written by a model.
@@ -116,7 +116,7 @@ def price_by_count(doc_ids: Sequence[str], strategy: str) -> CostObject:
 
 @dataclass(frozen=True, slots=True)
 class RemainingBudgetView:
-    """An immutable snapshot of what is left, for schedulers (0.54 invariant 4: they see, they never spend).
+    """An immutable snapshot of what is left, for schedulers (rule B4: they see, they never spend).
 
     Attributes:
         remaining_tokens: tokens left on the one account that reranking and assembly share.
@@ -156,7 +156,7 @@ class RemainingBudgetView:
 
 
 class BatchProposal(BaseModel):
-    """A scheduler's wish (0.54 section 2): the documents to rerank next, by which strategy, at what expected cost."""
+    """A scheduler's wish (rule S3): the documents to rerank next, by which strategy, at what expected cost."""
 
     doc_ids: list[str]
     strategy: str = "default"

@@ -1,4 +1,4 @@
-"""A durable store of reranker scores, so that interrupted work is never paid for twice (design, section 4)."""
+"""A durable store of reranker scores, so that interrupted work is never paid for twice (rule C3)."""
 
 from __future__ import annotations
 

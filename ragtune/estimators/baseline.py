@@ -10,7 +10,7 @@ from ragtune.core.request.context import RAGtuneContext
 
 
 class BaselineEstimator(BaseEstimator):
-    """Values a candidate by its retrieval score and never changes its mind (0.54, "Estimator families").
+    """Values a candidate by its retrieval score and never changes its mind (rule S6).
 
     Scores are scaled to [0, 1] within the pool, so that they are comparable with rerank scores at all; the order is
     the first stage's.

@@ -13,7 +13,7 @@ from ragtune.core.request.context import RAGtuneContext
 
 
 class ScoreOracleEstimator(BaseEstimator):
-    """Values a candidate by the score that the reranker will give it (design, section 4): no policy that trusts its
+    """Values a candidate by the score that the reranker will give it (rule C5): no policy that trusts its
     reranker can choose documents better.
 
     Args:

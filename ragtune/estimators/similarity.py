@@ -18,7 +18,7 @@ from ragtune.data.corpus import Corpus
 
 
 class SimilarityEstimator(BaseEstimator):
-    """Mixes the first-stage score with a kernel regression on the rerank scores seen so far (0.54, "Dynamic").
+    """Mixes the first-stage score with a kernel regression on the rerank scores seen so far (rule S6).
 
     For candidate i with scaled retrieval score b_i, and reranked documents j with scores s_j and text cosines c_ij,
 

@@ -9,7 +9,7 @@ from ragtune.core.types import ScoredDocument
 
 
 class ConcatFusion(BaseFusion):
-    """One list after the other, in the order given, first occurrences kept (0.1 section 3B, "simple flatten").
+    """One list after the other, in the order given, first occurrences kept (rule A5).
 
     The lists' own scores are not comparable, so the score is the reciprocal of the 1-based rank in the result, which
     says nothing but the order.

@@ -20,7 +20,7 @@ _DIGEST_CHARS = 12
 
 
 class PromptLibrary:
-    """Templates by dotted key, e.g. ``reformulation.llm_rewrite`` (0.55, section 3).
+    """Templates by dotted key, e.g. ``reformulation.llm_rewrite`` (rule R4).
 
     A template maps roles (``system``, ``user``, ``assistant``) to texts, which become messages in that order. A text
     holds placeholders: lower-case names in braces. All other braces stand for themselves, so JSON needs no escapes.

@@ -144,7 +144,7 @@ class ChatResult:
 
     @property
     def cost(self) -> CostObject:
-        """What is charged for it, paid anew or not (design, section 4: charged and actual are separate figures).
+        """What is charged for it, paid anew or not (rule B8: charged and actual are separate figures).
 
         The time is all that passed when the answer was made, its failed attempts and waits included.
         """

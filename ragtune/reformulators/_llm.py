@@ -21,7 +21,7 @@ _OVERHEAD_TOKENS = 16  # brackets, quotes and commas of the list, and a code fen
 
 
 class PromptedReformulator(BaseReformulator):
-    """One call that answers with a JSON list of texts; its tokens, time and money are charged (0.55 rule 3).
+    """One call that answers with a JSON list of texts; its tokens, time and money are charged (rule B9).
 
     What is left of the request's time is its deadline, retries and repair included.
 

@@ -11,7 +11,7 @@ class HydeReformulator(PromptedReformulator):
     """HyDE: a passage that would answer the query finds passages that do (Gao, Ma, Lin and Callan, ACL 2023).
 
     Every passage is a retrieval round of its own, with any retriever. Difference: the paper averages the vectors of
-    the passages and the query's into one dense query; here their results are united (0.55 section 2).
+    the passages and the query's into one dense query; here their results are united (rule R1).
 
     Args:
         llm: the model.

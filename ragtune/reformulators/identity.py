@@ -10,7 +10,7 @@ from ragtune.core.types import ScoredDocument
 
 
 class IdentityReformulator(BaseReformulator):
-    """Leaves the query alone: no rewrites, no charge (0.1 section 5)."""
+    """Leaves the query alone: no rewrites, no charge (rule R5)."""
 
     def generate(self, context: RAGtuneContext, first_round: Sequence[ScoredDocument]) -> list[str]:
         return []

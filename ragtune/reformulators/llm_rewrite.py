@@ -8,9 +8,9 @@ from ragtune.reformulators._llm import PromptedReformulator
 
 
 class LLMReformulator(PromptedReformulator):
-    """Asks for m search queries that cover other aspects or synonyms of the user's (0.55 section 4).
+    """Asks for m search queries that cover other aspects or synonyms of the user's (rule R4).
 
-    m is the retrieval plan's ``num_reformulations``. The query stands in the prompt literally, as 0.55's template has
+    m is the retrieval plan's ``num_reformulations``. The query stands in the prompt literally, as the template has
     it: it is the user's own.
 
     Args:

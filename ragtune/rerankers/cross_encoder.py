@@ -19,7 +19,7 @@ class CrossEncoderReranker(PairwiseReranker):
     """A cross-encoder (Nogueira and Cho 2019): query and document read together, score = sigmoid of the logit.
 
     The sigmoid is applied here, whatever activation the model's own configuration names, so that every cross-encoder
-    is on the one calibrated scale (design, section 3). Logits are rounded to 5 decimals before it: padding makes the
+    is on the one calibrated scale (rule O1). Logits are rounded to 5 decimals before it: padding makes the
     last bits of float32 depend on which documents share a pass. The model is loaded by :meth:`prepare`, or once a score
     is missing; never on a request's clock.
 

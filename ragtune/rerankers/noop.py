@@ -10,7 +10,7 @@ from ragtune.core.request.context import RAGtuneContext
 
 
 class NoOpReranker(BaseReranker):
-    """Gives every document the final score that it has already, clipped to [0, 1] (0.1 section 1, "identity").
+    """Gives every document the final score that it has already, clipped to [0, 1] (rule A5).
 
     The order stays as it is. Documents and calls are counted, since the policy asked for them; nothing is really
     spent: no tokens, no time, no money.

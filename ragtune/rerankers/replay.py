@@ -17,7 +17,7 @@ from ragtune.rerankers.score_table import ScoreTable
 
 
 class ReplayReranker(BaseReranker):
-    """Looks scores up in a table, so that policies explore for ever what a model scored once (design, section 4).
+    """Looks scores up in a table, so that policies explore for ever what a model scored once (rule C2).
 
     What the policy is charged is what the model would have cost: from the arguments, else from the table's manifest,
     else counted (tokens) or 0 (time and money, unknown). What the run itself pays is nothing.

@@ -1,4 +1,4 @@
-"""Score tables: a real reranker's scores for (query, document) pairs, with what they cost (design, section 4)."""
+"""Score tables: a real reranker's scores for (query, document) pairs, with what they cost (rule C2)."""
 
 from __future__ import annotations
 

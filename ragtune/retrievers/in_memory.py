@@ -11,7 +11,7 @@ from ragtune.data.corpus import Corpus
 
 
 class InMemoryRetriever(BaseRetriever):
-    """Documents that contain the query as a substring, case ignored; all of them if none does (0.1 section 3A).
+    """Documents that contain the query as a substring, case ignored; all of them if none does (rule A5).
 
     It is meant for tests and for pools that were ranked elsewhere. Documents with scores of their own keep them and
     are ordered by them. Where nothing but the given order is known (a corpus, or documents that all score 0), the

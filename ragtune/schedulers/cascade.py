@@ -19,8 +19,8 @@ from ragtune.schedulers._batches import BatchOptions, BatchScheduler
 
 
 class CascadeScheduler(BatchScheduler):
-    """The default strategy explores; documents likely to belong to the top k go to a stronger one (0.54, "Why
-    scheduler chooses strategy per batch"; cascades: Wang, Lin and Metzler, SIGIR 2011).
+    """The default strategy explores; documents likely to belong to the top k go to a stronger one
+    (rule S5; cascades: Wang, Lin and Metzler, SIGIR 2011).
 
     A document is reranked once, by one strategy. So each batch is chosen as in the greedy scheduler, and the strategy
     follows from what is believed of it: if its documents' mean probability to belong to the top k reaches

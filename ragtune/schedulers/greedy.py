@@ -9,7 +9,7 @@ from ragtune.schedulers._batches import BatchScheduler
 
 
 class GreedyScheduler(BatchScheduler):
-    """Takes the most promising candidates, batch by batch, until the budget is spent (0.54, "Scheduler").
+    """Takes the most promising candidates, batch by batch, until the budget is spent (rule S7).
 
     Args:
         batch_size, acquisition, diverse: see :class:`ragtune.schedulers._batches.BatchScheduler`.

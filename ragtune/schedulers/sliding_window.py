@@ -21,7 +21,7 @@ class SlidingWindowScheduler(BatchScheduler):
     RankGPT (Sun et al., EMNLP 2023) slides the same windows over a fixed list, from its end.
 
     Difference: there, a carried document is ranked again in every window that holds it. Here RERANKED never returns to
-    IN_FLIGHT (0.54), so a document is scored and charged once, by the first window that shows it: calls and new
+    IN_FLIGHT (rule P3), so a document is scored and charged once, by the first window that shows it: calls and new
     documents a call are the same, charged documents and tokens fewer, and two documents are ordered by the reranker's
     scale across windows, never by a direct comparison in a later one.
 

@@ -1,4 +1,4 @@
-"""One score from a chunk's cosines with all pieces (section 5.3, step 3)."""
+"""One score from a chunk's cosines with all pieces (rule E7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The last step of auto mode: the final prompt goes to the answering model (section 6, rule 2)."""
+"""The last step of auto mode: the final prompt goes to the answering model (rule E15)."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def build_pipeline(
     Args:
         config: limits, switches and the prompt schema; the packaged ones if None.
         memory: long-term memory; None leaves the conversation alone as the source of context.
-        rerank_stage: how the ReRanker orders; ``cross_encoder`` for the model of section 5.4, None to keep the order
+        rerank_stage: how the ReRanker orders; ``cross_encoder`` for the model of rule E8, None to keep the order
             of Retrieval.
         client: client of the language model; None switches it off in every stage; each then does what
             ``config.llm_off`` says.

@@ -13,7 +13,7 @@ SOURCES: tuple[Source, ...] = get_args(Source)
 
 
 class ContextChunk(Chunk):
-    """One retrieved piece of text (section 3, rules 1 and 4), frozen.
+    """One retrieved piece of text (rule E3), frozen.
 
     Attributes:
         source: ``conversation`` for turns of this session, ``memory`` for long-term documents.

@@ -11,7 +11,7 @@ from ragtune.superprompt.cleaning import clean, one_line
 from ragtune.superprompt.names import normalize_name
 
 BLOCKS = ("System", "Prompt", "S_CTX", "Attachments", "Recent Conversation")
-"""Names of the blocks of the final prompt, in the agreed order (section 5.8, step 6)."""
+"""Names of the blocks of the final prompt, in the agreed order (rule E12)."""
 
 _NAMES = frozenset(normalize_name(name) for name in BLOCKS)
 _INVISIBLE = ("Cc", "Cf", "Co", "Cn")

@@ -1,4 +1,4 @@
-"""Finds the parts of a prompt: headings, ``[KEY]``, bold names, ``Key: value`` lines (section 5.1, step 1)."""
+"""Finds the parts of a prompt: headings, ``[KEY]``, bold names, ``Key: value`` lines (rule E5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pipeline's numbers and switches (section 4): all from one file, none in code."""
+"""The pipeline's numbers and switches (rule E4): all from one file, none in code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mapping ladder: which canonical key a header means (section 5.1, step 1)."""
+"""The mapping ladder: which canonical key a header means (rule E5)."""
 
 from __future__ import annotations
 

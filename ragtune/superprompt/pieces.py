@@ -1,4 +1,4 @@
-"""The query and its pieces (section 5.3, step 1)."""
+"""The query and its pieces (rule E7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The controller: eight stages in their one order, by hand or all at once (section 6)."""
+"""The controller: eight stages in their one order, by hand or all at once (rule E13)."""
 
 from __future__ import annotations
 

@@ -11,10 +11,10 @@ from ragtune.superprompt.schema import PromptSchema
 from ragtune.superprompt.super_prompt import SuperPrompt, Turn
 
 QUERY_KEYS = ("task", "purpose", "context", "format")
-"""What the reranker's query is made of (section 5.4)."""
+"""What the reranker's query is made of (rule E8)."""
 
 PROMPT_KEYS = ("task", "purpose", "context", "text", "audience", "format", "constraints")
-"""What Prompt_MD is made of (section 5.8), with the user's text and constraints, which must not get lost."""
+"""What Prompt_MD is made of (rule E12), with the user's text and constraints, which must not get lost."""
 
 RULE_KEYS = ("deterministic_rules", "deterministic_codes")
 MANNER_KEYS = ("tone", "depth", "confidence")

@@ -1,4 +1,4 @@
-"""The prompt schema: which keys a prompt has, and by which names people call them (section 5.1)."""
+"""The prompt schema: which keys a prompt has, and by which names people call them (rule E5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state that the eight stages hand on (sections 2.1 and 3)."""
+"""The state that the eight stages hand on (rules E1 and E3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The canonical blocks against their golden vectors (ragd section 5), by the library and over real servers."""
+"""The canonical blocks against their golden vectors (rule D14), by the library and over real servers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ragtune.canonical.conformance.mcp_target import McpTarget
 from ragtune.canonical.conformance.observing import observe
 from ragtune.canonical.conformance.remote import TargetError
 from ragtune.canonical.conformance.rest_target import RestTarget
-from ragtune.canonical.conformance.suite import SECTIONS, run_suite
+from ragtune.canonical.conformance.suite import RULES, run_suite
 from ragtune.canonical.conformance.targets import LibraryTarget, Target, memory_target
 from ragtune.canonical.policies import RetrievalPlan
 from ragtune.canonical.store.database import PostgresDatabase
@@ -122,7 +122,7 @@ def _one_more(plans: Any) -> Any:
 
 def test_the_fixtures_cover_what_the_specification_names(fixtures: Fixtures, golden: Observations) -> None:
     assert {policy.method for policy in fixtures.policies.values()} == {"tokens", "sentences", "paragraphs", "markdown"}
-    assert set(SECTIONS) == {name.partition("/")[0] for name in golden}
+    assert set(RULES) == {name.partition("/")[0] for name in golden}
     plans = [plan for case in fixtures.queries for plan in _plans(case.plans)]
     assert {plan.mode for plan in plans} == {"vector", "lexical", "hybrid"}
     for condition in ("tags_any", "tags_all", "metadata"):
@@ -190,12 +190,12 @@ def test_a_case_that_is_missing_or_unknown_is_told(observed: Observations, golde
     assert set(found) == {CASE, "vector/new"}
 
 
-def test_another_embedder_fails_and_the_report_names_sections() -> None:
+def test_another_embedder_fails_and_the_report_names_rules() -> None:
     from ragtune.canonical.store.memory import MemoryDatabase
 
     report = run_suite(LibraryTarget("other", MemoryDatabase(), HashingEmbedder(dims=128)))
     assert report.outcome == "failed"
-    assert any(line.startswith("embed/tea-green (section 1.1.3): dims is 128, pinned is 256") for line in report.lines)
+    assert any(line.startswith("embed/tea-green (rule D4): dims is 128, pinned is 256") for line in report.lines)
     assert not any(line.startswith(("normalize/", "chunk/", "lexical/")) for line in report.lines)
 
 

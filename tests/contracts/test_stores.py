@@ -1,4 +1,4 @@
-"""What every canonical store promises (``BaseDatabase``, ``BaseStore``; ragd sections 1.1.4, 2.3, 3 and 4)."""
+"""What every canonical store promises (``BaseDatabase``, ``BaseStore``; rules D5 to D8, D12 and D13)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rewrites may cost: 0.55's originality rule, in nDCG@10, on the shipped collection and on nfcorpus."""
+"""What rewrites may cost: rule R2, in nDCG@10, on the shipped collection and on nfcorpus."""
 
 from __future__ import annotations
 

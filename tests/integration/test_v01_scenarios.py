@@ -1,4 +1,4 @@
-"""The three scenarios of 0.1 section 4B, on the real controller and real components around the fake reranker."""
+"""The three scenarios of rule H4, on the real controller and real components around the fake reranker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The eight invariants of 0.54 section 4, on the real controller."""
+"""Rules P1, P3, P5, P6, B4, O2 and O4, on the real controller."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ragtune.schedulers.one_shot import OneShotScheduler
 
 UNLIMITED = CostBudget.unlimited()
 LETTER = {"failures": FailurePolicy(keep_unscored=False), "budget": CostBudget.only(charge_failures=False)}
-"""0.54 to the letter: a failed batch leaves the answer and costs nothing."""
+"""Rules F1 and F2 to the letter: a failed batch leaves the answer and costs nothing."""
 
 
 def test_invariant_1_stable_identity(fakes):

@@ -1,4 +1,4 @@
-"""The four rules of 0.55 section 6, on the real controller."""
+"""Rules R2, R3, B9 and F5, on the real controller."""
 
 from __future__ import annotations
 

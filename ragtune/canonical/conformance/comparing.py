@@ -24,7 +24,7 @@ def differences(observed: Observations, golden: Observations) -> dict[str, list[
 
     All must be equal, the order of candidates included, but scores (``score``, ``sources``) may differ by
     :data:`SCORE_TOLERANCE`. The observed lists must also be in order by themselves: score descending, equal scores by
-    (doc_id, chunk_index) (ragd section 2.3).
+    (doc_id, chunk_index) (rule D12).
     """
     found = {name: _in_case(observed.get(name), expected) for name, expected in golden.items()}
     return found | {name: ["not pinned"] for name in observed if name not in golden}

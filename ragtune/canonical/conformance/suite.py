@@ -11,21 +11,21 @@ from ragtune.canonical.conformance.fixtures import Observations, load_fixtures, 
 from ragtune.canonical.conformance.observing import Progress, observe
 from ragtune.canonical.conformance.targets import Target
 
-SECTIONS = {
-    "normalize": "1.1.1",
-    "chunk": "1.1.2",
-    "embed": "1.1.3",
-    "store": "1.1.4",
-    "vector": "4.1",
-    "lexical": "4.2",
-    "hybrid": "4.3",
-    "filter": "4.4",
-    "fuse": "1.2.4",
-    "rerank": "1.2.5",
-    "compress": "1.2.6",
-    "package": "1.2.7",
+RULES = {
+    "normalize": "D2",
+    "chunk": "D3",
+    "embed": "D4",
+    "store": "D5",
+    "vector": "D6",
+    "lexical": "D6",
+    "hybrid": "D8",
+    "filter": "D7",
+    "fuse": "D8",
+    "rerank": "D9",
+    "compress": "D10",
+    "package": "D11",
 }
-"""Section of the specification by the first part of a case's name."""
+"""Rule of docs/rules.md by the first part of a case's name."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class Report:
 
     @property
     def lines(self) -> list[str]:
-        """The differences, a line each, with the section that the case belongs to."""
+        """The differences, a line each, with the rule that the case belongs to."""
         return [
-            f"{name} (section {SECTIONS[name.partition('/')[0]]}): {difference}"
+            f"{name} (rule {RULES[name.partition('/')[0]]}): {difference}"
             for name, found in self.failures.items()
             for difference in found
         ]

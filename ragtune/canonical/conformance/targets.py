@@ -34,11 +34,11 @@ Content = str | tuple[Segment, ...]
 
 
 class Target(ABC):
-    """The canonical functions (ragd section 2.2) and a database. Values are the library's, whoever is asked.
+    """The canonical functions (rule D16) and a database. Values are the library's, whoever is asked.
 
     Attributes:
         name: name of the target, shown to people.
-        has_reranker: whether there is the reranker of the golden answers; reranking is optional (ragd section 1.2.5).
+        has_reranker: whether there is the reranker of the golden answers; reranking is optional (rule D9).
     """
 
     name: str

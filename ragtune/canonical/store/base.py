@@ -1,4 +1,4 @@
-"""What every store can do (ragd sections 1.1.4, 3 and 4)."""
+"""What every store can do (rules D5 to D8 and D13)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ragtune.core.interfaces import BaseEmbedder
 class BaseStore(ABC):
     """One collection of a database, with the embedder that its vectors come from. Safe to use from several threads.
 
-    Every read orders by score descending, then ``doc_id`` (by code point), then ``chunk_index`` (ragd section 2.3).
+    Every read orders by score descending, then ``doc_id`` (by code point), then ``chunk_index`` (rule D12).
     """
 
     collection: Collection

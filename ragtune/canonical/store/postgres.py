@@ -1,4 +1,4 @@
-"""The canonical store on PostgreSQL with pgvector (ragd sections 3 and 4): explicit SQL, every value a parameter."""
+"""The canonical store on PostgreSQL with pgvector (rules D6 to D8 and D13): explicit SQL, every value a parameter."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def cosines(matrix: Embedding, query: Embedding) -> list[float]:
 
 
 def best(found: Iterable[tuple[Chunk, float]], k: int, source: str) -> list[Candidate]:
-    """The ``k`` best of a list as its candidates: score descending, then doc_id, then chunk_index (section 2.3)."""
+    """The ``k`` best of a list as its candidates: score descending, then doc_id, then chunk_index (rule D12)."""
     chosen = nsmallest(k, found, key=lambda pair: (-pair[1], pair[0].doc_id, pair[0].chunk_index))
     return [_candidate(chunk, score, source) for chunk, score in chosen]
 

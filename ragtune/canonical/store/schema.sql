@@ -1,4 +1,4 @@
--- ragd section 3: the canonical contract as PostgreSQL tables. Applied once a database, under an advisory lock.
+-- rule D13: the canonical contract as PostgreSQL tables. Applied once a database, under an advisory lock.
 -- Identifiers and terms compare by code point (COLLATE "C"), so that ties come out the same on every server.
 
 CREATE EXTENSION IF NOT EXISTS vector;

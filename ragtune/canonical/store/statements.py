@@ -211,7 +211,7 @@ NO_FILTER = "true"
 
 
 def filter_condition(filters: Filters) -> str:
-    """The WHERE condition of ragd section 4.4 over the parameters ``tags_any``, ``tags_all`` and ``metadata``."""
+    """The WHERE condition of rule D7 over the parameters ``tags_any``, ``tags_all`` and ``metadata``."""
     parts = []
     if filters.tags_any:
         parts.append("tags && %(tags_any)s::text[]")

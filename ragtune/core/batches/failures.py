@@ -20,7 +20,7 @@ class FailurePolicy(BaseModel):
             requests to come, >= 1.
         retry_after_s: seconds after which a strategy so closed is tried again, by one request, >= 0.
         keep_unscored: whether documents that could not be scored (DROPPED) stay in the answer, behind the rest and in
-            first-stage order. False leaves them out, which is 0.54 to the letter.
+            first-stage order. False leaves them out, which is rule F1 to the letter.
     """
 
     batches_in_a_row: int = Field(default=3, ge=1)

@@ -1,4 +1,4 @@
-"""Pool items and their state machine (0.54 section 1)."""
+"""Pool items and their state machine (rules P2 and P7)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ragtune.core.types import ScoredDocument
 
 
 class ItemState(Enum):
-    """Life of a pool item (0.54 section 1)."""
+    """Life of a pool item (rule P2)."""
 
     CANDIDATE = "candidate"
     IN_FLIGHT = "in_flight"
@@ -32,7 +32,7 @@ TRANSITIONS: Mapping[ItemState, frozenset[ItemState]] = {
 
 @dataclass(frozen=True)
 class PoolItem:
-    """One candidate as it stands now: a snapshot, identified by ``doc_id`` (0.54 section 1).
+    """One candidate as it stands now: a snapshot, identified by ``doc_id`` (rule P7).
 
     Attributes:
         sources: provenance, ``{source: score on that source's scale}``.
@@ -92,11 +92,11 @@ class PoolItem:
         return _made(values)
 
     def tie_key(self) -> tuple[int, str]:
-        """What breaks ties, ascending (0.54 invariant 6)."""
+        """What breaks ties, ascending (rule O4)."""
         return self.initial_rank, self.doc_id
 
     def final_score(self) -> float:
-        """Precedence (0.54 invariant 8): reranker score, else a positive priority, else the best source score."""
+        """Precedence (rule O2): reranker score, else a positive priority, else the best source score."""
         if self.reranker_score is not None:
             return self.reranker_score
         if self.priority_value > 0:

@@ -1,4 +1,4 @@
-"""Final orders, and the one implementation of the tie-breaking rule for them (design, section 3)."""
+"""Final orders, and the one implementation of the tie-breaking rule for them (rules O3 and O4)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RankingKeys:
 class Ordering(str, Enum):
     """How the final list is ordered.
 
-    - ``final_score``: reranker score, else positive priority, else best source score (0.54 invariant 8);
+    - ``final_score``: reranker score, else positive priority, else best source score (rule O2);
     - ``reranked_first``: reranked documents by their score, then the rest in first-stage order (the classic order);
     - ``posterior``: the estimator's key after all evidence; from an estimator that gives none, ``reranked_first``.
 

@@ -1,4 +1,4 @@
-"""The candidate pool: stable identity, a strict state machine, columns instead of objects (0.54 section 1)."""
+"""The candidate pool: stable identity, a strict state machine, columns instead of objects (rules P1 to P6)."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ class CandidatePool:
         return self._snapshots_of(positions)
 
     def get_active_items(self) -> list[PoolItem]:
-        """Snapshots of the CANDIDATE and RERANKED items (0.54 invariant 5), in tie-breaking order."""
+        """Snapshots of the CANDIDATE and RERANKED items (rule P6), in tie-breaking order."""
         return self._snapshots_of(self.active)
 
     def top_candidates(self, n: int, by: FloatArray | None = None) -> list[str]:
@@ -274,7 +274,7 @@ class CandidatePool:
         """Store the scores of IN_FLIGHT items and move them to RERANKED; all of them or none.
 
         Raises:
-            IllegalTransitionError: if an item is not IN_FLIGHT (0.54 invariant 7).
+            IllegalTransitionError: if an item is not IN_FLIGHT (rule P5).
             InvalidScoreError: if a score is not a number in [0, 1].
             UnknownDocumentError: if the pool lacks an id.
         """

@@ -16,13 +16,13 @@ from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.roster import Roster
 
 _VALUED = 1e-12
-"""Stands for an estimate of 0: 0.54 reads a priority of 0 as "not valued" and falls back to raw source scores."""
+"""Stands for an estimate of 0: Rule O2 reads a priority of 0 as "no value" and falls back to raw source scores."""
 
 
 class Valuation(Mapping[str, float]):
     """``{doc_id: priority_value}`` of the eligible documents, backed by arrays over the whole pool.
 
-    A plain dict serves as well (0.54 section 2); this form adds what a dict cannot say and costs O(n) NumPy work
+    A plain dict serves as well (rule S2); this form adds what a dict cannot say and costs O(n) NumPy work
     instead of O(n) Python work. Estimators make one by ``CandidatePool.valuation``; the pool keeps the latest one,
     whose columns it has checked and closed for writing. Every array has shape (n,), in the pool's order.
 

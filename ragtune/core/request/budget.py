@@ -1,4 +1,4 @@
-"""Hard budgets and the one account that enforces them (0.1 section 2B, 0.54 section 2, design section 3)."""
+"""Hard budgets and the one account that enforces them (rules B1 to B9)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ragtune.core.types import FREE, CostObject, Pricer, RemainingBudgetView, pr
 class CostBudget(Limits):
     """The :class:`~ragtune.core.request.limits.Limits` of a request, and the account that enforces them.
 
-    ``CostBudget()`` has the defaults of 0.1, which limit tokens, documents and time at once;
+    ``CostBudget()`` has defaults (rule B1) that limit tokens, documents and time at once;
     :meth:`only` limits what it is told to and nothing else.
     """
 
@@ -46,13 +46,13 @@ class CostBudget(Limits):
         return cls.only()
 
     def create_tracker(self, trace: ControllerTrace | None = None, clock: Clock | None = None) -> CostTracker:
-        """An account of this budget that starts now (0.54 section 3)."""
+        """An account of this budget that starts now (rule B1)."""
         return CostTracker(self, trace if trace is not None else ControllerTrace(), clock)
 
 
 class CostTracker:
-    """Spends a :class:`CostBudget`; what it grants is never more, and exhaustion returns False, it never raises (0.1
-    section 2B). A true cost that turns out above the expected one is booked all the same.
+    """Spends a :class:`CostBudget`; what it grants is never more, and exhaustion returns False, it never raises
+    (rule B2). A true cost that turns out above the expected one is booked all the same.
 
     Args:
         budget: the limits.
@@ -170,7 +170,7 @@ class CostTracker:
         self.trace.add("budget", f"{action}_{spent_on}", charged=before, actual=after)
 
     def refund(self, cost: CostObject, spent_on: str = RERANK) -> None:
-        """Book a failed batch: it stays charged, unless the budget follows 0.54 to the letter and gives it back."""
+        """Book a failed batch: it stays charged, unless the budget follows rule F2 to the letter and gives it back."""
         self._gate.require_open()
         if self.budget.charge_failures:
             self.trace.add("budget", "charge_failure", cost=cost.by_unit())
@@ -263,7 +263,7 @@ class CostTracker:
         return next((account for account in accounts if account.is_exhausted()), None)
 
     def is_exhausted(self) -> bool:
-        """Whether no further batch can be paid for (0.54 section 3)."""
+        """Whether no further batch can be paid for (rule B2)."""
         return self.exhausted_unit() is not None
 
     def spent(self) -> CostObject:
@@ -271,7 +271,7 @@ class CostTracker:
         return self._spent.as_cost(self.elapsed_ms)
 
     def snapshot(self) -> dict[str, Any]:
-        """The account as plain data (0.1's ``tokens``, ``latency``, ``rerank_docs``, and every further unit)."""
+        """The account as plain data (``tokens``, ``latency``, ``rerank_docs``, and every further unit)."""
         return self._spent.as_plain(self.elapsed_ms, self.overrun_ms)
 
     # -- internals -------------------------------------------------------------------------------------------------

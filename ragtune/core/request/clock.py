@@ -1,4 +1,4 @@
-"""Clocks, from which latency budgets and trace timestamps are read (design, section 4)."""
+"""Clocks, from which latency budgets and trace timestamps are read (rule C1)."""
 
 from __future__ import annotations
 

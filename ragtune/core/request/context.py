@@ -41,7 +41,7 @@ class CostMeter:
     """What a batch, or the rewriting of a query, turned out to cost, reported by the component that ran it.
 
     ``charged`` is what the policy must pay (None: the expected cost stands); ``actual`` is what this run paid, which
-    a cache or a replay makes smaller (design, section 4).
+    a cache or a replay makes smaller (rule B8).
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class CostMeter:
 
 
 class RAGtuneContext(BaseModel):
-    """One request (0.54 section 3, 0.55 section 5).
+    """One request (rules S4 and R1).
 
     Attributes:
         query: the text of this round; a rewrite in supplemental rounds.

@@ -31,7 +31,7 @@ class Limits(BaseModel):
         assembly_token_buffer: tokens that reranking may not touch, so that a context is left; None for half of
             ``max_tokens``.
         charge_failures: whether a failed batch's documents and calls, and the tokens and money that the reranker
-            reports for it, are charged. False is 0.54 to the letter: nothing is consumed by a failed batch.
+            reports for it, are charged. False is rule F2 to the letter: nothing is consumed by a failed batch.
     """
 
     max_tokens: Count = 4000

@@ -14,7 +14,7 @@ from ragtune.core.request.clock import Clock, MonotonicClock
 
 @dataclass(frozen=True, slots=True)
 class TraceEvent:
-    """One decision (0.1, section 2A).
+    """One decision (rule A4).
 
     Attributes:
         timestamp: milliseconds since the trace began, on the run's clock (virtual under replay, so traces of the

@@ -26,7 +26,7 @@ class Matches:
 
 
 class BaseMemory(ABC):
-    """Long-term memory, searched together with the conversation as one index (section 5.3)."""
+    """Long-term memory, searched together with the conversation as one index (rule E7)."""
 
     @abstractmethod
     def search(self, pieces: Sequence[str], conversation: Sequence[ContextChunk], limit: int) -> Matches:

@@ -13,11 +13,11 @@ from ragtune.core.types import ScoredDocument
 from ragtune.superprompt.reranking.base import BaseRerankStage, Reranked
 
 CROSS_ENCODER = "cross-encoder/ms-marco-MiniLM-L-6-v2"
-"""The model that section 5.4 names."""
+"""The model that rule E8 names."""
 
 
 class TopRerankStage(BaseRerankStage):
-    """Scores every candidate in one batch: the fixed depth of section 5.4.
+    """Scores every candidate in one batch: the fixed depth of rule E8.
 
     Candidates that the reranker cannot score keep their order behind the others.
 

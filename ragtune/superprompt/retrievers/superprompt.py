@@ -22,7 +22,7 @@ from ragtune.superprompt.super_prompt import SuperPrompt
 
 
 class SuperPromptRetriever(BaseRetriever):
-    """A0, A2 and Retrieval without a language model (sections 5.1 to 5.3), one chunk a document.
+    """A0, A2 and Retrieval without a language model (rules E5 to E7), one chunk a document.
 
     The query is the user's raw prompt, so headers in it are read as headers. Scores are Retrieval's: LogAvgExp over
     the pieces' cosines, in [-1, 1]. At most N1 documents are found, none without a positive cosine. A prompt that A0

@@ -1,4 +1,4 @@
-"""A0: the user's words become a canonical body (section 5.1)."""
+"""A0: the user's words become a canonical body (rule E5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A2: in which manner the prompt is to be answered (section 5.2)."""
+"""A2: in which manner the prompt is to be answered (rule E6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A3: which candidates may serve as context (section 5.5)."""
+"""A3: which candidates may serve as context (rule E9)."""
 
 from __future__ import annotations
 

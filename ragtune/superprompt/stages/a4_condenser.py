@@ -1,4 +1,4 @@
-"""A4: the selection condensed, and cut down to the budget (section 5.6)."""
+"""A4: the selection condensed, and cut down to the budget (rule E10)."""
 
 from __future__ import annotations
 

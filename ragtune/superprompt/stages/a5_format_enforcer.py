@@ -1,4 +1,4 @@
-"""A5: which shape the answer must have, said so that a model obeys (section 5.7)."""
+"""A5: which shape the answer must have, said so that a model obeys (rule E11)."""
 
 from __future__ import annotations
 

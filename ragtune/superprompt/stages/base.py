@@ -1,4 +1,4 @@
-"""What a stage is: a memoryless, atomic function ``(SuperPrompt, config) -> SuperPrompt`` (section 1, rule 2)."""
+"""What a stage is: a memoryless, atomic function ``(SuperPrompt, config) -> SuperPrompt`` (rule E2)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ORDER = (
     "A5_Format_Enforcer",
     "Prompt_Builder",
 )
-"""Names of the stages in their order (section 2.1)."""
+"""Names of the stages in their order (rule E1)."""
 
 _DIGITS = 3
 _BOOKKEEPING = frozenset({"stage", "history_of_stages", "extras"})
@@ -144,7 +144,7 @@ def next_stage(sp: SuperPrompt) -> str:
 
 
 def _excess(sp: SuperPrompt, config: PipelineConfig) -> str | None:
-    """Which cap the latest view exceeds, in words, or None (section 7, criterion 3)."""
+    """Which cap the latest view exceeds, in words, or None (rule E14)."""
     limits = config.limits
     caps = {
         "retrieval": ("N1_RETR_MAX_CANDIDATES", limits.n1_retr_max_candidates),

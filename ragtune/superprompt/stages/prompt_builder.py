@@ -1,4 +1,4 @@
-"""Prompt_Builder: the final prompt, block by block (section 5.8)."""
+"""Prompt_Builder: the final prompt, block by block (rule E12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ReRanker: the candidates again, read together with the prompt (section 5.4)."""
+"""ReRanker: the candidates again, read together with the prompt (rule E8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retrieval: chunks of conversation and memory, by likeness to the pieces of the query (section 5.3)."""
+"""Retrieval: chunks of conversation and memory, by likeness to the pieces of the query (rule E7)."""
 
 from __future__ import annotations
 

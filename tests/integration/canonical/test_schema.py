@@ -1,4 +1,4 @@
-"""The reference schema (ragd section 3), as the server itself describes it."""
+"""The reference schema (rule D13), as the server itself describes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Section 7 of the pipeline's specification, criterion by criterion, with and without a language model."""
+"""Rule E14, criterion by criterion, with and without a language model."""
 
 from __future__ import annotations
 

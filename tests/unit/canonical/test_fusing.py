@@ -1,4 +1,4 @@
-"""Fuse (ragd sections 1.2.4 and 4.3): the harness's fusions over candidates."""
+"""Fuse (rule D8): the harness's fusions over candidates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rerank (ragd section 1.2.5): any reranker of the harness over candidates."""
+"""Rerank (rule D9): any reranker of the harness over candidates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Index and retrieve (ragd sections 1.1, 1.2, 2.2 and 4) over the reference store."""
+"""Index and retrieve (rules D1, D6 to D11 and D16) over the reference store."""
 
 from __future__ import annotations
 

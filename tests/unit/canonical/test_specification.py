@@ -1,4 +1,4 @@
-"""What the specification says by name or number (ragd sections 2, 4 and 5), and that every line of it has a test."""
+"""What the specification says by name or number (rules D6 to D8, D14 and D16), and that every line of it has a test."""
 
 from __future__ import annotations
 

@@ -439,7 +439,7 @@ def within(used: float, limit: float | None) -> bool:
 
 def _assert_nothing_overspent(world: World) -> None:
     budget = world.budget
-    if budget.charge_failures:  # else 0.54 to the letter: what fails is as if it had not been sent
+    if budget.charge_failures:  # else rule F2 to the letter: what fails is as if it had not been sent
         assert within(world.sent.docs, budget.max_reranker_docs)
         assert within(world.sent.calls, budget.max_reranker_calls)
     assert within(world.reformulator.calls, budget.max_reformulations)

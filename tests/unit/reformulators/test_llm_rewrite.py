@@ -1,4 +1,4 @@
-"""Rewrites by a language model (0.55)."""
+"""Rewrites by a language model (rule R4)."""
 
 from __future__ import annotations
 
