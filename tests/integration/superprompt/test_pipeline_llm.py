@@ -102,7 +102,8 @@ def test_200_runs_with_faults_end_in_a_defined_state_and_replay_byte_by_byte(
     assert not all(whole[0::2])
     assert sum(paid.tokens for _, _, paid in recorded) == llm_server.billed_tokens
     assert sum(charged.tokens for _, charged, _ in recorded) == llm_server.billed_tokens
-    assert sum(charged.calls for _, charged, _ in recorded) == len(llm_server.billed)
+    calls, failed = sum(charged.calls for _, charged, _ in recorded), len(llm_server.requests) - len(llm_server.billed)
+    assert len(llm_server.billed) <= calls <= len(llm_server.billed) + failed  # a repair without an answer is a call
 
     sent = len(llm_server.requests)
     replaying = agent_client(llm_server, mode="replay", cache_dir=tmp_path)
