@@ -1,0 +1,93 @@
+"""The contracts catch components that answer with nothing, or otherwise each time they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragtune.core.interfaces import (
+    BaseAssembler,
+    BaseEmbedder,
+    BaseFusion,
+    BaseReformulator,
+    BaseReranker,
+    BaseScheduler,
+)
+from ragtune.core.types import ScoredDocument
+from ragtune.fusion.rrf import RRFFusion
+from ragtune.testing import (
+    AssemblerContract,
+    EmbedderContract,
+    FusionContract,
+    ReformulatorContract,
+    RerankerContract,
+    SchedulerContract,
+    small_pool_items,
+)
+
+SERIAL = count()
+
+
+class Empty(BaseAssembler):
+    def assemble(self, items: Any, context: Any) -> list[ScoredDocument]:
+        return []
+
+
+class Idle(BaseScheduler):
+    def select_batch(self, pool: Any, budget: Any) -> None:
+        return None
+
+
+class Numbered:
+    """Something that is another each time it is made, like one that forgot its seed."""
+
+    def __init__(self) -> None:
+        self.serial = next(SERIAL)
+
+
+class Projection(Numbered, BaseEmbedder):
+    name = "projection"
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        return np.eye(1000, dtype=np.float32)[[self.serial] * len(texts)]
+
+
+class Score(Numbered, BaseReranker):
+    def rerank(self, items: Sequence[Any], context: Any, strategy: str) -> dict[str, float]:
+        return {item.doc_id: 1 / (1 + self.serial) for item in items}
+
+
+class Rewrite(Numbered, BaseReformulator):
+    def generate(self, context: Any, first_round: Any) -> list[str]:
+        return [f"rewrite {self.serial}"]
+
+
+class Fusion(Numbered, BaseFusion):
+    def fuse(self, lists: Mapping[str, Sequence[ScoredDocument]]) -> list[ScoredDocument]:
+        return RRFFusion(k=1 + self.serial).fuse(lists)
+
+
+WRONG: dict[type, tuple[type, Callable[[Any], None]]] = {
+    Empty: (
+        AssemblerContract,
+        lambda suite: suite.test_documents_of_the_pool_each_once_in_its_order_within_the_tokens(
+            small_pool_items(), None
+        ),
+    ),
+    Idle: (SchedulerContract, lambda suite: suite.test_something_is_proposed_where_nothing_is_limited()),
+    Projection: (EmbedderContract, lambda suite: suite.test_is_deterministic(suite.make())),
+    Score: (RerankerContract, lambda suite: suite.test_is_deterministic(suite.make(), small_pool_items())),
+    Rewrite: (ReformulatorContract, lambda suite: suite.test_answers_the_same_twice(suite.make())),
+    Fusion: (FusionContract, lambda suite: suite.test_answers_the_same_twice(suite.make())),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_component_is_caught(wrong: type) -> None:
+    suite, check = WRONG[wrong]
+    with pytest.raises(AssertionError):
+        check(type("Suite", (suite,), {"make": lambda self: wrong()})())
