@@ -38,6 +38,11 @@ class ReformulatorContract:
         ]
         assert answers[0] == answers[1] == answers[2]
 
+    def test_an_earlier_request_is_not_noticed(self, reformulator: BaseReformulator) -> None:
+        reformulator.generate(make_context("bowline"), _found("bowline"))
+        expected = self.make().generate(make_context("heart"), _found("heart"))
+        assert reformulator.generate(make_context("heart"), _found("heart")) == expected
+
     def test_works_when_nothing_was_found(self, reformulator: BaseReformulator) -> None:
         assert isinstance(reformulator.generate(make_context("heart"), []), list)
 

@@ -1,4 +1,4 @@
-"""The contracts catch components that answer with nothing, or otherwise each time they are made."""
+"""The contracts catch components that answer nothing, otherwise each time they are made, or an earlier request."""
 
 from __future__ import annotations
 
@@ -15,17 +15,23 @@ from ragtune.core.interfaces import (
     BaseFusion,
     BaseReformulator,
     BaseReranker,
+    BaseRetriever,
     BaseScheduler,
 )
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
 from ragtune.fusion.rrf import RRFFusion
+from ragtune.retrievers.bm25 import BM25Retriever
 from ragtune.testing import (
     AssemblerContract,
     EmbedderContract,
     FusionContract,
     ReformulatorContract,
     RerankerContract,
+    RetrieverContract,
     SchedulerContract,
+    make_context,
+    small_corpus,
     small_pool_items,
 )
 
@@ -71,6 +77,31 @@ class Fusion(Numbered, BaseFusion):
         return RRFFusion(k=1 + self.serial).fuse(lists)
 
 
+class FirstQuery:
+    """Something that keeps what it was asked first."""
+
+    query = ""
+
+    def first(self, context: RAGtuneContext) -> RAGtuneContext:
+        self.query = self.query or context.query
+        return make_context(self.query)
+
+
+class LateRetriever(FirstQuery, BaseRetriever):
+    def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
+        return BM25Retriever(small_corpus()).retrieve(self.first(context), top_k)
+
+
+class LateScore(FirstQuery, BaseReranker):
+    def rerank(self, items: Sequence[Any], context: RAGtuneContext, strategy: str) -> dict[str, float]:
+        return {item.doc_id: 1 / len(self.first(context).query) for item in items}
+
+
+class LateRewrite(FirstQuery, BaseReformulator):
+    def generate(self, context: RAGtuneContext, first_round: Any) -> list[str]:
+        return [f"more on {self.first(context).query}"]
+
+
 WRONG: dict[type, tuple[type, Callable[[Any], None]]] = {
     Empty: (
         AssemblerContract,
@@ -83,6 +114,12 @@ WRONG: dict[type, tuple[type, Callable[[Any], None]]] = {
     Score: (RerankerContract, lambda suite: suite.test_is_deterministic(suite.make(), small_pool_items())),
     Rewrite: (ReformulatorContract, lambda suite: suite.test_answers_the_same_twice(suite.make())),
     Fusion: (FusionContract, lambda suite: suite.test_answers_the_same_twice(suite.make())),
+    LateRetriever: (RetrieverContract, lambda suite: suite.test_an_earlier_request_is_not_noticed(suite.make())),
+    LateScore: (
+        RerankerContract,
+        lambda suite: suite.test_an_earlier_request_is_not_noticed(suite.make(), small_pool_items()),
+    ),
+    LateRewrite: (ReformulatorContract, lambda suite: suite.test_an_earlier_request_is_not_noticed(suite.make())),
 }
 
 
