@@ -236,12 +236,6 @@ def llm_server(running_llm_server: Any) -> Any:
     return running_llm_server
 
 
-@pytest.fixture
-def stingy_budget() -> CostBudget:
-    """Nothing may be reranked, and little assembled."""
-    return CostBudget(max_tokens=25, max_reranker_docs=0, max_reformulations=0, assembly_token_buffer=0)
-
-
 # -- a small collection and small real models, for the contract suites -------------------------------------------------
 
 

@@ -23,7 +23,7 @@ def progress_bar(label: str, *, enabled: bool) -> Iterator[Progress]:
     """Show a progress bar on stderr, if that is a terminal, once the work has taken :data:`PATIENCE_S`.
 
     Args:
-        label: stands before the bar.
+        label: text that stands before the bar.
         enabled: show it at all.
 
     Yields:
@@ -146,8 +146,8 @@ def print_views(views: Mapping[str, ViewFigures], docs: float) -> None:
     """Print each view's size, measures and intervals, and what the views cost.
 
     Args:
-        views: figures by name.
-        docs: documents reranked a query.
+        views: the figures of each view, by its name.
+        docs: mean number of documents reranked a query.
     """
     from rich import box
     from rich.console import Console
@@ -194,7 +194,7 @@ def print_sweep(summaries: Mapping[str, Summary], csv: Path) -> None:
     """Print one row a job, the best headline measure first; the same table goes to ``csv`` in the order of the jobs.
 
     Args:
-        summaries: by job.
+        summaries: the summary of each job, by the name of the job.
         csv: file to write.
     """
     import pandas as pd

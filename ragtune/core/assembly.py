@@ -23,7 +23,7 @@ def assemble(assembler: BaseAssembler, items: Sequence[PoolItem], context: RAGtu
     out. Documents that the pool does not hold, or that come twice, are left out too. All of that is traced.
 
     Raises:
-        InputError: if the assembler does.
+        InputError: if the assembler raises one.
     """
     try:
         with context.tracker.read_only(), context.tracker.assembling():

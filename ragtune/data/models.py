@@ -73,7 +73,7 @@ def require_models(feature: str) -> None:
     """Check that the extra ``models`` is installed.
 
     Raises:
-        MissingExtraError: if it is not.
+        MissingExtraError: if it is not installed.
     """
     if find_spec("sentence_transformers") is None:
         raise MissingExtraError(feature, "models")

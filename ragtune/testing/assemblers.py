@@ -42,6 +42,7 @@ class AssemblerContract:
         keys = {item.doc_id: key for item, key in assembler.ordering.ranked(items)}
         assert [document.score for document in documents] == [keys[doc_id] for doc_id in ids]
         assert tokens is None or sum(item.token_count for item in items if item.doc_id in ids) <= tokens
+        assert documents or tokens is not None, "where tokens are not limited, there is something to read"
 
     def test_the_order_of_the_items_means_nothing(self, items: list[PoolItem]) -> None:
         assembler = self.make()

@@ -60,6 +60,9 @@ class FusionContract:
         fused = [(-doc.score, doc.id) for doc in fusion.fuse({"b": ranked("zx"), "c": ranked("yw")})]
         assert fused == sorted(fused)
 
+    def test_answers_the_same_twice(self, fusion: BaseFusion) -> None:
+        assert fusion.fuse(LISTS) == fusion.fuse(LISTS) == self.make().fuse(LISTS)
+
     def test_one_list_keeps_its_order(self, fusion: BaseFusion) -> None:
         assert [doc.id for doc in fusion.fuse({"c": ranked("zaybx")})] == list("zaybx")
 

@@ -33,8 +33,15 @@ class ReformulatorContract:
         assert len(set(rewrites)) == len(rewrites)
 
     def test_answers_the_same_twice(self, reformulator: BaseReformulator) -> None:
-        answers = [reformulator.generate(make_context("heart"), _found("heart")) for _ in range(2)]
-        assert answers[0] == answers[1]
+        answers = [
+            made.generate(make_context("heart"), _found("heart")) for made in (reformulator, reformulator, self.make())
+        ]
+        assert answers[0] == answers[1] == answers[2]
+
+    def test_an_earlier_request_is_not_noticed(self, reformulator: BaseReformulator) -> None:
+        reformulator.generate(make_context("bowline"), _found("bowline"))
+        expected = self.make().generate(make_context("heart"), _found("heart"))
+        assert reformulator.generate(make_context("heart"), _found("heart")) == expected
 
     def test_works_when_nothing_was_found(self, reformulator: BaseReformulator) -> None:
         assert isinstance(reformulator.generate(make_context("heart"), []), list)

@@ -43,7 +43,13 @@ class _CommonContract:
     def test_is_deterministic(self, reranker: BaseReranker, items: list[PoolItem]) -> None:
         first = reranker.rerank(items, make_context(QUERY), "default")
         assert reranker.rerank(items, make_context(QUERY), "default") == first
+        assert self.make().rerank(items, make_context(QUERY), "default") == first
         assert list(first) == [item.doc_id for item in items if item.doc_id in first]
+
+    def test_an_earlier_request_is_not_noticed(self, reranker: BaseReranker, items: list[PoolItem]) -> None:
+        reranker.rerank(items, make_context("bowline"), "default")
+        expected = self.make().rerank(items, make_context(QUERY), "default")
+        assert reranker.rerank(items, make_context(QUERY), "default") == expected
 
     def test_a_score_does_not_depend_on_the_order_of_the_batch(
         self, reranker: BaseReranker, items: list[PoolItem]

@@ -71,6 +71,11 @@ class RetrieverContract:
     def test_answers_the_same_twice(self, retriever: BaseRetriever, query: str) -> None:
         assert retriever.retrieve(make_context(query), 5) == retriever.retrieve(make_context(query), 5)
 
+    def test_an_earlier_request_is_not_noticed(self, retriever: BaseRetriever) -> None:
+        retriever.retrieve(make_context("bowline"), 5)
+        expected = self.make().retrieve(make_context("honey in bread"), 5)
+        assert retriever.retrieve(make_context("honey in bread"), 5) == expected
+
     def test_answers_the_same_when_built_anew(self) -> None:
         answers = [self.make().retrieve(make_context("honey in bread"), 5) for _ in range(2)]
         assert answers[0] == answers[1]

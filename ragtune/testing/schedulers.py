@@ -17,7 +17,7 @@ from ragtune.core.types import BatchProposal, StopRecord
 from ragtune.embedders.tfidf import TfidfEmbedder
 from ragtune.estimators.uncertainty import UncertaintyEstimator
 from ragtune.testing.collection import make_context
-from ragtune.testing.worlds import InWorlds, World, undecided
+from ragtune.testing.worlds import WORLDS, InWorlds, World, undecided
 
 LIMITS = CostBudget.unlimited().model_copy(update={"max_reranker_docs": 9, "max_reranker_calls": 6})
 
@@ -57,6 +57,11 @@ class SchedulerContract(InWorlds):
             batches = list(_play(estimator, scheduler, world, _request(budget)))
             taken = [doc_id for batch in batches for doc_id in batch]
             assert len(taken) == len(set(taken)) <= world.size
+
+    def test_something_is_proposed_where_nothing_is_limited(self) -> None:
+        world = WORLDS["plain"]()
+        estimator = UncertaintyEstimator(world.corpus, TfidfEmbedder)
+        assert next(_play(estimator, self.make(), world, _request(CostBudget.unlimited())), None)
 
     def test_the_same_request_is_answered_the_same_way(self, estimator: BaseEstimator, world: World) -> None:
         scheduler = self.make()

@@ -54,7 +54,7 @@ def test_run_py_and_its_workers_use_the_code_beside_it(
     fixed = ["reranker._target_=probing.Probe", "tracking=none", f"hydra.run.dir={tmp_path}/out"]
     command = [sys.executable, str(clone / "run.py"), *tiny, *overrides, *fixed]
     ended = subprocess.run(
-        command, cwd=ROOT, env={**environment, **variables}, capture_output=True, text=True, timeout=120
+        command, cwd=ROOT, env={**environment, **variables}, capture_output=True, text=True, timeout=HANG_S
     )
     assert ended.returncode == 0, ended.stderr
     probes = [json.loads(line) for line in log.read_text().splitlines()]

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from patience import HANG_S
 from web_pages import served
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -60,7 +61,7 @@ def page() -> Iterator[Any]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         page = browser.new_page(viewport={"width": 1900, "height": 900})
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(HANG_S * 1000)
         yield page
         browser.close()
 

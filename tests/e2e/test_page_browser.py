@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from patience import HANG_S
 from web_pages import served
 
 from ragtune.superprompt.stages.base import ORDER
@@ -53,7 +54,7 @@ def page(address: str) -> Iterator[Any]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         page = browser.new_page(viewport={"width": 1440, "height": 1000})
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(HANG_S * 1000)
         page.on("request", lambda request: hosts.add(urlsplit(request.url).hostname))
         page.goto(address)
         button(page, ORDER[0]).wait_for()

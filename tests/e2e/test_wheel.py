@@ -15,9 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from patience import HANG_S
 
 ROOT = Path(__file__).parents[2]
-HANG_S = 300
 BUILD = "import sys; from setuptools import build_meta; print(getattr(build_meta, sys.argv[1])(sys.argv[2]))"
 BLOCKED = """
 import os, sys

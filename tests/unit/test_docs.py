@@ -11,6 +11,7 @@ from types import ModuleType
 
 import pytest
 import yaml
+from patience import HANG_S
 
 from experiments.config.compose import compose
 
@@ -32,6 +33,12 @@ CODE = [
     for file in sorted((ROOT / folder).rglob("*"))
     if file.suffix in {".py", ".yaml", ".sql"} and file != Path(__file__)
 ]
+DATA = [file for folder in ("ragtune/superprompt", "ragtune/llm") for file in (ROOT / folder).rglob("*.json")]
+WORDS = {"query_embedding", "test_NAME"} | {  # a rule's own words, and a name to be filled in
+    word
+    for text in [*MADE.values(), *(f.read_text(encoding="utf-8") for f in [*CODE, *DATA]), *(f.stem for f in CODE)]
+    for word in re.findall(r"\w+", text)
+}
 RULES = set(re.findall(r"^\*\*([A-Z]\d+)\.", TEXTS["docs/rules.md"], flags=re.MULTILINE))
 CITATION = re.compile(r"\brules? ((?:[A-Z]\d+(?: to |, | and )?)+)")
 UNOPENABLE = re.compile(
@@ -45,7 +52,7 @@ UNOPENABLE = re.compile(
 
 def test_the_site_builds_and_no_link_or_anchor_is_broken_and_nothing_is_fetched(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANG_S, check=False)
     assert done.returncode == 0, done.stderr  # with --quiet, MkDocs would not count warnings
     pages = {page: page.read_text(encoding="utf-8") for page in tmp_path.rglob("*.html")}
     assert len(pages) > len(PAGES)
@@ -59,6 +66,13 @@ def test_every_test_and_every_file_that_a_page_names_exists(page: str) -> None:
     named = set(re.findall(r"`((?:ragtune|experiments|conf|scripts|docs|\.ci)/[\w/.-]+\.\w+)`", TEXTS[page]))
     unknown = {path for path in named if not re.search(r"NAME|mine|overlap", path)} - set(MADE)
     assert sorted(path for path in unknown if not (ROOT / path).exists()) == []
+
+
+@pytest.mark.parametrize("page", [*TEXTS, "README.md"])
+def test_every_name_that_a_page_sets_as_code_stands_in_the_code(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    named = {name for code in re.findall(r"`([^`\n]+)`", text) for name in re.findall(r"[A-Za-z]\w*_\w+", code)}
+    assert sorted(named - WORDS) == []
 
 
 def commands() -> list[list[str]]:

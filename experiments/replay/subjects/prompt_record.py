@@ -32,8 +32,8 @@ def replay_record(query_id: str, done: SuperPrompt, reranked: Reranked | None) -
     """The record of a finished prompt. Costs grow from state to state; the last has those of all stages.
 
     Args:
-        query_id: whose prompt it was.
-        done: at its end.
+        query_id: id of the query whose prompt it was.
+        done: the prompt as the last stage left it.
         reranked: what the ReRanker's rerank stage made of the documents; None where there was nothing to rerank.
     """
     output = None if reranked is None else reranked.output

@@ -33,9 +33,9 @@ class DocumentRerankStage(BaseRerankStage):
     So whatever knows documents and queries by their ids works in the pipeline: score tables, graphs, oracles.
 
     Args:
-        rerank_stage: asked.
-        corpus: one chunk a document.
-        query_id: whose prompt it is.
+        rerank_stage: the stage that is asked about the documents.
+        corpus: the documents, each of which is one chunk of the pipeline.
+        query_id: id of the query whose prompt it is.
 
     Attributes:
         outcome: the answer, by documents; None before the stage was asked.
@@ -64,7 +64,7 @@ class PipelineSession:
     Attributes:
         dataset: the collection.
         pipeline: all stages; the ReRanker's rerank stage is put in query by query.
-        rerank_stage: the ReRanker's.
+        rerank_stage: how the ReRanker stage spends, asked about documents.
     """
 
     dataset: Dataset
@@ -101,7 +101,7 @@ def build_pipeline_session(config: Mapping[str, Any], session: Session) -> Pipel
 
     Args:
         config: plain data.
-        session: of the same configuration; its components are the rerank stage's.
+        session: the session of the same configuration, whose components the rerank stage uses.
 
     Raises:
         ConfigError: on a choice that the pipeline has no place for.

@@ -93,7 +93,7 @@ class BatchRunner:
         A reranker that cannot say counts as free of tokens and money; that is traced once a request.
 
         Raises:
-            InputError: if the reranker does.
+            InputError: if the reranker raises one.
         """
         reranker = self._rerankers[strategy]
         try:
@@ -142,7 +142,7 @@ class BatchRunner:
         """Send one paid batch: scores in, and what could not be scored is DROPPED.
 
         Raises:
-            InputError: if the reranker does.
+            InputError: if the reranker raises one.
         """
         pool.transition(proposal.doc_ids, ItemState.IN_FLIGHT, proposal.strategy)
         book.sent.add(proposal.strategy)

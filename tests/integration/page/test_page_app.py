@@ -260,7 +260,7 @@ def test_markup_of_documents_is_shown_and_never_rendered(start: Start) -> None:
 def test_the_page_opens_without_loading_models_or_learning_libraries(corpus_folder: Path) -> None:
     program = (
         "import sys; from streamlit.testing.v1 import AppTest\n"
-        f"page = AppTest.from_file({app.__file__!r}, default_timeout=60).run()\n"
+        f"page = AppTest.from_file({app.__file__!r}, default_timeout={HANG_S}).run()\n"
         "assert not page.exception\n"
         "print([name for name in ('torch', 'sentence_transformers', 'sklearn', 'openai') if name in sys.modules])"
     )
