@@ -17,7 +17,7 @@ ui: $(VENV)/.ui ## the SuperPrompt page over the demo collection, http://127.0.0
 	$(BIN)/python -m ragtune.adapters.page --corpus datasets/demo
 
 test: $(VENV)/.dev ## every test, a file to a core
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 chaos: $(VENV)/.dev ## kills, full disks, locked and damaged files, dishonest components; CHAOS_SEED=n for other moments
 	CHAOS_EXAMPLES=10000 $(BIN)/python -m pytest tests/chaos \
