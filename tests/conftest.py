@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,6 +30,12 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import BatchProposal, CostObject, RemainingBudgetView, StopRecord
 from ragtune.data.graph import MANIFEST, NEIGHBOURS, WEIGHTS, GraphManifest, create_arrays
 from ragtune.testing import TEXTS, make_context, small_corpus, small_pool_items
+
+
+def pytest_configure() -> None:
+    """A shell's background jobs ignore SIGINT and hand that on to their children; a person's Ctrl-C is not ignored."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def make_docs(n: int, prefix: str = "doc", tokens: int = 10) -> list[ScoredDocument]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -38,19 +37,13 @@ def start_script(
     """Start ``python SCRIPT ARGUMENTS`` in a process group of its own."""
     command = [sys.executable, str(ROOT / script), *arguments]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    own = {"start_new_session": True, "preexec_fn": _listen_to_interrupts}
-    return subprocess.Popen(command, cwd=cwd, env=environment, **own, **pipes)
+    return subprocess.Popen(command, cwd=cwd, env=environment, start_new_session=True, **pipes)
 
 
 def finish(process: subprocess.Popen[str], timeout: float = HANG_S) -> SimpleNamespace:
     """Its end: code, out, err, lines."""
     out, err = process.communicate(timeout=timeout)
     return SimpleNamespace(code=process.returncode, out=out, err=err, lines=out.splitlines())
-
-
-def _listen_to_interrupts() -> None:
-    """A shell's background jobs ignore SIGINT and hand that on; a person's Ctrl-C is not ignored."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def wait_for(condition: Callable[[], object], timeout: float = HANG_S) -> None:
