@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ragtune.core.documents import sound
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseAssembler
 from ragtune.core.plain import words
@@ -11,7 +12,6 @@ from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.request.bills import describe
 from ragtune.core.request.context import RAGtuneContext
-from ragtune.core.rounds import sound
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
 

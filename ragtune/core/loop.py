@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ragtune.core.batches.failures import BatchCount, FailurePolicy
 from ragtune.core.batches.runner import BatchBook, BatchRunner
+from ragtune.core.documents import checked_documents
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseEstimator, BaseExpander, BaseReranker, BaseScheduler
 from ragtune.core.output import HistoryStep
@@ -18,7 +19,6 @@ from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.accounts import Account
 from ragtune.core.request.bills import describe
 from ragtune.core.request.context import GRAPH_SOURCE, RAGtuneContext
-from ragtune.core.rounds import checked_documents
 from ragtune.core.types import (
     BUDGET_EXHAUSTED,
     STRATEGY_CLOSED,

@@ -17,7 +17,7 @@ Amount = Annotated[Annotated[float, Field(ge=0, allow_inf_nan=False)] | None, Be
 
 
 class Limits(BaseModel):
-    """Limits of one request; ``None`` (or infinity) means unlimited. The defaults are those of 0.1.
+    """Limits of one request; ``None`` (or infinity) means unlimited. The defaults are those of rule B1.
 
     Attributes:
         max_tokens: tokens for reranking, LLM calls and the assembled context together.
