@@ -50,11 +50,11 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.base: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(PIP) --editable .
+	$(PIP) --editable '.[experiments]'
 	touch $@
 
 $(VENV)/.ui: $(VENV)/.base
-	$(PIP) --editable '.[ui]'
+	$(PIP) --editable '.[experiments,ui]'
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.base

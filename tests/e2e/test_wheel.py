@@ -32,6 +32,8 @@ class Lacking(PathFinder):
 sys.meta_path[sys.meta_path.index(PathFinder)] = Lacking
 """
 """What ``LACKING`` names is not installed in the process."""
+HARNESS = "hydra omegaconf mlflow ir_measures ir_datasets pandas matplotlib"
+"""What only the extra ``experiments`` brings: nothing that a wheel does may need it."""
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -81,7 +83,9 @@ def run(installed: Path, environment: dict[str, str], tmp_path: Path) -> Run:
     """Runs a command of the environment in a folder of its own."""
 
     def run(command: str, *arguments: str, lacking: str = "") -> subprocess.CompletedProcess[str]:
-        variables = {**environment, "PYTHONPATH": "", "LACKING": lacking, "XDG_DATA_HOME": str(tmp_path)}
+        lacking = f"{HARNESS} {lacking}"
+        places = {"PYTHONPATH": "", "XDG_DATA_HOME": str(tmp_path)}
+        variables = {**environment, **places, "LACKING": lacking, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         call = [str(installed / command), *arguments]
         return subprocess.run(call, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=HANG_S)
 
@@ -135,7 +139,7 @@ def test_a_prompt_goes_through_all_stages_over_the_shipped_collection_without_a_
 
 def test_the_server_answers(installed: Path, environment: dict[str, str], tmp_path: Path) -> None:
     command = [str(installed / "ragtune"), "serve", "--port", "0", "--store", "memory"]
-    variables = {**environment, "PYTHONPATH": ""}
+    variables = {**environment, "PYTHONPATH": "", "LACKING": HARNESS}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, cwd=tmp_path, env=variables, **pipes) as server:
         try:
@@ -204,6 +208,12 @@ LACKING = {
         "models",
     ),
 }
+
+
+def test_the_harness_of_a_checkout_without_its_extra_says_in_one_line_which(run: Run) -> None:
+    done = run("python", str(ROOT / "run.py"), "estimator=uncertainty")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "ragtune: an experiment needs the extra 'experiments': pip install 'ragtune[experiments]'\n"
 
 
 @pytest.mark.parametrize(("arguments", "lacking", "extra"), LACKING.values(), ids=LACKING)
