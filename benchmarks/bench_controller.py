@@ -22,6 +22,7 @@ import numpy as np
 import transcription
 
 from ragtune import ControllerOutput, CostBudget, RAGtuneController, RetrievalPlan, ScoredDocument
+from ragtune.core.drivers import alone
 from ragtune.core.interfaces import (
     BaseAssembler,
     BaseEstimator,
@@ -30,6 +31,7 @@ from ragtune.core.interfaces import (
     BaseRetriever,
     BaseScheduler,
 )
+from ragtune.core.output import HistoryStep
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
@@ -150,8 +152,9 @@ def core_loop(documents: Sequence[ScoredDocument], scores: dict[str, float], bat
     pool = aggregate(controller.rounds.run(context))
     gc.collect()
     started = time.perf_counter()
-    outcome = controller.loop.run(pool, context)
-    len(outcome.history[-1].ranking)
+    history: list[HistoryStep] = []
+    alone(controller.loop.run(pool, context, history), controller.rerankers)
+    len(history[-1].ranking)
     return (time.perf_counter() - started) * 1000
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any
 
+from ragtune.core.arguments import check_count
 from ragtune.core.assembly import assemble
 from ragtune.core.batches.failures import FailurePolicy
+from ragtune.core.batches.runner import Wishes
+from ragtune.core.drivers import Flight, alone, lockstep, stepwise
 from ragtune.core.errors import ConfigError, InputError, RetrievalError
 from ragtune.core.interfaces import (
     BaseAssembler,
@@ -21,7 +24,7 @@ from ragtune.core.interfaces import (
     Component,
 )
 from ragtune.core.loop import RerankLoop
-from ragtune.core.output import ControllerOutput
+from ragtune.core.output import ControllerOutput, HistoryStep
 from ragtune.core.plain import quoted
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.pool.pool import CandidatePool
@@ -29,9 +32,10 @@ from ragtune.core.request.bills import describe, reported
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.clock import Clock, MonotonicClock, VirtualClock
 from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.request.request import Request
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.rounds import RetrievalPlan, RetrievalRounds, aggregate
-from ragtune.core.types import FREE, ReformulationResult
+from ragtune.core.types import FREE, ReformulationResult, ScoredDocument
 
 
 class RAGtuneController:
@@ -79,6 +83,7 @@ class RAGtuneController:
         self.rounds = RetrievalRounds(retriever, reformulator, plan or RetrievalPlan(), tuple(rerankers.values()))
         ordering = Ordering.parse(assembler.ordering)
         self.loop = RerankLoop(estimator, scheduler, rerankers, ordering, expander, failures or FailurePolicy())
+        self.rerankers = rerankers
         self.assembler = assembler
         self.default_budget = budget
         self.seed = seed
@@ -107,7 +112,12 @@ class RAGtuneController:
         self.loop.forget_failures()
 
     def run(
-        self, query: str, override_budget: CostBudget | None = None, *, query_id: str | None = None
+        self,
+        query: str,
+        override_budget: CostBudget | None = None,
+        *,
+        query_id: str | None = None,
+        candidates: Sequence[ScoredDocument] = (),
     ) -> ControllerOutput:
         """Answer one query.
 
@@ -115,6 +125,7 @@ class RAGtuneController:
             query: the user's text.
             override_budget: limits for this request only.
             query_id: stable id; by default a digest of the query.
+            candidates: documents found already, for a retriever that hands out what it is given.
 
         Raises:
             InputError: on unusable input, e.g. a score table that lacks a pair.
@@ -122,22 +133,60 @@ class RAGtuneController:
                 leaves this method.
         """
         self.prepare()
-        context = self._open(query, override_budget or self.default_budget, query_id)
+        return alone(self._answer(Request(query, query_id, override_budget, candidates), []), self.rerankers)
+
+    def run_many(self, requests: Iterable[Request], width: int = 32) -> list[ControllerOutput]:
+        """Answer many queries, ``width`` of them in lockstep: what they want scored next goes into one model call.
+
+        Every request gets the answer that :meth:`run` gives it, as far as the reranker gives a document the same score
+        in whatever company. The time of a joint call passes for all requests that are part of it.
+
+        Args:
+            requests: the requests.
+            width: requests under way at once, >= 1.
+
+        Returns:
+            One output a request, in their order.
+
+        Raises:
+            InputError: on unusable input, of any request.
+            RetrievalError: if the original retrieval of any request fails.
+        """
+        check_count("width", width, low=1)
+        self.prepare()
+        return lockstep((self._answer(request, []) for request in requests), self.rerankers, width)
+
+    def run_stepwise(self, request: Request) -> Generator[HistoryStep, None, ControllerOutput]:
+        """Answer one query, and show the ranking that stopping here would give before every batch (anytime).
+
+        Raises:
+            InputError: on unusable input.
+            RetrievalError: if the original retrieval fails.
+        """
+        self.prepare()
+        history: list[HistoryStep] = []
+        flight = Flight(self._answer(request, history))
+        for _ in stepwise(flight, self.rerankers):
+            yield history[-1]
+        return flight.result
+
+    def _answer(self, request: Request, history: list[HistoryStep]) -> Wishes[ControllerOutput]:
+        context = self._open(request)
         rounds = self.rounds.run(context)
         paid = reported(context, context.meter.actual, FREE)
         pool = _pool(rounds, context)
         context.trace.add("controller", "pool", size=len(pool), rounds=[r.strategy for r in rounds])
-        outcome = self.loop.run(pool, context)
-        ranked = pool.items_at(outcome.history[-1].columns.ranked)
+        outcome = yield from self.loop.run(pool, context, history)
+        ranked = pool.items_at(history[-1].columns.ranked)
         documents = assemble(self.assembler, ranked, context)
         context.trace.add("assembler", "assemble", documents=[doc.id for doc in documents])
         return ControllerOutput.model_construct(
-            query=query,
+            query=request.query,
             query_id=context.query_id,
             documents=documents,
             trace=context.trace,
             final_budget_state=context.tracker.snapshot(),
-            history=outcome.history,
+            history=history,
             stop=outcome.stop,
             actual_cost=paid + outcome.actual_cost,
             dropped=outcome.dropped,
@@ -147,15 +196,20 @@ class RAGtuneController:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_is_prepared": False}  # models do not travel
 
-    def _open(self, query: str, budget: CostBudget, query_id: str | None) -> RAGtuneContext:
-        digest = hashlib.sha256(_utf8("query", query)).hexdigest()[:16]
-        query_id = query_id or digest
+    def _open(self, request: Request) -> RAGtuneContext:
+        digest = hashlib.sha256(_utf8("query", request.query)).hexdigest()[:16]
+        query_id = request.query_id or digest
         _utf8("query_id", query_id)
         clock = self._make_clock()
         trace = ControllerTrace(query_id=query_id)
         trace.use_clock(clock)
-        tracker = budget.create_tracker(trace, clock)
-        return RAGtuneContext(query=query, query_id=query_id, tracker=tracker, seed=self.seed)
+        return RAGtuneContext(
+            query=request.query,
+            query_id=query_id,
+            tracker=(request.budget or self.default_budget).create_tracker(trace, clock),
+            seed=self.seed,
+            candidates=tuple(request.candidates),
+        )
 
 
 _PREPARING = threading.RLock()

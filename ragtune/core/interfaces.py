@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray
+from ragtune.core.pool.batch import RerankBatch
 from ragtune.core.pool.belief import Belief
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.ordering import Ordering
@@ -168,6 +169,20 @@ class BaseReranker(Component, ABC):
         cost in tokens, time and money, failed or not, goes to ``context.meter``; documents are counted by the loop.
         """
 
+    def rerank_many(self, batches: Sequence[RerankBatch]) -> list[Mapping[str, float] | Exception]:
+        """The batches of several requests at once: for each what :meth:`rerank` returns, or the error that it raises.
+
+        A reranker that reads many documents faster together overrides this. The scores of a batch must not depend on
+        the other batches, and its cost goes to its own ``context.meter``.
+        """
+        outcomes: list[Mapping[str, float] | Exception] = []
+        for batch in batches:
+            try:
+                outcomes.append(self.rerank(batch.items, batch.context, batch.strategy))
+            except Exception as error:
+                outcomes.append(error)
+        return outcomes
+
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
         """The tokens, time and money that this batch is expected to be charged, before it runs.
 
@@ -247,13 +262,13 @@ class BaseEmbedder(Component, ABC):
 
 
 class TextVectors(Protocol):
-    """Vectors of the documents of one collection, for components that compare documents by their texts.
+    """Vectors of documents, for components that compare documents by their texts.
 
-    State: the vectors of the collection, made once; nothing of a request.
+    State: the vectors of a collection, made once; nothing of a request.
     """
 
-    def rows(self, doc_ids: Sequence[str]) -> Any:
-        """Shape (len(doc_ids), d), rows L2-normalised, so that a dot product is a cosine.
+    def of(self, items: Sequence[PoolItem]) -> Any:
+        """Shape (len(items), d), rows L2-normalised, so that a dot product is a cosine.
 
         A NumPy array, or a ``scipy.sparse.csr_matrix``; a component that needs the sparse form says so.
         """

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ragtune.core.batches.failures import BatchCount, FailurePolicy
-from ragtune.core.batches.runner import BatchBook, BatchRunner
+from ragtune.core.batches.runner import BatchBook, BatchRunner, Wishes
 from ragtune.core.documents import checked_documents
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseEstimator, BaseExpander, BaseReranker, BaseScheduler
@@ -32,9 +32,8 @@ from ragtune.core.types import (
 
 @dataclass(frozen=True)
 class LoopOutcome:
-    """What the loop leaves behind, beside the pool itself."""
+    """What the loop leaves behind, beside the pool and the history."""
 
-    history: list[HistoryStep]
     stop: StopRecord
     actual_cost: CostObject
     dropped: dict[str, str]
@@ -42,7 +41,11 @@ class LoopOutcome:
 
 
 class RerankLoop:
-    """Runs batches until the budget, the pool or the scheduler says stop. Holds no state between requests."""
+    """Wishes for batches until the budget, the pool or the scheduler says stop. Holds no state between requests.
+
+    The loop itself does no work that takes time: it yields each batch and is sent its scores, so that whoever drives it
+    (:mod:`ragtune.core.drivers`) decides what else happens in the meantime.
+    """
 
     def __init__(
         self,
@@ -61,14 +64,13 @@ class RerankLoop:
         self._ordering = ordering
         self._expander = expander
 
-    def run(self, pool: CandidatePool, context: RAGtuneContext) -> LoopOutcome:
-        """Spend the request's budget on the pool.
+    def run(self, pool: CandidatePool, context: RAGtuneContext, history: list[HistoryStep]) -> Wishes[LoopOutcome]:
+        """Spend the request's budget on the pool, and note the state before the first and after each batch.
 
         Raises:
             InputError: if a component does: bad input ends a run, it is never swallowed.
         """
         book = self._batches.open_book()
-        history: list[HistoryStep] = []
         stop: StopRecord | None = None
         try:
             while stop is None:
@@ -78,13 +80,13 @@ class RerankLoop:
                     stop = self._estimate(pool, context)
                 columns = pool.columns(self._keeps_dropped)
                 history.append(HistoryStep(context.tracker.spent(), pool.doc_ids, self._ordering, columns))
-                stop = stop or self._step(pool, context, book)
+                stop = stop or (yield from self._step(pool, context, book))
         finally:
             self._batches.close_book(book)
         if len(history) == 1 and stop.reason in (BUDGET_EXHAUSTED, "budget_denied"):
             context.trace.add("controller", "skip_rerank", reason="budget_denied")
         context.trace.add("controller", "stop", **stop.model_dump())
-        return LoopOutcome(history, stop, book.actual_cost, book.dropped, book.breakers.count())
+        return LoopOutcome(stop, book.actual_cost, book.dropped, book.breakers.count())
 
     def forget_failures(self) -> None:
         """Open every strategy again."""
@@ -105,7 +107,7 @@ class RerankLoop:
             return _failure("estimator", error)
         return None
 
-    def _step(self, pool: CandidatePool, context: RAGtuneContext, book: BatchBook) -> StopRecord | None:
+    def _step(self, pool: CandidatePool, context: RAGtuneContext, book: BatchBook) -> Wishes[StopRecord | None]:
         if not len(pool.eligible):
             return StopRecord(reason="pool_exhausted" if len(pool) else "empty_pool", source="controller")
         if exhausted := context.tracker.exhausted_account():
@@ -121,7 +123,7 @@ class RerankLoop:
                 reason="budget_denied", source="budget", details=short.figures(), message=short.in_words()
             )
         context.tracker.consume(cost)
-        self._batches.run(pool, context, proposal, cost, book)
+        yield from self._batches.run(pool, context, proposal, cost, book)
         return None
 
     def _admitted(self, pool: CandidatePool, context: RAGtuneContext, book: BatchBook) -> BatchProposal | StopRecord:

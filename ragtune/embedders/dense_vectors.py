@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ragtune.core.interfaces import BaseEmbedder
+from ragtune.core.pool.items import PoolItem
 from ragtune.data.corpus import Corpus
 from ragtune.data.diskcache import AUTO
 from ragtune.data.docvectors import DocumentVectors
@@ -30,6 +31,10 @@ class DenseVectors:
         self._corpus = corpus
         self._vectors = DocumentVectors(corpus, embedder, cache_dir)
         self._vectors.prepare()  # at once, as TF-IDF's are: no request's clock is to see it
+
+    def of(self, items: Sequence[PoolItem]) -> Any:
+        """:meth:`rows` of a request's documents."""
+        return self.rows([item.doc_id for item in items])
 
     def rows(self, doc_ids: Sequence[str]) -> Any:
         """``scipy.sparse.csr_matrix`` of shape (len(doc_ids), d), float64, rows L2-normalised.

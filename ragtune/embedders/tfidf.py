@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ragtune.core.arguments import check_count
 from ragtune.core.interfaces import BaseEmbedder
+from ragtune.core.pool.items import PoolItem
 from ragtune.data.corpus import Corpus
 from ragtune.data.diskcache import AUTO, DiskCache
 from ragtune.data.text import analyzer_id, terms
@@ -72,6 +73,10 @@ class TfidfEmbedder(BaseEmbedder):
         """Make :meth:`embed` ready, which imports scikit-learn; :meth:`rows` always is."""
         if self._model.vocabulary:
             _ = self._model.vectorizer
+
+    def of(self, items: Sequence[PoolItem]) -> Any:
+        """:meth:`rows` of a request's documents."""
+        return self.rows([item.doc_id for item in items])
 
     def rows(self, doc_ids: Sequence[str]) -> Any:
         """Vectors of documents of the collection: ``scipy.sparse.csr_matrix``, shape (len(doc_ids), terms), float64.

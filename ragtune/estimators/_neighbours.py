@@ -67,7 +67,7 @@ class TextNeighbours(Neighbours):
 
     def _find(self, pool: CandidatePool, positions: Sequence[int]) -> list[Edges]:
         if self._rows_of != pool.doc_ids:
-            self._rows, self._rows_of = self._vectors.rows(pool.doc_ids), pool.doc_ids
+            self._rows, self._rows_of = self._vectors.of(pool.entries), pool.doc_ids
         product = self._rows[list(positions)] @ self._rows.T
         cosines: FloatArray = product.toarray() if hasattr(product, "toarray") else np.asarray(product)
         return [self._nearest(row, position) for row, position in zip(cosines, positions, strict=True)]

@@ -74,7 +74,7 @@ class _Evidence:
         return self._weight, self._weighted
 
     def _restart(self, pool: CandidatePool) -> None:
-        self._rows = self._vectors.rows(pool.doc_ids)
+        self._rows = self._vectors.of(pool.entries)
         self._seen = np.zeros(len(pool), dtype=bool)
         self._weight, self._weighted = np.zeros(len(pool)), np.zeros(len(pool))
 

@@ -68,14 +68,14 @@ class UncertaintyEstimator(BaseEstimator):
             return pool.valuation(np.zeros(0))
         posterior = context.remember(self, lambda: self._start(pool))
         if len(pool) > len(posterior):
-            posterior.extend(self._vectors.rows(pool.doc_ids[len(posterior) :]))
+            posterior.extend(self._vectors.of(pool.entries[len(posterior) :]))
         new = pool.reranked[~posterior.scored[pool.reranked]]
         if len(new):
             posterior.update(new, pool.scores[new], map(pool.strategy_of, new))
         return self._valuation(pool, posterior)
 
     def _start(self, pool: CandidatePool) -> RelevancePosterior:
-        return RelevancePosterior(first_stage_evidence(pool.entries), self._vectors.rows(pool.doc_ids), self._prior)
+        return RelevancePosterior(first_stage_evidence(pool.entries), self._vectors.of(pool.entries), self._prior)
 
     def _valuation(self, pool: CandidatePool, posterior: RelevancePosterior) -> Valuation:
         key = self._key(posterior)

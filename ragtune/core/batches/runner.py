@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from ragtune.core.batches.failures import FailurePolicy, RequestBreakers, RunBreakers
 from ragtune.core.batches.pace import Pace
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.plain import quoted, words
+from ragtune.core.pool.batch import RerankBatch
 from ragtune.core.pool.columns import is_calibrated
 from ragtune.core.pool.items import ItemState, PoolItem
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.bills import checked, describe, reported
 from ragtune.core.request.context import CostMeter, RAGtuneContext
 from ragtune.core.types import FREE, BatchProposal, CostObject, price_by_count
+
+T = TypeVar("T")
+
+Wishes = Generator[RerankBatch, Mapping[str, float], T]
+"""Work that yields the batches that it wants scored, and is sent the scores or thrown the reranker's error."""
 
 _ENOUGH = 3
 """Batches of a live strategy after which their times are believed alone."""
@@ -55,8 +61,8 @@ class BatchBook:
 
 
 class BatchRunner:
-    """Prices batches and has them scored. It books documents and calls from what it sends; a reranker can only report
-    tokens, time, money and further calls (a batch is one call at least).
+    """Prices batches and wishes them scored. It books documents and calls from what is sent; a reranker can only
+    report tokens, time, money and further calls (a batch is one call at least).
 
     Args:
         rerankers: the rerankers by strategy name.
@@ -138,8 +144,8 @@ class BatchRunner:
 
     def run(
         self, pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal, cost: CostObject, book: BatchBook
-    ) -> None:
-        """Send one paid batch: scores in, and what could not be scored is DROPPED.
+    ) -> Wishes[None]:
+        """Have one paid batch scored: scores in, and what could not be scored is DROPPED.
 
         Raises:
             InputError: if the reranker raises one.
@@ -149,7 +155,7 @@ class BatchRunner:
         self._starved.discard(proposal.strategy)
         context.meter = CostMeter()
         started_ms = context.tracker.elapsed_ms
-        answer = self._ask(pool, context, proposal)
+        answer = yield from self._ask(pool, context, proposal)
         charged = self._bill(context, proposal, cost, started_ms, has_failed=answer.error is not None)
         book.actual_cost = book.actual_cost + reported(context, context.meter.actual, FREE)
         # What was learned of a live batch's time is a guess, and taking longer no overrun of the account.
@@ -164,11 +170,12 @@ class BatchRunner:
         self._note_overrun(context, started_ms)
         self._drop(pool, context, answer.lost, book)
 
-    def _ask(self, pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal) -> Answer:
+    @staticmethod
+    def _ask(pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal) -> Wishes[Answer]:
         items = pool.get_items(proposal.doc_ids)
         try:
             with pool.read_only(), context.tracker.read_only():
-                returned = self._rerankers[proposal.strategy].rerank(items, context, proposal.strategy)
+                returned = yield RerankBatch(items, context, proposal.strategy)
             answer = _usable(returned, proposal.doc_ids, context)
         except InputError:
             raise

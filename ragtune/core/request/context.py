@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ragtune.core.request.budget import CostTracker
 from ragtune.core.request.trace import ControllerTrace
-from ragtune.core.types import FREE, CostObject
+from ragtune.core.types import FREE, CostObject, ScoredDocument
 
 T = TypeVar("T")
 
@@ -66,6 +66,7 @@ class RAGtuneContext(BaseModel):
         tracker: the request's account.
         round: name of the retrieval round, ``original`` or ``rewrite_<i>``.
         seed: root of all randomness of the request.
+        candidates: documents that came with the request, best first, where the caller has a first stage of its own.
         num_reformulations: rewrites wanted, m; the plan's.
         meter: takes the costs that components report; the controller puts a fresh one in before each batch.
         memory: per-request state of components, so that components themselves stay stateless.
@@ -76,6 +77,7 @@ class RAGtuneContext(BaseModel):
     tracker: CostTracker = Field(frozen=True)
     round: str = Field(default=ORIGINAL, frozen=True)
     seed: int = Field(default=0, frozen=True)
+    candidates: tuple[ScoredDocument, ...] = Field(default=(), frozen=True)
     num_reformulations: int = Field(default=2, ge=0)
     meter: CostMeter = Field(default_factory=CostMeter)
     memory: dict[int, Any] = Field(default_factory=dict)
