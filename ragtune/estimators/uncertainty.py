@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 
@@ -39,7 +40,7 @@ class UncertaintyEstimator(BaseEstimator):
     what several first-stage sources agree on and the reranker does not see, so that more budget does not hurt.
 
     Args:
-        corpus: collection that ``vectors`` are made from.
+        corpus: collection that ``vectors`` are made from; None where these need none.
         vectors: makes the text vectors of the corpus, in the sparse form.
         residual_weight: share of a document's own residual that counts as relevance where a first stage ranked all
             documents, in [0, 1].
@@ -52,8 +53,8 @@ class UncertaintyEstimator(BaseEstimator):
 
     def __init__(
         self,
-        corpus: Corpus,
-        vectors: Callable[[Corpus], TextVectors],
+        corpus: Corpus | None,
+        vectors: Callable[[Any], TextVectors],
         residual_weight: float = 0.3,
         evidence_bonus: float = 0.05,
         **prior: float,

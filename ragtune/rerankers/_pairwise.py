@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import time
 from abc import abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.interfaces import BaseReranker
+from ragtune.core.pool.batch import RerankBatch
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext
@@ -41,6 +43,22 @@ class _Known:
     scores: dict[bytes, float] = field(default_factory=dict)
     times: dict[bytes, float] = field(default_factory=dict)
     tokens: dict[bytes, int] = field(default_factory=dict)
+
+
+class Pair(NamedTuple):
+    """A document and the request that it is to be scored for."""
+
+    item: PoolItem
+    context: RAGtuneContext
+
+
+@dataclass
+class _Asked:
+    """A batch, the key of each of its documents by id, and the keys of those pairs that it pays for."""
+
+    batch: RerankBatch
+    keys: dict[str, bytes]
+    paid: set[bytes] = field(default_factory=set)
 
 
 class PairwiseReranker(BaseReranker):
@@ -96,8 +114,8 @@ class PairwiseReranker(BaseReranker):
         """Load the model, unless it is loaded."""
 
     @abstractmethod
-    def _score(self, texts: Sequence[str], context: RAGtuneContext) -> list[float]:
-        """Calibrated scores in [0, 1] of one forward pass."""
+    def _score(self, pairs: Sequence[Pair]) -> list[float]:
+        """Calibrated scores in [0, 1] of one forward pass, which may hold pairs of several requests."""
 
     def prepare(self) -> None:
         """Load the model and learn from a few passes how long a batch should take, if ``preload`` says so.
@@ -109,19 +127,34 @@ class PairwiseReranker(BaseReranker):
             self._learn_speed()
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
-        if not items:
-            return {}
-        keys = self._keys(items, context)
-        pairs = {keys[item.doc_id]: item for item in items}
+        (outcome,) = self.rerank_many([RerankBatch(items, context, strategy)])
+        if isinstance(outcome, Exception):
+            raise outcome
+        return dict(outcome)
+
+    def rerank_many(self, batches: Sequence[RerankBatch]) -> list[Mapping[str, float] | Exception]:
+        asked = [_Asked(batch, self._keys(batch.items, batch.context)) for batch in batches]
         known = _Known()
-        self._recall(list(pairs), known)
-        unknown = {key: item for key, item in pairs.items() if key not in known.scores}
+        self._recall(list({key: None for each in asked for key in each.keys.values()}), known)
+        unknown: dict[bytes, Pair] = {}
+        for each in asked:
+            mine = {each.keys[item.doc_id]: Pair(item, each.batch.context) for item in each.batch.items}
+            each.paid = {key for key in mine if key not in known.scores and key not in unknown}
+            unknown |= {key: mine[key] for key in each.paid}
+        error: Exception | None = None
         try:
-            self._score_unknown(unknown, context, known)
-        finally:
-            # A pass that fails does not undo the expense of those before it.
-            self._report([item for item in items if keys[item.doc_id] in known.scores], keys, unknown, known, context)
-        return {item.doc_id: known.scores[keys[item.doc_id]] for item in items}
+            self._score_unknown(unknown, known)
+        except Exception as caught:
+            error = caught
+        # A pass that fails does not undo the expense of those before it, nor the scores of a batch that had no part.
+        return [self._settled(each, known, error) for each in asked]
+
+    def _settled(self, asked: _Asked, known: _Known, error: Exception | None) -> Mapping[str, float] | Exception:
+        scored = {item.doc_id: item for item in asked.batch.items if asked.keys[item.doc_id] in known.scores}
+        self._report(list(scored.values()), asked, known)
+        if error is not None and len(scored) < len(asked.keys):
+            return error
+        return {doc_id: known.scores[asked.keys[doc_id]] for doc_id in scored}
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
         """All documents, one call, tokens of query and document for each, time and money by prices or measurement."""
@@ -154,42 +187,39 @@ class PairwiseReranker(BaseReranker):
         pairs = [query + _tokens(item) for item in items]
         return sum(pairs) if limit is None else sum(min(limit, pair) for pair in pairs)
 
-    def _score_unknown(self, unknown: Mapping[bytes, PoolItem], context: RAGtuneContext, known: _Known) -> None:
+    def _score_unknown(self, unknown: Mapping[bytes, Pair], known: _Known) -> None:
         """Score the pairs pass by pass; what each brings is known then, and kept for good."""
         if not unknown:
             return
-        with context.tracker.clock.paused():
+        with ExitStack() as stack:
+            for context in {id(pair.context): pair.context for pair in unknown.values()}.values():
+                stack.enter_context(context.tracker.clock.paused())
             self._make_ready()
         # Texts of like length share a pass, which wastes the least padding.
-        by_length = sorted(unknown.items(), key=lambda entry: (-len(entry[1].content), entry[1].doc_id))
+        by_length = sorted(unknown.items(), key=lambda entry: (-len(entry[1].item.content), entry[1].item.doc_id))
         for start in range(0, len(by_length), self.batch_size):
             chunk = dict(by_length[start : start + self.batch_size])
+            pairs = list(chunk.values())
             started = time.perf_counter()
-            values = self._score([item.content for item in chunk.values()], context)
+            values = self._score(pairs)
             took_ms = (time.perf_counter() - started) * 1000.0
             fresh = dict(zip(chunk, values, strict=True))
-            shares = dict(zip(chunk, self._shares(list(chunk.values()), took_ms, context), strict=True))
+            shares = dict(zip(chunk, self._shares(pairs, took_ms), strict=True))
             if self._cache and self._times:
                 self._times.put(shares)
                 self._cache.put(fresh)
             known.scores |= fresh
             known.times |= shares
 
-    def _shares(self, items: Sequence[PoolItem], took_ms: float, context: RAGtuneContext) -> list[float]:
-        tokens = [max(1, self._count_tokens([item], context)) for item in items]
+    def _shares(self, pairs: Sequence[Pair], took_ms: float) -> list[float]:
+        tokens = [max(1, self._count_tokens([pair.item], pair.context)) for pair in pairs]
         return [took_ms * each / sum(tokens) for each in tokens]
 
-    def _report(
-        self,
-        scored: Sequence[PoolItem],
-        keys: Mapping[str, bytes],
-        unknown: Collection[bytes],
-        known: _Known,
-        context: RAGtuneContext,
-    ) -> None:
+    def _report(self, scored: Sequence[PoolItem], asked: _Asked, known: _Known) -> None:
+        context, keys = asked.batch.context, asked.keys
         pairs = {keys[item.doc_id]: item for item in scored}
         context.meter.charge(self._cost(scored, self._made_ms(pairs, known, context), context))
-        paid = {key: item for key, item in pairs.items() if key in unknown}
+        paid = {key: item for key, item in pairs.items() if key in asked.paid}
         if paid:
             context.meter.pay(self._cost(list(paid.values()), sum(known.times[key] for key in paid), context))
 
@@ -250,7 +280,7 @@ class PairwiseReranker(BaseReranker):
         context = RAGtuneContext(query=_WARM_UP_QUERY, query_id="", tracker=CostBudget.unlimited().create_tracker())
         items = [PoolItem(doc_id=str(i), content=_WARM_UP_PASSAGE) for i in range(pairs)]
         started = time.perf_counter()
-        self._score([item.content for item in items], context)
+        self._score([Pair(item, context) for item in items])
         return (time.perf_counter() - started) * 1000.0, self._count_tokens(items, context)
 
 

@@ -13,7 +13,7 @@ from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.data.diskcache import AUTO
-from ragtune.rerankers._pairwise import PairwiseReranker
+from ragtune.rerankers._pairwise import Pair, PairwiseReranker
 
 _DECIMALS = 6
 
@@ -66,8 +66,10 @@ class BiEncoderReranker(PairwiseReranker):
         limit = self.max_length
         return count_tokens(context.query) + sum(n if limit is None else min(limit, n) for n in lengths)
 
-    def _score(self, texts: Sequence[str], context: RAGtuneContext) -> list[float]:
-        cosines = np.clip((self._embedder.embed(texts) @ self._query(context)).astype(np.float64), -1.0, 1.0)
+    def _score(self, pairs: Sequence[Pair]) -> list[float]:
+        texts = self._embedder.embed([pair.item.content for pair in pairs])
+        queries = np.stack([self._query(pair.context) for pair in pairs])
+        cosines = np.clip(np.einsum("ij,ij->i", texts, queries).astype(np.float64), -1.0, 1.0)
         return [float(value) for value in (1.0 + np.round(cosines, _DECIMALS)) / 2.0]
 
     def _query(self, context: RAGtuneContext) -> NDArray[np.float32]:

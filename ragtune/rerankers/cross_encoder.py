@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.diskcache import AUTO
 from ragtune.data.models import load_model, model_identity
-from ragtune.rerankers._pairwise import PairwiseReranker
+from ragtune.rerankers._pairwise import Pair, PairwiseReranker
+
+if TYPE_CHECKING:
+    from sentence_transformers import CrossEncoder
 
 _DECIMALS = 5
 
@@ -24,7 +26,8 @@ class CrossEncoderReranker(PairwiseReranker):
     is missing; never on a request's clock.
 
     Args:
-        model: local folder or hub name of a model with one output.
+        model: local folder or hub name of a model with one output, or a loaded ``sentence_transformers.CrossEncoder``,
+            whose scores are not kept, because nothing says which weights it has.
         max_length: tokens of query and document together, >= 1; None takes the model's own limit (and charges
             tokens without one).
         batch_size: pairs a forward pass, >= 1.
@@ -45,7 +48,7 @@ class CrossEncoderReranker(PairwiseReranker):
 
     def __init__(
         self,
-        model: str,
+        model: str | CrossEncoder,
         max_length: int | None = 512,
         batch_size: int = 32,
         device: str | None = None,
@@ -56,10 +59,12 @@ class CrossEncoderReranker(PairwiseReranker):
         cache_dir: str | Path | None = AUTO,
         preload: bool = True,
     ) -> None:
+        cache_dir = cache_dir if isinstance(model, str) else None
         super().__init__(batch_size, max_length, ms_per_doc, ms_per_call, usd_per_1k_tokens, cache_dir, preload)
-        self.model = model
+        self.model = model if isinstance(model, str) else type(model).__name__
         self.device = device
         self.revision = revision
+        self._given = None if isinstance(model, str) else _with_one_output(model)
         self._loaded: Any = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -77,33 +82,38 @@ class CrossEncoderReranker(PairwiseReranker):
 
     def _ready(self) -> Any:
         if self._loaded is None:
-            self._loaded = load_model(self.model, self.revision, self._load)
+            self._loaded = self._given or load_model(self.model, self.revision, self._load)
         return self._loaded
 
     def _load(self, model: str, local_files_only: bool) -> Any:
         from sentence_transformers import CrossEncoder
 
-        loaded = CrossEncoder(
-            model,
-            max_length=self.max_length,
-            device=self.device,
-            revision=self.revision,
-            local_files_only=local_files_only,
+        return _with_one_output(
+            CrossEncoder(
+                model,
+                max_length=self.max_length,
+                device=self.device,
+                revision=self.revision,
+                local_files_only=local_files_only,
+            )
         )
-        if loaded.num_labels != 1:
-            raise ValueError(f"it has {loaded.num_labels} outputs: allowed is a cross-encoder with one")
-        return loaded
 
-    def _score(self, texts: Sequence[str], context: RAGtuneContext) -> list[float]:
+    def _score(self, pairs: Sequence[Pair]) -> list[float]:
         import torch
 
         logits = self._ready().predict(
-            [(context.query, text) for text in texts],
+            [(pair.context.query, pair.item.content) for pair in pairs],
             batch_size=self.batch_size,
             activation_fn=torch.nn.Identity(),
             show_progress_bar=False,
         )
         return [_sigmoid(round(float(logit), _DECIMALS)) for logit in logits]
+
+
+def _with_one_output(model: CrossEncoder) -> CrossEncoder:
+    if model.num_labels != 1:
+        raise ValueError(f"it has {model.num_labels} outputs: allowed is a cross-encoder with one")
+    return model
 
 
 def _sigmoid(logit: float) -> float:

@@ -47,6 +47,19 @@ _CALIBRATIONS: Mapping[ScoreScale, tuple[Callable[[float], float], float, float]
 }
 
 
+def calibrated(score: float, scale: ScoreScale) -> float:
+    """A score as relevance in [0, 1]; not for ``rank``, which needs the whole list.
+
+    Raises:
+        ValueError: naming the score and what the scale allows.
+    """
+    calibrate, low, high = _CALIBRATIONS[scale]
+    if not low <= score <= high:
+        others = ", ".join(s.value for s in ScoreScale)
+        raise ValueError(f"{score!r}, but scale {scale.value!r} allows [{low}, {high}]; other scales are {others}")
+    return calibrate(score)
+
+
 _NUMBER = re.compile(r"(float|double|halffloat|u?int\d)")
 _TEXT = re.compile(r"(large_)?string|dictionary<values=(large_)?string")
 """Arrow's types of numbers and of texts, as it spells them."""
@@ -120,14 +133,14 @@ class ScoreTable:
         if self.scale is ScoreScale.RANK:
             best_first = sorted(pairs, key=lambda doc_id: (-pairs[doc_id], doc_id))
             return {doc_id: 1.0 / (1.0 + rank) for rank, doc_id in enumerate(best_first, start=1)}
-        calibrate, low, high = _CALIBRATIONS[self.scale]
+        relevance: dict[str, float] = {}
         for doc_id, score in pairs.items():
-            if not low <= score <= high:
-                raise ScoreTableError(
-                    f"score {score!r} of {_pair(query_id, doc_id)} in {str(self.path)!r}: scale {self.scale.value!r} "
-                    f"allows [{low}, {high}]; other scales are {', '.join(s.value for s in ScoreScale)}"
-                )
-        return {doc_id: calibrate(score) for doc_id, score in pairs.items()}
+            try:
+                relevance[doc_id] = calibrated(score, self.scale)
+            except ValueError as error:
+                where = f"{_pair(query_id, doc_id)} in {str(self.path)!r}"
+                raise ScoreTableError(f"score of {where}: {error}") from None
+        return relevance
 
 
 def _parse_scale(scale: ScoreScale | str | None) -> ScoreScale | None:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from contextvars import ContextVar
 
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.controller import RAGtuneController
-from ragtune.core.interfaces import BaseEstimator, BaseReranker, BaseRetriever, BaseScheduler
+from ragtune.core.interfaces import BaseEstimator, BaseReranker, BaseScheduler
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.request.budget import CostBudget
-from ragtune.core.request.context import CostMeter, RAGtuneContext
+from ragtune.core.request.context import CostMeter
 from ragtune.core.rounds import RetrievalPlan
 from ragtune.core.types import ScoredDocument
 from ragtune.reformulators.identity import IdentityReformulator
+from ragtune.retrievers.given import GivenRetriever
 from ragtune.superprompt.reranking.base import BaseRerankStage, Reranked
 
 
@@ -44,7 +44,7 @@ class BudgetedRerankStage(BaseRerankStage):
     ) -> None:
         # One controller for all prompts: what it learns of a strategy (that it is dead, how long it takes) lasts.
         self._controller = RAGtuneController(
-            retriever=_Given(),
+            retriever=GivenRetriever(),
             reformulator=IdentityReformulator(),
             estimator=estimator,
             scheduler=scheduler,
@@ -61,11 +61,7 @@ class BudgetedRerankStage(BaseRerankStage):
     def order(
         self, query: str, candidates: Sequence[ScoredDocument], meter: CostMeter, query_id: str | None = None
     ) -> Reranked:
-        given = _CANDIDATES.set(candidates)
-        try:
-            output = self._controller.run(query, query_id=query_id)
-        finally:
-            _CANDIDATES.reset(given)
+        output = self._controller.run(query, query_id=query_id, candidates=candidates)
         ranked = list(output.ranking)
         last = output.history[-1]
         meter.charge(last.cost)
@@ -76,14 +72,3 @@ class BudgetedRerankStage(BaseRerankStage):
         left = [doc.id for doc in candidates if doc.id not in kept]
         details = {"stop": output.stop.model_dump(), "dropped": output.dropped}
         return Reranked([*ranked, *left], scores, details, output)
-
-
-_CANDIDATES: ContextVar[Sequence[ScoredDocument]] = ContextVar("candidates")
-"""Of the prompt at hand; every thread has its own."""
-
-
-class _Given(BaseRetriever):
-    """Candidates that have been found already."""
-
-    def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
-        return list(_CANDIDATES.get())

@@ -1,0 +1,63 @@
+"""What a caller gets back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, overload
+
+from ragtune.core.types import FREE, CostObject, StopRecord
+
+
+@dataclass(frozen=True, slots=True)
+class RankedDocument:
+    """One document of a ranking.
+
+    Attributes:
+        index: its position in the documents that were given, from 0.
+        score: estimated relevance in [0, 1] on the reranker's scale, never rising down the ranking.
+        reranker_score: the reranker's own word, calibrated to [0, 1]; None where it did not read the document.
+        document: the document as it was given.
+    """
+
+    index: int
+    score: float
+    reranker_score: float | None
+    document: Any = field(repr=False)
+
+    @property
+    def reranked(self) -> bool:
+        """Whether the reranker has scored it."""
+        return self.reranker_score is not None
+
+
+@dataclass(frozen=True)
+class Ranking(Sequence[RankedDocument]):
+    """Documents, best first: those that the reranker read among those that it did not.
+
+    Attributes:
+        documents: the ranking.
+        cost: what was charged: documents, calls, tokens, milliseconds, dollars.
+        saved: what reranking the other documents too was expected to cost on top, in one call.
+        stop: why no more was scored, reason and figures; None for a ranking on the way.
+        failures: for each document that the reranker failed to score, by index, why.
+    """
+
+    documents: tuple[RankedDocument, ...]
+    cost: CostObject
+    saved: CostObject = FREE
+    stop: StopRecord | None = None
+    failures: dict[int, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.documents)
+
+    @overload
+    def __getitem__(self, i: int) -> RankedDocument: ...
+    @overload
+    def __getitem__(self, i: slice) -> tuple[RankedDocument, ...]: ...
+    def __getitem__(self, i: int | slice) -> RankedDocument | tuple[RankedDocument, ...]:
+        return self.documents[i]
+
+    def __iter__(self) -> Iterator[RankedDocument]:
+        return iter(self.documents)

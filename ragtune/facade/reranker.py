@@ -1,0 +1,263 @@
+"""Budgeted reranking in three lines."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from pydantic import ValidationError
+from scipy.optimize import isotonic_regression
+
+from ragtune.assemblers.greedy import GreedyAssembler
+from ragtune.core.arguments import check_count
+from ragtune.core.batches.failures import FailurePolicy
+from ragtune.core.controller import RAGtuneController
+from ragtune.core.errors import ConfigError
+from ragtune.core.interfaces import BaseEmbedder
+from ragtune.core.output import ControllerOutput, HistoryStep
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.budget import CostBudget
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.request.request import Request
+from ragtune.core.rounds import RetrievalPlan
+from ragtune.core.types import FREE, CostObject, ScoredDocument
+from ragtune.data.corpus import Document
+from ragtune.facade.candidates import Scores, candidates
+from ragtune.facade.models import reranker_for
+from ragtune.facade.policies import Policy, policy_named
+from ragtune.facade.ranking import RankedDocument, Ranking
+from ragtune.reformulators.identity import IdentityReformulator
+from ragtune.retrievers.given import GivenRetriever
+
+Given = str | Mapping[str, Any] | Document
+"""A document as a caller has it: a text, a dict with ``text`` and perhaps ``title``, or a Document."""
+
+_LIMITS = {
+    "docs": "max_reranker_docs",
+    "calls": "max_reranker_calls",
+    "usd": "max_cost_usd",
+    "ms": "max_latency_ms",
+    "tokens": "max_tokens",
+}
+
+
+class Job(NamedTuple):
+    """One query of :meth:`BudgetedReranker.rank_many`; see :meth:`BudgetedReranker.rank` for the fields."""
+
+    query: str
+    documents: Sequence[Given]
+    scores: Scores | Mapping[str, Scores] | None = None
+    vectors: Sequence[Any] | None = None
+
+
+class BudgetedReranker:
+    """Reranks the candidates that are worth it, within a hard budget, and ranks all of them.
+
+    Thread-safe: one object serves all requests of a program, and learns from them how long the reranker takes and
+    whether it is dead.
+
+    Args:
+        model: a cross-encoder's folder or hub name, a loaded ``sentence_transformers.CrossEncoder``, the address of a
+            rerank server, a function ``(query, texts) -> scores``, or a component of :mod:`ragtune.rerankers`.
+        docs: documents that may be reranked a query.
+        calls: calls of the reranker a query.
+        usd: dollars a query.
+        ms: milliseconds a query; no call begins that is expected to pass them.
+        tokens: tokens that the reranker may read a query.
+        policy: ``uncertainty`` (spends the budget where it helps most), ``settled`` or ``early_stop`` (stop as well
+            once the top 10 is unlikely to change), ``fixed_depth`` (the first stage's best), or a
+            :class:`~ragtune.facade.policies.Policy`.
+        batch_size: documents a call, for a policy by name. Small ones learn faster, large ones make fewer calls.
+        embedder: makes the vectors of candidates that bring none along; None compares their terms.
+        failures: how long a failing reranker is tried.
+        options: further arguments of the reranker, e.g. ``scale="logit"`` of a function or ``device`` of a model.
+
+    Raises:
+        ConfigError: if no budget is given, or an argument is out of range.
+        MissingExtraError: if what the reranker needs is not installed.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        docs: int | None = None,
+        calls: int | None = None,
+        usd: float | None = None,
+        ms: float | None = None,
+        tokens: int | None = None,
+        policy: str | Policy = "uncertainty",
+        batch_size: int = 5,
+        embedder: BaseEmbedder | None = None,
+        failures: FailurePolicy | None = None,
+        **options: Any,
+    ) -> None:
+        budget = _budget({"docs": docs, "calls": calls, "usd": usd, "ms": ms, "tokens": tokens})
+        parts = policy if isinstance(policy, Policy) else policy_named(policy, batch_size, embedder)
+        self._reranker = reranker_for(model, options)
+        self._controller = RAGtuneController(
+            retriever=GivenRetriever(),
+            reformulator=IdentityReformulator(),
+            estimator=parts.estimator,
+            scheduler=parts.scheduler,
+            reranker=self._reranker,
+            assembler=GreedyAssembler(parts.ordering),
+            budget=budget,
+            plan=RetrievalPlan(original_query_depth=sys.maxsize, num_reformulations=0),
+            failures=failures,
+        )
+
+    def warm_up(self) -> None:
+        """Load the model now; otherwise the first query does, off its clock.
+
+        Raises:
+            InputError: if the model cannot be loaded.
+        """
+        self._controller.prepare()
+
+    def rank(
+        self,
+        query: str,
+        documents: Sequence[Given],
+        scores: Scores | Mapping[str, Scores] | None = None,
+        *,
+        top_k: int | None = None,
+        vectors: Sequence[Any] | None = None,
+        budget: Mapping[str, float | None] | None = None,
+    ) -> Ranking:
+        """Rank candidates.
+
+        Args:
+            query: the user's text.
+            documents: the candidates: texts, dicts with ``text`` and perhaps ``title``, or Documents; best first unless
+                ``scores`` are given.
+            scores: the first stage's score of each document, higher is better, or several first stages' by name; None
+                for a document that a stage did not find.
+            top_k: documents of the ranking; None for all.
+            vectors: one embedding a document, where the caller's index has them: better than terms.
+            budget: limits of this query instead of the object's, e.g. ``{"docs": 10, "ms": 200}``.
+
+        Raises:
+            InputError: on unusable input, naming it.
+        """
+        job = Job(query, documents, scores, vectors)
+        request = self._request(job, budget)
+        output = self._controller.run(request.query, request.budget, candidates=request.candidates)
+        return self._final(job, request, output, top_k)
+
+    async def arank(self, *arguments: Any, **keywords: Any) -> Ranking:
+        """:meth:`rank` in a thread of its own, for asyncio."""
+        return await asyncio.to_thread(self.rank, *arguments, **keywords)
+
+    def rank_many(
+        self,
+        jobs: Sequence[Job | tuple[Any, ...]],
+        *,
+        top_k: int | None = None,
+        budget: Mapping[str, float | None] | None = None,
+        width: int = 32,
+    ) -> list[Ranking]:
+        """Rank the candidates of many queries, ``width`` of them in lockstep: one call of the model for all of them.
+
+        Args:
+            jobs: a :class:`Job`, or a tuple of its fields, for each query.
+            top_k: documents of each ranking; None for all.
+            budget: limits of each query instead of the object's.
+            width: queries under way at once, >= 1.
+
+        Returns:
+            A ranking a query, in their order; the same as :meth:`rank` gives.
+
+        Raises:
+            InputError: on unusable input of any query.
+        """
+        read = [job if isinstance(job, Job) else Job(*job) for job in jobs]
+        requests = [self._request(job, budget) for job in read]
+        outputs = self._controller.run_many(requests, width)
+        return [
+            self._final(job, request, output, top_k)
+            for job, request, output in zip(read, requests, outputs, strict=True)
+        ]
+
+    def stream(
+        self,
+        query: str,
+        documents: Sequence[Given],
+        scores: Scores | Mapping[str, Scores] | None = None,
+        *,
+        top_k: int | None = None,
+        vectors: Sequence[Any] | None = None,
+        budget: Mapping[str, float | None] | None = None,
+    ) -> Iterator[Ranking]:
+        """The ranking as it stands before every call of the reranker, the first stage's first; the final one last.
+
+        Raises:
+            InputError: on unusable input, naming it.
+        """
+        job = Job(query, documents, scores, vectors)
+        request = self._request(job, budget)
+        steps = self._controller.run_stepwise(request)
+        while True:
+            try:
+                step = next(steps)
+            except StopIteration as end:
+                yield self._final(job, request, end.value, top_k)
+                return
+            yield Ranking(_ranked(job, step)[:top_k], step.cost)
+
+    def _request(self, job: Job, budget: Mapping[str, float | None] | None) -> Request:
+        limits = None if budget is None else _budget(budget)
+        return Request(job.query, budget=limits, candidates=candidates(job.documents, job.scores, job.vectors))
+
+    def _final(self, job: Job, request: Request, output: ControllerOutput, top_k: int | None) -> Ranking:
+        if top_k is not None:
+            check_count("top_k", top_k)
+        ranked = _ranked(job, output.history[-1])
+        unread = {str(document.index) for document in ranked if not document.reranked}
+        return Ranking(
+            ranked[:top_k],
+            output.history[-1].cost,
+            self._price(job.query, [document for document in request.candidates if document.id in unread]),
+            output.stop,
+            {int(doc_id): why for doc_id, why in output.dropped.items()},
+        )
+
+    def _price(self, query: str, documents: Sequence[ScoredDocument]) -> CostObject:
+        if not documents:
+            return FREE
+        context = RAGtuneContext(query=query, query_id="", tracker=CostBudget.unlimited().create_tracker())
+        items = [PoolItem.from_document(document, i, {}) for i, document in enumerate(documents)]
+        return self._reranker.expected_cost(items, context)
+
+
+def _budget(limits: Mapping[str, float | None]) -> CostBudget:
+    unknown = [name for name in limits if name not in _LIMITS]
+    given = {_LIMITS[name]: limit for name, limit in limits.items() if name in _LIMITS and limit is not None}
+    if unknown or not given:
+        problem = f"unknown limit {', '.join(map(repr, unknown))}" if unknown else "no budget given"
+        raise ConfigError(f"{problem}: name at least one of {', '.join(_LIMITS)}")
+    try:
+        # Nothing is assembled from these tokens, so the reranker may have them all.
+        return CostBudget.only(**given, assembly_token_buffer=0)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = next(name for name, field in _LIMITS.items() if field in first["loc"])
+        raise ConfigError(f"{name}={first['input']!r}: {first['msg']}") from None
+
+
+def _ranked(job: Job, step: HistoryStep) -> tuple[RankedDocument, ...]:
+    order = step.keys.argsort()
+    own = step.columns.scores[order]
+    read = ~np.isnan(own)
+    estimated = np.where(read, own, step.columns.priorities[order])
+    # What is believed of a document orders the list together with what its neighbours say, so its own score may rise
+    # down the list; the nearest sequence that never does is shown.
+    shown = isotonic_regression(estimated, increasing=False).x if len(order) else estimated
+    numbers = zip(order.tolist(), shown.tolist(), own.tolist(), read.tolist(), strict=True)
+    return tuple(
+        RankedDocument(i := int(step.doc_ids[position]), score, value if is_read else None, job.documents[i])
+        for position, score, value, is_read in numbers
+    )

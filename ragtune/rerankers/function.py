@@ -1,0 +1,58 @@
+"""Anything that can be called with a query and texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ragtune.core.arguments import check_choice, check_number
+from ragtune.core.errors import ConfigError
+from ragtune.core.interfaces import BaseReranker
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.tokens import count_tokens
+from ragtune.core.types import CostObject
+from ragtune.rerankers.score_table import ScoreScale, calibrated
+
+
+class FunctionReranker(BaseReranker):
+    """Scores by a function of the caller's.
+
+    Args:
+        function: ``function(query, texts)`` gives one number a text, higher is better, on the scale ``scale``. An error
+            that it raises loses the batch, not the request.
+        scale: what its numbers are: ``identity`` (in [0, 1]), ``logit``, ``log_prob`` or ``cosine``.
+        usd_per_doc: dollars, >= 0; 0 means unknown.
+
+    Raises:
+        ConfigError: on an argument out of range, or once the function returns what the scale does not allow, since no
+            later batch would be any better.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[str, list[str]], Sequence[float]],
+        scale: ScoreScale | str = ScoreScale.IDENTITY,
+        usd_per_doc: float = 0.0,
+    ) -> None:
+        allowed = [s.value for s in ScoreScale if s is not ScoreScale.RANK]
+        self._scale = ScoreScale(check_choice("scale", ScoreScale(scale).value, allowed))
+        self._function = function
+        self.usd_per_doc = check_number("usd_per_doc", usd_per_doc, low=0.0)
+
+    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
+        scores = [float(score) for score in self._function(context.query, [item.content for item in items])]
+        if len(scores) != len(items):
+            raise ConfigError(f"the reranking function returned {len(scores)} scores for {len(items)} texts")
+        try:
+            return {item.doc_id: calibrated(score, self._scale) for item, score in zip(items, scores, strict=True)}
+        except ValueError as error:
+            raise ConfigError(f"the reranking function returned {error}") from None
+
+    def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
+        tokens = len(items) * count_tokens(context.query) + sum(item.token_count for item in items)
+        return CostObject(tokens=tokens, docs=len(items), calls=1, usd=self.usd_per_doc * len(items))
+
+    @property
+    def unpriced(self) -> frozenset[str]:
+        """Time, and money unless a price is given."""
+        return frozenset({"latency_ms"} if self.usd_per_doc else {"latency_ms", "usd"})
