@@ -43,10 +43,7 @@ class FunctionReranker(BaseReranker):
         scores = [float(score) for score in self._function(context.query, [item.content for item in items])]
         if len(scores) != len(items):
             raise ConfigError(f"the reranking function returned {len(scores)} scores for {len(items)} texts")
-        try:
-            return {item.doc_id: calibrated(score, self._scale) for item, score in zip(items, scores, strict=True)}
-        except ValueError as error:
-            raise ConfigError(f"the reranking function returned {error}") from None
+        return {item.doc_id: self._relevance(score) for item, score in zip(items, scores, strict=True)}
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
         tokens = len(items) * count_tokens(context.query) + sum(item.token_count for item in items)
@@ -56,3 +53,9 @@ class FunctionReranker(BaseReranker):
     def unpriced(self) -> frozenset[str]:
         """Time, and money unless a price is given."""
         return frozenset({"latency_ms"} if self.usd_per_doc else {"latency_ms", "usd"})
+
+    def _relevance(self, score: float) -> float:
+        try:
+            return calibrated(score, self._scale)
+        except ValueError as error:
+            raise ConfigError(f"the reranking function returned {score!r}: {error}") from None

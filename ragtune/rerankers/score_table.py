@@ -51,12 +51,12 @@ def calibrated(score: float, scale: ScoreScale) -> float:
     """A score as relevance in [0, 1]; not for ``rank``, which needs the whole list.
 
     Raises:
-        ValueError: naming the score and what the scale allows.
+        ValueError: naming what the scale allows, and the other scales.
     """
     calibrate, low, high = _CALIBRATIONS[scale]
     if not low <= score <= high:
         others = ", ".join(s.value for s in ScoreScale)
-        raise ValueError(f"{score!r}, but scale {scale.value!r} allows [{low}, {high}]; other scales are {others}")
+        raise ValueError(f"scale {scale.value!r} allows [{low}, {high}]; other scales are {others}")
     return calibrate(score)
 
 
@@ -139,7 +139,7 @@ class ScoreTable:
                 relevance[doc_id] = calibrated(score, self.scale)
             except ValueError as error:
                 where = f"{_pair(query_id, doc_id)} in {str(self.path)!r}"
-                raise ScoreTableError(f"score of {where}: {error}") from None
+                raise ScoreTableError(f"score {score!r} of {where}: {error}") from None
         return relevance
 
 

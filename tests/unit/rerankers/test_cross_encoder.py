@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
 from ragtune.data.corpus import Corpus, Document
+from ragtune.rerankers._pairwise import Pair
 from ragtune.rerankers.cross_encoder import CrossEncoderReranker
 
 MakeContext = Callable[..., RAGtuneContext]
@@ -120,11 +121,11 @@ def test_what_was_scored_before_a_failure_is_kept_and_paid(
 ) -> None:
     real, passes = CrossEncoderReranker._score, []
 
-    def fails_in_the_second_pass(self: CrossEncoderReranker, texts: list[str], context: RAGtuneContext) -> list[float]:
-        passes.append(len(texts))
+    def fails_in_the_second_pass(self: CrossEncoderReranker, pairs: Sequence[Pair]) -> list[float]:
+        passes.append(len(pairs))
         if len(passes) == 2:
             raise RuntimeError("out of memory")
-        return real(self, texts, context)
+        return real(self, pairs)
 
     failed, resumed = make_context(QUERY), make_context(QUERY)
     distinct = items[:5]

@@ -9,13 +9,14 @@ from types import SimpleNamespace
 import pytest
 
 from ragtune import CostBudget
+from ragtune.core.pool.batch import RerankBatch
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.clock import Clock, MonotonicClock, VirtualClock
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
-from ragtune.rerankers._pairwise import PairwiseReranker
+from ragtune.rerankers._pairwise import Pair, PairwiseReranker
 
 MakeContext = Callable[..., RAGtuneContext]
 LOADING_MS, PASS_MS, TOKEN_MS = 8000.0, 5.0, 2.0
@@ -41,6 +42,7 @@ class Slow(PairwiseReranker):
         self._machine = machine
         self._is_loaded = False
         self.fails = False
+        self.passes: list[int] = []
         self.hiccups: list[float] = []
 
     def _identity(self) -> str:
@@ -52,9 +54,11 @@ class Slow(PairwiseReranker):
             self._machine.loads += 1
             self._is_loaded = True
 
-    def _score(self, texts: Sequence[str], context: RAGtuneContext) -> list[float]:
+    def _score(self, pairs: Sequence[Pair]) -> list[float]:
         assert self._is_loaded
-        tokens = sum(count_tokens(context.query) + count_tokens(text) for text in texts)
+        self.passes.append(len(pairs))
+        texts = [pair.item.content for pair in pairs]
+        tokens = sum(count_tokens(pair.context.query) + count_tokens(pair.item.content) for pair in pairs)
         self._machine.now_ms += PASS_MS + TOKEN_MS * tokens + (self.hiccups.pop(0) if self.hiccups else 0.0)
         if self.fails:
             raise RuntimeError("out of memory")
@@ -236,3 +240,50 @@ def test_a_run_from_the_cache_decides_under_a_time_limit_as_the_first_one_did(
     assert spent[0] == pytest.approx(spent[1])
     assert second.output.actual_cost == CostObject()
     assert third.output.trace.model_dump_json() == second.output.trace.model_dump_json()
+
+
+def test_batches_of_several_requests_share_passes_and_each_has_the_scores_and_the_bill_of_its_own(
+    machine: Machine, items: list[PoolItem], make_context: MakeContext
+) -> None:
+    one, other = make_context("query"), make_context("another query")
+    reranker = Slow(machine, cache_dir=None)
+    outcomes = reranker.rerank_many([RerankBatch(items[:3], one), RerankBatch(items[1:4], other)])
+    assert reranker.passes == [6]
+    alone = Slow(machine, cache_dir=None)
+    assert outcomes[0] == alone.rerank(items[:3], make_context("query"), "default")
+    assert outcomes[1] == alone.rerank(items[1:4], make_context("another query"), "default")
+    assert [charged(context).docs for context in (one, other)] == [3, 3]
+    assert one.meter.actual == charged(one)
+    together = took(items[:3]) + took(items[1:4], query="another query") - PASS_MS
+    assert charged(one).latency_ms + charged(other).latency_ms == pytest.approx(together)
+
+
+def test_a_pair_that_two_requests_share_is_scored_once_and_paid_by_the_first(
+    machine: Machine, items: list[PoolItem], make_context: MakeContext
+) -> None:
+    one, other = make_context(), make_context()
+    reranker = Slow(machine, cache_dir=None)
+    first, second = reranker.rerank_many([RerankBatch(items[:3], one), RerankBatch(items[:3], other)])
+    assert first == second
+    assert reranker.passes == [3]
+    assert charged(one) == charged(other)
+    assert (one.meter.actual.docs, other.meter.actual.docs) == (3, 0)
+
+
+def test_a_pass_that_fails_is_the_trouble_of_the_batches_that_it_was_part_of(
+    machine: Machine, make_context: MakeContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long, short = ([PoolItem(doc_id=f"{n}{i}", content=f"{i} word " * n) for i in range(2)] for n in (9, 1))
+    lucky, unlucky = make_context(), make_context()
+    reranker = Slow(machine, batch_size=2, cache_dir=None)
+    score = Slow._score
+
+    def fails_in_the_second_pass(self: Slow, pairs: Sequence[Pair]) -> list[float]:
+        self.fails = len(self.passes) == 1
+        return score(self, pairs)
+
+    monkeypatch.setattr(Slow, "_score", fails_in_the_second_pass)
+    outcomes = reranker.rerank_many([RerankBatch(short, unlucky), RerankBatch(long, lucky)])
+    assert isinstance(outcomes[0], RuntimeError)
+    assert isinstance(outcomes[1], dict)
+    assert (charged(unlucky).docs, charged(lucky).docs) == (0, 2)
