@@ -100,8 +100,19 @@ def test_the_wheel_holds_one_package_with_its_prompts_and_the_demo_collection(wh
     assert {"ragtune/llm/prompts.yaml", "ragtune/data/demo/corpus.jsonl", "ragtune/py.typed"} <= names
 
 
-def test_the_example_of_the_readme_runs_on_the_installed_package_without_a_harness(run: Run, installed: Path) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+def blocks(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def test_the_example_of_the_readme_runs_with_a_model_of_ones_own(run: Run, tiny_cross_encoder: str) -> None:
+    (code,) = blocks("README.md")
+    assert "cross-encoder/ms-marco-MiniLM-L6-v2" in code
+    done = run("python", "-c", code.replace("cross-encoder/ms-marco-MiniLM-L6-v2", tiny_cross_encoder))
+    assert done.stdout.split()[1:] == ["True", "3", "0", "pool_exhausted"], done.stderr
+
+
+def test_the_example_of_the_library_runs_on_the_installed_package_without_a_harness(run: Run, installed: Path) -> None:
+    (code,) = blocks("docs/reference/library.md")
     more = "\nimport importlib.util, ragtune; print(ragtune.__file__, importlib.util.find_spec('experiments'))"
     done = run("python", "-c", code + more)
     assert done.returncode == 0, done.stderr
