@@ -13,6 +13,7 @@ from patience import HANG_S
 
 from ragtune.core.errors import ConfigError
 from ragtune.data.scorecache import ScoreCache
+from ragtune.llm.parallel import map_all
 
 A, B = ScoreCache.key("model", "query", "a"), ScoreCache.key("model", "query", "b")
 
@@ -27,6 +28,17 @@ def test_asks_for_more_keys_than_one_statement_takes(tmp_path: Path) -> None:
     cache = ScoreCache(tmp_path)
     cache.put(scores)
     assert cache.get(list(scores)) == scores
+
+
+def test_threads_that_share_a_cache_take_turns(tmp_path: Path) -> None:
+    cache = ScoreCache(tmp_path)
+
+    def work(thread: int) -> dict[bytes, float]:
+        for i in range(50):
+            cache.put({bytes([thread, i]): i / 50})
+        return cache.get([bytes([thread, i]) for i in range(50)])
+
+    assert [len(found) for found in map_all(work, range(4), 4)] == [50] * 4
 
 
 def test_keys_depend_on_every_part_and_on_where_parts_end() -> None:

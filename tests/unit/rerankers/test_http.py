@@ -94,7 +94,7 @@ def test_calls_of_a_batch_are_under_way_at_once_as_far_as_allowed(
     context = make_context()
     assert len(make(batch_size=2, concurrency=2).rerank(items(8), context, "x")) == 8
     assert (len(llm_server.requests), llm_server.most_at_once) == (4, 2)
-    assert 190.0 < charged(context).latency_ms  # two after two
+    assert charged(context).latency_ms > 190.0  # two after two
 
 
 @pytest.mark.parametrize("dialect", ["vllm", "tei", "infinity"])
