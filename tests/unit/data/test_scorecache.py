@@ -34,11 +34,12 @@ def test_threads_that_share_a_cache_take_turns(tmp_path: Path) -> None:
     cache = ScoreCache(tmp_path)
 
     def work(thread: int) -> dict[bytes, float]:
-        for i in range(50):
-            cache.put({bytes([thread, i]): i / 50})
-        return cache.get([bytes([thread, i]) for i in range(50)])
+        keys = [bytes([thread]) + i.to_bytes(2, "big") for i in range(2000)]
+        for start in range(0, 2000, 500):
+            cache.put(dict.fromkeys(keys[start : start + 500], 0.5))
+        return cache.get(keys)
 
-    assert [len(found) for found in map_all(work, range(4), 4)] == [50] * 4
+    assert [len(found) for found in map_all(work, range(4), 4)] == [2000] * 4
 
 
 def test_keys_depend_on_every_part_and_on_where_parts_end() -> None:

@@ -87,6 +87,18 @@ def test_every_dialect_is_spoken_as_its_servers_want_it(
     assert charged(context).tokens == counted == reranker.expected_cost(items(7), context).tokens
 
 
+def test_a_call_holds_what_the_server_takes_and_says_what_it_is_told_to(
+    llm_server: Any, make: Any, make_context: MakeContext
+) -> None:
+    assert len(make("tei", concurrency=1).rerank(items(70), make_context(), "x")) == 70
+    assert [len(request.body["texts"]) for request in llm_server.requests] == [32, 32, 6]
+    llm_server.requests.clear()
+    make(extra={"max_tokens_per_doc": 512}).rerank(items(2), make_context(QUERY), "x")
+    [request] = llm_server.requests
+    wanted = {"model": "test", "query": QUERY, "documents": ["text 0", "text 1"], "top_n": 2, "max_tokens_per_doc": 512}
+    assert request.body == wanted
+
+
 def test_calls_of_a_batch_are_under_way_at_once_as_far_as_allowed(
     llm_server: Any, make: Any, make_context: MakeContext
 ) -> None:
