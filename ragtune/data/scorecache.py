@@ -7,27 +7,39 @@ from pathlib import Path
 from ragtune.data.sqlitecache import SqliteCache
 
 
-class ScoreCache(SqliteCache[float]):
-    """Scores by content key, see :class:`ragtune.data.sqlitecache.SqliteCache`.
+class FigureCache(SqliteCache[float]):
+    """Figures by content key, see :class:`ragtune.data.sqlitecache.SqliteCache`.
+
+    Each kind of figure has a file of its own, so that versions with and without one can read each other's others.
+
+    Args:
+        folder: folder of ``<noun>s.sqlite``, made on first use.
+        noun: name of a figure.
+        column: name of its column.
+    """
+
+    def __init__(self, folder: Path, noun: str, column: str) -> None:
+        columns = f"key BLOB PRIMARY KEY, {column} REAL NOT NULL"
+        super().__init__(folder / f"{noun}s.sqlite", noun, columns, "WITHOUT ROWID")
+
+
+class ScoreCache(FigureCache):
+    """Scores by content key.
 
     Args:
         folder: folder of ``scores.sqlite``, made on first use.
     """
 
     def __init__(self, folder: Path) -> None:
-        columns = "key BLOB PRIMARY KEY, score REAL NOT NULL"
-        super().__init__(folder / "scores.sqlite", "score", columns, "WITHOUT ROWID")
+        super().__init__(folder, "score", "score")
 
 
-class TimeCache(SqliteCache[float]):
+class TimeCache(FigureCache):
     """Milliseconds by content key: what each score took when it was made, and how fast a model is.
-
-    The times have a file of their own, so that versions with and without them can read each other's scores.
 
     Args:
         folder: folder of ``times.sqlite``, made on first use.
     """
 
     def __init__(self, folder: Path) -> None:
-        columns = "key BLOB PRIMARY KEY, ms REAL NOT NULL"
-        super().__init__(folder / "times.sqlite", "time", columns, "WITHOUT ROWID")
+        super().__init__(folder, "time", "ms")

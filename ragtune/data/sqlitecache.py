@@ -6,6 +6,7 @@ import hashlib
 import logging
 import os
 import sqlite3
+import threading
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -28,8 +29,8 @@ class SqliteCache(Generic[V]):
 
     A damaged file, or one of another program, is moved aside (``*.corrupt``), never deleted, since its values were paid
     for; a new one is started and a logged warning says so. SQLite notices no damage within a value, so each has a
-    checksum: one that does not match is as good as unknown. Values of files older than that have none. An instance is
-    for one thread at a time.
+    checksum: one that does not match is as good as unknown. Values of files older than that have none. The threads that
+    share an instance take turns.
 
     Args:
         path: path of the file, which is made, with its folder, on first use.
@@ -43,6 +44,7 @@ class SqliteCache(Generic[V]):
         self._noun = noun
         self._create = f"CREATE TABLE IF NOT EXISTS {noun}s ({columns}, {_CHECKSUM}) {options}"
         self._columns = [column.split()[0] for column in columns.split(", ")]
+        self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._owner = 0
         self._inode = 0
@@ -82,21 +84,26 @@ class SqliteCache(Generic[V]):
 
     def close(self) -> None:
         """Close the connection; it reopens on use."""
-        if self._connection is not None and self._owner == os.getpid():
-            self._connection.close()
-        self._connection = None
+        with self._lock:
+            if self._connection is not None and self._owner == os.getpid():
+                self._connection.close()
+            self._connection = None
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_connection": None}
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"} | {"_connection": None}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state, _lock=threading.RLock())
 
     def _run(self, action: Callable[[sqlite3.Connection], T]) -> T:
-        try:
-            return action(self._open())
-        except sqlite3.OperationalError:
-            raise
-        except sqlite3.DatabaseError as error:
-            self._set_aside(error)
-            return action(self._open())
+        with self._lock:
+            try:
+                return action(self._open())
+            except sqlite3.OperationalError:
+                raise
+            except sqlite3.DatabaseError as error:
+                self._set_aside(error)
+                return action(self._open())
 
     def _open(self) -> sqlite3.Connection:
         # A connection must not cross a fork, hence the owner.

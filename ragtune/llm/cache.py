@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -112,7 +111,6 @@ class AnswerCache:
             folder / "answers.sqlite", "answer", "key BLOB PRIMARY KEY, value TEXT NOT NULL"
         )
         self._is_read_only = is_read_only
-        self._lock = threading.Lock()
 
     @classmethod
     def of(cls, mode: str, cache_dir: str | Path | None) -> AnswerCache | None:
@@ -152,31 +150,21 @@ class AnswerCache:
 
     def put(self, records: Mapping[bytes, RecordedAnswer | RecordedVector]) -> None:
         """Keep records durably; a record that cannot be written causes a warning, and its answer is not lost."""
-        with self._lock:
-            self._store.put({key: record.model_dump_json() for key, record in records.items()})
+        self._store.put({key: record.model_dump_json() for key, record in records.items()})
 
     def put_failure(self, key: bytes, failure: RecordedFailure) -> None:
         """Keep a failure, unless the call was answered at another time."""
         if not isinstance(self.answer(key), RecordedAnswer):
-            with self._lock:
-                self._store.put({key: failure.model_dump_json()})
+            self._store.put({key: failure.model_dump_json()})
 
     def close(self) -> None:
         """Close the connection; it reopens on use."""
-        with self._lock:
-            self._store.close()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=threading.Lock())
+        self._store.close()
 
     def _get(self, keys: Sequence[bytes]) -> dict[bytes, str]:
         if self._is_read_only and not self.path.exists():
             return {}
-        with self._lock:
-            return self._store.get(keys)
+        return self._store.get(keys)
 
 
 def _read(kind: type[R], value: str) -> R | None:

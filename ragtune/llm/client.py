@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ragtune.core.arguments import check_choice, check_count, check_number, check_positive
+from ragtune.core.arguments import check_choice, check_count, check_number
 from ragtune.core.errors import ConfigError, LLMError
 from ragtune.core.request.clock import Clock, MonotonicClock
 from ragtune.core.tokens import count_tokens
@@ -19,7 +19,6 @@ from ragtune.core.types import CostObject
 from ragtune.data.diskcache import AUTO
 from ragtune.llm.cache import AnswerCache
 from ragtune.llm.calls import Caller, ChatCall, Parameters
-from ragtune.llm.credentials import check_base_url, check_variable
 from ragtune.llm.deadline import Deadline
 from ragtune.llm.embeddings import embed_texts
 from ragtune.llm.errors import AnswerError, ServiceError
@@ -126,28 +125,27 @@ class LLMClient:
         if not isinstance(model, str) or not model.strip():
             raise ConfigError(f"llm model={model!r}: allowed is the name of a model")
         self.model = model
-        self.base_url = check_base_url("llm base_url", base_url)
         self.mode = check_choice("llm mode", mode, MODES)
         self.max_tokens = check_count("llm max_tokens", max_tokens, low=1)
-        self.concurrency = check_count("llm concurrency", concurrency, low=1)
         self.repair = repair
         self.ms_per_call = check_number("llm ms_per_call", ms_per_call, low=0.0)
         self.embedding_batch = check_count("llm embedding_batch", embedding_batch, low=1)
         self._prices = dict(prices or {})
         self.price = Price.in_table(model, self._prices)
         settings = Settings(
-            base_url=self.base_url,
-            default_base_url=check_base_url("llm default_base_url", default_base_url),
-            api_key_env=check_variable(api_key_env),
-            timeout_s=check_positive("llm timeout_s", timeout_s),
-            max_body_bytes=check_count("llm max_body_bytes", max_body_bytes, low=1),
-            max_retries=check_count("llm max_retries", max_retries),
-            backoff_initial_s=check_number("llm backoff_initial_s", backoff_initial_s, low=0.0),
-            backoff_cap_s=check_number("llm backoff_cap_s", backoff_cap_s, low=0.0),
-            concurrency=self.concurrency,
-            breaker_failures=check_count("llm breaker_failures", breaker_failures, low=1),
-            breaker_cooldown_s=check_number("llm breaker_cooldown_s", breaker_cooldown_s, low=0.0),
-        )
+            base_url=base_url,
+            default_base_url=default_base_url,
+            api_key_env=api_key_env,
+            timeout_s=timeout_s,
+            max_body_bytes=max_body_bytes,
+            max_retries=max_retries,
+            backoff_initial_s=backoff_initial_s,
+            backoff_cap_s=backoff_cap_s,
+            concurrency=concurrency,
+            breaker_failures=breaker_failures,
+            breaker_cooldown_s=breaker_cooldown_s,
+        ).checked("llm")
+        self.base_url, self.concurrency = settings.base_url, settings.concurrency
         parameters = Parameters(
             model=model,
             temperature=None if temperature is None else check_number("llm temperature", temperature, low=0.0),

@@ -24,6 +24,7 @@ from ragtune.llm.wire import Usage, read_json, read_usage
 T = TypeVar("T")
 
 _DETAIL_CHARS = 300
+_PATHS = {"chat": "/chat/completions", "embeddings": "/embeddings"}
 _GZIP = zlib.MAX_WBITS | 16
 
 
@@ -72,7 +73,7 @@ class Connection:
         try:
             import openai
         except ModuleNotFoundError:
-            raise MissingExtraError("a language model", "llm") from None
+            raise MissingExtraError("a language model or a reranker over HTTP", "llm") from None
         credentials = read_credentials(base_url, default_base_url, api_key_env)
         self._redactor = credentials.redactor
         self._max_body_bytes = max_body_bytes
@@ -86,11 +87,7 @@ class Connection:
             max_retries=0,  # ours are counted, timed and repeatable
             http_client=openai.DefaultAsyncHttpxClient(timeout=None, event_hooks={"response": [self._read]}),
         )
-        api = self._client
-        self._endpoints: dict[str, Callable[..., Any]] = {
-            "chat": api.chat.completions.with_raw_response.create,
-            "embeddings": api.embeddings.with_raw_response.create,
-        }
+        self._base_url = credentials.base_url
         self._redactor.watch_logs()
         _run(_warm_up())
         self.owner = os.getpid()
@@ -101,14 +98,14 @@ class Connection:
         """What ``parse`` makes of the reply's JSON, of which it is given nothing secret.
 
         Args:
-            call: ``chat`` or ``embeddings``.
+            call: ``chat`` or ``embeddings`` of the API behind the address; ``rerank``, if that is the address.
             body: the request in JSON, ``model`` and all.
             parse: its ValueError says what is wrong with the reply.
             within_s: seconds until the exchange is broken off, > 0.
         """
         # Failures are returned and raised elsewhere: an error raised here would drag along, as its context, an
         # exception that holds the request with its authorization header.
-        text = _run(self._exchange(self._endpoints[call], body, within_s))
+        text = _run(self._exchange(_PATHS.get(call, self._base_url), body, within_s))
         if isinstance(text, Failure):
             return text
         usage = Usage()
@@ -125,14 +122,13 @@ class Connection:
         if closing is not None:
             closing.result()
 
-    async def _exchange(self, create: Callable[..., Any], body: Mapping[str, Any], within_s: float) -> str | Failure:
+    async def _exchange(self, path: str, body: Mapping[str, Any], within_s: float) -> str | Failure:
         import openai
 
-        given = {name: body[name] for name in ("model", "messages", "input", "encoding_format") if name in body}
-        further = {name: value for name, value in body.items() if name not in given}
         try:
             async with asyncio.timeout(within_s):
-                text: str = (await create(**given, extra_body=further)).http_response.text
+                response = await self._client.post(path, body=dict(body), cast_to=self._http.Response)
+                text: str = response.text
                 return text
         except TimeoutError:
             return Failure("timeout", f"no whole answer within {within_s:.3g} s")

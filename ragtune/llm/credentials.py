@@ -15,6 +15,7 @@ BASE_URL_VARIABLE = "OPENAI_BASE_URL"
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 
 _PLACEHOLDER = "no-key"
+_WANT_KEYS = ("api.openai.com", "api.cohere.com", "api.jina.ai", "api.voyageai.com")
 _FROM_VARIABLE = f"{BASE_URL_VARIABLE} must be http(s)://[user:password@]host[:port][/path]"
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 
@@ -36,22 +37,22 @@ class Credentials:
     redactor: Redactor = field(repr=False)
 
 
-def check_base_url(name: str, base_url: str | None) -> str | None:
-    """A URL without secrets, no slash at its end; None stays None.
+def check_base_url(name: str, base_url: str | None, variable: str = BASE_URL_VARIABLE) -> str | None:
+    """A URL without secrets, no slash at its end; None stays None. ``variable`` is where secrets come from.
 
     Raises:
         ConfigError: unless it is ``http(s)://host[:port][/path]``. The value is not quoted, it may hold a password.
     """
     if base_url is None:
         return None
-    allowed = f"allowed is http(s)://host[:port][/path]; secrets come from the environment only ({BASE_URL_VARIABLE})"
+    allowed = f"allowed is http(s)://host[:port][/path]; secrets come from the environment only ({variable})"
     plain, user, _ = _split(base_url, allowed, name)
     if user:
         raise ConfigError(f"{name} holds a user: {allowed}")
     return plain
 
 
-def check_variable(api_key_env: str) -> str:
+def check_variable(api_key_env: str, who: str = "llm") -> str:
     """The name of an environment variable.
 
     Raises:
@@ -59,7 +60,7 @@ def check_variable(api_key_env: str) -> str:
     """
     if isinstance(api_key_env, str) and _VARIABLE.fullmatch(api_key_env):
         return api_key_env
-    raise ConfigError("llm api_key_env: allowed is the NAME of an environment variable in capitals, never the key")
+    raise ConfigError(f"{who} api_key_env: allowed is the NAME of an environment variable in capitals, never the key")
 
 
 def host_of(base_url: str | None, default: str | None = None) -> str:
@@ -77,14 +78,15 @@ def read_credentials(base_url: str | None, default: str | None, api_key_env: str
         api_key_env: name of the variable that holds the key.
 
     Raises:
-        ConfigError: if OpenAI's own service is meant and the variable is unset, or a value cannot be sent.
+        ConfigError: if the variable is unset and the service wants a key, as OpenAI's own does, or a value cannot be
+            sent.
     """
     plain, user, password = _split(_effective(base_url, default), _FROM_VARIABLE)
     key = os.environ.get(api_key_env, "")
-    if not key and plain == DEFAULT_BASE_URL:
+    if not key and urlsplit(plain).hostname in _WANT_KEYS:
         raise ConfigError(
             f"the environment variable {api_key_env} is not set: it must hold the API key, "
-            "or base_url must name a server that wants none"
+            f"or the address must be of a server that wants none, not of {urlsplit(plain).hostname}"
         )
     if not key.isascii() or not key.isprintable() or " " in key:
         raise ConfigError(f"the environment variable {api_key_env} holds blanks or characters that no key has")

@@ -74,11 +74,11 @@ def _fetch(caller: Caller, texts: list[str], keys: dict[str, bytes]) -> tuple[di
     counts = [count_tokens(text) for text in texts]
     is_estimated = usage.prompt_tokens is None
     tokens = sum(counts) if usage.prompt_tokens is None else usage.prompt_tokens
-    shares = _shares(counts, tokens + (reply.wasted.prompt_tokens or 0))
+    parts = shares(counts, tokens + (reply.wasted.prompt_tokens or 0))
     latency_ms = (reply.latency_ms + reply.wasted_ms) / len(texts)
     records = {
         keys[text]: RecordedVector.of(vector, share, latency_ms, is_estimated)
-        for text, vector, share in zip(texts, vectors, shares, strict=True)
+        for text, vector, share in zip(texts, vectors, parts, strict=True)
     }
     if caller.cache:
         caller.cache.put(records)
@@ -90,7 +90,7 @@ def _body(caller: Caller, texts: list[str]) -> dict[str, Any]:
     return {"model": caller.parameters.model, "input": texts, "encoding_format": "float", **caller.parameters.extra}
 
 
-def _shares(counts: Sequence[int], total: int) -> list[int]:
+def shares(counts: Sequence[int], total: int) -> list[int]:
     """``total`` split in proportion to ``counts``, in whole numbers that sum to it."""
     steps = [0, *accumulate(max(1, count) for count in counts)]
     return [total * high // steps[-1] - total * low // steps[-1] for low, high in pairwise(steps)]

@@ -36,7 +36,7 @@ class ServiceError(LLMError):
         completion_tokens: tokens written, where the server reported any with a reply that cannot be used.
         usd: dollars for those tokens.
         cached: whether a recorded failure is replayed.
-        cost: what is charged: the time, and the tokens and money that the server reported; no call, which is an answer.
+        cost: what is charged: a call if anything was sent, the time, and the tokens and money that the server reported.
         paid: what this call itself cost; nothing where ``cached``.
     """
 
@@ -60,7 +60,7 @@ class ServiceError(LLMError):
         self.completion_tokens = completion_tokens
         self.usd = usd
         tokens = prompt_tokens + completion_tokens
-        self.cost = CostObject(tokens=tokens, latency_ms=wasted_ms, usd=usd)
+        self.cost = CostObject(tokens=tokens, calls=min(1, attempts), latency_ms=wasted_ms, usd=usd)
         self.paid = CostObject() if cached else self.cost
 
     def priced(self, price: Price) -> ServiceError:

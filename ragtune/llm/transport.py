@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
+from ragtune.core.arguments import check_count, check_number, check_positive
 from ragtune.core.batches.breaker import CircuitBreaker, Permit
 from ragtune.core.request.clock import Clock
 from ragtune.llm.connection import Connection, Failure
-from ragtune.llm.credentials import host_of
+from ragtune.llm.credentials import check_base_url, check_variable, host_of
 from ragtune.llm.deadline import Deadline
 from ragtune.llm.errors import CircuitOpenError, ServiceError
 from ragtune.llm.retry import LONGEST_WAIT_S, backoff_s
@@ -24,7 +25,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Settings:
-    """How requests are sent; see :class:`ragtune.llm.client.LLMClient` for ranges."""
+    """How requests are sent; see :class:`ragtune.llm.client.LLMClient`."""
 
     base_url: str | None
     default_base_url: str | None
@@ -37,6 +38,27 @@ class Settings:
     concurrency: int
     breaker_failures: int
     breaker_cooldown_s: float
+
+    def checked(self, who: str) -> Settings:
+        """These settings, if they can be.
+
+        Args:
+            who: whose they are, for messages.
+
+        Raises:
+            ConfigError: on a value out of range.
+        """
+        check_positive(f"{who} timeout_s", self.timeout_s)
+        for name, low in {"max_body_bytes": 1, "max_retries": 0, "concurrency": 1, "breaker_failures": 1}.items():
+            check_count(f"{who} {name}", getattr(self, name), low=low)
+        for name in ("backoff_initial_s", "backoff_cap_s", "breaker_cooldown_s"):
+            check_number(f"{who} {name}", getattr(self, name), low=0.0)
+        check_variable(self.api_key_env, who)
+        return replace(
+            self,
+            base_url=check_base_url(f"{who} base_url", self.base_url),
+            default_base_url=check_base_url(f"{who} default_base_url", self.default_base_url),
+        )
 
     @property
     def host(self) -> str:
@@ -100,10 +122,10 @@ class Transport:
     def post(
         self, call: str, body: Mapping[str, Any], salt: bytes, parse: Callable[[Any], T], deadline: Deadline
     ) -> Reply[T]:
-        """The reply to ``body`` (``model`` and all) of the API's ``chat`` or ``embeddings``.
+        """The reply to ``body``.
 
         Args:
-            call: ``chat`` or ``embeddings``.
+            call: ``chat``, ``embeddings`` or ``rerank``, see :meth:`ragtune.llm.connection.Connection.post`.
             body: the request in JSON.
             salt: seeds the jitter of retries.
             parse: function that reads the reply's JSON; its ValueError says what is wrong with the reply.
@@ -144,6 +166,9 @@ class Transport:
             if self._connection is not None:
                 self._connection.close()
             self._connection = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._settings, self._clock, self._sleep)
 
     def _attempt(self, send: Callable[[float], T | Failure], deadline: Deadline, permit: Permit) -> _Attempt[T]:
         """One request, as soon as there is a slot; whether it went well or not is told to the breaker."""

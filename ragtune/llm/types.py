@@ -123,7 +123,7 @@ class ChatResult:
         finish_reason: ``stop``, ``length``, ``content_filter``, ...
         attempts: requests it took, failed ones included.
         wasted_ms: milliseconds of failed requests and of waiting for the next.
-        calls: what it took: 1, or 2 where a repair was asked for, answered or not.
+        calls: what it took: 1, or 2 where a request for a repair was sent, answered or not.
         is_estimated: whether tokens were counted here by rule, since the server did not tell them.
         paid: what this call itself cost, nothing where ``cached``.
     """

@@ -7,7 +7,6 @@ from dataclasses import fields, replace
 from itertools import islice
 
 from ragtune.core.tokens import count_tokens, token_spans
-from ragtune.core.types import CostObject
 from ragtune.llm.calls import ChatCall
 from ragtune.llm.errors import AnswerError, AnswerKind, ServiceError
 from ragtune.llm.jsontext import UnusableJSON, parse_json
@@ -91,13 +90,13 @@ def _repair(call: ChatCall, ask: Ask, first: ChatResult, kind: AnswerKind, probl
     if failed is not None:
         bill = replace(
             first,
-            calls=first.calls + 1,
+            calls=first.calls + failed.cost.calls,
             attempts=first.attempts + failed.attempts,
             wasted_ms=first.wasted_ms + failed.wasted_ms,
             prompt_tokens=first.prompt_tokens + failed.prompt_tokens,
             completion_tokens=first.completion_tokens + failed.completion_tokens,
             usd=first.usd + failed.usd,
-            paid=first.paid + failed.paid + CostObject(calls=0 if failed.cached else 1),
+            paid=first.paid + failed.paid,
         )
         raise _unusable(bill, kind, f"{problem}; and the repair failed: {failed}")
     return require_usable(_together(first, second), refusal)

@@ -10,7 +10,6 @@ from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
 from ragtune.llm.client import LLMClient
-from ragtune.llm.errors import ServiceError
 from ragtune.llm.types import JsonResult, Message, T
 
 Conversation = tuple[Message, ...]
@@ -58,9 +57,8 @@ class Interview:
         new = {c: items for c, items in questions if c not in self._known}
         within_ms = min(self._left_ms - self._charged.latency_ms, self._context.time_left_ms)
         outcomes = self._llm.chat_json_many(list(new), schema, max_tokens=max_tokens, within_ms=within_ms)
-        bills = [_bill(outcome) for outcome in outcomes]
-        paid = [bill[1] for bill in bills]
-        self._charged += together([bill[0] for bill in bills], self._llm.concurrency)
+        paid = [LLMClient.paid(outcome) for outcome in outcomes]
+        self._charged += together([LLMClient.cost(outcome) for outcome in outcomes], self._llm.concurrency)
         self._paid += together(paid, self._llm.concurrency)
         for items, cost in zip(new.values(), paid, strict=True):
             self._paid_docs.update(item.doc_id for item in items if cost.calls)
@@ -80,15 +78,6 @@ class Interview:
             self._context.trace.add("reranker", "estimated_usage", calls=self._estimated, tokens=self._charged.tokens)
         meter.charge(self._charged.model_copy(update={"docs": docs}))
         meter.pay(self._paid.model_copy(update={"docs": len(self._paid_docs)}))
-
-
-def _bill(outcome: Outcome) -> tuple[CostObject, CostObject]:
-    """(charged, paid), where a call that got no answer is a call as well: a budget's calls are attempts."""
-    charged, paid = LLMClient.cost(outcome), LLMClient.paid(outcome)
-    if isinstance(outcome, ServiceError) and outcome.attempts:
-        charged += CostObject(calls=1)
-        paid = paid if outcome.cached else charged
-    return charged, paid
 
 
 def together(costs: Sequence[CostObject], slots: int) -> CostObject:

@@ -11,7 +11,7 @@ from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
-from ragtune.rerankers.score_table import ScoreScale, calibrated
+from ragtune.rerankers.score_table import ScoreScale, calibrated, parse_scale
 
 
 class FunctionReranker(BaseReranker):
@@ -35,7 +35,7 @@ class FunctionReranker(BaseReranker):
         usd_per_doc: float = 0.0,
     ) -> None:
         allowed = [s.value for s in ScoreScale if s is not ScoreScale.RANK]
-        self._scale = ScoreScale(check_choice("scale", ScoreScale(scale).value, allowed))
+        self._scale = ScoreScale(check_choice("scale", parse_scale(scale).value, allowed))
         self._function = function
         self.usd_per_doc = check_number("usd_per_doc", usd_per_doc, low=0.0)
 
@@ -55,7 +55,11 @@ class FunctionReranker(BaseReranker):
         return frozenset({"latency_ms"} if self.usd_per_doc else {"latency_ms", "usd"})
 
     def _relevance(self, score: float) -> float:
-        try:
-            return calibrated(score, self._scale)
-        except ValueError as error:
-            raise ConfigError(f"the reranking function returned {score!r}: {error}") from None
+        relevance = calibrated(score, self._scale)
+        if relevance is None:
+            scales = ", ".join(s.value for s in ScoreScale)
+            raise ConfigError(
+                f"the reranking function returned {score!r}, which scale={self._scale.value!r} does not allow: scales "
+                f"are {scales}"
+            )
+        return relevance

@@ -47,17 +47,22 @@ _CALIBRATIONS: Mapping[ScoreScale, tuple[Callable[[float], float], float, float]
 }
 
 
-def calibrated(score: float, scale: ScoreScale) -> float:
-    """A score as relevance in [0, 1]; not for ``rank``, which needs the whole list.
+def calibrated(score: float, scale: ScoreScale) -> float | None:
+    """The score in [0, 1]; None where the scale does not allow it. ``rank`` needs all scores of a query."""
+    calibrate, low, high = _CALIBRATIONS[scale]
+    return calibrate(score) if low <= score <= high else None
+
+
+def parse_scale(scale: ScoreScale | str) -> ScoreScale:
+    """The scale of that name.
 
     Raises:
-        ValueError: naming what the scale allows, and the other scales.
+        ConfigError: if there is none.
     """
-    calibrate, low, high = _CALIBRATIONS[scale]
-    if not low <= score <= high:
-        others = ", ".join(s.value for s in ScoreScale)
-        raise ValueError(f"scale {scale.value!r} allows [{low}, {high}]; other scales are {others}")
-    return calibrate(score)
+    try:
+        return ScoreScale(scale)
+    except ValueError:
+        raise ConfigError(f"unknown scale {scale!r}: allowed are {', '.join(s.value for s in ScoreScale)}") from None
 
 
 _NUMBER = re.compile(r"(float|double|halffloat|u?int\d)")
@@ -104,7 +109,8 @@ class ScoreTable:
     def __init__(self, path: str | Path, scale: ScoreScale | str | None = None) -> None:
         self.path = Path(path)
         self.manifest = _read_manifest(self.path)
-        self.scale = _parse_scale(scale) or self.manifest.scale or ScoreScale.IDENTITY
+        given = None if scale is None else parse_scale(scale)
+        self.scale = given or self.manifest.scale or ScoreScale.IDENTITY
         raw = _read_pairs(self.path)
         self._scores = {query_id: self._calibrate(query_id, pairs) for query_id, pairs in raw.items()}
 
@@ -133,21 +139,17 @@ class ScoreTable:
         if self.scale is ScoreScale.RANK:
             best_first = sorted(pairs, key=lambda doc_id: (-pairs[doc_id], doc_id))
             return {doc_id: 1.0 / (1.0 + rank) for rank, doc_id in enumerate(best_first, start=1)}
-        relevance: dict[str, float] = {}
+        _, low, high = _CALIBRATIONS[self.scale]
+        scores: dict[str, float] = {}
         for doc_id, score in pairs.items():
-            try:
-                relevance[doc_id] = calibrated(score, self.scale)
-            except ValueError as error:
-                where = f"{_pair(query_id, doc_id)} in {str(self.path)!r}"
-                raise ScoreTableError(f"score {score!r} of {where}: {error}") from None
-        return relevance
-
-
-def _parse_scale(scale: ScoreScale | str | None) -> ScoreScale | None:
-    try:
-        return None if scale is None else ScoreScale(scale)
-    except ValueError:
-        raise ConfigError(f"unknown scale {scale!r}: allowed are {', '.join(s.value for s in ScoreScale)}") from None
+            value = calibrated(score, self.scale)
+            if value is None:
+                raise ScoreTableError(
+                    f"score {score!r} of {_pair(query_id, doc_id)} in {str(self.path)!r}: scale {self.scale.value!r} "
+                    f"allows [{low}, {high}]; other scales are {', '.join(s.value for s in ScoreScale)}"
+                )
+            scores[doc_id] = value
+        return scores
 
 
 def manifest_of(path: Path) -> Path | None:

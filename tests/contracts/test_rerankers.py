@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from ragtune.llm.client import LLMClient
 from ragtune.llm.prompts import PromptLibrary
 from ragtune.rerankers.bi_encoder import BiEncoderReranker
 from ragtune.rerankers.cross_encoder import CrossEncoderReranker
+from ragtune.rerankers.http import HttpReranker
 from ragtune.rerankers.llm_listwise import LLMListwiseReranker
 from ragtune.rerankers.llm_pointwise import LLMPointwiseReranker
 from ragtune.rerankers.llm_setwise import LLMSetwiseReranker
@@ -44,6 +46,14 @@ def _asking(request: pytest.FixtureRequest) -> tuple[LLMClient, PromptLibrary]:
     return client, PromptLibrary()
 
 
+def _over_http(request: pytest.FixtureRequest, dialect: str, **options: Any) -> HttpReranker:
+    """A rerank server of this machine."""
+    url = request.getfixturevalue("llm_server").rerank_url(dialect)
+    reranker = HttpReranker(url, "test", dialect, usd_per_search_unit=0.002, **options)
+    request.addfinalizer(reranker.close)
+    return reranker
+
+
 RERANKERS: dict[str, Factory] = {
     "noop": lambda request: NoOpReranker(),
     "cross_encoder": lambda request: CrossEncoderReranker(
@@ -60,6 +70,8 @@ RERANKERS: dict[str, Factory] = {
         TfidfEmbedder(request.getfixturevalue("corpus")), cache_dir=None
     ),
     "llm_pointwise": lambda request: LLMPointwiseReranker(*_asking(request)),
+    "http": lambda request: _over_http(request, "cohere", batch_size=4, cache_dir=None),
+    "http_cached": lambda request: _over_http(request, "tei"),
 }
 
 COMPARING: dict[str, Factory] = {

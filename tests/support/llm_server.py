@@ -1,5 +1,7 @@
 """An OpenAI-compatible server on this machine that answers from rules and fails on demand: real HTTP, no model.
 
+It reranks too, in every dialect (``rerank_shapes.py``): at ``llm_server.rerank_url(dialect)``.
+
 Use the fixture ``llm_server``::
 
     def test_something(llm_server):
@@ -31,6 +33,7 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from rerank_shapes import SHAPES
 
 from ragtune.core.tokens import count_tokens
 
@@ -117,6 +120,7 @@ class Recorded:
     status: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    search_units: int = 0
     answer: str = ""
 
     @property
@@ -149,9 +153,10 @@ class LLMServer:
         random_faults: of the requests after those.
         requests: all that arrived.
         usage: whether replies tell their tokens; anything but a bool is what they say of them.
-        alter: changes a chat's reply before it is sent, into other JSON or a text.
+        alter: changes a reply but embeddings' before it is sent, into other JSON or a text.
         headers: of chats' replies.
         embed: makes vectors.
+        relevance: the logit of a query and a document.
         most_at_once: the most requests that were under way at one time.
     """
 
@@ -163,6 +168,7 @@ class LLMServer:
     alter: Callable[[dict[str, Any]], Any] | None = None
     headers: dict[str, str] = field(default_factory=dict)
     embed: Callable[[str], list[float]] = field(default=lambda text: word_vector(text))
+    relevance: Callable[[str, str], float] = field(default=lambda query, document: logit(query, document))
     most_at_once: int = 0
     port: int = 0
 
@@ -179,6 +185,10 @@ class LLMServer:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/v1"
+
+    def rerank_url(self, dialect: str) -> str:
+        """What stands above the paths of the dialect's endpoints."""
+        return f"http://127.0.0.1:{self.port}/{dialect}"
 
     @property
     def billed(self) -> list[Recorded]:
@@ -204,7 +214,7 @@ class LLMServer:
         self._seen.clear()
         self._under_way = []  # what an earlier test gave up on may still be served
         self.random_faults, self.usage, self.embed, self.most_at_once = None, True, word_vector, 0
-        self.alter, self.headers = None, {}
+        self.alter, self.headers, self.relevance = None, {}, logit
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -235,6 +245,12 @@ class LLMServer:
         @app.post("/v1/embeddings")
         async def embeddings(request: Request) -> Response:
             return await self._serve(request, self._embeddings)
+
+        @app.post("/{dialect}/{path:path}")
+        async def rerank(request: Request, dialect: str, path: str) -> Response:
+            if dialect not in SHAPES or path not in SHAPES[dialect].paths:
+                return JSONResponse({"detail": "Not Found"}, 404)
+            return await self._serve(request, lambda record, fault: self._rerank(record, dialect))
 
         return app
 
@@ -288,7 +304,20 @@ class LLMServer:
         }
         if fault is not None and fault.kind == "no_choices":
             reply["choices"] = []
-        whole = reply | self._bill(record)
+        return self._told(reply | self._bill(record))
+
+    def _rerank(self, record: Recorded, dialect: str) -> Response:
+        shape, body = SHAPES[dialect], record.body
+        if problem := shape.objection(body):
+            return JSONResponse({"detail": problem}, 422)
+        documents = body[shape.texts]
+        logits = [self.relevance(body["query"], text) for text in documents]
+        if self.usage:
+            record.prompt_tokens = sum(count_tokens(body["query"]) + count_tokens(text) for text in documents)
+            record.search_units = -(-len(documents) // 100)
+        return self._told(shape.reply(body, logits, record.prompt_tokens, record.search_units))
+
+    def _told(self, whole: Any) -> Response:
         # Not JSONResponse, which refuses NaN.
         altered = whole if self.alter is None else self.alter(whole)
         text = altered if isinstance(altered, str) else json.dumps(altered)
@@ -413,6 +442,11 @@ def overlap(query: str, document: str) -> float:
     """Share of the query's words that the document holds."""
     wanted, held = set(words(query)), set(words(document))
     return len(wanted & held) / len(wanted) if wanted else 0.0
+
+
+def logit(query: str, document: str) -> float:
+    """-3 to 3 by the share of the query's words; the longer of two is a little better."""
+    return 6.0 * overlap(query, document) - 3.0 + len(document) / 10_000
 
 
 def word_vector(text: str) -> list[float]:

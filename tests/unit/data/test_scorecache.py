@@ -13,6 +13,7 @@ from patience import HANG_S
 
 from ragtune.core.errors import ConfigError
 from ragtune.data.scorecache import ScoreCache
+from ragtune.llm.parallel import map_all
 
 A, B = ScoreCache.key("model", "query", "a"), ScoreCache.key("model", "query", "b")
 
@@ -27,6 +28,18 @@ def test_asks_for_more_keys_than_one_statement_takes(tmp_path: Path) -> None:
     cache = ScoreCache(tmp_path)
     cache.put(scores)
     assert cache.get(list(scores)) == scores
+
+
+def test_threads_that_share_a_cache_take_turns(tmp_path: Path) -> None:
+    cache = ScoreCache(tmp_path)
+
+    def work(thread: int) -> dict[bytes, float]:
+        keys = [bytes([thread]) + i.to_bytes(2, "big") for i in range(2000)]
+        for start in range(0, 2000, 500):
+            cache.put(dict.fromkeys(keys[start : start + 500], 0.5))
+        return cache.get(keys)
+
+    assert [len(found) for found in map_all(work, range(4), 4)] == [2000] * 4
 
 
 def test_keys_depend_on_every_part_and_on_where_parts_end() -> None:

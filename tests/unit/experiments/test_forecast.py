@@ -15,6 +15,8 @@ from experiments.publish.terminal import print_forecast
 from experiments.replay.forecast import ForecastReranker, forecast
 from ragtune.rerankers.replay import ReplayReranker
 
+OVER_HTTP = ["reranker=http", "reranker.url=http://127.0.0.1:9", "reranker.model=m"]
+
 
 @pytest.mark.parametrize("scheduler", ["greedy", "one_shot"])
 def test_where_scores_decide_nothing_the_forecast_is_what_the_run_charges(
@@ -76,6 +78,9 @@ def test_rewriting_that_costs_is_priced_and_not_run(
         (["reranker.ms_per_call=2", "reranker.usd_per_doc=0"], set()),
         (["reranker=cross_encoder", "reranker.model=/no/such/model"], {"latency_ms", "usd"}),
         (["reranker=cross_encoder", "reranker.model=none", "reranker.ms_per_doc=2"], {"usd"}),
+        ([*OVER_HTTP, "reranker.usd_per_search_unit=0.002"], {"latency_ms"}),
+        ([*OVER_HTTP, "reranker.usd_per_1k_tokens=0.05", "reranker.ms_per_call=200"], set()),
+        (OVER_HTTP, {"latency_ms", "usd"}),
         (["reranker=noop"], set()),
         (["+reranker@rerankers.live=cross_encoder"], {"latency_ms", "usd"}),
         (["reranker.ms_per_call=2", "reranker.usd_per_doc=0", "reformulator=llm_rewrite"], {"latency_ms"}),
@@ -94,6 +99,15 @@ def test_what_has_no_price_is_unknown_rather_than_nothing(
     print_forecast(figures)
     assert capsys.readouterr().out.count("unknown") == 2 * len(unknown)
     assert ("null" in json.dumps(figures)) == bool(unknown)
+
+
+@pytest.mark.parametrize(("batch", "units"), [(2, 6), (5, 3), (12, 1)])
+def test_where_calls_are_billed_the_forecast_shows_what_a_batch_size_costs(
+    compose_tiny: Callable[..., dict[str, Any]], batch: int, units: int
+) -> None:
+    options = [*OVER_HTTP, "reranker.usd_per_search_unit=0.002", "scheduler=greedy", f"scheduler.batch_size={batch}"]
+    per_query = forecast(compose_tiny(*options), lambda done, total: None)["per_query"]
+    assert (per_query["docs"], per_query["calls"], per_query["usd"]) == (12, units, pytest.approx(0.002 * units))
 
 
 def test_a_reranker_that_names_no_price_is_no_free_one(fakes: SimpleNamespace, make_context: Any) -> None:

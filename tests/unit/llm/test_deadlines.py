@@ -70,7 +70,7 @@ def test_a_dripped_body_ends_with_the_time_that_the_call_has(
     client.prepare()
     error = fails(lambda: client.chat(HELLO, **limits))
     assert error.kind == kind
-    assert error.cost == error.paid == CostObject(latency_ms=error.wasted_ms)
+    assert error.cost == error.paid == CostObject(calls=1, latency_ms=error.wasted_ms)
     assert error.wasted_ms > 100.0
     if kind == "deadline":  # which says nothing against the service: the breaker is closed
         assert client.chat(HELLO).text == "You said: hello"
@@ -108,7 +108,7 @@ def test_no_wait_passes_the_deadline(
     assert error.kind == "deadline"
     assert "the next attempt would come after the deadline" in str(error)
     assert sleeper.waits == waits
-    assert error.cost == CostObject(latency_ms=1000.0 * sum(waits))
+    assert error.cost == CostObject(calls=1, latency_ms=1000.0 * sum(waits))
 
 
 def test_what_finds_no_slot_in_time_is_not_sent(llm_server: Any, make_client: Make) -> None:
@@ -150,7 +150,7 @@ def test_a_recorded_answer_is_charged_what_it_took_and_is_late_where_it_would_ha
         assert (again.cost, again.paid) == (made.cost, CostObject())
         late = fails(partial(make_client(mode=mode).chat, HELLO, within_ms=1500.0))
         assert late.kind == "deadline"
-        assert (late.cost, late.paid) == (CostObject(latency_ms=1500.0), CostObject())
+        assert (late.cost, late.paid) == (CostObject(calls=1, latency_ms=1500.0), CostObject())
     assert len(llm_server.requests) == 2
 
 

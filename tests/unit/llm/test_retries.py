@@ -10,6 +10,7 @@ from llm_server import Fault
 
 from ragtune.core.batches.breaker import CircuitBreaker
 from ragtune.core.request.clock import MonotonicClock, VirtualClock
+from ragtune.core.types import CostObject
 from ragtune.llm.client import LLMClient
 from ragtune.llm.errors import CircuitOpenError, ServiceError
 from ragtune.llm.retry import backoff_s, retry_after_s
@@ -51,6 +52,7 @@ def test_a_refused_request_is_not_sent_again(llm_server: Any, make_client: Make)
     with pytest.raises(ServiceError, match="HTTP 401") as caught:
         make_client().chat(HELLO)
     assert caught.value.kind == "rejected"
+    assert caught.value.cost.calls == 1
     assert len(llm_server.requests) == 1
 
 
@@ -62,7 +64,7 @@ def test_retries_end(llm_server: Any, make_client: Make, sleeper: Any, kind: str
     assert caught.value.kind == named
     assert (len(llm_server.requests), len(sleeper.waits)) == (3, 2)
     assert caught.value.wasted_ms == pytest.approx(sum(sleeper.waits) * 1000.0)
-    assert caught.value.cost.tokens == 0
+    assert caught.value.cost == CostObject(calls=1, latency_ms=caught.value.wasted_ms) == caught.value.paid
 
 
 def test_the_servers_wish_to_wait_is_followed(llm_server: Any, make_client: Make, sleeper: Any) -> None:

@@ -194,8 +194,8 @@ def test_an_agent_that_fails_stops_the_stage_with_its_costs(make_pipeline: Make,
     sp = reach("preprocessed")
     with pytest.raises(FailedStageError, match="no answer") as caught:
         make_pipeline(agent=failing).run_stage("A2_PromptShaper", sp)
-    assert caught.value.cost == CostObject(tokens=3, calls=1, latency_ms=40.0)
-    assert caught.value.paid == CostObject(latency_ms=40.0)
+    assert caught.value.cost == CostObject(tokens=3, calls=2, latency_ms=40.0)
+    assert caught.value.paid == CostObject(calls=1, latency_ms=40.0)
     assert isinstance(caught.value.__cause__, LLMError)
 
 

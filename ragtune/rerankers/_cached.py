@@ -1,0 +1,203 @@
+"""What live rerankers that score one (query, document) pair at a time share: a durable cache of scores and times."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ragtune.core.arguments import check_count, check_number
+from ragtune.core.interfaces import BaseReranker
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.tokens import count_tokens
+from ragtune.core.types import CostObject
+from ragtune.data.diskcache import resolve_cache_dir
+from ragtune.data.scorecache import ScoreCache, TimeCache
+
+Pairs = Mapping[bytes, PoolItem]
+"""Documents by what identifies them with their query; equal texts are one pair."""
+
+
+@dataclass
+class Known:
+    """What is known of pairs, by key.
+
+    Attributes:
+        scores: calibrated scores.
+        times: the milliseconds that each took when it was made.
+        tokens: tokens of pairs so timed.
+        billed_tokens: tokens by a server's count.
+        billed_docs: how many documents each counted for on a bill by documents, where it was not one.
+        failed: what calls cost that brought no answer.
+    """
+
+    scores: dict[bytes, float] = field(default_factory=dict)
+    times: dict[bytes, float] = field(default_factory=dict)
+    tokens: dict[bytes, int] = field(default_factory=dict)
+    billed_tokens: dict[bytes, float] = field(default_factory=dict)
+    billed_docs: dict[bytes, float] = field(default_factory=dict)
+    failed: list[CostObject] = field(default_factory=list)
+
+
+class CachedReranker(BaseReranker):
+    """Keeps every score at once and for good, and reports what it really paid.
+
+    What a batch is charged does not depend on what the cache holds: each score is charged the time that it took when it
+    was made, in this run or an earlier one. Actual cost is what the cache did not have.
+
+    Args:
+        batch_size: pairs that are sent together, >= 1.
+        max_length: tokens of a pair that are charged; None for no limit.
+        ms_per_doc, ms_per_call: prices for the expected cost, >= 0.
+        usd_per_1k_tokens: price of the tokens, >= 0; 0 means unknown.
+        cache_dir: where scores are kept: ``auto`` for the platform's cache folder, a folder, or None for no cache.
+    """
+
+    def __init__(
+        self,
+        batch_size: int,
+        max_length: int | None,
+        ms_per_doc: float,
+        ms_per_call: float,
+        usd_per_1k_tokens: float,
+        cache_dir: str | Path | None,
+    ) -> None:
+        self.batch_size = check_count("reranker batch_size", batch_size, low=1)
+        self.max_length = None if max_length is None else check_count("reranker max_length", max_length, low=1)
+        self.ms_per_doc = check_number("reranker ms_per_doc", ms_per_doc, low=0.0)
+        self.ms_per_call = check_number("reranker ms_per_call", ms_per_call, low=0.0)
+        self.usd_per_1k_tokens = check_number("reranker usd_per_1k_tokens", usd_per_1k_tokens, low=0.0)
+        self._folder = resolve_cache_dir(cache_dir)
+        self._cache = None if self._folder is None else ScoreCache(self._folder / "scores")
+        self._times = None if self._folder is None else TimeCache(self._folder / "scores")
+
+    @abstractmethod
+    def _identity(self) -> str:
+        """All that a score depends on besides query and text."""
+
+    @abstractmethod
+    def _score_unknown(self, unknown: Pairs, context: RAGtuneContext, known: Known) -> None:
+        """Score the pairs; what each call brings is known then, and kept for good."""
+
+    @abstractmethod
+    def _bill(self, items: Sequence[PoolItem], pairs: Pairs, known: Known, context: RAGtuneContext) -> CostObject:
+        """What the documents cost, whose pairs are given."""
+
+    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
+        if not items:
+            return {}
+        keys = self._keys(items, context)
+        pairs = {keys[item.doc_id]: item for item in items}
+        known = Known()
+        self._recall(list(pairs), known)
+        unknown = {key: item for key, item in pairs.items() if key not in known.scores}
+        try:
+            self._score_unknown(unknown, context, known)
+        finally:
+            # A call that fails does not undo the expense of those before it.
+            self._report([item for item in items if _was_made(keys[item.doc_id], known)], keys, unknown, known, context)
+        return {item.doc_id: known.scores[key] for item in items if (key := keys[item.doc_id]) in known.scores}
+
+    @property
+    def unpriced(self) -> frozenset[str]:
+        """Time and money."""
+        return frozenset({"latency_ms", "usd"})
+
+    def _keys(self, items: Sequence[PoolItem], context: RAGtuneContext) -> dict[str, bytes]:
+        with context.tracker.clock.paused():
+            identity = self._identity() if self._cache else ""
+        return {item.doc_id: ScoreCache.key(identity, context.query, item.content) for item in items}
+
+    def _recall(self, keys: Sequence[bytes], known: Known) -> None:
+        """Add what the cache knows of the pairs."""
+        if self._cache and self._times:
+            known.scores |= self._cache.get(keys)
+            known.times |= self._times.get([key for key in keys if key in known.scores])
+
+    def _count_tokens(self, items: Sequence[PoolItem], context: RAGtuneContext) -> int:
+        query = count_tokens(context.query)
+        limit = self.max_length
+        pairs = [query + tokens_of(item) for item in items]
+        return sum(pairs) if limit is None else sum(min(limit, pair) for pair in pairs)
+
+    def _keep(self, scores: Mapping[bytes, float], times: Mapping[bytes, float]) -> None:
+        if self._cache and self._times:
+            self._times.put(times)
+            self._cache.put(scores)
+
+    def _time_shares(self, pairs: Pairs, took_ms: float, context: RAGtuneContext) -> dict[bytes, float]:
+        """A call's time, shared among its pairs by their tokens."""
+        return time_shares(took_ms, {key: max(1, self._count_tokens([item], context)) for key, item in pairs.items()})
+
+    def _report(
+        self,
+        made: Sequence[PoolItem],
+        keys: Mapping[str, bytes],
+        unknown: Pairs,
+        known: Known,
+        context: RAGtuneContext,
+    ) -> None:
+        pairs = {keys[item.doc_id]: item for item in made}
+        context.meter.charge(self._bill(made, pairs, known, context))
+        paid = {key: item for key, item in pairs.items() if key in unknown}
+        if paid or known.failed:
+            context.meter.pay(self._bill(list(paid.values()), paid, known, context))
+
+    # -- how long it should take -----------------------------------------------------------------------------------
+
+    def _made_ms(self, pairs: Pairs, known: Known, context: RAGtuneContext) -> float:
+        """The time that the pairs took when they were scored, and a guess for those of which it is not known."""
+        untimed = [item for key, item in pairs.items() if key not in known.times]
+        timed_ms = sum(known.times[key] for key in pairs if key in known.times)
+        return timed_ms + (self._guess_ms(untimed, context, known) if untimed else 0.0)
+
+    @property
+    def _has_price(self) -> bool:
+        return bool(self.ms_per_doc or self.ms_per_call)
+
+    def _foreseen(self, items: Sequence[PoolItem], context: RAGtuneContext) -> tuple[Pairs, Known]:
+        """The pairs, and what is known of their times: under a time limit it matters, so the cache is asked."""
+        keys = self._keys(items, context)
+        pairs = {keys[item.doc_id]: item for item in items}
+        if self._has_price or context.time_left_ms == math.inf:
+            return pairs, Known()
+        known = context.remember(self._cache, Known) if self._cache else Known()
+        self._recall([key for key in pairs if key not in known.scores], known)
+        known.tokens |= {
+            key: self._count_tokens([item], context)
+            for key, item in pairs.items()
+            if key in known.times and key not in known.tokens
+        }
+        return pairs, known
+
+    def _guess_ms(self, items: Sequence[PoolItem], context: RAGtuneContext, known: Known) -> float:
+        """By prices, else by what was measured, else by what else is known in the request, else 0."""
+        if self._has_price:
+            return self.ms_per_call + self.ms_per_doc * len(items)
+        measured = self._measured_ms(items, context)
+        if measured is None and known.tokens:
+            each = sum(known.times[key] for key in known.tokens) / max(1, sum(known.tokens.values()))
+            return each * self._count_tokens(items, context)
+        return measured or 0.0
+
+    def _measured_ms(self, items: Sequence[PoolItem], context: RAGtuneContext) -> float | None:
+        """How long they should take, if a warm-up has told."""
+        return None
+
+
+def tokens_of(item: PoolItem) -> int:
+    """Tokens of a document, counted if need be."""
+    return item.token_count or count_tokens(item.content)
+
+
+def time_shares(whole: float, weights: Mapping[bytes, float]) -> dict[bytes, float]:
+    """A whole, shared among those that made it by their weights."""
+    total = sum(weights.values())
+    return {key: whole * weight / total for key, weight in weights.items()}
+
+
+def _was_made(key: bytes, known: Known) -> bool:
+    return key in known.scores or key in known.times

@@ -1,0 +1,193 @@
+"""How rerank servers want to be asked and how they answer: one small description a dialect.
+
+Sources: cohere-python (src/cohere/v2/client.py); vLLM (entrypoints/pooling/score/protocol.py), whose shape is Jina's,
+as is that of llama.cpp and LocalAI; text-embeddings-inference and Infinity (their OpenAPI documents); Voyage's API
+reference and its TypeScript SDK.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from ragtune.core.errors import ConfigError
+from ragtune.core.plain import quoted, well_formed
+from ragtune.llm.credentials import check_base_url
+
+ANY_KEY = "RERANK_API_KEY"
+"""Variable of the key for servers that are nobody's own service: no provider's key goes to a stranger."""
+
+_MOST = 10_000_000  # tokens or search units: a greater figure is a mistake, or a lie
+_BLANK = "."  # several servers refuse a whole call that holds an empty text
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a call brought.
+
+    Attributes:
+        scores: raw scores by the document's place in the request.
+        problems: results that cannot be used, in words.
+        tokens: billed tokens by the server's count; None where it gives none.
+        search_units: billed search units; None where it gives none.
+    """
+
+    scores: Mapping[int, float]
+    problems: Sequence[str] = ()
+    tokens: int | None = None
+    search_units: float | None = None
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """One way to ask.
+
+    Attributes:
+        path: where the endpoint is on a server that is named without a path.
+        service: address of the provider's own service; None for software that people run themselves.
+        key_env: variable of that service's key.
+        texts: name of the request's list of documents.
+        limit: name of the request's limit of results; None where there is none.
+        has_model: whether a request names a model.
+        fixed: what every request says besides.
+        raw: what asks for logits; None where nothing does.
+        is_raw: whether logits are asked for where nobody says.
+        results: name of the answer's list; None where the answer is one.
+        score: name of a result's score.
+        batch_size: the most documents a call, by default.
+    """
+
+    path: str
+    service: str | None = None
+    key_env: str = ANY_KEY
+    texts: str = "documents"
+    limit: str | None = "top_n"
+    has_model: bool = True
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    raw: Mapping[str, Any] | None = None
+    is_raw: bool = False
+    results: str | None = "results"
+    score: str = "relevance_score"
+    batch_size: int = 1000
+
+    def body(self, query: str, texts: Sequence[str], model: str | None, raw_scores: bool) -> dict[str, Any]:
+        """The request in JSON; all documents are to be answered, in whatever order."""
+        body: dict[str, Any] = {} if model is None or not self.has_model else {"model": model}
+        body |= {
+            "query": well_formed(query),
+            self.texts: [well_formed(text) if text.strip() else _BLANK for text in texts],
+        }
+        if self.limit is not None:
+            body[self.limit] = len(texts)
+        return body | dict(self.fixed) | (dict(self.raw or {}) if raw_scores else {})
+
+    def read(self, reply: Any, count: int) -> Answer:
+        """The answer to a call with ``count`` documents, result by result: a bad one costs its document only.
+
+        Raises:
+            ValueError: if there is no list of results.
+        """
+        whole = reply if isinstance(reply, dict) else {}
+        rows = reply if self.results is None else whole.get(self.results)
+        if not isinstance(rows, list):
+            wanted = "a list of results" if self.results is None else f"a list {self.results!r} of results"
+            raise ValueError(f"{wanted} is missing")
+        scores: dict[int, float] = {}
+        torn: set[int] = set()
+        problems = []
+        for row in rows:
+            index, score = (row.get("index"), row.get(self.score)) if isinstance(row, dict) else (None, None)
+            if type(index) is not int or not 0 <= index < count:
+                problems.append(f"index {quoted(index)} of {count} documents")
+            elif isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
+                problems.append(f"score {quoted(score)} of document {index}")
+            elif scores.setdefault(index, float(score)) != score:
+                problems.append(f"two scores, {scores[index]!r} and {score!r}, of document {index}")
+                torn.add(index)
+        kept = {index: score for index, score in scores.items() if index not in torn}
+        return Answer(kept, problems, *_read_bill(reply))
+
+
+DIALECTS: Mapping[str, Dialect] = {
+    "cohere": Dialect("v2/rerank", "https://api.cohere.com", "CO_API_KEY"),
+    "jina": Dialect("v1/rerank", "https://api.jina.ai", "JINA_API_KEY", fixed={"return_documents": False}),
+    "vllm": Dialect("rerank", raw={"use_activation": False}),
+    "tei": Dialect(
+        "rerank",
+        texts="texts",
+        limit=None,
+        has_model=False,
+        fixed={"truncate": True},
+        raw={"raw_scores": True},
+        is_raw=True,
+        results=None,
+        score="score",
+        batch_size=32,
+    ),
+    "infinity": Dialect("rerank", fixed={"return_documents": False}, raw={"raw_scores": True}, is_raw=True),
+    "voyage": Dialect("v1/rerank", "https://api.voyageai.com", "VOYAGE_API_KEY", limit="top_k", results="data"),
+}
+
+
+def address_of(name: str, url: str | None, path: str | None) -> str:
+    """Where requests go, without a slash at its end.
+
+    A URL whose path ends in ``rerank`` (``reranking``, ...) is the address itself, one that ends in a version (``/v1``)
+    is followed by ``/rerank``, any other by the dialect's path, unless ``path`` says what follows.
+
+    Raises:
+        ConfigError: if there is none, or it is no ``http(s)://host[:port][/path]``; it may hold a secret and is not
+            quoted.
+    """
+    dialect = DIALECTS[name]
+    base = check_base_url("reranker url", dialect.service if url is None else url, "see api_key_env")
+    if base is None:
+        raise ConfigError(
+            f"reranker url=None: allowed is http(s)://host[:port][/path], since {name!r} is no one's service"
+        )
+    last = urlsplit(base).path.rpartition("/")[2]
+    if path is not None:
+        end = path.strip("/")
+    elif last.startswith("rerank"):
+        end = ""
+    else:
+        end = "rerank" if re.fullmatch(r"v\d+", last) else dialect.path
+    whole = check_base_url("reranker path", f"{base}/{end}", "see api_key_env")
+    assert whole is not None  # noqa: S101 - it is None for None alone
+    return whole
+
+
+def key_variable(name: str, address: str) -> str:
+    """The variable that holds the key: a provider's own for its own service only."""
+    service = DIALECTS[name].service
+    is_own = service is not None and urlsplit(address).netloc == urlsplit(service).netloc
+    return DIALECTS[name].key_env if is_own else ANY_KEY
+
+
+def _read_bill(reply: Any) -> tuple[int | None, float | None]:
+    """(tokens, search units) as far as a reply tells them, in whichever dialect's words."""
+    top = reply if isinstance(reply, dict) else {}
+    usage, meta = _table(top, "usage"), _table(top, "meta")
+    billed, read = _table(meta, "billed_units"), _table(meta, "tokens")
+    told = [
+        usage.get("total_tokens"),
+        usage.get("prompt_tokens"),
+        billed.get("total_tokens"),
+        billed.get("input_tokens"),
+    ]
+    tokens = next((count for count in map(_amount, [*told, read.get("input_tokens")]) if count is not None), None)
+    return None if tokens is None else int(tokens), _amount(billed.get("search_units"))
+
+
+def _table(within: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = within.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _amount(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value <= _MOST else None

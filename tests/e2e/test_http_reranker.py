@@ -1,0 +1,61 @@
+"""A rerank server in the harness: run, bill, forecast, secrets."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from llm_server import Fault
+
+KEY = "rk-canary-7f3a9c51d2"
+POLICY = ["dataset=demo", "estimator=uncertainty", "scheduler.batch_size=5", "budget=tight", "reranker=http"]
+PRICE = "reranker.usd_per_search_unit=0.002"
+
+
+def test_a_run_is_billed_by_the_call_and_tells_no_secret(
+    run: Callable[..., SimpleNamespace], main: Callable[..., SimpleNamespace], llm_server: Any, tmp_path: Path
+) -> None:
+    llm_server.faults += [None, Fault("rate_limit"), Fault("unauthorized")]
+    given = [*POLICY, PRICE, f"reranker.url={llm_server.rerank_url('cohere')}", "reranker.model=test"]
+    folder = tmp_path / "out"
+    options = ["tracking=none", f"hydra.run.dir={folder}", "verbosity=2"]
+    ended = run(*given, *options, cwd=tmp_path, RERANK_API_KEY=KEY)
+    assert ended.code == 0, ended.err
+    assert {request.headers["authorization"] for request in llm_server.requests} == {f"Bearer {KEY}"}
+
+    summary = json.loads((folder / "summary.json").read_text())
+    units = sum(request.search_units for request in llm_server.requests)
+    assert summary["cost"]["charged"]["usd"] == pytest.approx(0.002 * units)
+    assert summary["cost"]["charged"]["usd"] == summary["cost"]["actual"]["usd"]
+    for file in [file for file in tmp_path.rglob("*") if file.is_file()]:
+        data = file.read_bytes()
+        data += gzip.decompress(data) if file.suffix == ".gz" else b""
+        assert KEY.encode() not in data, file
+    assert KEY not in ended.out + ended.err
+
+    llm_server.requests.clear()
+    forecast = main(*given, "dry_run=true")
+    assert forecast.code == 0, forecast.err
+    assert llm_server.requests == []
+    expected = float(next(line.split()[-1] for line in forecast.lines if line.strip().startswith("total")))
+    assert expected == pytest.approx(0.002 * (units + 1), rel=0.01)  # no failed call is foreseen, which is not billed
+
+
+def test_what_cannot_be_asked_is_one_line_before_anything_is_written(
+    main: Callable[..., SimpleNamespace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CO_API_KEY", raising=False)
+    for options, said in [
+        (["reranker.model=rerank-v3.5"], "the environment variable CO_API_KEY is not set"),
+        ([], "reranker model=None"),
+        (["reranker.dialect=bing", "reranker.url=http://h"], "reranker dialect='bing'"),
+    ]:
+        ended = main(*POLICY, *options)
+        assert (ended.code, len(ended.err.strip().splitlines())) == (2, 1), ended.err
+        assert said in ended.err
+        assert not list(ended.cwd.rglob("summary.json"))

@@ -1,0 +1,500 @@
+"""Reranking over HTTP, against a real server that speaks every dialect and fails on demand."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from llm_server import Fault
+from rerank_shapes import SHAPES
+
+from ragtune import CostBudget
+from ragtune.core.errors import ConfigError, LLMError
+from ragtune.core.pool.batch import RerankBatch
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.clock import VirtualClock
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.tokens import count_tokens
+from ragtune.core.types import CostObject, ScoredDocument
+from ragtune.rerankers.http import HttpReranker
+
+MakeContext = Callable[..., RAGtuneContext]
+HANG_S = 8.0  # of a server that takes 15 s
+KEY = "rk-canary-0123456789"
+QUERY = "what lowers blood pressure"
+
+
+def items(n: int, start: int = 0) -> list[PoolItem]:
+    docs = [ScoredDocument(id=f"d{i}", content=f"text {i}", score=1.0 - i / 1000) for i in range(start, start + n)]
+    return [PoolItem.from_document(doc, i, {"original": doc.score}) for i, doc in enumerate(docs)]
+
+
+def number(text: str) -> int:
+    return int(text.split()[1])
+
+
+@pytest.fixture(autouse=True)
+def no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CO_API_KEY", "JINA_API_KEY", "VOYAGE_API_KEY", "RERANK_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def make(llm_server: Any) -> Iterator[Callable[..., HttpReranker]]:
+    """Makes rerankers of the server, which never wait for a retry; document i has the logit i / 10 - 1."""
+    llm_server.relevance = lambda query, text: number(text) / 10.0 - 1.0 if text.startswith("text ") else -5.0
+    made: list[HttpReranker] = []
+
+    def one(dialect: str = "cohere", **options: Any) -> HttpReranker:
+        defaults = {"url": llm_server.rerank_url(dialect), "model": "test", "sleep": lambda seconds: None}
+        made.append(HttpReranker(dialect=dialect, **(defaults | options)))
+        return made[-1]
+
+    yield one
+    for reranker in made:
+        reranker.close()
+
+
+def charged(context: RAGtuneContext) -> CostObject:
+    assert context.meter.charged is not None
+    return context.meter.charged
+
+
+def sigmoid(logit: float) -> float:
+    return 1.0 / (1.0 + math.exp(-logit))
+
+
+# -- dialects ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dialect", SHAPES)
+def test_every_dialect_is_spoken_as_its_servers_want_it(
+    llm_server: Any, make: Any, make_context: MakeContext, dialect: str
+) -> None:
+    context = make_context(QUERY)
+    reranker = make(dialect, batch_size=3)
+    scores = reranker.rerank(items(7), context, "x")
+    assert scores == {f"d{i}": pytest.approx(sigmoid(i / 10 - 1), abs=1e-12) for i in range(7)}
+    assert list(scores) == [f"d{i}" for i in range(7)]
+    assert sorted(len(request.body[SHAPES[dialect].texts]) for request in llm_server.requests) == [1, 3, 3]
+    assert charged(context) == context.meter.actual
+    assert (charged(context).calls, charged(context).docs) == (3, 7)
+    counted = 7 * (count_tokens(QUERY) + 2)
+    assert charged(context).tokens == counted == reranker.expected_cost(items(7), context).tokens
+
+
+def test_a_call_holds_what_the_server_takes_and_says_what_it_is_told_to(
+    llm_server: Any, make: Any, make_context: MakeContext
+) -> None:
+    assert len(make("tei", concurrency=1).rerank(items(70), make_context(), "x")) == 70
+    assert [len(request.body["texts"]) for request in llm_server.requests] == [32, 32, 6]
+    llm_server.requests.clear()
+    make(extra={"max_tokens_per_doc": 512}).rerank(items(2), make_context(QUERY), "x")
+    [request] = llm_server.requests
+    wanted = {"model": "test", "query": QUERY, "documents": ["text 0", "text 1"], "top_n": 2, "max_tokens_per_doc": 512}
+    assert request.body == wanted
+
+
+def test_calls_of_a_batch_are_under_way_at_once_as_far_as_allowed(
+    llm_server: Any, make: Any, make_context: MakeContext
+) -> None:
+    llm_server.faults += [Fault("slow", delay_s=0.1)] * 4
+    context = make_context()
+    assert len(make(batch_size=2, concurrency=2).rerank(items(8), context, "x")) == 8
+    assert (len(llm_server.requests), llm_server.most_at_once) == (4, 2)
+    assert charged(context).latency_ms > 190.0  # two after two
+
+
+def test_calls_of_several_requests_are_under_way_at_once_and_one_that_fails_is_its_own_trouble(
+    llm_server: Any, make: Any, make_context: MakeContext
+) -> None:
+    llm_server.faults += [Fault("slow", delay_s=0.1)] * 2
+    contexts = [make_context(f"query {n}") for n in range(3)]
+    reranker = make(concurrency=2, max_retries=0)
+    batches = [RerankBatch(items(n), context) for n, context in enumerate(contexts, start=1)]
+    assert [len(outcome) for outcome in reranker.rerank_many(batches)] == [1, 2, 3]
+    assert llm_server.most_at_once == 2
+    assert [charged(context).docs for context in contexts] == [1, 2, 3]
+    llm_server.faults += [Fault("unauthorized")]
+    assert sorted(isinstance(outcome, Exception) for outcome in reranker.rerank_many(batches[:2])) == [False, True]
+
+
+@pytest.mark.parametrize("dialect", ["vllm", "tei", "infinity"])
+def test_logits_keep_apart_what_a_servers_sigmoid_ties(
+    llm_server: Any, make: Any, make_context: MakeContext, dialect: str
+) -> None:
+    llm_server.relevance = lambda query, text: 20.0 + number(text)
+    logits = make(dialect, raw_scores=True).rerank(items(9), make_context(), "x")
+    assert len(set(logits.values())) == 9
+    assert max(logits.values()) < 1.0
+    as_32_bits = lambda reply: rounded(reply, 7)  # noqa: E731 - what is left of a sigmoid in float32
+    llm_server.alter = as_32_bits
+    tied = make(dialect, raw_scores=False).rerank(items(9), make_context(), "x")
+    assert set(tied.values()) == {1.0}
+
+
+def rounded(reply: Any, digits: int) -> Any:
+    rows = reply if isinstance(reply, list) else reply["results"]
+    for row in rows:
+        row.update({name: round(row[name], digits) for name in ("score", "relevance_score") if name in row})
+    return reply
+
+
+def test_a_server_that_gives_logits_unasked_is_told_by_the_scale(
+    llm_server: Any, make: Any, make_context: MakeContext
+) -> None:
+    llm_server.alter = lambda reply: scored(reply, {0: 2.5, 1: -1.0, 2: 0.5})
+    with pytest.raises(LLMError, match=r"none of 1 documents.*score 2\.5, which scale='identity' does not allow"):
+        make("jina").rerank(items(1), make_context(), "x")
+    # Those that the scale does not allow cost their documents.
+    assert make("jina").rerank(items(3), make_context(), "x") == {"d2": 0.5}
+    scores = make("jina", scale="logit").rerank(items(3), make_context(), "x")
+    assert scores == {f"d{i}": pytest.approx(sigmoid(s)) for i, s in enumerate([2.5, -1.0, 0.5])}
+
+
+def scored(reply: Any, scores: dict[int, Any]) -> Any:
+    for row in reply["results"]:
+        row["relevance_score"] = scores[row["index"]]
+    return reply
+
+
+@pytest.mark.parametrize(
+    ("dialect", "url", "path", "address"),
+    [
+        ("cohere", None, None, "https://api.cohere.com/v2/rerank"),
+        ("jina", None, None, "https://api.jina.ai/v1/rerank"),
+        ("voyage", None, None, "https://api.voyageai.com/v1/rerank"),
+        ("vllm", "http://h:8000", None, "http://h:8000/rerank"),
+        ("vllm", "http://h:8000/v1/", None, "http://h:8000/v1/rerank"),
+        ("vllm", "http://h:8000/v1/rerank/", None, "http://h:8000/v1/rerank"),
+        ("tei", "http://rerank.example", None, "http://rerank.example/rerank"),
+        ("jina", "http://h/api/v1/reranking", None, "http://h/api/v1/reranking"),
+        ("cohere", "https://gateway.example/team-7", None, "https://gateway.example/team-7/v2/rerank"),
+        ("cohere", "https://gateway.example/v1", "/score/all/", "https://gateway.example/v1/score/all"),
+        ("cohere", "https://gateway.example/score", "", "https://gateway.example/score"),
+    ],
+)
+def test_any_url_and_path_is_joined_rightly(dialect: str, url: str | None, path: str | None, address: str) -> None:
+    assert HttpReranker(url, "m", dialect, path, cache_dir=None).url == address
+
+
+def test_a_path_of_the_servers_own_is_reached(llm_server: Any, make: Any, make_context: MakeContext) -> None:
+    url = llm_server.rerank_url("cohere")
+    for options in ({"url": f"{url}/v1"}, {"url": url, "path": "v1/rerank"}, {"url": f"{url}/v1/rerank/"}):
+        make(**options).rerank(items(1), make_context(), "x")
+    assert [request.path for request in llm_server.requests] == ["/cohere/v1/rerank"]  # the others are known
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"dialect": "bing"}, "reranker dialect='bing': allowed are cohere, jina, vllm, tei, infinity, voyage"),
+        ({"dialect": "tei", "url": None}, "reranker url=None: allowed is http"),
+        ({"url": f"http://me:{KEY}@host"}, "reranker url holds a user: allowed is http"),
+        ({"url": f"http://host/v1?key={KEY}"}, "reranker url: allowed is http"),
+        ({"path": f"?key={KEY}"}, "reranker path: allowed is http"),
+        ({"url": None, "model": None}, "reranker model=None: allowed is the name of a model of https://api.cohere.com"),
+        ({"raw_scores": True}, "raw_scores=True with dialect='cohere': allowed with vllm, tei, infinity"),
+        ({"scale": "rank"}, "scale='rank': a batch knows no ranks"),
+        ({"scale": "stars"}, "unknown scale 'stars': allowed are identity"),
+        ({"batch_size": 0}, "reranker batch_size=0: allowed is a whole number >= 1"),
+        ({"concurrency": 0}, "reranker concurrency=0: allowed is a whole number >= 1"),
+        ({"timeout_s": 0}, "reranker timeout_s=0: allowed is a number > 0"),
+        ({"usd_per_search_unit": -1}, "reranker usd_per_search_unit=-1: allowed is a number >= 0"),
+        ({"api_key_env": KEY}, "reranker api_key_env: allowed is the NAME"),
+    ],
+)
+def test_bad_arguments_are_named_and_no_secret_is(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)) as caught:
+        HttpReranker(**({"url": "http://host", "model": "m", "cache_dir": None} | options))
+    assert KEY not in str(caught.value)
+
+
+# -- keys --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_key_goes_into_the_header_and_nowhere_else(
+    llm_server: Any, make: Any, make_context: MakeContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CO_API_KEY", "of-another-service")
+    monkeypatch.setenv("RERANK_API_KEY", KEY)
+    llm_server.faults += [None, Fault("unauthorized")]
+    llm_server.alter = lambda reply: reply | {"results": [*reply["results"], {"index": KEY, "relevance_score": 1}]}
+    reranker, context = make(batch_size=1, concurrency=1, sleep=time.sleep), make_context()
+    reranker.rerank(items(2), context, "x")
+    assert {request.headers["authorization"] for request in llm_server.requests} == {f"Bearer {KEY}"}
+    told = f"{context.trace.events} {vars(reranker)} {reranker!r}"
+    assert "Incorrect API key provided: Bearer [secret]" in told
+    assert 'index "[secret]"' in told or "index '[secret]'" in told
+    assert KEY not in told
+    assert KEY.encode() not in pickle.dumps(reranker)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "variable"), [("cohere", "CO_API_KEY"), ("jina", "JINA_API_KEY"), ("voyage", "VOYAGE_API_KEY")]
+)
+def test_a_providers_own_service_wants_its_own_key(dialect: str, variable: str, make_context: MakeContext) -> None:
+    with pytest.raises(ConfigError, match=f"variable {variable} is not set"):
+        HttpReranker(model="m", dialect=dialect).rerank(items(1), make_context(), "x")
+    with pytest.raises(ConfigError, match=f"variable {variable} is not set"):
+        HttpReranker(model="m", dialect=dialect, cache_dir=None).prepare()
+    HttpReranker(model="m", dialect=dialect).prepare()  # what is kept needs no key
+
+
+# -- faults ------------------------------------------------------------------------------------------------------------
+
+
+def test_what_passes_is_tried_again_as_the_server_wishes(llm_server: Any, make: Any, make_context: MakeContext) -> None:
+    llm_server.faults += [Fault("rate_limit", retry_after="7"), Fault("server_error"), Fault("garbage")]
+    waits: list[float] = []
+    context = make_context()
+    reranker = make(max_retries=3, backoff_initial_s=0.0, sleep=waits.append)
+    assert len(reranker.rerank(items(3), context, "x")) == 3
+    assert waits == [7.0, 0.0, 0.0]
+    assert charged(context).calls == 1
+
+
+MESSY: dict[str, tuple[Callable[[Any], Any], list[int]]] = {
+    "unsorted": (lambda rows: rows[::-1], [0, 1, 2, 3]),
+    "short": (lambda rows: rows[:2], [2, 3]),
+    "index out of range": (lambda rows: [*rows[:3], {"index": 4, "relevance_score": 0.5}], [1, 2, 3]),
+    "negative index": (lambda rows: [*rows[:3], {"index": -1, "relevance_score": 0.5}], [1, 2, 3]),
+    "index of another type": (lambda rows: [*rows[:2], {"index": "1", "relevance_score": 0.5}, rows[3]], [0, 2, 3]),
+    "repeated": (lambda rows: [*rows, rows[0]], [0, 1, 2, 3]),
+    "contradictory": (lambda rows: [*rows, rows[0] | {"relevance_score": 0.1}], [0, 1, 2]),
+    "not a number": (lambda rows: [rows[0] | {"relevance_score": math.nan}, *rows[1:]], [0, 1, 2]),
+    "infinite": (lambda rows: [rows[0] | {"relevance_score": -math.inf}, *rows[1:]], [0, 1, 2]),
+    "no score": (lambda rows: [{"index": 3}, *rows[1:]], [0, 1, 2]),
+    "not a result": (lambda rows: ["?", None, *rows], [0, 1, 2, 3]),
+}
+
+
+@pytest.mark.parametrize("mess", MESSY)
+def test_a_bad_result_costs_its_document_and_no_other(
+    llm_server: Any, make: Any, make_context: MakeContext, mess: str
+) -> None:
+    change, left = MESSY[mess]
+    llm_server.alter = lambda reply: reply | {"results": change(reply["results"])}
+    context = make_context()
+    scores = make().rerank(items(4), context, "x")
+    assert scores == {f"d{i}": pytest.approx(sigmoid(i / 10 - 1)) for i in left}
+    assert charged(context).docs == context.meter.actual.docs == 4
+    # What has no score is not kept as if it had: it is asked again.
+    llm_server.alter = None
+    llm_server.requests.clear()
+    assert len(make().rerank(items(4), make_context(), "x")) == 4
+    assert [len(request.body["documents"]) for request in llm_server.requests] == [4 - len(left)] * (len(left) < 4)
+
+
+def test_the_loop_drops_what_has_no_score_and_goes_on(llm_server: Any, make: Any, fakes: Any) -> None:
+    llm_server.alter = lambda reply: reply | {"results": reply["results"][1:]}
+    documents = [ScoredDocument(id=f"d{i}", content=f"text {i}", score=1.0 - i / 10) for i in range(4)]
+    output = fakes.controller(documents=documents, reranker=make(), scheduler=fakes.Scheduler(2)).run("query")
+    assert output.dropped == dict.fromkeys(["d1", "d3"], "not scored by the reranker")
+    assert [doc.id for doc in output.documents][2:] == ["d1", "d3"]
+    assert output.final_budget_state["rerank_docs"] == 4
+
+
+def test_a_call_that_fails_costs_its_documents_and_a_call(
+    llm_server: Any, make: Any, make_context: MakeContext
+) -> None:
+    llm_server.faults += [None, Fault("unauthorized"), None]
+    context = make_context()
+    priced = {"usd_per_search_unit": 0.002}
+    scores = make(batch_size=2, concurrency=1, **priced).rerank(items(6), context, "x")
+    assert list(scores) == ["d0", "d1", "d4", "d5"]
+    [event] = context.trace.find("failed_call", "reranker")
+    assert (event.details["doc_ids"], event.details["kind"]) == (["d2", "d3"], "rejected")
+    assert charged(context) == context.meter.actual.model_copy(update={"docs": charged(context).docs})
+    assert (charged(context).calls, charged(context).usd) == (3, pytest.approx(0.004))
+
+
+@pytest.mark.parametrize("fault", ["server_error", "garbage", "drop", "unauthorized", "endless", "bomb"])
+def test_a_batch_without_a_score_fails_and_is_charged_its_calls(
+    llm_server: Any, make: Any, make_context: MakeContext, fault: str
+) -> None:
+    llm_server.faults += [Fault(fault)] * 9
+    context = make_context()
+    reranker = make(max_retries=1, batch_size=2, max_body_bytes=2**20, backoff_initial_s=0.0)
+    with pytest.raises(
+        LLMError, match=r"127\.0\.0\.1:\d+/cohere/v2/rerank scored none of 4 documents; the first reason"
+    ):
+        reranker.rerank(items(4), context, "x")
+    assert (charged(context).calls, charged(context).tokens, charged(context).usd) == (2, 0, 0.0)
+    assert context.meter.actual.calls == 2
+
+
+@pytest.mark.parametrize("reply", ['{"results": [', '{"results": {}}', "[]", '{"detail": "no"}', "null"])
+def test_a_reply_that_is_none_is_said_to_be(llm_server: Any, make: Any, make_context: MakeContext, reply: str) -> None:
+    llm_server.alter = lambda whole: reply
+    with pytest.raises(LLMError, match="unusable reply: "):
+        make(max_retries=0).rerank(items(1), make_context(), "x")
+
+
+def test_tokens_of_a_reply_that_is_none_are_charged(llm_server: Any, make: Any, make_context: MakeContext) -> None:
+    wholes: list[Any] = []
+    llm_server.alter = lambda reply: wholes.append(reply) or (reply | {"results": None} if len(wholes) == 1 else reply)
+    context = make_context()
+    make("jina", usd_per_1k_tokens=1.0, backoff_initial_s=0.0).rerank(items(2), context, "x")
+    assert charged(context).tokens == context.meter.actual.tokens == llm_server.billed_tokens
+    assert charged(context).usd == pytest.approx(llm_server.billed_tokens / 1000.0)
+
+
+def test_a_batch_ends_with_the_requests_time_and_loses_what_came_too_late(
+    llm_server: Any, make: Any, make_context: MakeContext
+) -> None:
+    llm_server.faults += [None] + [Fault("drip")] * 9
+    budget = CostBudget.unlimited().model_copy(update={"max_latency_ms": 500.0})
+    context = make_context(tracker=budget.create_tracker(clock=VirtualClock()))
+    reranker = make(batch_size=1, concurrency=1)
+    reranker.prepare()
+    begun = time.perf_counter()
+    assert set(reranker.rerank(items(3), context, "x")) == {"d0"}
+    assert time.perf_counter() - begun < HANG_S
+    assert [event.details["kind"] for event in context.trace.find("failed_call")] == ["deadline"] * 2
+    assert len(llm_server.requests) == 2
+    assert charged(context).calls == 2  # the third was never sent
+    assert 300.0 < charged(context).latency_ms < 1000.0 * HANG_S
+
+
+def test_a_server_that_hangs_is_given_up_on(llm_server: Any, make: Any, make_context: MakeContext) -> None:
+    llm_server.faults.append(Fault("slow", delay_s=15.0))
+    begun = time.perf_counter()
+    with pytest.raises(LLMError, match=r"no whole answer within 0.2 s"):
+        make(timeout_s=0.2, max_retries=0).rerank(items(2), make_context(), "x")
+    assert time.perf_counter() - begun < HANG_S
+
+
+# -- what it costs -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("size", "units"), [(5, 20), (100, 1)])
+def test_search_units_are_billed_per_call_so_small_batches_are_dear(
+    llm_server: Any, make: Any, fakes: Any, size: int, units: int
+) -> None:
+    documents = [ScoredDocument(id=f"d{i}", content=f"text {i}", score=1.0 - i / 1000) for i in range(100)]
+    reranker = make(usd_per_search_unit=0.002)
+    budget = CostBudget.only(max_cost_usd=0.002 * units)
+    parts = {"documents": documents, "reranker": reranker, "scheduler": fakes.Scheduler(size), "budget": budget}
+    output = fakes.controller(**parts).run("query")
+    assert sum(request.search_units for request in llm_server.requests) == units
+    assert output.final_budget_state["usd"] == pytest.approx(0.002 * units)
+    assert output.final_budget_state["rerank_docs"] == 100
+    assert reranker.expected_cost(items(size), output_context(fakes)).usd == pytest.approx(0.002)
+
+
+def output_context(fakes: Any) -> RAGtuneContext:
+    return RAGtuneContext(query="query", query_id="q", tracker=CostBudget.unlimited().create_tracker())
+
+
+def test_a_budget_in_dollars_denies_the_call_that_it_cannot_pay(llm_server: Any, make: Any, fakes: Any) -> None:
+    documents = [ScoredDocument(id=f"d{i}", content=f"text {i}", score=1.0 - i / 1000) for i in range(20)]
+    parts = {"documents": documents, "scheduler": fakes.Scheduler(5), "budget": CostBudget.only(max_cost_usd=0.005)}
+    output = fakes.controller(reranker=make(usd_per_search_unit=0.002), **parts).run("query")
+    assert len(llm_server.requests) == 2
+    assert (output.stop.reason, output.final_budget_state["usd"]) == ("budget_denied", pytest.approx(0.004))
+
+
+def test_calls_tokens_and_units_of_a_batch_follow_from_its_calls(make: Any, make_context: MakeContext) -> None:
+    reranker = make(batch_size=150, usd_per_search_unit=1.0, ms_per_call=10.0, ms_per_doc=1.0, concurrency=2)
+    cost = reranker.expected_cost(items(301), make_context())
+    # 150, 150 and 1 documents: 2 + 2 + 1 units; the third call waits for a slot.
+    assert (cost.docs, cost.calls, cost.usd, cost.latency_ms) == (301, 3, 5.0, 171.0)
+    same = [PoolItem(doc_id=f"d{i}", content="text 1") for i in range(301)]
+    assert reranker.expected_cost(same, make_context()).usd == 1.0
+
+
+BILLS: dict[str, tuple[dict[str, Any], float]] = {
+    "as by rule": ({"meta": {"billed_units": {"search_units": 1}}}, 1.0),
+    "long documents count several times": ({"meta": {"billed_units": {"search_units": 3}}}, 3.0),
+    "free": ({"meta": {"billed_units": {"search_units": 0.0}}}, 0.0),
+    "not told": ({"meta": None}, 1.0),
+    "nonsense": ({"meta": {"billed_units": {"search_units": -4}}}, 1.0),
+    "more nonsense": ({"meta": {"billed_units": ["?"]}, "usage": 3}, 1.0),
+}
+
+
+@pytest.mark.parametrize("bill", BILLS)
+def test_reported_units_are_charged_whether_the_scores_are_new_or_kept(
+    llm_server: Any, make: Any, make_context: MakeContext, bill: str
+) -> None:
+    told, units = BILLS[bill]
+    llm_server.alter = lambda reply: reply | told
+    contexts = [make_context(), make_context()]
+    for context in contexts:
+        make(usd_per_search_unit=1.0).rerank(items(50), context, "x")
+    assert len(llm_server.requests) == 1
+    assert [charged(context).usd for context in contexts] == [units] * 2
+    assert charged(contexts[0]) == contexts[0].meter.actual
+    assert charged(contexts[1]) == charged(contexts[0])
+    assert contexts[1].meter.actual == CostObject()
+
+
+@pytest.mark.parametrize("dialect", ["jina", "voyage", "vllm", "infinity"])
+def test_reported_tokens_are_charged_whether_the_scores_are_new_or_kept(
+    llm_server: Any, make: Any, make_context: MakeContext, dialect: str
+) -> None:
+    llm_server.alter = lambda reply: reply | {"usage": {"total_tokens": 1001}}
+    fresh, kept = make_context(), make_context()
+    for context in (fresh, kept):
+        make(dialect, usd_per_1k_tokens=2.0).rerank(items(7), context, "x")
+    assert (charged(fresh).tokens, charged(fresh).usd) == (1001, pytest.approx(2.002))
+    assert charged(kept) == charged(fresh)
+    assert (fresh.meter.actual, kept.meter.actual) == (charged(fresh), CostObject())
+
+
+def test_a_batch_of_which_some_is_kept_is_charged_whole_and_paid_in_part(
+    llm_server: Any, make: Any, make_context: MakeContext
+) -> None:
+    make().rerank(items(3), make_context(), "x")
+    context = make_context()
+    assert len(make(usd_per_search_unit=1.0).rerank(items(5), context, "x")) == 5
+    assert [len(request.body["documents"]) for request in llm_server.requests] == [3, 2]
+    assert (charged(context).docs, charged(context).calls, charged(context).usd) == (5, 1, 1.0)
+    assert (context.meter.actual.docs, context.meter.actual.calls) == (2, 1)
+    assert charged(context).latency_ms > context.meter.actual.latency_ms > 0.0
+
+
+def test_what_changes_a_score_is_part_of_what_it_is_kept_under(
+    llm_server: Any, make: Any, make_context: MakeContext
+) -> None:
+    url = llm_server.rerank_url("infinity")
+    variants: list[dict[str, Any]] = [
+        {},
+        {"model": "other"},
+        {"raw_scores": False},
+        {"scale": "cosine", "raw_scores": False},
+        {"extra": {"model": "third"}},
+        {"url": f"{url}/"},  # the same
+        {"batch_size": 7, "concurrency": 2, "usd_per_search_unit": 1.0},  # the same
+    ]
+    for options in variants:
+        make("infinity", **options).rerank(items(1), make_context(), "x")
+    make("jina", url=f"{llm_server.rerank_url('jina')}").rerank(items(1), make_context(), "x")
+    assert len(llm_server.requests) == 6
+
+
+def test_under_a_time_limit_what_is_kept_says_how_long_it_took(
+    llm_server: Any, make: Any, make_context: MakeContext
+) -> None:
+    limited = CostBudget.unlimited().model_copy(update={"max_latency_ms": 1e6})
+    made = make_context()
+    make().rerank(items(4), made, "x")
+    context = make_context(tracker=limited.create_tracker(clock=VirtualClock()))
+    assert make().expected_cost(items(4), context).latency_ms == charged(made).latency_ms > 0.0
+    assert make(cache_dir=None).expected_cost(items(4), context).latency_ms == 0.0
+    assert len(llm_server.requests) == 1
+
+
+def test_a_pickled_reranker_works(llm_server: Any, make: Any, make_context: MakeContext) -> None:
+    reranker = make(sleep=time.sleep)
+    first = reranker.rerank(items(2), make_context(), "x")
+    again = pickle.loads(pickle.dumps(reranker))
+    assert again.rerank(items(2), make_context(), "x") == first
+    assert again.rerank(items(2, start=5), make_context(), "x").keys() == {"d5", "d6"}
+    again.close()
