@@ -25,7 +25,8 @@ class BudgetedRanker:
 
     Where all documents have a score, it is taken for the first stage's, else their order counts; where all have an
     embedding, these tell which documents are alike. A pipeline with this component can be written down if its ``model``
-    is a name, an address or a function that can be imported.
+    is a name, an address or a function that can be imported; ``Pipeline.load`` reads it with
+    ``allowed_modules=["ragtune.adapters.haystack"]``.
 
     Args:
         model: a ``BudgetedReranker``, or what it is made from: a cross-encoder's folder or name, an address, ...

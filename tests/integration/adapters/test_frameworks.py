@@ -281,7 +281,7 @@ def test_a_pipeline_of_haystack_comes_back_from_its_file_and_ranks_the_same() ->
     found = pipeline.run(asked)["ranker"]["documents"]
     assert [document.content for document in found][:1] == [QUERY]
     assert len(found) == 3
-    again = Pipeline.loads(pipeline.dumps())
+    again = Pipeline.loads(pipeline.dumps(), allowed_modules=["ragtune.adapters.haystack", "overlap"])
     assert again.to_dict() == pipeline.to_dict()
     assert asyncio.run(again.run_async(asked))["ranker"]["documents"] == found
     asked["ranker"]["top_k"] = 1
