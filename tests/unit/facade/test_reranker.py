@@ -107,7 +107,7 @@ NAN = float("nan")
         ([1.0] * 8, [0, 1, 2]),
         ([None, 2, None, NAN, 5, None, None, None], [4, 1, 0]),
         ([None] * 8, [0, 1, 2]),
-        ({"bm25": [8, 7, 6, 0, 0, 0, 0, 0], "dense": [None, None, 9, None, None, None, None, 8]}, [2, 0, 1]),
+        ({"bm25": [8, 7, 6, 0, 0, 0, 0, 0], "dense": [None, None, 9, None, None, None, None, 8]}, [2, 7, 0]),
         ({"bm25": [None] * 8, "dense": [0, 1, 2, 3, 4, 5, 6, 7]}, [7, 6, 5]),
     ],
 )
@@ -223,7 +223,7 @@ def test_milliseconds_bind() -> None:
     check(ranking, len(TEXTS))
     assert 0 < ranking.cost.docs < len(TEXTS)
     assert ranking.stop is not None
-    assert ranking.stop.source == "budget"
+    assert "latency_ms" in ranking.stop.message
 
 
 def test_a_query_may_have_a_budget_of_its_own() -> None:
@@ -283,12 +283,12 @@ def test_every_way_to_ask_gives_the_same_ranking(policy: str, tables: list[list[
 
     reranker = make(scored, docs=docs, policy=policy)
     jobs = [Job(str(q), [f"{i} of {i % 3}" for i in range(len(table))]) for q, table in enumerate(tables)]
-    alone = [reranker.rank(*job) for job in jobs]
+    alone = [reranker.rank(*job[:3]) for job in jobs]
     for ranking, table in zip(alone, tables, strict=True):
         check(ranking, len(table))
         assert ranking.cost.docs <= docs
     assert [seen(ranking) for ranking in reranker.rank_many(jobs, width=width)] == [seen(one) for one in alone]
-    assert [seen(list(reranker.stream(*job))[-1]) for job in jobs] == [seen(one) for one in alone]
+    assert [seen(list(reranker.stream(*job[:3]))[-1]) for job in jobs] == [seen(one) for one in alone]
 
 
 def test_a_stream_shows_the_first_stage_then_what_every_call_has_changed() -> None:
@@ -342,12 +342,11 @@ def dead(query: str, texts: Sequence[str]) -> list[float]:
 
 def test_a_dead_reranker_leaves_the_first_stages_order_and_is_named() -> None:
     scores = [3.0, 9.0, 2.0, 5.0, 8.0, 7.0, 6.0, 1.0]
-    reranker = make(dead, failures=FailurePolicy(batches_in_a_row=1))
+    reranker = make(dead, failures=FailurePolicy(batches_in_a_row=2))
     for ranking in [reranker.rank(QUERY, TEXTS, scores), *reranker.rank_many([Job(QUERY, TEXTS, scores)] * 3)]:
         check(ranking, len(TEXTS))
         assert not any(document.reranked for document in ranking)
-        untouched = [document.index for document in ranking if document.index not in ranking.failures]
-        assert untouched == sorted(untouched, key=lambda i: -scores[i])
+        assert [document.index for document in ranking] == sorted(range(len(TEXTS)), key=lambda i: -scores[i])
         assert set(ranking.failures.values()) <= {"OSError: no such host"}
         assert ranking.stop is not None
 
