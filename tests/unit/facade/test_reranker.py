@@ -274,7 +274,7 @@ def test_a_reranker_that_cannot_be_made_says_why(model: Any, options: dict[str, 
 SCORES = st.lists(st.floats(0.0, 1.0), min_size=0, max_size=9)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(tables=st.lists(SCORES, min_size=1, max_size=5), docs=st.integers(0, 9), width=st.integers(1, 6))
 @pytest.mark.parametrize("policy", ["uncertainty", "settled", "early_stop", "fixed_depth"])
 def test_every_way_to_ask_gives_the_same_ranking(policy: str, tables: list[list[float]], docs: int, width: int) -> None:
