@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from overlap import QUERY, TEXTS, overlap
 
 from ragtune import BudgetedReranker, Document
 from ragtune.core.batches.failures import FailurePolicy
-from ragtune.core.errors import ConfigError, InputError
+from ragtune.core.errors import ConfigError, InputError, MissingExtraError, ModelLoadError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.facade.ranking import Ranking
 from ragtune.facade.reranker import Job
@@ -267,6 +268,20 @@ def test_a_budget_that_is_none_is_named(budget: Any, said: str) -> None:
 def test_a_reranker_that_cannot_be_made_says_why(model: Any, options: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         BudgetedReranker(model, **options)
+
+
+def test_a_missing_extra_keeps_its_own_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacking(*arguments: Any, **options: Any) -> None:
+        raise MissingExtraError("a model", "models")
+
+    monkeypatch.setattr(FunctionReranker, "__init__", lacking)
+    with pytest.raises(MissingExtraError, match="pip install"):
+        make()
+
+
+def test_a_folder_may_be_a_path(tmp_path: Path) -> None:
+    with pytest.raises(ModelLoadError, match=str(tmp_path)):
+        make(tmp_path).warm_up()
 
 
 # -- one, many, streamed, awaited: the same ranking --------------------------------------------------------------------
