@@ -127,14 +127,14 @@ def _scored_together(batches: Sequence[RerankBatch], reranker: BaseReranker) -> 
     if len(batches) > 1:
         try:
             together = list(reranker.rerank_many(batches))
+            if len(together) == len(batches):
+                return together
+            raise ValueError(f"rerank_many() returned {len(together)} outcomes for {len(batches)} batches")
         except InputError:
             raise
         except Exception as error:
             for batch in batches:
                 batch.context.trace.add("reranker", "joint_call_failed", error=describe(error))
-        else:
-            if len(together) == len(batches):
-                return together
     return [_scored(batch, reranker) for batch in batches]
 
 

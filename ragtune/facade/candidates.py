@@ -75,6 +75,8 @@ def _text(i: int, document: Any) -> str:
 def _metadata(vectors: Sequence[Any] | None, count: int) -> list[dict[str, Any]]:
     if vectors is None:
         return [{} for _ in range(count)]
+    if not hasattr(vectors, "__len__"):
+        raise InputError(f"vectors of type {type(vectors).__name__}: allowed is one a document")
     if len(vectors) != count:
         raise InputError(f"{len(vectors)} vectors for {count} documents: allowed is one a document")
     return [{VECTOR: vector} for vector in vectors]

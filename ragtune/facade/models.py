@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
-from ragtune.core.errors import ConfigError, InputError
+from ragtune.core.errors import ConfigError, InputError, MissingExtraError
 from ragtune.core.interfaces import BaseReranker
 
 
@@ -25,7 +26,9 @@ def reranker_for(model: Any, options: dict[str, Any]) -> BaseReranker:
             raise InputError(f"a {type(model).__name__} has its options already: {', '.join(options)} cannot be given")
         return model
     try:
-        return _made(model, options)
+        return _made(os.fspath(model) if isinstance(model, os.PathLike) else model, options)
+    except MissingExtraError:
+        raise
     except (TypeError, ValueError) as error:
         raise ConfigError(f"the reranker cannot be made: {error}") from error
 

@@ -15,15 +15,16 @@ from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.arguments import check_count
 from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.controller import RAGtuneController
-from ragtune.core.errors import ConfigError
+from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.interfaces import BaseEmbedder
 from ragtune.core.output import ControllerOutput, HistoryStep
+from ragtune.core.plain import quoted
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.request.request import Request
 from ragtune.core.rounds import RetrievalPlan
-from ragtune.core.types import FREE, CostObject, ScoredDocument
+from ragtune.core.types import FREE, CostObject, ScoredDocument, price_by_count
 from ragtune.data.corpus import Document
 from ragtune.facade.candidates import Scores, candidates
 from ragtune.facade.models import reranker_for
@@ -144,7 +145,7 @@ class BudgetedReranker:
             InputError: on unusable input, naming it.
         """
         job = Job(query, documents, scores, vectors)
-        request = self._request(job, budget)
+        request = self._request(job, budget, top_k)
         output = self._controller.run(request.query, request.budget, candidates=request.candidates)
         return self._final(job, request, output, top_k)
 
@@ -174,8 +175,8 @@ class BudgetedReranker:
         Raises:
             InputError: on unusable input of any query.
         """
-        read = [job if isinstance(job, Job) else Job(*job) for job in jobs]
-        requests = [self._request(job, budget) for job in read]
+        read = [_job(i, job) for i, job in enumerate(jobs)]
+        requests = [self._request(job, budget, top_k) for job in read]
         outputs = self._controller.run_many(requests, width)
         return [
             self._final(job, request, output, top_k)
@@ -198,7 +199,7 @@ class BudgetedReranker:
             InputError: on unusable input, naming it.
         """
         job = Job(query, documents, scores, vectors)
-        request = self._request(job, budget)
+        request = self._request(job, budget, top_k)
         steps = self._controller.run_stepwise(request)
         while True:
             try:
@@ -208,13 +209,13 @@ class BudgetedReranker:
                 return
             yield Ranking(_ranked(job, step)[:top_k], step.cost)
 
-    def _request(self, job: Job, budget: Mapping[str, float | None] | None) -> Request:
+    def _request(self, job: Job, budget: Mapping[str, float | None] | None, top_k: int | None) -> Request:
+        if top_k is not None:
+            check_count("top_k", top_k)
         limits = None if budget is None else _budget(budget)
         return Request(job.query, budget=limits, candidates=candidates(job.documents, job.scores, job.vectors))
 
     def _final(self, job: Job, request: Request, output: ControllerOutput, top_k: int | None) -> Ranking:
-        if top_k is not None:
-            check_count("top_k", top_k)
         ranked = _ranked(job, output.history[-1])
         unread = {str(document.index) for document in ranked if not document.reranked}
         return Ranking(
@@ -230,10 +231,21 @@ class BudgetedReranker:
             return FREE
         context = RAGtuneContext(query=query, query_id="", tracker=CostBudget.unlimited().create_tracker())
         items = [PoolItem.from_document(document, i, {}) for i, document in enumerate(documents)]
-        return self._reranker.expected_cost(items, context)
+        try:
+            return self._reranker.expected_cost(items, context)
+        except Exception:  # the ranking is there: a price that cannot be told must not cost it
+            return price_by_count([item.doc_id for item in items], "")
+
+
+def _job(i: int, job: Any) -> Job:
+    if isinstance(job, tuple) and 2 <= len(job) <= len(Job._fields):
+        return Job(*job)
+    raise InputError(f"job {i} is {quoted(job)}: allowed is a Job, or a tuple of {', '.join(Job._fields)}")
 
 
 def _budget(limits: Mapping[str, float | None]) -> CostBudget:
+    if not isinstance(limits, Mapping):
+        raise ConfigError(f"budget={quoted(limits)}: allowed is a dict of {', '.join(_LIMITS)}")
     unknown = [name for name in limits if name not in _LIMITS]
     given = {_LIMITS[name]: limit for name, limit in limits.items() if name in _LIMITS and limit is not None}
     if unknown or not given:
@@ -249,7 +261,9 @@ def _budget(limits: Mapping[str, float | None]) -> CostBudget:
 
 
 def _ranked(job: Job, step: HistoryStep) -> tuple[RankedDocument, ...]:
-    order = step.keys.argsort()
+    # Without a single score, what was tried and failed is no worse than the rest: the first stage's order stands.
+    has_scores = not np.isnan(step.columns.scores).all()
+    order = step.keys.argsort() if has_scores else np.arange(len(step.doc_ids))
     own = step.columns.scores[order]
     read = ~np.isnan(own)
     estimated = np.where(read, own, step.columns.priorities[order])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from ragtune.core.arguments import check_choice, check_number
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseReranker
+from ragtune.core.plain import quoted
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
@@ -40,7 +41,13 @@ class FunctionReranker(BaseReranker):
         self.usd_per_doc = check_number("usd_per_doc", usd_per_doc, low=0.0)
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
-        scores = [float(score) for score in self._function(context.query, [item.content for item in items])]
+        returned = self._function(context.query, [item.content for item in items])
+        try:
+            scores = [float(score) for score in returned]
+        except (TypeError, ValueError):
+            raise ConfigError(
+                f"the reranking function returned {quoted(returned)}: allowed is one number a text"
+            ) from None
         if len(scores) != len(items):
             raise ConfigError(f"the reranking function returned {len(scores)} scores for {len(items)} texts")
         return {item.doc_id: self._relevance(score) for item, score in zip(items, scores, strict=True)}

@@ -34,6 +34,7 @@ sys.meta_path[sys.meta_path.index(PathFinder)] = Lacking
 """What ``LACKING`` names is not installed in the process."""
 HARNESS = "hydra omegaconf mlflow ir_measures ir_datasets pandas matplotlib"
 """What only the extra ``experiments`` brings: nothing that a wheel does may need it."""
+FRAMEWORKS = sorted((ROOT / "docs" / "howto" / "frameworks").glob("*.md"))
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -82,10 +83,13 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(installed: Path, environment: dict[str, str], tmp_path: Path) -> Run:
     """Runs a command of the environment in a folder of its own."""
 
-    def run(command: str, *arguments: str, lacking: str = "") -> subprocess.CompletedProcess[str]:
-        lacking = f"{HARNESS} {lacking}"
+    def run(
+        command: str, *arguments: str, lacking: str = "", harness: str = HARNESS
+    ) -> subprocess.CompletedProcess[str]:
+        lacking = f"{harness} {lacking}"
         places = {"PYTHONPATH": "", "XDG_DATA_HOME": str(tmp_path)}
-        variables = {**environment, **places, "LACKING": lacking, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        quiet = {"HAYSTACK_TELEMETRY_ENABLED": "False"}
+        variables = {**environment, **places, **quiet, "LACKING": lacking, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         call = [str(installed / command), *arguments]
         return subprocess.run(call, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=HANG_S)
 
@@ -120,6 +124,14 @@ def test_the_example_of_the_library_runs_on_the_installed_package_without_a_harn
     assert first.startswith("['")
     assert last.startswith(str(installed.parent))
     assert last.endswith(" None")
+
+
+@pytest.mark.parametrize("page", FRAMEWORKS, ids=lambda page: page.stem)
+def test_the_ten_lines_of_a_frameworks_page_print_what_it_shows(run: Run, page: Path) -> None:
+    ((code, shown),) = re.findall(r"```python\n(.*?)```.*?```text\n(.*?)```", page.read_text("utf-8"), flags=re.DOTALL)
+    assert sum(map(bool, code.splitlines())) <= 10  # lines of code
+    done = run("python", "-c", code, harness="hydra omegaconf mlflow matplotlib")  # PyTerrier brings the others itself
+    assert (done.returncode, done.stdout) == (0, shown), done.stderr
 
 
 def test_the_shipped_prompts_are_those_of_a_library_without_a_source(run: Run) -> None:

@@ -1,0 +1,34 @@
+"""What the adapters of other people's frameworks share: they translate, and leave every decision to the facade."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from ragtune.core.errors import InputError
+from ragtune.facade.reranker import BudgetedReranker
+
+T = TypeVar("T")
+
+
+def reranker_from(model: Any, options: dict[str, Any]) -> BudgetedReranker:
+    """The reranker that an adapter is made with.
+
+    Args:
+        model: a :class:`~ragtune.facade.reranker.BudgetedReranker`, or its first argument.
+        options: its other arguments, the budget among them; none with a ``BudgetedReranker``.
+
+    Raises:
+        InputError: as ``BudgetedReranker`` does, or if one is given options besides.
+    """
+    if not isinstance(model, BudgetedReranker):
+        return BudgetedReranker(model, **options)
+    if options:
+        raise InputError(f"a BudgetedReranker has its options already: {', '.join(options)} cannot be given")
+    return model
+
+
+def if_all(values: Iterable[T | None]) -> list[T] | None:
+    """The values of all documents; None where one of them has none."""
+    listed = list(values)
+    return None if any(value is None for value in listed) else listed  # type: ignore[return-value]

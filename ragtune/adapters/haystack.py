@@ -1,0 +1,99 @@
+"""A budgeted reranker as a Haystack component."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from ragtune.adapters.frameworks import if_all, reranker_from
+from ragtune.core.errors import InputError, MissingExtraError
+from ragtune.core.plain import quoted
+
+try:
+    from haystack import Document, component, default_from_dict, default_to_dict
+    from haystack.utils import deserialize_callable, serialize_callable
+except ImportError as error:
+    raise MissingExtraError("ragtune.adapters.haystack", "haystack") from error
+
+_FUNCTION = "function"
+
+
+@component
+class BudgetedRanker:
+    """Reranks the documents that a retriever found.
+
+    Where all documents have a score, it is taken for the first stage's, else their order counts; where all have an
+    embedding, these tell which documents are alike. A pipeline with this component can be written down if its ``model``
+    is a name, an address or a function that can be imported; ``Pipeline.load`` reads it with
+    ``allowed_modules=["ragtune.adapters.haystack"]``.
+
+    Args:
+        model: a ``BudgetedReranker``, or what it is made from: a cross-encoder's folder or name, an address, ...
+        top_k: documents that are handed on; None for all.
+        options: where ``model`` is no ``BudgetedReranker``, the other arguments of one: ``docs=20``, ``policy``, ...
+
+    Raises:
+        InputError: as ``BudgetedReranker`` does.
+    """
+
+    def __init__(self, model: Any, *, top_k: int | None = None, **options: Any) -> None:
+        self._model, self._top_k, self._options = model, top_k, options
+        self._reranker = reranker_from(model, options)
+
+    def warm_up(self) -> None:
+        """Load the model.
+
+        Raises:
+            InputError: if it cannot be loaded.
+        """
+        self._reranker.warm_up()
+
+    @component.output_types(documents=list[Document])
+    def run(self, query: str, documents: list[Document], top_k: int | None = None) -> dict[str, list[Document]]:
+        """The documents, best first, as copies with their new ``score``.
+
+        Args:
+            query: the user's text.
+            documents: the candidates.
+            top_k: documents that are handed on, instead of the component's own number.
+
+        Raises:
+            InputError: on unusable input, naming it.
+        """
+        ranking = self._reranker.rank(
+            query,
+            [document.content for document in documents],  # type: ignore[misc]  # one without is refused by name
+            if_all(document.score for document in documents),
+            vectors=if_all(document.embedding for document in documents),
+            top_k=self._top_k if top_k is None else top_k,
+        )
+        return {"documents": [replace(documents[ranked.index], score=ranked.score) for ranked in ranking]}
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a pipeline's file keeps of this component.
+
+        Raises:
+            InputError: if an argument cannot be written down.
+        """
+        model = self._model
+        written = {_FUNCTION: serialize_callable(model)} if callable(model) else model
+        arguments = {"model": written, "top_k": self._top_k, **self._options}
+        for name, value in arguments.items():
+            try:
+                json.dumps(value)
+            except (TypeError, ValueError):
+                raise InputError(
+                    f"{name}={quoted(value)} cannot be written down: allowed are names, addresses, numbers and, "
+                    "as a model, functions"
+                ) from None
+        return default_to_dict(self, **arguments)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> BudgetedRanker:
+        """The component that was written down."""
+        arguments = data["init_parameters"]
+        model = arguments["model"]
+        if isinstance(model, dict):
+            arguments = {**arguments, "model": deserialize_callable(model[_FUNCTION])}
+        return default_from_dict(cls, {**data, "init_parameters": arguments})

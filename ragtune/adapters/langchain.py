@@ -1,0 +1,62 @@
+"""A budgeted reranker as LangChain's document compressor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ragtune.adapters.frameworks import if_all, reranker_from
+from ragtune.core.errors import MissingExtraError
+from ragtune.facade.reranker import BudgetedReranker
+
+try:
+    from langchain_core.callbacks import Callbacks
+    from langchain_core.documents import BaseDocumentCompressor, Document
+    from pydantic import PrivateAttr
+except ImportError as error:
+    raise MissingExtraError("ragtune.adapters.langchain", "langchain") from error
+
+SCORE = "relevance_score"
+"""The key of a document's metadata that LangChain's rerankers leave their score in."""
+
+
+class BudgetedCompressor(BaseDocumentCompressor):
+    """Reranks what a retriever found, e.g. in a ``ContextualCompressionRetriever``.
+
+    Documents come back best first, as copies with ``relevance_score`` in their metadata. Where all have one already,
+    it is taken for the first stage's score; else their order counts. ``acompress_documents`` runs in a thread.
+
+    Args:
+        model: a ``BudgetedReranker``, or what it is made from: a cross-encoder's folder or name, an address, ...
+        top_k: documents that are handed on; None for all.
+        options: where ``model`` is no ``BudgetedReranker``, the other arguments of one: ``docs=20``, ``policy``, ...
+
+    Raises:
+        InputError: as ``BudgetedReranker`` does.
+    """
+
+    top_k: int | None = None
+    _reranker: BudgetedReranker = PrivateAttr()
+
+    def __init__(self, model: Any, *, top_k: int | None = None, **options: Any) -> None:
+        super().__init__(top_k=top_k)  # type: ignore[call-arg]
+        self._reranker = reranker_from(model, options)
+
+    def compress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
+    ) -> list[Document]:
+        """The documents, best first.
+
+        Raises:
+            InputError: on unusable input, naming it.
+        """
+        texts = [document.page_content for document in documents]
+        scores = if_all(document.metadata.get(SCORE) for document in documents)
+        return [
+            _scored(documents[ranked.index], ranked.score)
+            for ranked in self._reranker.rank(query, texts, scores, top_k=self.top_k)
+        ]
+
+
+def _scored(document: Document, score: float) -> Document:
+    return document.model_copy(update={"metadata": {**document.metadata, SCORE: score}})

@@ -1,0 +1,58 @@
+"""A budgeted reranker as LlamaIndex's node postprocessor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ragtune.adapters.frameworks import if_all, reranker_from
+from ragtune.core.errors import InputError, MissingExtraError
+from ragtune.facade.reranker import BudgetedReranker
+
+try:
+    from llama_index.core.bridge.pydantic import PrivateAttr
+    from llama_index.core.postprocessor.types import BaseNodePostprocessor
+    from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
+except ImportError as error:
+    raise MissingExtraError("ragtune.adapters.llamaindex", "llamaindex") from error
+
+
+class BudgetedPostprocessor(BaseNodePostprocessor):
+    """Reranks the nodes that a retriever found, e.g. among the ``node_postprocessors`` of a query engine.
+
+    A node is read as it is embedded: its text with the metadata that it says are for embedding. Where all nodes have a
+    score, it is taken for the first stage's, else their order counts; where all have an embedding, these tell which
+    nodes are alike. ``apostprocess_nodes`` runs in a thread.
+
+    Args:
+        model: a ``BudgetedReranker``, or what it is made from: a cross-encoder's folder or name, an address, ...
+        top_k: nodes that are handed on; None for all.
+        options: where ``model`` is no ``BudgetedReranker``, the other arguments of one: ``docs=20``, ``policy``, ...
+
+    Raises:
+        InputError: as ``BudgetedReranker`` does.
+    """
+
+    top_k: int | None = None
+    _reranker: BudgetedReranker = PrivateAttr()
+
+    def __init__(self, model: Any, *, top_k: int | None = None, **options: Any) -> None:
+        super().__init__(top_k=top_k)  # type: ignore[call-arg]
+        self._reranker = reranker_from(model, options)
+
+    @classmethod
+    def class_name(cls) -> str:
+        return "BudgetedPostprocessor"
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        if query_bundle is None:
+            raise InputError("nodes without a query: give query_str or query_bundle, which they are ranked for")
+        ranking = self._reranker.rank(
+            query_bundle.query_str,
+            [node.node.get_content(metadata_mode=MetadataMode.EMBED) for node in nodes],
+            if_all(node.score for node in nodes),
+            vectors=if_all(node.node.embedding for node in nodes),
+            top_k=self.top_k,
+        )
+        return [NodeWithScore(node=nodes[ranked.index].node, score=ranked.score) for ranked in ranking]

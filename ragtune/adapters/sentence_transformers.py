@@ -1,0 +1,50 @@
+"""A budget behind the ``rank()`` of sentence-transformers' ``CrossEncoder``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ragtune.adapters.frameworks import reranker_from
+from ragtune.facade.reranker import BudgetedReranker, Given
+
+
+class BudgetedCrossEncoder:
+    """Takes the place of a ``CrossEncoder`` in code that calls its ``rank()``.
+
+    Args:
+        model: a ``BudgetedReranker``, or what it is made from: a cross-encoder's folder or name, a loaded one, ...
+        options: where ``model`` is no ``BudgetedReranker``, the other arguments of one: ``docs=20``, ``policy``, ...
+
+    Raises:
+        InputError: as ``BudgetedReranker`` does.
+    """
+
+    def __init__(self, model: Any, **options: Any) -> None:
+        self.reranker: BudgetedReranker = reranker_from(model, options)
+
+    def rank(
+        self,
+        query: str,
+        documents: Sequence[Given],
+        top_k: int | None = None,
+        return_documents: bool = False,
+        **further: Any,
+    ) -> list[dict[str, Any]]:
+        """``corpus_id`` and ``score`` of every document, best first, and its ``text`` if ``return_documents``.
+
+        Args:
+            query: the user's text.
+            documents: the candidates.
+            top_k: documents of the ranking; None for all.
+            return_documents: whether each comes with the document as it was given.
+            further: ``scores``, ``vectors`` or ``budget`` of :meth:`BudgetedReranker.rank`.
+
+        Raises:
+            InputError: on unusable input, naming it.
+        """
+        ranking = self.reranker.rank(query, documents, top_k=top_k, **further)
+        return [
+            {"corpus_id": ranked.index, "score": ranked.score} | ({"text": ranked.document} if return_documents else {})
+            for ranked in ranking
+        ]

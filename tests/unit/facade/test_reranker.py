@@ -1,0 +1,434 @@
+"""The facade: candidates in, ranking out."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from overlap import QUERY, TEXTS, overlap
+
+from ragtune import BudgetedReranker, Document
+from ragtune.core.batches.failures import FailurePolicy
+from ragtune.core.errors import ConfigError, InputError, MissingExtraError, ModelLoadError
+from ragtune.core.interfaces import BaseReranker
+from ragtune.facade.ranking import Ranking
+from ragtune.facade.reranker import Job
+from ragtune.rerankers.function import FunctionReranker
+
+
+class Spy:
+    """:func:`overlap`, and the texts of every call."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[str]] = []
+
+    def __call__(self, query: str, texts: Sequence[str]) -> list[float]:
+        self.calls.append(list(texts))
+        return overlap(query, texts)
+
+
+def make(model: Any = overlap, **options: Any) -> BudgetedReranker:
+    limits = {"docs", "calls", "usd", "ms", "tokens"} & set(options)
+    return BudgetedReranker(model, **{"batch_size": 2, **({} if limits else {"docs": 4}), **options})
+
+
+def seen(ranking: Ranking) -> list[tuple[int, float, float | None]]:
+    return [(document.index, document.score, document.reranker_score) for document in ranking]
+
+
+def check(ranking: Ranking, count: int) -> None:
+    scores = [document.score for document in ranking]
+    assert sorted(document.index for document in ranking) == list(range(count))
+    assert scores == sorted(scores, reverse=True)
+    assert all(0.0 <= score <= 1.0 for score in scores)
+
+
+# -- what goes in ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "documents",
+    [
+        TEXTS,
+        tuple(TEXTS),
+        [{"text": text, "page": 3} for text in TEXTS],
+        [{"title": text.split()[0], "text": " ".join(text.split()[1:])} for text in TEXTS],
+        [Document(id=f"d{i}", text=text) for i, text in enumerate(TEXTS)],
+    ],
+    ids=["texts", "a tuple", "dicts", "dicts with titles", "Documents"],
+)
+def test_documents_of_every_shape_are_ranked_alike_and_given_back_as_they_came(documents: Any) -> None:
+    ranking = make().rank(QUERY, documents)
+    assert seen(ranking) == seen(make().rank(QUERY, TEXTS))
+    assert all(document.document is documents[document.index] for document in ranking)
+    assert [document.index for document in ranking if document.reranked] == [
+        document.index for document in ranking if document.reranker_score == overlap(QUERY, [TEXTS[document.index]])[0]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("documents", "said"),
+    [
+        ("bread", "documents of type str"),
+        ({"text": "bread"}, "documents of type dict"),
+        (5, "documents of type int"),
+        (["bread", None], "document 1 is None"),
+        ([{"title": "bread"}], r"document 0 is \{'title': 'bread'\}"),
+        ([{"title": 3, "text": "bread"}], "document 0 is"),
+    ],
+)
+def test_documents_that_are_none_are_named(documents: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        make().rank(QUERY, documents)
+
+
+def first_read(scores: Any) -> list[int]:
+    spy = Spy()
+    make(spy, policy="fixed_depth", docs=3).rank(QUERY, TEXTS, scores)
+    return [TEXTS.index(text) for text in spy.calls[0]]
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("scores", "best"),
+    [
+        (None, [0, 1, 2]),
+        ([1, 2, 3, 4, 5, 6, 7, 8], [7, 6, 5]),
+        (np.arange(8.0), [7, 6, 5]),
+        ([1.0] * 8, [0, 1, 2]),
+        ([None, 2, None, NAN, 5, None, None, None], [4, 1, 0]),
+        ([None] * 8, [0, 1, 2]),
+        ({"bm25": [8, 7, 6, 0, 0, 0, 0, 0], "dense": [None, None, 9, None, None, None, None, 8]}, [2, 7, 0]),
+        ({"bm25": [None] * 8, "dense": [0, 1, 2, 3, 4, 5, 6, 7]}, [7, 6, 5]),
+    ],
+)
+def test_scores_say_what_the_first_stage_thinks(scores: Any, best: list[int]) -> None:
+    assert first_read(scores) == best
+    check(make().rank(QUERY, TEXTS, scores), len(TEXTS))
+
+
+@pytest.mark.parametrize(
+    ("scores", "said"),
+    [
+        ([1.0], "1 scores of 'original' for 8 documents"),
+        ({"bm25": [1.0] * 8, "dense": [1.0] * 9}, "9 scores of 'dense' for 8 documents"),
+        (["high"] * 8, "scores of 'original' are"),
+        (7, "scores of 'original' are 7"),
+        ([float("inf")] * 8, "hold an infinite number"),
+    ],
+)
+def test_scores_that_are_none_are_named(scores: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        make().rank(QUERY, TEXTS, scores)
+
+
+@pytest.mark.parametrize("kind", [list, np.array])
+def test_vectors_say_which_documents_are_alike(kind: Any) -> None:
+    alike = kind([[1.0, 0.0] if i in (0, 7) else [0.0, 1.0 + i] for i in range(8)])
+    ranking = make(lambda query, texts: [float(text == TEXTS[0]) for text in texts], docs=2).rank(
+        QUERY, TEXTS, vectors=alike
+    )
+    assert [document.index for document in ranking][:2] == [0, 7]
+    assert not ranking[1].reranked
+
+
+@pytest.mark.parametrize(
+    ("vectors", "said"),
+    [
+        ([[1.0]] * 7, "7 vectors for 8 documents"),
+        ([[1.0]] * 7 + [[1.0, 2.0]], "not finite numbers of one length"),
+        ([[1.0]] * 7 + [[NAN]], "not finite numbers of one length"),
+        ([["x"]] * 8, "not finite numbers of one length"),
+        (8, "vectors"),
+    ],
+)
+def test_vectors_that_are_none_are_named(vectors: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        make().rank(QUERY, TEXTS, vectors=vectors)
+
+
+@pytest.mark.parametrize("query", [None, 5, b"bread", "\ud800"])
+def test_a_query_that_is_no_text_is_refused(query: Any) -> None:
+    for act in (make().rank, lambda *given: make().rank_many([given]), lambda *given: list(make().stream(*given))):
+        with pytest.raises(InputError, match="query"):
+            act(query, TEXTS)
+
+
+@pytest.mark.parametrize("top_k", [-1, 2.5, "3"])
+def test_a_bad_top_k_is_refused_before_anything_is_read(top_k: Any) -> None:
+    spy = Spy()
+    reranker = make(spy)
+    for act in (reranker.rank, lambda *given, **more: next(reranker.stream(*given, **more))):
+        with pytest.raises(ConfigError, match="top_k="):
+            act(QUERY, TEXTS, top_k=top_k)
+    with pytest.raises(ConfigError, match="top_k="):
+        reranker.rank_many([(QUERY, TEXTS)], top_k=top_k)
+    assert spy.calls == []
+
+
+@pytest.mark.parametrize("job", ["a query", (), ("q",), (QUERY, TEXTS, None, None, None), 5, {"query": QUERY}])
+def test_a_job_that_is_none_is_named(job: Any) -> None:
+    with pytest.raises(InputError, match="job 1"):
+        make().rank_many([(QUERY, TEXTS), job])
+
+
+def test_nothing_to_rank_and_equal_texts() -> None:
+    nothing = make().rank(QUERY, [])
+    assert (len(nothing), nothing.cost.docs, nothing.saved.docs) == (0, 0, 0)
+    assert list(make().stream(QUERY, []))[-1].documents == ()
+    equal = make().rank(QUERY, ["bread"] * 6)
+    check(equal, 6)
+    assert equal.cost.docs == 4
+
+
+# -- budgets -----------------------------------------------------------------------------------------------------------
+
+
+def slow(query: str, texts: Sequence[str]) -> list[float]:
+    time.sleep(0.05 * len(texts))
+    return overlap(query, texts)
+
+
+@pytest.mark.parametrize(
+    ("limits", "unit", "most"),
+    [
+        ({"docs": 3}, "docs", 3),
+        ({"calls": 2}, "calls", 2),
+        ({"tokens": 25}, "tokens", 25),
+        ({"usd": 0.05, "usd_per_doc": 0.01}, "usd", 0.05),
+        ({"docs": 5, "calls": 1}, "calls", 1),
+    ],
+)
+def test_every_unit_of_a_budget_binds(limits: dict[str, Any], unit: str, most: float) -> None:
+    ranking = make(**limits).rank(QUERY, TEXTS)
+    check(ranking, len(TEXTS))
+    assert 0 < ranking.cost.docs < len(TEXTS)
+    assert 0 < getattr(ranking.cost, unit) <= most + 1e-9
+    assert ranking.stop is not None
+    assert ranking.cost.docs + ranking.saved.docs == len(TEXTS)
+    assert ranking.saved.calls == 1
+
+
+def test_milliseconds_bind() -> None:
+    ranking = make(slow, ms=130.0, batch_size=1).rank(QUERY, TEXTS)
+    check(ranking, len(TEXTS))
+    assert 0 < ranking.cost.docs < len(TEXTS)
+    assert ranking.stop is not None
+    assert "latency_ms" in ranking.stop.message
+
+
+def test_a_query_may_have_a_budget_of_its_own() -> None:
+    reranker = make(docs=6)
+    own = {"docs": 2, "calls": None}
+    assert reranker.rank(QUERY, TEXTS, budget=own).cost.docs == 2
+    assert [ranking.cost.docs for ranking in reranker.rank_many([(QUERY, TEXTS)] * 2, budget=own)] == [2, 2]
+    assert list(reranker.stream(QUERY, TEXTS, budget=own))[-1].cost.docs == 2
+    assert reranker.rank(QUERY, TEXTS).cost.docs == 6
+
+
+@pytest.mark.parametrize(
+    ("budget", "said"),
+    [
+        ({}, "no budget given: name at least one of docs, calls, usd, ms, tokens"),
+        ({"docs": None}, "no budget given"),
+        ({"documents": 3}, "unknown limit 'documents'"),
+        ({"docs": -1}, "docs=-1"),
+        ({"docs": "many"}, "docs='many'"),
+        ({"ms": NAN}, "ms=nan"),
+        (5, "budget=5"),
+    ],
+)
+def test_a_budget_that_is_none_is_named(budget: Any, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        make().rank(QUERY, TEXTS, budget=budget)
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "said"),
+    [
+        (overlap, {}, "no budget given"),
+        (overlap, {"docs": 1, "policy": "best"}, "policy='best'"),
+        (overlap, {"docs": 1, "batch_size": 0}, "batch_size=0"),
+        (overlap, {"docs": 1, "scale": "percent"}, "percent"),
+        (overlap, {"docs": 1, "device": "cpu"}, "device"),
+        (5, {"docs": 1}, "a reranker of type int"),
+        (FunctionReranker(overlap), {"docs": 1, "scale": "logit"}, "has its options already: scale"),
+    ],
+)
+def test_a_reranker_that_cannot_be_made_says_why(model: Any, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        BudgetedReranker(model, **options)
+
+
+def test_a_missing_extra_keeps_its_own_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacking(*arguments: Any, **options: Any) -> None:
+        raise MissingExtraError("a model", "models")
+
+    monkeypatch.setattr(FunctionReranker, "__init__", lacking)
+    with pytest.raises(MissingExtraError, match="pip install"):
+        make()
+
+
+def test_a_folder_may_be_a_path(tmp_path: Path) -> None:
+    with pytest.raises(ModelLoadError, match=str(tmp_path)):
+        make(tmp_path).warm_up()
+
+
+# -- one, many, streamed, awaited: the same ranking --------------------------------------------------------------------
+
+SCORES = st.lists(st.floats(0.0, 1.0), min_size=0, max_size=9)
+
+
+@settings(max_examples=10, deadline=None)
+@given(tables=st.lists(SCORES, min_size=1, max_size=5), docs=st.integers(0, 9), width=st.integers(1, 6))
+@pytest.mark.parametrize("policy", ["uncertainty", "settled", "early_stop", "fixed_depth"])
+def test_every_way_to_ask_gives_the_same_ranking(policy: str, tables: list[list[float]], docs: int, width: int) -> None:
+    def scored(query: str, texts: Sequence[str]) -> list[float]:
+        return [tables[int(query)][int(text.split()[0])] for text in texts]
+
+    reranker = make(scored, docs=docs, policy=policy)
+    jobs = [Job(str(q), [f"{i} of {i % 3}" for i in range(len(table))]) for q, table in enumerate(tables)]
+    alone = [reranker.rank(*job[:3]) for job in jobs]
+    for ranking, table in zip(alone, tables, strict=True):
+        check(ranking, len(table))
+        assert ranking.cost.docs <= docs
+    assert [seen(ranking) for ranking in reranker.rank_many(jobs, width=width)] == [seen(one) for one in alone]
+    assert [seen(list(reranker.stream(*job[:3]))[-1]) for job in jobs] == [seen(one) for one in alone]
+
+
+def test_a_stream_shows_the_first_stage_then_what_every_call_has_changed() -> None:
+    shown = list(make(docs=6).stream(QUERY, TEXTS, top_k=3))
+    assert [len(ranking) for ranking in shown] == [3] * len(shown)
+    assert [ranking.cost.docs for ranking in shown] == [0, 2, 4, 6]
+    assert [document.index for document in shown[0]] == [0, 1, 2]
+    assert [ranking.stop is None for ranking in shown] == [True] * 3 + [False]
+
+
+def test_a_stream_that_nobody_reads_on_scores_no_more() -> None:
+    spy = Spy()
+    stream = make(spy, docs=6).stream(QUERY, TEXTS)
+    next(stream)
+    next(stream)
+    stream.close()
+    assert [len(call) for call in spy.calls] == [2]
+
+
+def test_asyncio_gets_the_same_ranking() -> None:
+    async def both() -> list[Ranking]:
+        reranker = make()
+        return await asyncio.gather(*(reranker.arank(QUERY, TEXTS, top_k=3) for _ in range(4)))
+
+    assert [seen(ranking) for ranking in asyncio.run(both())] == [seen(make().rank(QUERY, TEXTS, top_k=3))] * 4
+
+
+def test_many_threads_get_the_same_rankings() -> None:
+    reranker = make()
+    queries = [" ".join(QUERY.split()[: 1 + i % 4]) for i in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(lambda query: seen(reranker.rank(query, TEXTS)), queries))
+    assert together == [seen(make().rank(query, TEXTS)) for query in queries]
+
+
+def test_a_ranking_is_a_sequence_and_top_k_cuts_it() -> None:
+    ranking, cut = make().rank(QUERY, TEXTS), make().rank(QUERY, TEXTS, top_k=3)
+    assert len(ranking) == len(TEXTS)
+    assert seen(cut) == [(d.index, d.score, d.reranker_score) for d in ranking[:3]]
+    assert (cut.cost.docs, cut.saved.docs) == (ranking.cost.docs, ranking.saved.docs)
+    assert ranking[-1] is list(ranking)[-1]
+    assert make().rank(QUERY, TEXTS, top_k=0).documents == ()
+
+
+# -- failures ----------------------------------------------------------------------------------------------------------
+
+
+def dead(query: str, texts: Sequence[str]) -> list[float]:
+    raise OSError("no such host")
+
+
+def test_a_dead_reranker_leaves_the_first_stages_order_and_is_named() -> None:
+    scores = [3.0, 9.0, 2.0, 5.0, 8.0, 7.0, 6.0, 1.0]
+    reranker = make(dead, failures=FailurePolicy(batches_in_a_row=2))
+    for ranking in [reranker.rank(QUERY, TEXTS, scores), *reranker.rank_many([Job(QUERY, TEXTS, scores)] * 3)]:
+        check(ranking, len(TEXTS))
+        assert not any(document.reranked for document in ranking)
+        assert [document.index for document in ranking] == sorted(range(len(TEXTS)), key=lambda i: -scores[i])
+        assert set(ranking.failures.values()) <= {"OSError: no such host"}
+        assert ranking.stop is not None
+
+
+def test_one_failed_batch_costs_its_documents_only() -> None:
+    def once(query: str, texts: Sequence[str]) -> list[float]:
+        calls.append(len(texts))
+        return overlap(query, texts) if len(calls) > 1 else dead(query, texts)
+
+    calls: list[int] = []
+    ranking = make(once, docs=8).rank(QUERY, TEXTS)
+    check(ranking, len(TEXTS))
+    assert len(ranking.failures) == 2
+    assert {document.index for document in ranking[-2:]} == set(ranking.failures)
+    assert sum(document.reranked for document in ranking) == 6
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (lambda query, texts: [3.2 for _ in texts], "the reranking function returned .*3.2"),
+        (lambda query, texts: [NAN for _ in texts], "the reranking function returned .*nan"),
+        (lambda query, texts: [0.5], "the reranking function returned 1 scores for 2 texts"),
+        (lambda query, texts: None, "the reranking function returned"),
+        (lambda query, texts: ["good" for _ in texts], "the reranking function returned"),
+    ],
+    ids=["logits without a scale", "no number", "too few", "nothing", "words"],
+)
+def test_a_function_that_returns_no_scores_is_refused_in_one_line(function: Any, said: str) -> None:
+    for act in (
+        lambda: make(function).rank(QUERY, TEXTS),
+        lambda: make(function).rank_many([(QUERY, TEXTS)] * 2),
+        lambda: list(make(function).stream(QUERY, TEXTS)),
+    ):
+        with pytest.raises(ConfigError, match=said) as refused:
+            act()
+        assert "\n" not in str(refused.value)
+    assert make(lambda query, texts: [3.2 for _ in texts], scale="logit").rank(QUERY, TEXTS).cost.docs == 4
+
+
+class Mispriced(BaseReranker):
+    """Cannot say what a batch costs."""
+
+    def rerank(self, items: Any, context: Any, strategy: str) -> dict[str, float]:
+        return {item.doc_id: 0.5 for item in items}
+
+    def expected_cost(self, items: Any, context: Any) -> Any:
+        raise KeyError("no such price")
+
+
+def test_a_reranker_that_cannot_name_its_price_ranks_all_the_same() -> None:
+    ranking = make(Mispriced()).rank(QUERY, TEXTS)
+    check(ranking, len(TEXTS))
+    assert (ranking.cost.docs, ranking.saved.docs, ranking.saved.calls) == (4, 4, 1)
+
+
+def test_a_model_is_loaded_when_it_is_asked_for() -> None:
+    class Heavy(Mispriced):
+        loads = 0
+
+        def prepare(self) -> None:
+            self.loads += 1
+
+    heavy = Heavy()
+    reranker = make(heavy)
+    assert heavy.loads == 0
+    reranker.warm_up()
+    reranker.warm_up()
+    reranker.rank(QUERY, TEXTS)
+    assert heavy.loads == 1
