@@ -14,14 +14,6 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 GROUPS = ("estimator", "scheduler", "expander", "budget", "executor", "retriever", "dataset")
 
 
-def test_the_library_example_runs_as_printed_and_has_fifteen_lines(tmp_path: Path) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
-    assert len([line for line in code.splitlines() if line.strip()]) <= 15
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("['")
-    assert done.stdout.split()[-1] == "2"
-
-
 @pytest.mark.parametrize("group", GROUPS)
 def test_every_option_that_is_named_exists(group: str) -> None:
     named = {name for names in re.findall(rf"\b{group}=([\w|,]+)", README) for name in re.split(r"[|,]", names)}

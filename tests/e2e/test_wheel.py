@@ -110,6 +110,7 @@ def blocks(page: str) -> list[str]:
 
 def test_the_example_of_the_readme_runs_with_a_model_of_ones_own(run: Run, tiny_cross_encoder: str) -> None:
     (code,) = blocks("README.md")
+    assert len([line for line in code.splitlines() if line]) <= 10
     assert "cross-encoder/ms-marco-MiniLM-L6-v2" in code
     done = run("python", "-c", code.replace("cross-encoder/ms-marco-MiniLM-L6-v2", tiny_cross_encoder))
     assert done.stdout.split()[1:] == ["True", "3", "0", "pool_exhausted"], done.stderr

@@ -121,7 +121,8 @@ def test_calls_of_several_requests_are_under_way_at_once_and_one_that_fails_is_i
     assert llm_server.most_at_once == 2
     assert [charged(context).docs for context in contexts] == [1, 2, 3]
     llm_server.faults += [Fault("unauthorized")]
-    assert sorted(isinstance(outcome, Exception) for outcome in reranker.rerank_many(batches[:2])) == [False, True]
+    new = [RerankBatch(items(2), make_context(f"further query {n}")) for n in range(2)]
+    assert sorted(isinstance(outcome, Exception) for outcome in reranker.rerank_many(new)) == [False, True]
 
 
 @pytest.mark.parametrize("dialect", ["vllm", "tei", "infinity"])
