@@ -33,7 +33,6 @@ from ragtune.core.types import BatchProposal, CostObject, RemainingBudgetView, S
 from ragtune.data.graph import MANIFEST, NEIGHBOURS, WEIGHTS, GraphManifest, create_arrays
 from ragtune.testing import TEXTS, make_context, small_corpus, small_pool_items
 
-
 _NUMBERS = itertools.count()
 
 
@@ -236,6 +235,16 @@ def private_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.
     cache = tmp_path_factory.getbasetemp() / f"cache-{next(_NUMBERS)}"
     monkeypatch.setenv("RAGTUNE_CACHE", str(cache))
     return cache
+
+
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of MLflow without runs, to be copied: MLflow takes seconds to make one."""
+    from experiments.publish.trackstore import prepare_file
+
+    file = tmp_path_factory.mktemp("store") / "mlflow.db"
+    prepare_file(file)
+    return file
 
 
 @pytest.fixture(scope="session")

@@ -29,7 +29,7 @@ def raw() -> Callable[..., dict[str, Any]]:
 
 @pytest.mark.parametrize("name", sorted(file.stem for file in FOLDER.glob("*.yaml")))
 def test_every_shipped_configuration_is_valid_down_to_its_components(name: str) -> None:
-    """Every collection and every policy is composed, if not every pair: they meet in the collection's variables only."""
+    """Every collection and every policy, if not every pair: they meet in the variables of the collection only."""
     grid = load_grid(name, ["data=/data"])
     for i in range(max(len(grid.collections), len(grid.policies))):
         collection, policy = grid.collections[i % len(grid.collections)], grid.policies[i % len(grid.policies)]
