@@ -116,9 +116,9 @@ def test_a_killed_frontier_goes_on_elsewhere_keeps_finished_cells_and_writes_the
     ],
 )
 def test_bad_input_ends_with_code_2_and_one_line(
-    run: Run, tmp_path: Path, arguments: tuple[str, ...], said: str
+    run_here: Run, tmp_path: Path, arguments: tuple[str, ...], said: str
 ) -> None:
-    ended = run(*arguments, script="scripts/frontier.py", cwd=tmp_path)
+    ended = run_here(*arguments, script="scripts/frontier.py", cwd=tmp_path)
     assert ended.code == 2
     assert said in ended.err
     assert ended.err.startswith("error: ")
@@ -126,7 +126,7 @@ def test_bad_input_ends_with_code_2_and_one_line(
     assert not list(tmp_path.rglob("*.md"))
 
 
-def test_an_unknown_component_names_policy_and_collection(run: Run, tmp_path: Path) -> None:
+def test_an_unknown_component_names_policy_and_collection_in_a_process_too(run: Run, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(
         "collections: [{name: demo}]\n"
         "policies:\n"
