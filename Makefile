@@ -16,8 +16,8 @@ run: $(VENV)/.base ## the main job on the shipped collection
 ui: $(VENV)/.ui ## the SuperPrompt page over the demo collection, http://127.0.0.1:8501, no key needed
 	$(BIN)/python -m ragtune.adapters.page --corpus datasets/demo
 
-test: $(VENV)/.dev ## every test, a file to a core
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+test: $(VENV)/.dev ## every test, a file and its threads to a core
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 chaos: $(VENV)/.dev ## kills, full disks, locked and damaged files, dishonest components; CHAOS_SEED=n for other moments
 	CHAOS_EXAMPLES=10000 $(BIN)/python -m pytest tests/chaos \

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
+import itertools
 import json
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,6 +32,8 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import BatchProposal, CostObject, RemainingBudgetView, StopRecord
 from ragtune.data.graph import MANIFEST, NEIGHBOURS, WEIGHTS, GraphManifest, create_arrays
 from ragtune.testing import TEXTS, make_context, small_corpus, small_pool_items
+
+_NUMBERS = itertools.count()
 
 
 def pytest_configure() -> None:
@@ -218,12 +222,29 @@ def fakes() -> SimpleNamespace:
     )
 
 
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays: the garbage collector need not walk it again and again for thousands of tests."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 100)
+
+
 @pytest.fixture(autouse=True)
-def private_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Every test has its own on-disk cache, so that none depends on what ran before it."""
-    cache = tmp_path / "cache"
+def private_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Every test has its own on-disk cache, so that none depends on what ran before it; few make the folder."""
+    cache = tmp_path_factory.getbasetemp() / f"cache-{next(_NUMBERS)}"
     monkeypatch.setenv("RAGTUNE_CACHE", str(cache))
     return cache
+
+
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of MLflow without runs, to be copied: MLflow takes seconds to make one."""
+    from experiments.publish.trackstore import prepare_file
+
+    file = tmp_path_factory.mktemp("store") / "mlflow.db"
+    prepare_file(file)
+    return file
 
 
 @pytest.fixture(scope="session")

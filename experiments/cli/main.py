@@ -6,7 +6,6 @@ What needs the library is imported where it is used, so that ``--help`` and bad 
 from __future__ import annotations
 
 import errno
-import gc
 import os
 import sys
 import traceback
@@ -177,5 +176,3 @@ def _clean_up(code: int) -> None:
 
         abandon_unfinished(is_interrupted=code == INTERRUPTED)
     remove_new_empty()
-    # At exit the interpreter would look for garbage among all that MLflow and Matplotlib loaded: a second for nothing.
-    gc.freeze()

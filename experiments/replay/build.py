@@ -64,7 +64,7 @@ def component(config: Mapping[str, Any], group: str, resources: Mapping[str, Any
     _require_class(group, node)
     try:
         made = instantiate(node, _convert_="all")
-        made = _complete(made, resources or {}) if isinstance(made, partial) else made
+        made = complete(made, resources or {}) if isinstance(made, partial) else made
         _require_kind(group, node, made)
         return made
     except InstantiationException as error:
@@ -95,7 +95,8 @@ def _root(error: BaseException) -> BaseException:
     return error
 
 
-def _complete(made: partial[Any], resources: Mapping[str, Any]) -> Any:
+def complete(made: partial[Any], resources: Mapping[str, Any]) -> Any:
+    """Call what lacks arguments with those of the resources that it names and was not given."""
     wanted = inspect.signature(made.func).parameters
     given = {name: value for name, value in resources.items() if name in wanted and name not in made.keywords}
     return made(**given)

@@ -191,7 +191,8 @@ def _read_parquet(path: Path) -> dict[str, dict[str, float]]:
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(path, columns=["query_id", "doc_id", "score"])
+        with pq.ParquetFile(path) as file:  # pq.read_table loads the code for folders of files, a third of a second
+            table = file.read().select(["query_id", "doc_id", "score"])
         columns: dict[str, list[Any]] = table.to_pydict()
     except Exception as error:
         reason = quoted(" ".join(str(error).split()))[1:-1]

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hydra.utils import instantiate
 
 from experiments.config.compose import compose
 from experiments.config.paths import CONF
+from experiments.replay.build import complete
+
+Make = Callable[..., Any]
 
 # huggingface_hub reads it once, when it is imported: no test may reach for a hub.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -31,17 +36,20 @@ def private_cache(durable_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @cache
-def _config(group: str, name: str) -> dict[str, Any]:
-    return compose([f"{group}={name}"])
+def _recipe(group: str, name: str) -> Make:
+    """What the harness makes of a conf file, again and again; Hydra reads it once, since that takes milliseconds."""
+    config = compose([f"{group}={name}"])[group]
+    made = instantiate({**config, "_partial_": True}, _convert_="all")
+    return lambda **resources: complete(made, resources)
 
 
 @pytest.fixture(params=NAMES["estimator"])
-def estimator_config(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """The configuration that chooses an estimator, as the harness reads it: a new conf file is covered by itself."""
-    return _config("estimator", request.param)
+def new_estimator(request: pytest.FixtureRequest) -> Make:
+    """Makes the estimator of a conf file from resources: a new conf file is covered by itself."""
+    return _recipe("estimator", request.param)
 
 
 @pytest.fixture(params=NAMES["scheduler"])
-def scheduler_config(request: pytest.FixtureRequest) -> dict[str, Any]:
+def new_scheduler(request: pytest.FixtureRequest) -> Make:
     """The same of a scheduler."""
-    return _config("scheduler", request.param)
+    return _recipe("scheduler", request.param)

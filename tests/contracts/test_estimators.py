@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
-from experiments.replay.build import component
 from ragtune.core.interfaces import BaseEstimator
 from ragtune.testing import EstimatorContract, WorldReranker
 
 
 class TestEstimators(EstimatorContract):
     @pytest.fixture(autouse=True)
-    def chosen(self, estimator_config: dict[str, Any]) -> None:
-        self.config = estimator_config
+    def chosen(self, new_estimator: Callable[..., BaseEstimator]) -> None:
+        self.new_estimator = new_estimator
 
     def make(self) -> BaseEstimator:
-        resources = {"corpus": self.world.corpus, "qrels": {}, "reranker": WorldReranker(self.world)}
-        made: BaseEstimator = component(self.config, "estimator", resources)
-        return made
+        return self.new_estimator(corpus=self.world.corpus, qrels={}, reranker=WorldReranker(self.world))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from experiments.replay.build import component
 from ragtune.core.interfaces import BaseEstimator, BaseScheduler
 from ragtune.core.policy.batching import propose
 from ragtune.core.pool.pool import CandidatePool
@@ -18,22 +17,19 @@ from ragtune.testing.schedulers import RERANK_SCORES
 
 class TestSchedulers(SchedulerContract):
     @pytest.fixture(autouse=True)
-    def chosen(self, scheduler_config: dict[str, Any]) -> None:
-        self.config = scheduler_config
+    def chosen(self, new_scheduler: Callable[..., BaseScheduler]) -> None:
+        self.new_scheduler = new_scheduler
 
     def make(self) -> BaseScheduler:
-        made: BaseScheduler = component(self.config, "scheduler", {})
-        return made
+        return self.new_scheduler()
 
     @pytest.fixture
-    def estimator(self, world: World, estimator_config: dict[str, Any]) -> BaseEstimator:
-        self.estimator_config = estimator_config
+    def estimator(self, world: World, new_estimator: Callable[..., BaseEstimator]) -> BaseEstimator:
+        self.new_estimator = new_estimator
         return self.make_estimator()
 
     def make_estimator(self) -> BaseEstimator:
-        resources = {"corpus": self.world.corpus, "qrels": {}, "reranker": WorldReranker(self.world)}
-        made: BaseEstimator = component(self.estimator_config, "estimator", resources)
-        return made
+        return self.new_estimator(corpus=self.world.corpus, qrels={}, reranker=WorldReranker(self.world))
 
 
 class Patient(BaseScheduler):

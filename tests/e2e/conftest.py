@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -9,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from command_line import finish, make_environment, start_script, wait_for
+from command_line import ROOT, finish, make_environment, start_script, wait_for
 
 
 @pytest.fixture(scope="session")
@@ -54,6 +55,28 @@ def main(
         code = main()
         out, err = capfd.readouterr()
         return SimpleNamespace(code=code, out=out, err=err, lines=out.splitlines(), cwd=cwd)
+
+    return call
+
+
+@pytest.fixture
+def run_here(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., SimpleNamespace]:
+    """Runs a script to its end without a process of its own: what ``run`` takes, and code, out and err."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
+    def call(*arguments: str, cwd: Path, script: str, **env: str) -> SimpleNamespace:
+        with monkeypatch.context() as here:
+            here.chdir(cwd)
+            here.setattr(sys, "argv", [script, *arguments])
+            here.setattr(sys, "path", [*sys.path])
+            for name, value in env.items():
+                here.setenv(name, value)
+            capfd.readouterr()
+            with pytest.raises(SystemExit) as ended:
+                runpy.run_path(str(ROOT / script), run_name="__main__")
+        out, err = capfd.readouterr()
+        return SimpleNamespace(code=ended.value.code, out=out, err=err)
 
     return call
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pandas as pd
 import pytest
 import yaml
 
+from experiments.config.compose import compose, results_key
 from experiments.config.paths import CONF
+from experiments.replay.subjects.controller import ControllerSubject
 
 Main = Callable[..., SimpleNamespace]
 Run = Callable[..., SimpleNamespace]
@@ -132,18 +136,43 @@ def summary_of(ended: SimpleNamespace) -> dict:
 ESTIMATORS, SCHEDULERS = (sorted(f.stem for f in (CONF / group).glob("*.yaml")) for group in ("estimator", "scheduler"))
 
 
-@pytest.mark.parametrize("scheduler", SCHEDULERS)
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_every_estimator_runs_with_every_scheduler_inside_its_budget(
+LIMITS = ["budget.max_reranker_docs=7", "budget.max_reranker_calls=3", "budget.max_tokens=400"]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "scheduler"),
+    [
+        (ESTIMATORS[i % len(ESTIMATORS)], SCHEDULERS[i % len(SCHEDULERS)])
+        for i in range(max(len(ESTIMATORS), len(SCHEDULERS)))
+    ],
+)
+def test_every_estimator_and_every_scheduler_runs_by_its_name_inside_its_budget(
     main: Main, tiny: list[str], estimator: str, scheduler: str
 ) -> None:
-    limits = ["budget.max_reranker_docs=7", "budget.max_reranker_calls=3", "budget.max_tokens=400"]
-    ended = main(*tiny, f"estimator={estimator}", f"scheduler={scheduler}", *limits, "verbosity=0")
+    ended = main(*tiny, f"estimator={estimator}", f"scheduler={scheduler}", *LIMITS, "verbosity=0")
     summary_of(ended)
     queries = pd.read_parquet(Path(ended.lines[-1]) / "per_query.parquet")
     assert (queries["charged_docs"] <= 7).all()
     assert (queries["charged_calls"] <= 3).all()
     assert (queries["charged_tokens"] + queries["context_tokens"] <= 400).all()
+
+
+@cache
+def _chosen(group: str, name: str) -> dict[str, Any]:
+    return compose([f"{group}={name}"])[group]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_every_estimator_replays_with_every_scheduler_inside_its_budget(tiny: list[str], estimator: str) -> None:
+    config = {**compose([*tiny, *LIMITS]), "estimator": _chosen("estimator", estimator)}
+    for scheduler in SCHEDULERS:
+        subject = ControllerSubject()
+        key = results_key({**config, "scheduler": _chosen("scheduler", scheduler)})
+        records = subject.replay_shard(key, list(subject.open(key).queries))
+        assert len(records) == 4
+        for record in records:
+            docs, calls, tokens, *_ = record.charged
+            assert (docs <= 7, calls <= 3, tokens + record.context_tokens <= 400) == (True, True, True), scheduler
 
 
 def test_latency_is_never_overspent_in_replay(main: Main, tiny: list[str]) -> None:

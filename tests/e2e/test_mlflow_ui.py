@@ -35,9 +35,9 @@ FLAGS = [
 
 
 @pytest.fixture
-def runs(run: Callable[..., SimpleNamespace], tmp_path: Path) -> SimpleNamespace:
+def runs(run: Callable[..., SimpleNamespace], tmp_path: Path, empty_store: Path) -> SimpleNamespace:
     """Three policies on the demo collection: children of one sweep in a store of their own."""
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    uri = f"sqlite:///{shutil.copy(empty_store, tmp_path)}"
     policies = "estimator=baseline,similarity,score_oracle"
     ended = run("-m", policies, "hydra.sweep.dir=sweep", "verbosity=0", cwd=tmp_path, MLFLOW_TRACKING_URI=uri)
     assert ended.code == 0, ended.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +20,7 @@ def mlflow_run_id(folder: Path) -> str | None:
 
 
 def test_a_server_that_is_down_costs_no_result_and_the_log_is_made_up_later(
-    run: Run, main: Run, tiny: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, main: Run, tiny: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_store: Path
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     ended = main(*tiny, "hydra.run.dir=out", tracked=True)
@@ -31,7 +32,7 @@ def test_a_server_that_is_down_costs_no_result_and_the_log_is_made_up_later(
     assert len(ended.err.splitlines()) == 1
     assert mlflow_run_id(folder) is None
 
-    uri = f"sqlite:///{tmp_path}/later/mlflow.db"
+    uri = f"sqlite:///{shutil.copy(empty_store, tmp_path)}"
     first = run(str(folder), script="scripts/relog.py", cwd=tmp_path, MLFLOW_TRACKING_URI=uri)
     assert (first.code, first.err) == (0, "")
     assert first.out == f"{folder}: logged as {mlflow_run_id(folder)}\n"
@@ -54,10 +55,10 @@ def test_relogging_what_is_no_run_is_refused(run: Run, tmp_path: Path) -> None:
 
 
 def test_resuming_a_complete_run_that_was_not_logged_logs_it(
-    main: Run, tiny: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    main: Run, tiny: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_store: Path
 ) -> None:
     folder = Path(main(*tiny, "hydra.run.dir=out").lines[-1])
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{shutil.copy(empty_store, tmp_path)}")
     assert main(*tiny, "hydra.run.dir=out", "resume=true", tracked=True).code == 0
     assert mlflow_run_id(folder) is not None
 
@@ -163,9 +164,9 @@ def test_a_sweep_that_is_refused_leaves_nothing_behind(main: Run, tiny: list[str
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list]:
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_store: Path) -> Callable[[], list]:
     """A store of its own for the sweeps of this process, and what it shows: parents first, then in order of start."""
-    uri = f"sqlite:///{tmp_path}/store/mlflow.db"
+    uri = f"sqlite:///{shutil.copy(empty_store, tmp_path)}"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
 
     def runs() -> list:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -34,10 +36,12 @@ def frontier(run: Callable[..., SimpleNamespace], tmp_path_factory: pytest.TempP
 
 
 @pytest.fixture(scope="session")
-def two_runs(run: Callable[..., SimpleNamespace], tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+def two_runs(
+    run: Callable[..., SimpleNamespace], empty_store: Path, tmp_path_factory: pytest.TempPathFactory
+) -> SimpleNamespace:
     """Two finished runs of the shipped collection; the second is tracked in a store of its own."""
     cwd = tmp_path_factory.mktemp("runs")
-    uri = f"sqlite:///{cwd}/mlflow.db"
+    uri = f"sqlite:///{shutil.copy(empty_store, cwd)}"
     fixed = ("experiment=fixed_depth", "tracking=none")
     for folder, overrides in (("fixed", fixed), ("ours", ("experiment=settled",))):
         ended = run(*overrides, "budget=tight", f"hydra.run.dir={folder}", cwd=cwd, MLFLOW_TRACKING_URI=uri)

@@ -48,11 +48,11 @@ def test_two_folders_give_tables_figures_and_report(two_runs: SimpleNamespace, r
     assert 0 <= table.loc["ours", "nDCG@10_p_t_holm"] <= 1
 
 
-def test_a_tracked_run_is_found_by_its_id(two_runs: SimpleNamespace, run: Run, tmp_path: Path) -> None:
+def test_a_tracked_run_is_found_by_its_id(two_runs: SimpleNamespace, run_here: Run, tmp_path: Path) -> None:
     run_id = json.loads((two_runs.ours / "summary.json").read_text())["mlflow_run_id"]
-    ended = compare(run, tmp_path, two_runs.fixed, run_id, "--no-report", MLFLOW_TRACKING_URI=two_runs.uri)
+    ended = compare(run_here, tmp_path, two_runs.fixed, run_id, "--no-report", MLFLOW_TRACKING_URI=two_runs.uri)
     assert ended.code == 0, ended.err
-    by_folder = run(
+    by_folder = run_here(
         str(two_runs.fixed),
         str(two_runs.ours),
         "--no-report",
@@ -66,14 +66,14 @@ def test_a_tracked_run_is_found_by_its_id(two_runs: SimpleNamespace, run: Run, t
     pd.testing.assert_frame_equal(*tables)
 
 
-def test_an_unknown_id_is_refused_with_the_address(two_runs: SimpleNamespace, run: Run, tmp_path: Path) -> None:
-    ended = compare(run, tmp_path, two_runs.fixed, "0" * 32, MLFLOW_TRACKING_URI=two_runs.uri)
+def test_an_unknown_id_is_refused_with_the_address(two_runs: SimpleNamespace, run_here: Run, tmp_path: Path) -> None:
+    ended = compare(run_here, tmp_path, two_runs.fixed, "0" * 32, MLFLOW_TRACKING_URI=two_runs.uri)
     assert ended.code == 2
     assert two_runs.uri in ended.err
 
 
-def test_where_nothing_is_tracked_no_store_is_made(two_runs: SimpleNamespace, run: Run, tmp_path: Path) -> None:
-    ended = compare(run, tmp_path, two_runs.fixed, "0" * 32)
+def test_where_nothing_is_tracked_no_store_is_made(two_runs: SimpleNamespace, run_here: Run, tmp_path: Path) -> None:
+    ended = compare(run_here, tmp_path, two_runs.fixed, "0" * 32)
     assert ended.code == 2
     assert "neither a run folder nor a run tracked" in ended.err
     assert not list(tmp_path.rglob("*.db"))
@@ -90,19 +90,19 @@ def test_where_nothing_is_tracked_no_store_is_made(two_runs: SimpleNamespace, ru
 def test_runs_that_measure_different_things_are_refused(
     two_runs: SimpleNamespace,
     altered: Callable[..., Path],
-    run: Run,
+    run_here: Run,
     tmp_path: Path,
     summary: dict[str, object],
     said: str,
 ) -> None:
-    ended = compare(run, tmp_path, two_runs.fixed, altered(**summary))
+    ended = compare(run_here, tmp_path, two_runs.fixed, altered(**summary))
     assert ended.code == 2
     assert said in ended.err
     assert not (tmp_path / "out").exists()
 
 
 def test_one_run_the_same_run_twice_and_an_unfinished_run_are_refused(
-    two_runs: SimpleNamespace, run: Run, tmp_path: Path
+    two_runs: SimpleNamespace, run_here: Run, tmp_path: Path
 ) -> None:
     (tmp_path / "empty").mkdir()
     for arguments, said in (
@@ -110,7 +110,7 @@ def test_one_run_the_same_run_twice_and_an_unfinished_run_are_refused(
         ((two_runs.fixed, two_runs.fixed), "given twice"),
         ((two_runs.fixed, "empty"), "holds no complete run"),
     ):
-        ended = compare(run, tmp_path, *arguments)
+        ended = compare(run_here, tmp_path, *arguments)
         assert ended.code == 2
         assert said in ended.err
 

@@ -18,7 +18,7 @@ from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.stages.base import ORDER, FailedStageError
 from ragtune.superprompt.super_prompt import LIFECYCLE
 
-RUNS = 200
+RUNS = 80
 DOCUMENTS = {
     "bread.md": "# Bread\n\nGummy bread was cut hot. It must cool.\n\n# Crumb\n\nA gummy crumb was cut hot.",
     "copy.md": "# Crumb\n\nA gummy crumb was cut hot.",
@@ -89,7 +89,7 @@ def outcome(client: LLMClient, memory: DocumentMemory, number: int) -> tuple[str
     return json.dumps([reached.to_json(), failure]), charged, paid
 
 
-def test_200_runs_with_faults_end_in_a_defined_state_and_replay_byte_by_byte(
+def test_many_runs_with_faults_end_in_a_defined_state_and_replay_byte_by_byte(
     llm_server: Any, memory: DocumentMemory, tmp_path: Path
 ) -> None:
     client = agent_client(llm_server, mode="record", cache_dir=tmp_path, max_retries=1, breaker_failures=10_000)

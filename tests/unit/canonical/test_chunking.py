@@ -121,11 +121,11 @@ def test_monotonous_texts_are_cut_all_the_same(method: Any, unit: str) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_ten_megabytes_are_cut_to_the_limit(method: Any) -> None:
+def test_megabytes_are_cut_to_the_limit(method: Any) -> None:
     sentence = "The ship's anchor held (see Fig. 3), and Dr. Smith wrote it down. هل أنت هنا؟ 国际化。\n"
-    text = "# Log\n\n" + (sentence * 9 + "\n") * 12_000
+    text = "# Log\n\n" + (sentence * 9 + "\n") * 2_400
     chunks = chunk(text, ChunkPolicy(method=method))
-    assert len(text.encode()) > 10_000_000
+    assert len(text.encode()) > 2_000_000
     assert "".join(piece.content for piece in chunks) == text
     assert max(count_tokens(piece.content) for piece in chunks) <= 256
 

@@ -43,7 +43,7 @@ def test_a_live_rerankers_table_replays_its_scores(
 
 
 def test_a_tables_times_are_those_of_the_model_whatever_the_cache_holds(
-    collection: Path, tiny_cross_encoder: str, tmp_path: Path
+    collection: Path, tiny_cross_encoder: str, tmp_path: Path, private_cache: Path
 ) -> None:
     live = _config(collection, "reranker=cross_encoder", f"reranker.model={tiny_cross_encoder}")
     totals = []
@@ -54,7 +54,7 @@ def test_a_tables_times_are_those_of_the_model_whatever_the_cache_holds(
         assert manifest["usd_per_doc"] is None
         assert manifest["ms_per_call"] >= 0
         totals.append(manifest["ms_per_doc"] * figures["pairs"] + manifest["ms_per_call"] * figures["queries"])
-    with sqlite3.connect(tmp_path / "cache" / "scores" / "times.sqlite") as db:
+    with sqlite3.connect(private_cache / "scores" / "times.sqlite") as db:
         (kept,) = db.execute("SELECT sum(ms) FROM times").fetchone()
     assert totals == pytest.approx([kept] * 2, abs=0.01 * (figures["pairs"] + figures["queries"]))
 

@@ -17,16 +17,8 @@ from experiments.evaluate.summary import Summary
 from experiments.publish.files import read_summary, write_summary
 from experiments.publish.relog import relog
 from experiments.publish.track import ARTIFACTS, PARENT_FILE, MlflowTracking, NoTracking, metric_name, parent_of
-from experiments.publish.trackstore import TrackingError, prepare_file
+from experiments.publish.trackstore import TrackingError
 from ragtune.core.errors import ConfigError, DatasetError
-
-
-@pytest.fixture(scope="module")
-def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """MLflow takes seconds to make one."""
-    file = tmp_path_factory.mktemp("store") / "mlflow.db"
-    prepare_file(file)
-    return file
 
 
 @pytest.fixture
