@@ -271,6 +271,17 @@ def test_a_dead_model_leaves_the_first_stages_order_with_a_warning_and_is_soon_l
     assert "ragtune_rerank_upstream_errors_total 3.0" in figures
 
 
+def test_it_stands_in_front_of_a_rerank_server_and_cuts_its_work(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    http = pytest.importorskip("ragtune.rerankers.http", reason="the reranker over HTTP is not there")
+    monkeypatch.setenv("UPSTREAM_KEY", KEY)
+    upstream = http.HttpReranker(url, model="m", api_key_env="UPSTREAM_KEY", cache_dir=None)
+    with serving(RerankServer(upstream, "m", budget={"docs": 3}, batch_size=3)) as address:
+        answer = ask(address, "/v2/rerank", {"query": "tea", "documents": TEXTS})
+    assert order(answer)[0] == 2
+    own = answer.json()["ragtune"]
+    assert (own["spent"]["docs"], own["spent"]["calls"], own["saved"]["docs"]) == (3, 1, 2)
+
+
 def test_metrics_count_requests_documents_and_reasons_and_need_the_key() -> None:
     ranker = RerankServer(FunctionReranker(count_tea), "counter", patience_ms=1.0)
     with serving(ranker, ServerLimits(in_flight=1)) as address:
