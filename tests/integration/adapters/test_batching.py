@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -63,13 +64,24 @@ class Requests:
         self.shared = shared
         self._threads = ThreadPoolExecutor(16)
 
-    def ask(self, context: RAGtuneContext, docs: int = 1) -> Future[dict[str, float]]:
-        items = [PoolItem(doc_id=f"{context.query}{i}", content=context.query) for i in range(docs)]
-        before = self.shared._queue.qsize()
-        asked = self._threads.submit(self.shared.rerank, items, context, "default")
-        while self.shared._queue.qsize() == before and not self.shared.inner.at_work.acquire(timeout=0.001):  # type: ignore[attr-defined]
-            assert not asked.done()
+    def begin(self, context: RAGtuneContext, docs: int = 1) -> Future[dict[str, float]]:
+        """A batch that the model is at work on."""
+        asked = self.submit(context, docs)
+        assert self.shared.inner.at_work.acquire(timeout=HANG_S)  # type: ignore[attr-defined]
         return asked
+
+    def queue(self, context: RAGtuneContext, docs: int = 1) -> Future[dict[str, float]]:
+        """A batch that waits, while the model is at work on another one."""
+        before = self.shared._queue.qsize()
+        asked = self.submit(context, docs)
+        while self.shared._queue.qsize() == before:
+            assert not asked.done()
+            time.sleep(0.001)
+        return asked
+
+    def submit(self, context: RAGtuneContext, docs: int = 1) -> Future[dict[str, float]]:
+        items = [PoolItem(doc_id=f"{context.query}{i}", content=context.query) for i in range(docs)]
+        return self._threads.submit(self.shared.rerank, items, context, "default")
 
 
 @pytest.fixture
@@ -91,7 +103,8 @@ def test_what_waits_together_is_scored_together_and_each_gets_its_own(open_: Any
     model = Model(joint)
     requests = open_(model, observe=lambda *call: seen.append(call))
     contexts = {query: context_of(query) for query in ("first", "a", "bad", "ccc")}
-    asked = {query: requests.ask(context, docs=2) for query, context in contexts.items()}
+    asked = {"first": requests.begin(contexts["first"], docs=2)}
+    asked |= {query: requests.queue(contexts[query], docs=2) for query in ("a", "bad", "ccc")}
     model.gate.set()
     for query in ("first", "a", "ccc"):
         assert asked[query].result(HANG_S) == {f"{query}{i}": 1 / (1 + len(query)) for i in range(2)}
@@ -107,9 +120,8 @@ def test_what_waits_together_is_scored_together_and_each_gets_its_own(open_: Any
 def test_a_call_is_no_larger_than_allowed_and_no_batch_is_cut(open_: Any) -> None:
     model = Model()
     requests = open_(model, docs=4)
-    asked = [
-        requests.ask(context_of(query), docs) for query, docs in (("a", 1), ("b", 2), ("c", 3), ("d", 9), ("e", 1))
-    ]
+    asked = [requests.begin(context_of("a"))]
+    asked += [requests.queue(context_of(query), docs) for query, docs in (("b", 2), ("c", 3), ("d", 9), ("e", 1))]
     model.gate.set()
     assert [len(one.result(HANG_S)) for one in asked] == [1, 2, 3, 9, 1]
     assert model.calls == [["a"], ["b"], ["c"], ["d"], ["e"]]
@@ -122,7 +134,7 @@ def test_a_call_waits_for_those_that_may_come_and_a_lone_request_for_nobody(open
     with requests.shared.request():
         assert requests.shared.rerank([PoolItem(doc_id="x")], context_of("alone"), "default") == {"x": 1.0}
         with requests.shared.request():
-            asked = [requests.ask(context_of(query)) for query in ("a", "b")]
+            asked = [requests.submit(context_of(query)) for query in ("a", "b")]
             assert all(one.result(HANG_S) for one in asked)
     assert [sorted(call) for call in model.calls] == [["alone"], ["a", "b"]]
 
@@ -130,9 +142,9 @@ def test_a_call_waits_for_those_that_may_come_and_a_lone_request_for_nobody(open
 def test_a_request_whose_time_is_up_before_its_call_is_neither_scored_nor_charged(open_: Any) -> None:
     model = Model()
     requests = open_(model)
-    first, late = requests.ask(context_of("first")), context_of("late", ms=30.0)
+    first, late = requests.begin(context_of("first")), context_of("late", ms=30.0)
     with pytest.raises(NoRoomError, match="time was up"):
-        requests.ask(late).result(HANG_S)
+        requests.submit(late).result(HANG_S)
     model.gate.set()
     assert first.result(HANG_S)
     requests.shared.close()
@@ -142,7 +154,8 @@ def test_a_request_whose_time_is_up_before_its_call_is_neither_scored_nor_charge
 def test_only_so_many_wait_and_closing_ends_what_waits_after_the_call_under_way(open_: Any) -> None:
     model = Model()
     requests = open_(model, waiting=2)
-    under_way, *waiting = [requests.ask(context_of(query)) for query in ("a", "b", "c")]
+    under_way = requests.begin(context_of("a"))
+    waiting = [requests.queue(context_of(query)) for query in ("b", "c")]
     with pytest.raises(NoRoomError, match="2 batches wait"):
         requests.shared.rerank([PoolItem(doc_id="x")], context_of("d"), "default")
     closing = threading.Thread(target=requests.shared.close)
