@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragtune.adapters import mcp, rest
 from ragtune.adapters.limits import Runner, ServerLimits
+from ragtune.adapters.rerank import RerankServer
 from ragtune.adapters.security import Security
 from ragtune.canonical.service import RagService
 
@@ -16,7 +17,12 @@ if TYPE_CHECKING:
 
 
 def create_application(
-    service: RagService, security: Security, limits: ServerLimits, *, with_mcp: bool = True
+    service: RagService,
+    security: Security,
+    limits: ServerLimits,
+    *,
+    ranker: RerankServer | None = None,
+    with_mcp: bool = True,
 ) -> FastAPI:
     """Both adapters on one service, with the same threads, limits and protection.
 
@@ -24,6 +30,7 @@ def create_application(
         service: the service that both adapters make available; the application does not close it.
         security: what a request must show to be served.
         limits: what each request is given.
+        ranker: what the rerank API works on, if the server has a model for it; the application does not close it.
         with_mcp: whether MCP is served at ``/mcp``.
 
     Raises:
@@ -44,4 +51,12 @@ def create_application(
             runner.close()
 
     routes = [] if server is None else mcp.http_routes(server, limits)
-    return rest.create_app(service, security=security, limits=limits, runner=runner, routes=routes, lifespan=lifespan)
+    return rest.create_app(
+        service,
+        security=security,
+        limits=limits,
+        runner=runner,
+        ranker=ranker,
+        routes=routes,
+        lifespan=lifespan,
+    )

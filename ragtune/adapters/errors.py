@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ragtune.adapters.operations import MalformedRequestError
+from ragtune.adapters.rerank_payloads import RERANK_PATHS
 from ragtune.canonical.service import LimitExceededError
 from ragtune.core.errors import (
     CollectionMismatchError,
@@ -74,6 +75,7 @@ class Problem(BaseModel):
         status: HTTP status code.
         detail: this problem in words.
         errors: what is wrong, field by field, where the request is not valid.
+        message: the detail again, where clients of the rerank API look for it; they know no problem details.
     """
 
     type: str
@@ -81,6 +83,7 @@ class Problem(BaseModel):
     status: int
     detail: str
     errors: list[FieldError] | None = None
+    message: str | None = None
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -102,6 +105,7 @@ KINDS: dict[str, Kind] = {
     "forbidden-origin": Kind(403, "Requests of this web page are refused"),
     "not-found": Kind(404, "There is nothing here"),
     "unknown-collection": Kind(404, "No such collection"),
+    "no-model": Kind(404, "The server has no model that reranks"),
     "method-not-allowed": Kind(405, "Not with this method"),
     "slow-request": Kind(408, "The request came too slowly"),
     "collection-mismatch": Kind(409, "The collection has another embedding model"),
@@ -138,6 +142,12 @@ def problem(kind: str, detail: str, errors: list[FieldError] | None = None) -> P
     """Problem details of a kind of problem."""
     status, title = KINDS[kind]
     return Problem(type=_TYPE + kind, title=title, status=status, detail=detail, errors=errors)
+
+
+def problem_at(path: str, error: Exception) -> Problem:
+    """What a client is told of an error, in the words that the clients of that path look for."""
+    found = problem_of(error)
+    return found.model_copy(update={"message": found.detail}) if path in RERANK_PATHS else found
 
 
 def problem_of(error: Exception) -> Problem:

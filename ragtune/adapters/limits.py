@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -31,6 +32,8 @@ class ServerLimits(BaseModel):
         in_flight: requests at once that have been sent; more are refused.
         threads: requests that are worked on at once; the others wait. More than the database has connections are of
             no use.
+        rerank_threads: requests of the rerank API that are worked on at once, beside the others: so many may share a
+            call of the model.
     """
 
     body_bytes: int = Field(default=16 * 2**20, ge=1)
@@ -38,6 +41,7 @@ class ServerLimits(BaseModel):
     timeout_s: float = Field(default=30.0, gt=0, allow_inf_nan=False)
     in_flight: int = Field(default=256, ge=1)
     threads: int = Field(default=8, ge=1)
+    rerank_threads: int = Field(default=32, ge=1)
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -75,6 +79,7 @@ class Runner:
         self.service = service
         self._timeout_s = limits.timeout_s
         self._threads = ThreadPoolExecutor(limits.threads, thread_name_prefix="ragtune")
+        self._reranks = ThreadPoolExecutor(limits.rerank_threads, thread_name_prefix="ragtune-rerank")
         self._checks = ThreadPoolExecutor(_CHECKS, thread_name_prefix="ragtune-check")
 
     async def run(self, operation: Operation[Any], data: bytes) -> bytes:
@@ -84,7 +89,16 @@ class Runner:
             AdapterError: if the operation takes too long, or the request is not valid.
             RagtuneError: as :meth:`Operation.run`.
         """
-        work = asyncio.get_running_loop().run_in_executor(self._threads, self._do, operation, data)
+        work = asyncio.get_running_loop().run_in_executor(self._threads, self._do, operation, self.service, data)
+        return await self._within(work)
+
+    async def rerank(self, choose: Callable[[bytes], tuple[Operation[Any], Any]], data: bytes) -> bytes:
+        """As :meth:`run`, in the threads of the rerank API, where the operation and what serves it are chosen as well.
+
+        Raises:
+            AdapterError, RagtuneError: as :meth:`run`.
+        """
+        work = asyncio.get_running_loop().run_in_executor(self._reranks, lambda: self._do(*choose(data), data))
         return await self._within(work)
 
     async def check(self) -> None:
@@ -96,9 +110,10 @@ class Runner:
         """
         await self._within(asyncio.get_running_loop().run_in_executor(self._checks, self.service.check))
 
-    def _do(self, operation: Operation[Any], data: bytes) -> bytes:
+    @staticmethod
+    def _do(operation: Operation[Any], service: Any, data: bytes) -> bytes:
         try:
-            return operation.run(self.service, data)
+            return operation.run(service, data)
         except ValidationError as error:
             raise invalid(error) from None
 
@@ -114,5 +129,5 @@ class Runner:
 
     def close(self) -> None:
         """Let the threads go as soon as they are done."""
-        for threads in (self._threads, self._checks):
+        for threads in (self._threads, self._reranks, self._checks):
             threads.shutdown(wait=False, cancel_futures=True)

@@ -10,10 +10,13 @@ from pydantic.json_schema import JsonSchemaMode
 from ragtune.adapters.errors import KINDS, MEDIA_TYPE, Problem
 from ragtune.adapters.operations import OPERATIONS, Operation
 from ragtune.adapters.payloads import InCollection
+from ragtune.adapters.rerank import RERANK_OPERATIONS
+from ragtune.adapters.rerank_payloads import RerankQuery
 
 _REF = "#/components/schemas/{model}"
 _COMMON = (400, 401, 403, 408, 413, 415, 421, 422, 500, 501, 502, 503, 504)
 _COLLECTION = (404, 409)
+_MODEL = (404,)
 
 Schema = dict[str, Any]
 
@@ -23,19 +26,19 @@ class Schemas:
 
     def __init__(self) -> None:
         requests: list[tuple[Any, JsonSchemaMode, TypeAdapter[Any]]] = [
-            (("request", op.name), "validation", TypeAdapter(op.request)) for op in OPERATIONS
+            (("request", op.name), "validation", TypeAdapter(op.request)) for op in (*OPERATIONS, *RERANK_OPERATIONS)
         ]
         responses: list[tuple[Any, JsonSchemaMode, TypeAdapter[Any]]] = [
-            (("response", op.name), "serialization", op.adapter) for op in OPERATIONS
+            (("response", op.name), "serialization", op.adapter) for op in (*OPERATIONS, *RERANK_OPERATIONS)
         ]
         problem: tuple[Any, JsonSchemaMode, TypeAdapter[Any]] = ("problem", "validation", TypeAdapter(Problem))
         found, rest = TypeAdapter.json_schemas([*requests, *responses, problem], ref_template=_REF)
         self.components: Schema = rest["$defs"]
         self._found: dict[Any, Any] = {key: schema for (key, _), schema in found.items()}
 
-    def body(self, operation: Operation[Any]) -> Schema:
-        """Description of the request body of a POST operation."""
-        schema = self._found["request", operation.name]
+    def body(self, *operations: Operation[Any]) -> Schema:
+        """Description of the request body of a POST operation, or of all that share an endpoint."""
+        schema = _any_of([self._found["request", operation.name] for operation in operations])
         return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
     def parameters(self, operation: Operation[Any]) -> Schema:
@@ -55,10 +58,19 @@ class Schemas:
             )
         return {"parameters": found}
 
-    def responses(self, operation: Operation[Any]) -> dict[int | str, Schema]:
-        """Descriptions of an operation's responses, by status."""
-        statuses = sorted({*_COMMON, *(_COLLECTION if issubclass(operation.request, InCollection) else ())})
-        content = {"application/json": {"schema": self._found["response", operation.name]}}
+    def responses(self, *operations: Operation[Any]) -> dict[int | str, Schema]:
+        """Descriptions of the responses of an operation, or of all that share an endpoint, by status."""
+        further = [
+            status
+            for operation in operations
+            for status in (
+                *(_COLLECTION if issubclass(operation.request, InCollection) else ()),
+                *(_MODEL if issubclass(operation.request, RerankQuery) else ()),
+            )
+        ]
+        statuses = sorted({*_COMMON, *further})
+        schema = _any_of([self._found["response", operation.name] for operation in operations])
+        content = {"application/json": {"schema": schema}}
         return {200: {"description": "Done", "content": content}} | self.problems(statuses)
 
     def problems(self, statuses: list[int]) -> dict[int | str, Schema]:
@@ -66,6 +78,10 @@ class Schemas:
         content = {MEDIA_TYPE: {"schema": self._found["problem"]}}
         titles = {kind.status: kind.title for kind in reversed(KINDS.values())}
         return {status: {"description": titles[status], "content": content} for status in statuses}
+
+
+def _any_of(schemas: list[Schema]) -> Schema:
+    return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
 
 
 def _without_null(schema: Schema) -> Schema:

@@ -32,7 +32,7 @@ class Operation(Generic[R]):
         summary: one line on what the operation does.
         request: type of the request.
         response: type of the response.
-        call: function that carries the operation out on a service.
+        call: function that carries the operation out on what serves it: a service, or what ranks.
         method: HTTP method.
         path: HTTP path; names in braces are fields of the request. Other fields of GET and DELETE are query parameters,
             those of POST the body.
@@ -43,7 +43,7 @@ class Operation(Generic[R]):
     summary: str
     request: type[R]
     response: Any
-    call: Callable[[RagService, R], Any]
+    call: Callable[[Any, R], Any]
     method: Literal["GET", "POST", "DELETE"] = "POST"
     path: str = ""
     effect: Literal["reads", "writes", "deletes"] = "reads"
@@ -53,7 +53,7 @@ class Operation(Generic[R]):
         object.__setattr__(self, "path", self.path or f"/v1/{self.name}")
         object.__setattr__(self, "adapter", TypeAdapter(self.response))
 
-    def run(self, service: RagService, data: bytes) -> bytes:
+    def run(self, service: Any, data: bytes) -> bytes:
         """Run the operation, with a request and a response in JSON.
 
         Raises:

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from ragtune.adapters import docs
-from ragtune.adapters.errors import MEDIA_TYPE, AdapterError, Problem, headers_of, problem_of
+from ragtune.adapters import docs, metrics
+from ragtune.adapters.errors import MEDIA_TYPE, AdapterError, Problem, headers_of, problem_at
 from ragtune.adapters.limits import ServerLimits, has_more_values
 from ragtune.adapters.security import Security
 
@@ -19,6 +19,9 @@ ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 OPEN_PATHS = docs.PATHS | {"/healthz", "/readyz"}
 """Paths that need no key and no place: who watches over the server has none, nor has who opens a page."""
+
+PLACELESS_PATHS = OPEN_PATHS | {metrics.PATH}
+"""Paths that are served however many requests are under way. Figures tell of spending, so they need the key."""
 
 _UNFINISHED = 16  # bodies of the largest size allowed that are kept while they are being sent
 
@@ -52,10 +55,11 @@ class Protection:
         try:
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
             self._security.check(headers)
-            if scope["path"] in OPEN_PATHS:
+            if scope["path"] not in OPEN_PATHS:
+                self._security.check_key(headers)
+            if scope["path"] in PLACELESS_PATHS:
                 await self._serve(await self._read(headers, receive), scope, receive, send)
                 return
-            self._security.check_key(headers)
             self._check_room()
             message = await self._read(headers, receive)
             self._check_room()
@@ -66,7 +70,7 @@ class Protection:
             finally:
                 self._in_flight -= 1
         except AdapterError as error:
-            await _refuse(error, send)
+            await _refuse(scope["path"], error, send)
 
     def _check_room(self) -> None:
         if self._in_flight >= self._limits.in_flight:
@@ -137,8 +141,8 @@ def response_headers(error: Exception, found: Problem) -> dict[str, str]:
     return {"Content-Type": MEDIA_TYPE, "Cache-Control": "no-store", **headers_of(error, found)}
 
 
-async def _refuse(error: AdapterError, send: Send) -> None:
-    found = problem_of(error)
+async def _refuse(path: str, error: AdapterError, send: Send) -> None:
+    found = problem_at(path, error)
     body = found.to_json()
     headers = {**response_headers(error, found), "Content-Length": str(len(body))}
     pairs = [(name.lower().encode(), value.encode()) for name, value in headers.items()]

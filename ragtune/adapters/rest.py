@@ -7,11 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ragtune.adapters import docs
-from ragtune.adapters.errors import AdapterError, problem_of
+from ragtune.adapters.errors import AdapterError, problem_at
 from ragtune.adapters.limits import Runner, ServerLimits
+from ragtune.adapters.metrics import PATH, Counted, Metrics
 from ragtune.adapters.openapi import Schemas
 from ragtune.adapters.operations import OPERATIONS, Operation
 from ragtune.adapters.protection import Protection, response_headers
+from ragtune.adapters.rerank import RERANK_OPERATIONS, RerankServer
 from ragtune.adapters.security import Security
 from ragtune.canonical.service import RagService
 from ragtune.core.errors import MissingExtraError, RagtuneError
@@ -30,6 +32,7 @@ def create_app(
     security: Security | None = None,
     limits: ServerLimits | None = None,
     runner: Runner | None = None,
+    ranker: RerankServer | None = None,
     routes: Sequence[BaseRoute] = (),
     lifespan: Callable[[FastAPI], Any] | None = None,
 ) -> FastAPI:
@@ -40,6 +43,7 @@ def create_app(
         security: what a request must show; by default no key, but a loopback Host.
         limits: what each request is given.
         runner: runs the operations; None makes a runner.
+        ranker: what the rerank API works on; None has it say that there is no model. The application does not close it.
         routes: routes of other adapters, which get the same protection.
         lifespan: context that must be open while the application runs.
 
@@ -62,23 +66,46 @@ def create_app(
         lifespan=lifespan,
     )
     schemas = Schemas()
+    at_path = {operation.path: operation for operation in RERANK_OPERATIONS}
     for operation in OPERATIONS:
-        app.add_api_route(
-            operation.path,
-            _endpoint(operation, runner),
-            methods=[operation.method],
-            operation_id=operation.name,
-            name=operation.name,
-            summary=operation.summary,
-            tags=["collections" if operation.path.startswith("/v1/collections") else "blocks"],
-            responses=schemas.responses(operation),
-            openapi_extra=(schemas.body if operation.method == "POST" else schemas.parameters)(operation),
-        )
+        if operation.path not in at_path:
+            _add(app, _endpoint(operation, runner), schemas, operation)
+    blocks = {operation.path: operation for operation in OPERATIONS}
+    for operation in RERANK_OPERATIONS:
+        block = blocks.get(operation.path)
+        _add(app, _rerank_endpoint(operation, block, runner, ranker), schemas, *filter(None, (block, operation)))
     _add_health(app, runner, schemas)
+    if ranker is not None:
+        _add_metrics(app, ranker.metrics, schemas)
     _add_problems(app)
     _describe(app, schemas, security)
     app.add_middleware(Protection, security=security or Security(), limits=limits)
+    if ranker is not None:
+        app.add_middleware(Counted, metrics=ranker.metrics)
     return app
+
+
+def _add(app: FastAPI, endpoint: Callable[[Request], Any], schemas: Schemas, *operations: Operation[Any]) -> None:
+    """Add an endpoint for the first operation, or for any of several that its path and method are shared by."""
+    operation = operations[0]
+    describe = schemas.body if operation.method == "POST" else schemas.parameters
+    app.add_api_route(
+        operation.path,
+        endpoint,
+        methods=[operation.method],
+        operation_id=operation.name,
+        name=operation.name,
+        summary=" Or: ".join(each.summary for each in operations),
+        tags=[_tag(operation)],
+        responses=schemas.responses(*operations),
+        openapi_extra=describe(*operations),
+    )
+
+
+def _tag(operation: Operation[Any]) -> str:
+    if operation in RERANK_OPERATIONS:
+        return "rerank API"
+    return "collections" if operation.path.startswith("/v1/collections") else "blocks"
 
 
 def _endpoint(operation: Operation[Any], runner: Runner) -> Callable[[Request], Any]:
@@ -93,6 +120,36 @@ def _endpoint(operation: Operation[Any], runner: Runner) -> Callable[[Request], 
     # FastAPI reads annotations from the module, which does not import it.
     endpoint.__annotations__ = {"request": Request, "return": Response}
     return endpoint
+
+
+def _rerank_endpoint(
+    operation: Operation[Any], block: Operation[Any] | None, runner: Runner, ranker: RerankServer | None
+) -> Callable[[Request], Any]:
+    from fastapi import Request, Response
+
+    def choose(data: bytes) -> tuple[Operation[Any], Any]:
+        if block is not None and _has_candidates(data):
+            return block, runner.service
+        return operation, ranker
+
+    async def endpoint(request: Request) -> Response:
+        return Response(await runner.rerank(choose, await _read_body(operation, request)), media_type=_JSON)
+
+    endpoint.__annotations__ = {"request": Request, "return": Response}
+    return endpoint
+
+
+def _has_candidates(data: bytes) -> bool:
+    """Whether a request is the block's, not the rerank API's, which has ``documents``."""
+    from pydantic_core import from_json
+
+    if b'"candidates"' not in data:
+        return False
+    try:
+        given = from_json(data)
+    except ValueError:
+        return False
+    return isinstance(given, dict) and "candidates" in given
 
 
 async def _read_body(_: Operation[Any], request: Request) -> bytes:
@@ -148,22 +205,42 @@ def _add_health(app: FastAPI, runner: Runner, schemas: Schemas) -> None:
         )
 
 
+def _add_metrics(app: FastAPI, metrics: Metrics, schemas: Schemas) -> None:
+    from fastapi import Request
+
+    async def page(request: Request) -> Any:
+        return await metrics.page(request)
+
+    page.__annotations__ = {"request": Request}
+    content = {"text/plain": {"schema": {"type": "string"}}}
+    ok: dict[int | str, Any] = {200: {"description": "Yes", "content": content}}
+    app.add_api_route(
+        PATH,
+        page,
+        methods=["GET"],
+        operation_id="metrics",
+        summary="What reranking costs and saves, for Prometheus.",
+        tags=["health"],
+        responses=ok | schemas.problems([401, 403, 421]),
+    )
+
+
 def _add_problems(app: FastAPI) -> None:
     from fastapi import Response
     from starlette.exceptions import HTTPException
 
-    def answer(error: Exception, headers: dict[str, str] | None = None) -> Response:
-        found = problem_of(error)
+    def answer(request: Request, error: Exception, headers: dict[str, str] | None = None) -> Response:
+        found = problem_at(request.url.path, error)
         return Response(found.to_json(), found.status, {**response_headers(error, found), **(headers or {})})
 
-    async def on_error(_: Request, error: Exception) -> Response:
-        return answer(error)
+    async def on_error(request: Request, error: Exception) -> Response:
+        return answer(request, error)
 
     async def on_http_error(request: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException) and error.status_code == 405:
             allowed = _methods(app, request)
-            return answer(AdapterError("method-not-allowed", f"Allowed: {allowed}."), {"Allow": allowed})
-        return answer(AdapterError("not-found", f"{request.url.path[:200]} is no path of this server."))
+            return answer(request, AdapterError("method-not-allowed", f"Allowed: {allowed}."), {"Allow": allowed})
+        return answer(request, AdapterError("not-found", f"{request.url.path[:200]} is no path of this server."))
 
     app.add_exception_handler(HTTPException, on_http_error)
     # What is answered here; anything else goes on to the server's log as well.

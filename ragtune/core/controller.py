@@ -111,6 +111,11 @@ class RAGtuneController:
         """Begin a new run: strategies that an earlier one gave up are tried again."""
         self.loop.forget_failures()
 
+    @property
+    def closed(self) -> dict[str, str]:
+        """The strategies that are not tried at present because they failed (rule F3), and why."""
+        return self.loop.closed
+
     def run(
         self,
         query: str,

@@ -119,11 +119,16 @@ def _outcomes(wishes: Sequence[RerankBatch], rerankers: Rerankers) -> list[Outco
     outcomes: dict[int, Outcome] = {}
     for strategy, positions in by_strategy.items():
         batches = [wishes[i] for i in positions]
-        outcomes |= zip(positions, _scored_together(batches, rerankers[strategy]), strict=True)
+        outcomes |= zip(positions, score_together(batches, rerankers[strategy]), strict=True)
     return [outcomes[i] for i in range(len(wishes))]
 
 
-def _scored_together(batches: Sequence[RerankBatch], reranker: BaseReranker) -> list[Outcome]:
+def score_together(batches: Sequence[RerankBatch], reranker: BaseReranker) -> list[Outcome]:
+    """What becomes of each batch, scored in one call; where that fails as a whole, each is scored alone.
+
+    Raises:
+        InputError: if the joint call does.
+    """
     if len(batches) > 1:
         try:
             together = list(reranker.rerank_many(batches))

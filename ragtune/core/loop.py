@@ -92,6 +92,11 @@ class RerankLoop:
         """Open every strategy again."""
         self._batches.forget_failures()
 
+    @property
+    def closed(self) -> dict[str, str]:
+        """The strategies that are not tried at present, and why."""
+        return self._batches.closed
+
     # -- one iteration ---------------------------------------------------------------------------------------------
 
     def _estimate(self, pool: CandidatePool, context: RAGtuneContext) -> StopRecord | None:

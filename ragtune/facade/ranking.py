@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
 
+from ragtune.core.batches.failures import BatchCount
 from ragtune.core.types import FREE, CostObject, StopRecord
 
 
@@ -41,6 +42,7 @@ class Ranking(Sequence[RankedDocument]):
         saved: what reranking the other documents too was expected to cost on top, in one call.
         stop: why no more was scored, reason and figures; None for a ranking on the way.
         failures: for each document that the reranker failed to score, by index, why.
+        batches: calls that were sent and that failed as a whole, and the first failure in words.
     """
 
     documents: tuple[RankedDocument, ...]
@@ -48,6 +50,7 @@ class Ranking(Sequence[RankedDocument]):
     saved: CostObject = FREE
     stop: StopRecord | None = None
     failures: dict[int, str] = field(default_factory=dict)
+    batches: BatchCount = field(default_factory=BatchCount)
 
     def __len__(self) -> int:
         return len(self.documents)

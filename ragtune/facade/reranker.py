@@ -119,6 +119,11 @@ class BudgetedReranker:
         """
         self._controller.prepare()
 
+    @property
+    def closed(self) -> str | None:
+        """Why the reranker is not asked at present, where it failed too often (rule F3); None where it is."""
+        return next(iter(self._controller.closed.values()), None)
+
     def rank(
         self,
         query: str,
@@ -224,6 +229,7 @@ class BudgetedReranker:
             self._price(job.query, [document for document in request.candidates if document.id in unread]),
             output.stop,
             {int(doc_id): why for doc_id, why in output.dropped.items()},
+            output.batches,
         )
 
     def _price(self, query: str, documents: Sequence[ScoredDocument]) -> CostObject:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from experiments.replay.build import component
 from ragtune import CostBudget, RAGtuneController
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.interfaces import BaseReranker
@@ -62,10 +61,10 @@ def check(**parts: Any) -> None:
         assert [answer(output) for output in controller.run_many(requests(), width)] == alone
 
 
-def test_estimators(estimator_config: dict[str, Any]) -> None:
-    resources = {"corpus": PLAIN.corpus, "qrels": {}, "reranker": ByQuery()}
-    check(estimator=component(estimator_config, "estimator", resources), scheduler=GreedyScheduler(batch_size=2))
+def test_estimators(new_estimator: Callable[..., Any]) -> None:
+    estimator = new_estimator(corpus=PLAIN.corpus, qrels={}, reranker=ByQuery())
+    check(estimator=estimator, scheduler=GreedyScheduler(batch_size=2))
 
 
-def test_schedulers(scheduler_config: dict[str, Any]) -> None:
-    check(estimator=BaselineEstimator(), scheduler=component(scheduler_config, "scheduler", {}))
+def test_schedulers(new_scheduler: Callable[..., Any]) -> None:
+    check(estimator=BaselineEstimator(), scheduler=new_scheduler())

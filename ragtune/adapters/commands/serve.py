@@ -1,4 +1,4 @@
-"""Serve REST, and MCP over streamable HTTP at /mcp, until SIGTERM or Ctrl-C."""
+"""Serve REST, the rerank API, and MCP over streamable HTTP at /mcp, until SIGTERM or Ctrl-C."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import sys
 from copy import deepcopy
 
 from ragtune.adapters.commands.options import add_service_options, make_limits, make_service
+from ragtune.adapters.commands.rerank_options import add_rerank_options, make_ranker
 from ragtune.adapters.commands.signals import stop_on_sigterm
 from ragtune.core.errors import ConfigError, MissingExtraError
 
 NAME = "serve"
-SUMMARY = "serve REST and MCP over HTTP"
+SUMMARY = "serve REST, the rerank API and MCP over HTTP"
 
 _BACKLOG = 2048
 
@@ -29,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--allow-origin", metavar="ORIGIN", action="append", help="web page that may ask; repeatable")
     parser.add_argument("--access-log", action="store_true", help="log every request to stderr")
     add_service_options(parser)
+    add_rerank_options(parser)
     parser.add_argument("--max-body", metavar="BYTES", type=int, default=16 * 2**20, help="size of a request")
     parser.add_argument(
         "--max-values", metavar="N", type=int, default=200_000, help="JSON values of a request: numbers, strings, lists"
@@ -54,12 +56,21 @@ def run(arguments: argparse.Namespace) -> int:
         frozenset(arguments.allow_origin or ()),
     )
     limits = make_limits(
-        arguments, body_bytes=arguments.max_body, values=arguments.max_values, in_flight=arguments.max_in_flight
+        arguments,
+        body_bytes=arguments.max_body,
+        values=arguments.max_values,
+        in_flight=arguments.max_in_flight,
+        rerank_threads=arguments.rerank_threads,
     )
     logging = deepcopy(LOGGING_CONFIG)
     logging["handlers"]["access"]["stream"] = "ext://sys.stderr"
-    with stop_on_sigterm(), _listen(arguments.host, arguments.port) as listener, make_service(arguments) as service:
-        app = create_application(service, security, limits, with_mcp=arguments.mcp == "http")
+    with (
+        stop_on_sigterm(),
+        _listen(arguments.host, arguments.port) as listener,
+        make_ranker(arguments) as ranker,
+        make_service(arguments) as service,
+    ):
+        app = create_application(service, security, limits, ranker=ranker, with_mcp=arguments.mcp == "http")
         config = uvicorn.Config(
             app,
             http=make_protocol(limits.timeout_s),

@@ -125,11 +125,14 @@ class RunBreakers:
             name: CircuitBreaker(policy.requests_in_a_row, policy.retry_after_s * 1000.0, now) for name in strategies
         }
 
+    @property
+    def closed(self) -> dict[str, str]:
+        """The strategies that are not tried at present, and why."""
+        return {name: self.errors.get(name, "") for name, breaker in self._breakers.items() if breaker.state == "open"}
+
     def open_request(self) -> RequestBreakers:
         """The breakers of a new request; what is closed for the run is closed in it from the beginning."""
-        closed = {
-            name: self.errors.get(name, "") for name, breaker in self._breakers.items() if breaker.state == "open"
-        }
+        closed = self.closed
         return RequestBreakers(self, closed=closed, first_error=next(iter(closed.values()), None))
 
     def enter(self, strategy: str) -> Permit | None:

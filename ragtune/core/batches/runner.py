@@ -81,6 +81,11 @@ class BatchRunner:
         """Open every strategy again."""
         self._run = RunBreakers(self._policy, self._rerankers)
 
+    @property
+    def closed(self) -> dict[str, str]:
+        """The strategies that are not tried at present, and why."""
+        return self._run.closed
+
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_run"}  # it holds locks and a clock
 

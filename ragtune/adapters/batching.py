@@ -1,0 +1,186 @@
+"""Requests that come at the same time share the calls of the model."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from ragtune.core.arguments import check_count, check_number
+from ragtune.core.drivers import score_together
+from ragtune.core.errors import RagtuneError
+from ragtune.core.interfaces import BaseReranker
+from ragtune.core.pool.batch import RerankBatch
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.types import CostObject
+
+
+class NoRoomError(RagtuneError):
+    """A batch found no call of the model that it could be part of."""
+
+
+class _Waiting(NamedTuple):
+    """A batch, and where its scores go."""
+
+    batch: RerankBatch
+    scores: Future[Mapping[str, float]]
+
+
+class SharedCalls(BaseReranker):
+    """Puts the batches of requests that wait at the same time into one call of another reranker.
+
+    What waits while a call is under way goes into the next one. A call waits for others only as long as there are
+    requests whose batch may still come, see :meth:`request`: a lone request never does. A batch gets the scores that it
+    would get alone, as ``rerank_many`` promises, and its own error.
+
+    Args:
+        inner: the reranker; one thread asks it, whatever thread a batch comes from.
+        patience_ms: milliseconds that a call waits for further batches, >= 0.
+        docs: documents of a call, >= 1; a batch is never cut, so that a larger one is a call of its own.
+        waiting: batches that may wait, >= 1; a further one fails.
+        observe: told the batches and the documents of every call.
+    """
+
+    def __init__(
+        self,
+        inner: BaseReranker,
+        patience_ms: float = 3.0,
+        docs: int = 128,
+        waiting: int = 1024,
+        observe: Callable[[int, int], None] | None = None,
+    ) -> None:
+        self.inner = inner
+        self._patience_s = check_number("patience_ms", patience_ms, low=0.0) / 1000.0
+        self._docs = check_count("docs of a call", docs, low=1)
+        self._queue: queue.Queue[_Waiting | None] = queue.Queue(check_count("waiting batches", waiting, low=1))
+        self._observe = observe or (lambda batches, docs: None)
+        self._lock = threading.Lock()
+        self._open_requests = 0
+        self._kept: _Waiting | None = None
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._work, name="ragtune-model", daemon=True)
+        self._thread.start()
+
+    @contextmanager
+    def request(self) -> Iterator[None]:
+        """While it lasts, a batch of one more request may come."""
+        self._count(1)
+        try:
+            yield
+        finally:
+            self._count(-1)
+
+    def close(self) -> None:
+        """End the thread once its call is over; what waits then fails. Closing twice is harmless."""
+        with self._lock:
+            was_closed, self._is_closed = self._is_closed, True
+        if not was_closed:
+            self._queue.put(None)
+        self._thread.join()
+
+    def prepare(self) -> None:
+        self.inner.prepare()
+
+    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
+        """The scores of the inner reranker.
+
+        Raises:
+            NoRoomError: if too many batches wait, or the request's time is up before a call begins.
+        """
+        waiting = _Waiting(RerankBatch(items, context, strategy), Future())
+        with self._lock:
+            if self._is_closed:
+                raise NoRoomError("the server is being closed")
+            try:
+                self._queue.put_nowait(waiting)
+            except queue.Full:
+                raise NoRoomError(f"{self._queue.maxsize} batches wait for the model already") from None
+        left_s = context.time_left_ms / 1000.0
+        try:
+            return dict(waiting.scores.result(left_s if left_s < threading.TIMEOUT_MAX else None))
+        except TimeoutError:
+            if not waiting.scores.cancel():  # its call has begun, or the model's own answer was that it took too long
+                return dict(waiting.scores.result())
+            raise NoRoomError("the request's time was up before the model was free") from None
+
+    def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
+        return self.inner.expected_cost(items, context)
+
+    @property
+    def unpriced(self) -> frozenset[str]:
+        """Those of the inner reranker."""
+        return self.inner.unpriced
+
+    def can_score(self, doc_id: str, context: RAGtuneContext) -> bool:
+        return self.inner.can_score(doc_id, context)
+
+    @property
+    def is_recorded(self) -> bool:
+        """As the inner reranker."""
+        return self.inner.is_recorded
+
+    @property
+    def simulates_time(self) -> bool:
+        """As the inner reranker."""
+        return self.inner.simulates_time
+
+    def _count(self, change: int) -> None:
+        with self._lock:
+            self._open_requests += change
+
+    def _work(self) -> None:
+        while (first := self._next(None)) is not None:
+            self._score([each for each in self._gather(first) if each.scores.set_running_or_notify_cancel()])
+        while not self._queue.empty():
+            if (left := self._queue.get_nowait()) is not None and left.scores.set_running_or_notify_cancel():
+                left.scores.set_exception(NoRoomError("the server is being closed"))
+
+    def _next(self, wait_s: float | None) -> _Waiting | None:
+        """The next batch, or None once there will be no more.
+
+        Raises:
+            queue.Empty: if none came in time.
+        """
+        if self._kept is not None:
+            kept, self._kept = self._kept, None
+            return kept
+        return self._queue.get(timeout=wait_s) if wait_s is None or wait_s > 0 else self._queue.get_nowait()
+
+    def _gather(self, first: _Waiting) -> list[_Waiting]:
+        found, docs = [first], len(first.batch.items)
+        until = time.monotonic() + self._patience_s
+        while docs < self._docs:
+            others = self._open_requests - len(found)
+            try:
+                following = self._next(until - time.monotonic() if others > 0 else 0.0)
+            except queue.Empty:
+                break
+            if following is None:
+                self._queue.put(None)  # for the loop that this one is part of
+                break
+            docs += len(following.batch.items)
+            if docs > self._docs:
+                self._kept = following
+                break
+            found.append(following)
+        return found
+
+    def _score(self, waiting: Sequence[_Waiting]) -> None:
+        batches = [each.batch for each in waiting]
+        if not batches:
+            return
+        try:
+            outcomes = score_together(batches, self.inner)
+        except Exception:  # bad input of one of them; each is told its own
+            outcomes = [outcome for batch in batches for outcome in score_together([batch], self.inner)]
+        self._observe(len(batches), sum(len(batch.items) for batch in batches))
+        for each, outcome in zip(waiting, outcomes, strict=True):
+            if isinstance(outcome, Exception):
+                each.scores.set_exception(outcome)
+            else:
+                each.scores.set_result(outcome)

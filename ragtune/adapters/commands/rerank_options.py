@@ -1,0 +1,102 @@
+"""Options of the rerank API: what scores, how much a query may cost, who is waited for."""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragtune.core.arguments import check_number
+from ragtune.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ragtune.adapters.rerank import RerankServer
+
+_UNITS = (
+    ("docs", int, "documents that may be reranked"),
+    ("calls", int, "calls of the model"),
+    ("tokens", int, "tokens that the model may read"),
+    ("ms", float, "milliseconds"),
+    ("usd", float, "dollars"),
+)
+_SERVERS = ("http://", "https://")
+_UPSTREAM = {
+    "upstream_model": ("model", str, "model that the rerank server is asked for"),
+    "upstream_dialect": ("dialect", str, "what it speaks: cohere, jina, vllm, tei, infinity, voyage; cohere if unsaid"),
+    "upstream_key_env": ("api_key_env", str, "NAME of the variable that holds its key"),
+    "usd_per_search_unit": ("usd_per_search_unit", float, "dollars for a call with up to 100 documents"),
+}
+"""Options that only a rerank server has: the component's name of each, its type, and its meaning."""
+
+
+def add_rerank_options(parser: argparse.ArgumentParser) -> None:
+    """Options of :func:`make_ranker`."""
+    group = parser.add_argument_group(
+        "rerank API",
+        "/v1/rerank, /v2/rerank and /rerank, as Cohere's and Jina's. Limits are those of a query that names none "
+        "of its own; without any, all documents are reranked.",
+    )
+    group.add_argument(
+        "--model", metavar="MODEL", help="cross-encoder (folder or hub name), or address of a rerank server"
+    )
+    for name, (_, kind, meaning) in _UPSTREAM.items():
+        group.add_argument(_flag(name), metavar="X", type=kind, help=meaning)
+    group.add_argument("--usd-per-1k-tokens", metavar="X", type=float, help="dollars, for budgets and answers")
+    group.add_argument("--score-cache", metavar="DIR", type=Path, help="where scores are kept; else nowhere")
+    for unit, kind, meaning in _UNITS:
+        group.add_argument(_flag(unit), metavar="N", type=kind, help=f"{meaning} a query")
+    group.add_argument("--policy", default="uncertainty", help="uncertainty, settled, early_stop or fixed_depth")
+    group.add_argument("--batch-size", metavar="N", type=int, default=5, help="documents a call of the model")
+    group.add_argument(
+        "--patience", metavar="MS", type=float, default=3.0, help="how long a call waits for other requests; 0: alone"
+    )
+    group.add_argument(
+        "--rerank-threads", metavar="N", type=int, default=32, help="requests of this API that are worked on at once"
+    )
+
+
+def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankServer | None]:
+    """What the rerank API works on, its model loaded; None without ``--model``.
+
+    Raises:
+        InputError: on options that do not fit together, a missing extra, or a model that cannot be loaded.
+    """
+    budget = {unit: getattr(arguments, unit) for unit, _, _ in _UNITS}
+    if arguments.model is None:
+        _refuse(arguments, [*budget, *_UPSTREAM, "usd_per_1k_tokens", "score_cache"], "with --model only")
+        return nullcontext()
+    from ragtune.adapters.rerank import RerankServer
+    from ragtune.facade.models import reranker_for
+
+    options = {"cache_dir": arguments.score_cache}
+    if arguments.usd_per_1k_tokens is not None:
+        options["usd_per_1k_tokens"] = arguments.usd_per_1k_tokens
+    is_remote = arguments.model.startswith(_SERVERS)
+    if is_remote:
+        given = {theirs: getattr(arguments, name) for name, (theirs, _, _) in _UPSTREAM.items()}
+        options |= {"timeout_s": arguments.timeout} | {
+            name: value for name, value in given.items() if value is not None
+        }
+    else:
+        _refuse(arguments, list(_UPSTREAM), "where --model is the address of a rerank server")
+    patience_ms = check_number("--patience", arguments.patience, low=0.0)
+    return RerankServer(
+        reranker_for(arguments.model, options),
+        arguments.upstream_model or arguments.model,
+        budget=budget,
+        policy=arguments.policy,
+        batch_size=arguments.batch_size,
+        max_documents=arguments.max_batch,
+        # A rerank server takes one query a call: there is nothing to share.
+        patience_ms=None if is_remote or patience_ms == 0 else patience_ms,
+    )
+
+
+def _refuse(arguments: argparse.Namespace, names: list[str], allowed: str) -> None:
+    if given := [name for name in names if getattr(arguments, name) is not None]:
+        raise ConfigError(f"{_flag(given[0])}: allowed {allowed}")
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")

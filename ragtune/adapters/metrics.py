@@ -1,0 +1,129 @@
+"""What Prometheus reads at ``/metrics``: reranking by request, document, call and dollar."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ragtune.adapters.rerank_payloads import RERANK_PATHS
+from ragtune.core.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from ragtune.adapters.protection import ASGIApp, Message, Receive, Scope, Send
+    from ragtune.facade.ranking import Ranking
+
+PATH = "/metrics"
+
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_BATCHES = (1, 2, 4, 8, 16, 32, 64)
+
+
+class Metrics:
+    """The figures of one server, in a registry of its own; thread-safe.
+
+    Raises:
+        MissingExtraError: without the extra ``services``.
+    """
+
+    def __init__(self) -> None:
+        try:
+            from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+        except ImportError as error:
+            raise MissingExtraError("the metrics of the rerank server", "services") from error
+        self.registry = CollectorRegistry()
+
+        def counter(name: str, meaning: str, *labels: str) -> Counter:
+            return Counter(f"ragtune_rerank_{name}", meaning, labels, registry=self.registry)
+
+        self._requests = counter("requests", "Requests of the rerank API.", "path", "status")
+        self._seconds = Histogram(
+            "ragtune_rerank_seconds",
+            "From a request's first byte to its answer's end.",
+            registry=self.registry,
+            buckets=_SECONDS,
+        )
+        self._docs = counter("documents", "Documents, by whether the model scored, saved or failed them.", "outcome")
+        self._calls = counter("calls", "Calls of the model that were charged.")
+        self._tokens = counter("tokens", "Tokens that the model was charged.")
+        self._usd = counter("usd", "Dollars that were charged.")
+        self._saved_tokens = counter("saved_tokens", "Tokens that reranking everything would have cost on top.")
+        self._saved_usd = counter("saved_usd", "Dollars that reranking everything would have cost on top.")
+        self._stops = counter("stops", "Rankings, by why no more was scored.", "reason")
+        self._errors = counter("upstream_errors", "Batches that brought no score.")
+        self._open = Gauge(
+            "ragtune_rerank_breaker_open", "1 while a model that failed is not asked, else 0.", registry=self.registry
+        )
+        self._shared = Histogram(
+            "ragtune_rerank_shared_batches",
+            "Batches of different requests in one call of the model.",
+            registry=self.registry,
+            buckets=_BATCHES,
+        )
+
+    def watch(self, is_open: Callable[[], bool]) -> None:
+        """Ask this, whenever the figures are read, for the breaker's state."""
+        self._open.set_function(lambda: float(is_open()))
+
+    def ranked(self, ranking: Ranking) -> None:
+        """A request has its ranking."""
+        scored = sum(one.reranked for one in ranking)
+        failed = len(ranking.failures)
+        for outcome, count in (("scored", scored), ("failed", failed), ("saved", len(ranking) - scored - failed)):
+            self._docs.labels(outcome).inc(count)
+        self._calls.inc(ranking.cost.calls)
+        self._tokens.inc(ranking.cost.tokens)
+        self._usd.inc(ranking.cost.usd)
+        self._saved_tokens.inc(ranking.saved.tokens)
+        self._saved_usd.inc(ranking.saved.usd)
+        self._errors.inc(ranking.batches.failed)
+        self._stops.labels("" if ranking.stop is None else ranking.stop.reason).inc()
+
+    def called(self, batches: int, docs: int) -> None:
+        """The model was called for that many batches at once."""
+        self._shared.observe(batches)
+
+    def answered(self, path: str, status: int, seconds: float) -> None:
+        """A request has its answer, whatever that is."""
+        self._requests.labels(path, str(status)).inc()
+        self._seconds.observe(seconds)
+
+    async def page(self, _: Request) -> Response:
+        """The figures in Prometheus' text format."""
+        from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+        from starlette.responses import Response
+
+        return Response(generate_latest(self.registry), media_type=CONTENT_TYPE_LATEST)
+
+
+class Counted:
+    """ASGI middleware that counts the requests of the rerank API, those that are refused at the door included.
+
+    Args:
+        app: the ASGI application.
+        metrics: where they are counted.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http" or scope["path"] not in RERANK_PATHS:
+            await self._app(scope, receive, send)
+            return
+        started, status = time.perf_counter(), 0
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            status = int(message.get("status", status))
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        finally:
+            self._metrics.answered(scope["path"], status, time.perf_counter() - started)

@@ -1,0 +1,220 @@
+"""The rerank API: other servers' requests and answers, with a budget behind them."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from itertools import islice
+from typing import Any
+
+from ragtune.adapters import rerank_payloads as p
+from ragtune.adapters.batching import SharedCalls
+from ragtune.adapters.errors import AdapterError
+from ragtune.adapters.metrics import Metrics
+from ragtune.adapters.operations import Operation
+from ragtune.adapters.telemetry import span
+from ragtune.canonical.service import LimitExceededError
+from ragtune.core.errors import InputError
+from ragtune.core.interfaces import BaseReranker
+from ragtune.core.tokens import token_spans
+from ragtune.core.types import STRATEGY_CLOSED, CostObject
+from ragtune.facade.policies import Policy
+from ragtune.facade.ranking import Ranking
+from ragtune.facade.reranker import BudgetedReranker
+
+DOCS_A_SEARCH_UNIT = 100
+
+
+class RerankServer:
+    """Ranks what requests bring, within their budgets.
+
+    A request is given the server's budget, unit by unit unless it names its own. Where there is none, everything is
+    reranked in one call.
+
+    Args:
+        reranker: the component that scores; made ready here and not closed.
+        model: its name, as answers give it.
+        budget: default limits of a query: ``docs``, ``calls``, ``tokens``, ``ms``, ``usd``.
+        policy: how documents are chosen where there is a budget, as in
+            :class:`~ragtune.facade.reranker.BudgetedReranker`.
+        batch_size: documents a call, for a policy by name.
+        max_documents: documents that a request may bring, >= 1.
+        patience_ms: milliseconds that a call of the model waits for the batches of other requests; None shares none.
+
+    Raises:
+        ConfigError: on an argument out of range.
+        InputError: if the model cannot be loaded.
+    """
+
+    def __init__(
+        self,
+        reranker: BaseReranker,
+        model: str,
+        *,
+        budget: Mapping[str, float | None] | None = None,
+        policy: str | Policy = "uncertainty",
+        batch_size: int = 5,
+        max_documents: int = 1000,
+        patience_ms: float | None = None,
+    ) -> None:
+        self.model = model
+        self.max_documents = max_documents
+        self._defaults = {unit: limit for unit, limit in (budget or {}).items() if limit is not None}
+        self.metrics = Metrics()
+        limits: dict[str, Any] = self._defaults or {"docs": max_documents}
+        self._shared = None if patience_ms is None else SharedCalls(reranker, patience_ms, observe=self.metrics.called)
+        try:
+            asked = self._shared or reranker
+            self._choosy = BudgetedReranker(asked, policy=policy, batch_size=batch_size, **limits)
+            self._full = BudgetedReranker(asked, policy="fixed_depth", docs=max_documents)
+            for ranker in (self._choosy, self._full):
+                ranker.warm_up()
+        except BaseException:
+            self.close()
+            raise
+        self.metrics.watch(lambda: any(ranker.closed is not None for ranker in (self._choosy, self._full)))
+
+    def close(self) -> None:
+        """End the thread that calls the model, once its call is over."""
+        if self._shared is not None:
+            self._shared.close()
+
+    def __enter__(self) -> RerankServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def rank(self, request: p.RerankQuery) -> Ranking:
+        """The ranking of all documents of a request.
+
+        Raises:
+            LimitExceededError: on too many documents.
+            InputError: on unusable input.
+        """
+        if len(request.documents) > self.max_documents:
+            raise LimitExceededError(
+                f"/documents: {len(request.documents)} documents, allowed are at most {self.max_documents}"
+            )
+        texts = [_text(i, document, request) for i, document in enumerate(request.documents)]
+        named = {} if request.budget is None else request.budget.model_dump(exclude_unset=True)
+        limits = {unit: limit for unit, limit in (self._defaults | named).items() if limit is not None}
+        with self._traced(len(texts)) as attributes:
+            if limits:
+                ranking = self._choosy.rank(request.query, texts, request.scores, budget=limits)
+            else:
+                ranking = self._full.rank(request.query, texts, request.scores)
+            self.metrics.ranked(ranking)
+            attributes.update(_attributes(ranking))
+        return ranking
+
+    @contextmanager
+    def _traced(self, documents: int) -> Iterator[dict[str, Any]]:
+        known = {"ragtune.model": self.model, "ragtune.documents": documents}
+        expected = nullcontext() if self._shared is None else self._shared.request()
+        with span("rerank", known) as attributes, expected:
+            yield attributes
+
+
+def _text(i: int, document: str | dict[str, Any], request: p.RerankQuery) -> str:
+    text = document if isinstance(document, str) else _text_of(i, document, request.rank_fields or ("text",))
+    if request.max_tokens_per_doc is None:
+        return text
+    beyond = next(islice(token_spans(text), request.max_tokens_per_doc, None), None)
+    return text if beyond is None else text[: beyond[0]]
+
+
+def _text_of(i: int, document: dict[str, Any], fields: Sequence[str]) -> str:
+    found = {name: document[name] for name in fields if isinstance(document.get(name), str)}
+    if not found:
+        raise InputError(f"/documents/{i}: allowed is a text, or an object with a text in {' or '.join(fields)}")
+    if len(fields) == 1:
+        return str(found[fields[0]])
+    return "\n".join(f"{name}: {text}" for name, text in found.items())
+
+
+def _attributes(ranking: Ranking) -> dict[str, Any]:
+    figures = {"spent": ranking.cost.model_dump(), "saved": ranking.saved.model_dump()}
+    found = {f"ragtune.{name}.{unit}": amount for name, units in figures.items() for unit, amount in units.items()}
+    return found | {"ragtune.stop": "" if ranking.stop is None else ranking.stop.reason}
+
+
+def _answer(server: RerankServer | None, request: p.RerankQuery, version: str, with_documents: bool) -> dict[str, Any]:
+    if server is None:
+        raise AdapterError("no-model", "Start it with --model to rerank documents here.")
+    ranking = server.rank(request)
+    shown = with_documents if request.return_documents is None else request.return_documents
+    results = [
+        {"index": one.index, "relevance_score": one.score}
+        | ({"document": _given(request.documents[one.index])} if shown else {})
+        for one in ranking[: request.top_n or None]
+    ]
+    warnings = _warnings(request, ranking)
+    meta = {
+        "api_version": {"version": version, "is_experimental": False},
+        "billed_units": {"search_units": _search_units(ranking.cost)},
+        "tokens": {"input_tokens": ranking.cost.tokens, "output_tokens": 0},
+    }
+    return {
+        "id": str(uuid.uuid4()),
+        "results": results,
+        "meta": meta | ({"warnings": warnings} if warnings else {}),
+        "model": server.model,
+        "usage": {"total_tokens": ranking.cost.tokens, "prompt_tokens": ranking.cost.tokens},
+        "ragtune": _account(ranking),
+    }
+
+
+def _given(document: str | dict[str, Any]) -> dict[str, Any]:
+    return {"text": document} if isinstance(document, str) else document
+
+
+def _search_units(cost: CostObject) -> int:
+    return max(cost.calls, math.ceil(cost.docs / DOCS_A_SEARCH_UNIT)) if cost.docs else 0
+
+
+def _account(ranking: Ranking) -> dict[str, Any]:
+    stop = {} if ranking.stop is None else ranking.stop.model_dump(include={"reason", "source", "message"})
+    return {
+        "spent": _spending(ranking.cost),
+        "saved": _spending(ranking.saved),
+        "stop": stop,
+        "reranked": [one.index for one in ranking if one.reranked],
+        "failed": sorted(ranking.failures),
+    }
+
+
+def _spending(cost: CostObject) -> dict[str, Any]:
+    return {"docs": cost.docs, "calls": cost.calls, "tokens": cost.tokens, "ms": cost.latency_ms, "usd": cost.usd}
+
+
+def _warnings(request: p.RerankQuery, ranking: Ranking) -> list[str]:
+    found = [f"{name[:100]!r} is unknown here and ignored" for name in islice(request.model_extra or {}, 20)]
+    if ranking.failures:
+        why = next(iter(ranking.failures.values()))
+        found.append(f"{len(ranking.failures)} documents could not be reranked and stand behind the others: {why}")
+    if ranking.stop is not None and ranking.stop.reason == STRATEGY_CLOSED:
+        why = ranking.batches.first_error or ranking.stop.message
+        found.append(f"the model fails, so that documents it has not read are in the first stage's order: {why}")
+    return found
+
+
+def _operation(name: str, path: str, version: str, response: Any, with_documents: bool = False) -> Operation[Any]:
+    return Operation(
+        name,
+        "Rank documents within a budget, as Cohere's and Jina's clients ask for it.",
+        p.RerankQuery,
+        response,
+        lambda server, request: _answer(server, request, version, with_documents),
+        path=path,
+    )
+
+
+RERANK_OPERATIONS = (
+    _operation("rerank_v1", "/v1/rerank", "1", p.RankedWithUsage),
+    _operation("rerank_v2", "/v2/rerank", "2", p.Ranked),
+    _operation("rerank_jina", "/rerank", "1", p.RankedWithUsage, with_documents=True),
+)
+"""The rerank API. At its first path is the block ``rerank`` of ragd as well: a request of that has ``candidates``."""

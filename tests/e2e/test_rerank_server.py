@@ -1,0 +1,111 @@
+"""``ragtune serve --model`` as a process, with a real cross-encoder, as its page says."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import cohere
+import pytest
+from patience import HANG_S
+
+ROOT = Path(__file__).parents[2]
+SHARED = ROOT.parent / "shared"
+MODEL = SHARED / "models" / "ce-minilm-nfcorpus-scifact"
+PAGE = (ROOT / "docs" / "howto" / "rerank-server.md").read_text(encoding="utf-8")
+SHELL = "\n".join(re.findall(r"```sh\n(.*?)```", PAGE, flags=re.DOTALL))
+COMMAND = [sys.executable, "-m", "ragtune.adapters.cli", "serve"]
+DOCUMENTS = ["Ships have sails.", "Statins lower cholesterol.", "Aspirin thins blood.", "Cholesterol is a lipid."]
+
+
+@contextmanager
+def serving(*options: str) -> Iterator[str]:
+    with subprocess.Popen(
+        [*COMMAND, "--store", "memory", "--mcp", "none", "--port", "0", *options], stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().split()[2]
+        finally:
+            process.terminate()
+            assert process.wait(HANG_S) == 0
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")
+def test_the_pages_lines_are_answered_as_it_says(tiny_cross_encoder: str) -> None:
+    command = shlex.split(next(line for line in SHELL.splitlines() if line.startswith("ragtune serve")))
+    options = command[2:]
+    for name, value in (("--port", "0"), ("--model", tiny_cross_encoder)):
+        options[options.index(name) + 1] = value
+    asked = re.findall(r"^curl (?:'[^']*'|[^'\n])*", SHELL, flags=re.MULTILINE)
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    assert len(asked) == SHELL.count("curl ") == 3
+    with serving(*options) as url:
+        answers = [
+            subprocess.run(
+                ["curl", "-sS", "--fail", *shlex.split(line.replace("http://localhost:8080", url))[1:]],
+                capture_output=True,
+                check=True,
+                timeout=HANG_S,
+            ).stdout.decode()
+            for line in asked
+        ]
+        page: dict[str, Any] = {}
+        exec(code.replace("http://localhost:8080", url), page)  # noqa: S102 - the page of this checkout
+    first, second = json.loads(answers[0]), json.loads(answers[1])
+    shown = json.loads("".join(re.findall(r"```json\n(.*?)```", PAGE, flags=re.DOTALL)))
+    assert (shape(first), len(first["results"])) == (shape(shown), 2)
+    for unit in ("docs", "calls", "tokens"):
+        assert first["ragtune"]["spent"][unit] == shown["ragtune"]["spent"][unit]
+    assert first["ragtune"]["stop"]["reason"] == shown["ragtune"]["stop"]["reason"]
+    assert second["ragtune"]["spent"]["docs"] == second["ragtune"]["saved"]["docs"] == 2
+    assert "ragtune_rerank_documents_total" in answers[2]
+    assert len(page["found"].results) == 2
+
+
+def shape(answer: Any) -> Any:
+    """The names of all fields, in order."""
+    return {name: shape(value) for name, value in answer.items()} if isinstance(answer, dict) else None
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(not MODEL.is_dir(), reason="the models beside the checkout (../shared) are absent")
+def test_a_trained_cross_encoder_ranks_as_it_does_in_the_library() -> None:
+    from ragtune.facade.reranker import BudgetedReranker
+
+    with serving("--model", str(MODEL)) as url:
+        found = cohere.ClientV2("none", base_url=url).rerank(model="m", query="what lowers lipids", documents=DOCUMENTS)
+    here = BudgetedReranker(str(MODEL), docs=10, policy="fixed_depth").rank("what lowers lipids", DOCUMENTS)
+    assert [one.index for one in found.results] == [one.index for one in here]
+    assert [one.relevance_score for one in found.results] == pytest.approx([one.score for one in here], abs=1e-4)
+
+
+WRONG = SimpleNamespace(
+    budget_alone=(["--docs", "20"], "--docs: allowed with --model only"),
+    upstream_of_a_folder=(["--model", "m", "--upstream-model", "x"], "--upstream-model: allowed where --model is the"),
+    policy=(["--model", "m", "--policy", "best"], "policy='best'"),
+    budget=(["--model", "m", "--docs", "-1"], "docs=-1"),
+    patience=(["--model", "m", "--patience", "-1"], "--patience"),
+    threads=(["--rerank-threads", "0"], "rerank_threads=0"),
+    missing=(["--model", "/there/is/none"], "/there/is/none"),
+)
+
+
+@pytest.mark.parametrize("name", vars(WRONG))
+def test_bad_options_end_with_one_line_that_names_them(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    from ragtune.adapters.cli import main
+
+    options, told = getattr(WRONG, name)
+    assert main(["serve", "--store", "memory", "--port", "0", *options]) == 2
+    shown = capfd.readouterr().err
+    assert shown.count("\n") == 1, shown
+    assert told in shown

@@ -1,0 +1,169 @@
+"""Requests that share calls of a model: what waits together goes together, and each gets its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from patience import HANG_S
+
+from ragtune.adapters.batching import NoRoomError, SharedCalls
+from ragtune.core.errors import ConfigError
+from ragtune.core.interfaces import BaseReranker
+from ragtune.core.pool.batch import RerankBatch
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.budget import CostBudget
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.types import CostObject
+
+
+class Model(BaseReranker):
+    """Scores by length, fails at 'bad', and works only while its gate is open."""
+
+    def __init__(self, joint: Exception | None = None) -> None:
+        self.calls: list[list[str]] = []
+        self.gate, self.at_work = threading.Event(), threading.Semaphore(0)
+        self._joint = joint
+
+    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
+        (outcome,) = self.rerank_many([RerankBatch(items, context, strategy)])
+        if isinstance(outcome, Exception):
+            raise outcome
+        return dict(outcome)
+
+    def rerank_many(self, batches: Sequence[RerankBatch]) -> list[Mapping[str, float] | Exception]:
+        self.calls.append([batch.context.query for batch in batches])
+        self.at_work.release()
+        assert self.gate.wait(HANG_S)
+        if self._joint is not None and len(batches) > 1:
+            raise self._joint
+        return [self._one(batch) for batch in batches]
+
+    @staticmethod
+    def _one(batch: RerankBatch) -> Mapping[str, float] | Exception:
+        batch.context.meter.pay(CostObject(tokens=len(batch.items)))
+        if batch.context.query == "bad":
+            return ConfigError("this one is bad")
+        return {item.doc_id: 1 / (1 + len(item.content)) for item in batch.items}
+
+
+def context_of(query: str, ms: float | None = None) -> RAGtuneContext:
+    tracker = CostBudget.only(max_latency_ms=ms).create_tracker()
+    return RAGtuneContext(query=query, query_id=query, tracker=tracker)
+
+
+class Requests:
+    """Requests in threads of their own."""
+
+    def __init__(self, shared: SharedCalls) -> None:
+        self.shared = shared
+        self._threads = ThreadPoolExecutor(16)
+
+    def begin(self, context: RAGtuneContext, docs: int = 1) -> Future[dict[str, float]]:
+        """A batch that the model is at work on."""
+        asked = self.submit(context, docs)
+        assert self.shared.inner.at_work.acquire(timeout=HANG_S)  # type: ignore[attr-defined]
+        return asked
+
+    def queue(self, context: RAGtuneContext, docs: int = 1) -> Future[dict[str, float]]:
+        """A batch that waits, while the model is at work on another one."""
+        before = self.shared._queue.qsize()
+        asked = self.submit(context, docs)
+        while self.shared._queue.qsize() == before:
+            assert not asked.done()
+            time.sleep(0.001)
+        return asked
+
+    def submit(self, context: RAGtuneContext, docs: int = 1) -> Future[dict[str, float]]:
+        items = [PoolItem(doc_id=f"{context.query}{i}", content=context.query) for i in range(docs)]
+        return self._threads.submit(self.shared.rerank, items, context, "default")
+
+
+@pytest.fixture
+def open_() -> Iterator[Any]:
+    with ExitStack() as stack:
+
+        def make(model: Model, **options: Any) -> Requests:
+            shared = SharedCalls(model, **options)
+            stack.callback(shared.close)
+            stack.callback(model.gate.set)
+            return Requests(shared)
+
+        yield make
+
+
+@pytest.mark.parametrize("joint", [None, ConnectionError("down"), ConfigError("no")], ids=lambda e: type(e).__name__)
+def test_what_waits_together_is_scored_together_and_each_gets_its_own(open_: Any, joint: Exception | None) -> None:
+    seen: list[tuple[int, int]] = []
+    model = Model(joint)
+    requests = open_(model, observe=lambda *call: seen.append(call))
+    contexts = {query: context_of(query) for query in ("first", "a", "bad", "ccc")}
+    asked = {"first": requests.begin(contexts["first"], docs=2)}
+    asked |= {query: requests.queue(contexts[query], docs=2) for query in ("a", "bad", "ccc")}
+    model.gate.set()
+    for query in ("first", "a", "ccc"):
+        assert asked[query].result(HANG_S) == {f"{query}{i}": 1 / (1 + len(query)) for i in range(2)}
+    with pytest.raises(ConfigError, match="this one is bad"):
+        asked["bad"].result(HANG_S)
+    assert model.calls[:2] == [["first"], ["a", "bad", "ccc"]]
+    assert model.calls[2:] == ([] if joint is None else [["a"], ["bad"], ["ccc"]])
+    assert {context.meter.actual.tokens for context in contexts.values()} == {2}
+    requests.shared.close()
+    assert seen == [(1, 2), (3, 6)]
+
+
+def test_a_call_is_no_larger_than_allowed_and_no_batch_is_cut(open_: Any) -> None:
+    model = Model()
+    requests = open_(model, docs=4)
+    asked = [requests.begin(context_of("a"))]
+    asked += [requests.queue(context_of(query), docs) for query, docs in (("b", 2), ("c", 3), ("d", 9), ("e", 1))]
+    model.gate.set()
+    assert [len(one.result(HANG_S)) for one in asked] == [1, 2, 3, 9, 1]
+    assert model.calls == [["a"], ["b"], ["c"], ["d"], ["e"]]
+
+
+def test_a_call_waits_for_those_that_may_come_and_a_lone_request_for_nobody(open_: Any) -> None:
+    model = Model()
+    requests = open_(model, patience_ms=1000 * HANG_S)
+    model.gate.set()
+    with requests.shared.request():
+        assert requests.shared.rerank([PoolItem(doc_id="x")], context_of("alone"), "default") == {"x": 1.0}
+        with requests.shared.request():
+            asked = [requests.submit(context_of(query)) for query in ("a", "b")]
+            assert all(one.result(HANG_S) for one in asked)
+    assert [sorted(call) for call in model.calls] == [["alone"], ["a", "b"]]
+
+
+def test_a_request_whose_time_is_up_before_its_call_is_neither_scored_nor_charged(open_: Any) -> None:
+    model = Model()
+    requests = open_(model)
+    first, late = requests.begin(context_of("first")), context_of("late", ms=30.0)
+    with pytest.raises(NoRoomError, match="time was up"):
+        requests.submit(late).result(HANG_S)
+    model.gate.set()
+    assert first.result(HANG_S)
+    requests.shared.close()
+    assert (model.calls, late.meter.actual.tokens) == ([["first"]], 0)
+
+
+def test_only_so_many_wait_and_closing_ends_what_waits_after_the_call_under_way(open_: Any) -> None:
+    model = Model()
+    requests = open_(model, waiting=2)
+    under_way = requests.begin(context_of("a"))
+    waiting = [requests.queue(context_of(query)) for query in ("b", "c")]
+    with pytest.raises(NoRoomError, match="2 batches wait"):
+        requests.shared.rerank([PoolItem(doc_id="x")], context_of("d"), "default")
+    closing = threading.Thread(target=requests.shared.close)
+    closing.start()
+    model.gate.set()
+    closing.join(HANG_S)
+    assert under_way.result(HANG_S)
+    for one in waiting:  # scored or refused, never left hanging
+        assert one.exception(HANG_S) is None or isinstance(one.exception(), NoRoomError)
+    with pytest.raises(NoRoomError, match="being closed"):
+        requests.shared.rerank([PoolItem(doc_id="x")], context_of("d"), "default")

@@ -1,0 +1,346 @@
+"""The rerank API of a running server, asked by the clients that people have: Cohere's, LangChain's, LlamaIndex's."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import cohere
+import httpx2
+import langchain_community.document_compressors.jina_rerank as langchain_jina
+import pytest
+import uvicorn
+from langchain_cohere import CohereRerank as LangChainCohere
+from langchain_core.documents import Document
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from llama_index.postprocessor.cohere_rerank import CohereRerank as LlamaCohere
+from llama_index.postprocessor.jinaai_rerank import JinaRerank as LlamaJina
+from patience import HANG_S
+
+from ragtune.adapters.application import create_application
+from ragtune.adapters.limits import ServerLimits
+from ragtune.adapters.rerank import RerankServer
+from ragtune.adapters.rerank_payloads import RerankQuery
+from ragtune.adapters.security import Security
+from ragtune.canonical.service import RagService
+from ragtune.canonical.store.memory import MemoryDatabase
+from ragtune.embedders.hashing import HashingEmbedder
+from ragtune.rerankers.function import FunctionReranker
+
+KEY = "a-key-of-the-test-suite"
+TEXTS = ["no tea", "tea", "tea tea tea", "coffee", "tea tea"]
+BEST_FIRST = [2, 4, 0, 1, 3]
+"""By how often they say tea; equal ones as given."""
+HTTP = httpx2.Client(timeout=HANG_S, limits=httpx2.Limits(max_connections=100))
+PATHS = ["/v1/rerank", "/v2/rerank", "/rerank"]
+
+
+def count_tea(query: str, texts: Sequence[str]) -> list[float]:
+    return [text.split().count("tea") / 10 for text in texts]
+
+
+def dead(query: str, texts: Sequence[str]) -> list[float]:
+    raise ConnectionError("upstream is away")
+
+
+@contextmanager
+def serving(ranker: RerankServer | None, limits: ServerLimits | None = None) -> Iterator[str]:
+    """The address of a real server."""
+    service = RagService(MemoryDatabase(), {"hashing": HashingEmbedder(dims=16)})
+    app = create_application(service, Security(api_key=KEY), limits or ServerLimits(), ranker=ranker, with_mcp=False)
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started and thread.is_alive():
+            threading.Event().wait(0.01)
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(HANG_S)
+        if ranker is not None:
+            ranker.close()
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with serving(RerankServer(FunctionReranker(count_tea), "counter", batch_size=2, max_documents=100)) as address:
+        yield address
+
+
+def ask(url: str, path: str, body: Any, key: str = KEY) -> httpx2.Response:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+    return HTTP.post(url + path, content=content, headers=headers)
+
+
+def order(answer: httpx2.Response) -> list[int]:
+    assert answer.status_code == 200, answer.text
+    return [one["index"] for one in answer.json()["results"]]
+
+
+def test_coheres_own_client_reads_both_versions(url: str) -> None:
+    first = cohere.Client(KEY, base_url=url).rerank(
+        model="rerank-v3.5", query="tea", documents=[{"text": text} for text in TEXTS], top_n=2, return_documents=True
+    )
+    second = cohere.ClientV2(KEY, base_url=url).rerank(model="rerank-v3.5", query="tea", documents=TEXTS)
+    assert [(one.index, one.document.text) for one in first.results if one.document] == [(2, TEXTS[2]), (4, TEXTS[4])]
+    assert [one.index for one in second.results] == BEST_FIRST
+    assert [one.relevance_score for one in second.results] == pytest.approx([0.3, 0.2, 0.1, 0.1, 0.0])
+    for answer, version in ((first, "1"), (second, "2")):
+        assert answer.id
+        assert answer.meta is not None
+        assert answer.meta.api_version is not None
+        assert answer.meta.api_version.version == version
+        assert answer.meta.billed_units is not None
+        assert answer.meta.billed_units.search_units == 1
+        assert answer.meta.warnings is None
+
+
+def test_langchains_rerankers_read_it(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = [Document(text, metadata={"n": i}) for i, text in enumerate(TEXTS)]
+    monkeypatch.setattr(langchain_jina, "JINA_API_URL", f"{url}/v1/rerank")
+    for compressor in (
+        LangChainCohere(cohere_api_key=KEY, base_url=url, model="m", top_n=3),
+        langchain_jina.JinaRerank(jina_api_key=KEY, top_n=3),
+    ):
+        found = compressor.compress_documents(documents, "tea")
+        assert [one.metadata["n"] for one in found] == BEST_FIRST[:3]
+        assert found[0].metadata["relevance_score"] == pytest.approx(0.3)
+
+
+def test_llamaindexes_rerankers_read_it(url: str) -> None:
+    nodes = [NodeWithScore(node=TextNode(text=text, id_=str(i))) for i, text in enumerate(TEXTS)]
+    for postprocessor in (
+        LlamaCohere(api_key=KEY, base_url=url, top_n=3),
+        LlamaJina(api_key=KEY, base_url=f"{url}/v1", top_n=3),
+    ):
+        found = postprocessor.postprocess_nodes(nodes, QueryBundle("tea"))
+        assert [one.node_id for one in found] == [str(i) for i in BEST_FIRST[:3]]
+        assert found[0].score == pytest.approx(0.3)
+
+
+def test_clients_find_the_reason_where_they_look_for_it(url: str) -> None:
+    with pytest.raises(cohere.UnprocessableEntityError) as wrong:
+        cohere.ClientV2(KEY, base_url=url).rerank(model="m", query="tea", documents=["tea"], max_tokens_per_doc=0)
+    assert "/max_tokens_per_doc" in wrong.value.body["message"]
+    with pytest.raises(cohere.UnauthorizedError) as refused:
+        cohere.Client("another-key-of-the-tests", base_url=url).rerank(model="m", query="tea", documents=["tea"])
+    assert "API key" in refused.value.body["message"]
+    nodes = [NodeWithScore(node=TextNode(text=text)) for text in TEXTS]
+    with pytest.raises(RuntimeError, match="API key"):
+        LlamaJina(api_key="another-key-of-the-tests", base_url=f"{url}/v1").postprocess_nodes(nodes, QueryBundle("tea"))
+
+
+SCHEMAS = {
+    "/v1/rerank": {"id", "results", "meta", "model", "usage", "ragtune"},
+    "/v2/rerank": {"id", "results", "meta", "ragtune"},
+    "/rerank": {"id", "results", "meta", "model", "usage", "ragtune"},
+}
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_an_answer_has_the_fields_of_its_schema_and_no_others(url: str, path: str) -> None:
+    answer = ask(url, path, {"query": "tea", "documents": TEXTS}).json()
+    assert set(answer) == SCHEMAS[path]
+    result = {"index", "relevance_score"} | ({"document"} if path == "/rerank" else set())
+    assert all(set(one) == result for one in answer["results"])
+    assert set(answer["meta"]) == {"api_version", "billed_units", "tokens"}
+    if "usage" in answer:
+        assert answer["model"] == "counter"
+        assert answer["usage"]["total_tokens"] == answer["meta"]["tokens"]["input_tokens"] > 0
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_requests_are_read_as_other_servers_read_them(url: str, path: str) -> None:
+    documents = [{"text": "tea", "n": 1}, "coffee tea tea", {"title": "tea tea tea", "text": "x"}]
+
+    def found(**fields: Any) -> list[int]:
+        return order(ask(url, path, {"query": "tea", "documents": documents, **fields}))
+
+    assert found() == [1, 0, 2]
+    assert found(top_n=0) == found(top_n=None) == found(top_n=99) == [1, 0, 2]
+    assert found(top_n=1, model="any") == [1]
+    assert found(rank_fields=["title", "text"]) == [2, 1, 0]
+    assert found(max_tokens_per_doc=1) == [0, 1, 2]
+    shown = ask(url, path, {"query": "tea", "documents": documents, "return_documents": True}).json()["results"]
+    assert [one["document"] for one in shown] == [{"text": documents[1]}, documents[0], documents[2]]
+    assert order(ask(url, path, {"query": "tea", "documents": []})) == []
+
+
+def test_what_is_not_known_is_ignored_with_a_warning(url: str) -> None:
+    answer = ask(url, "/v2/rerank", {"query": "tea", "documents": TEXTS, "topn": 1})
+    assert order(answer) == BEST_FIRST
+    assert answer.json()["meta"]["warnings"] == ["'topn' is unknown here and ignored"]
+
+
+def test_a_budget_is_kept_and_what_it_saved_is_told(url: str) -> None:
+    body = {"query": "tea", "documents": TEXTS, "scores": [0.1, 0.2, 0.3, 0.9, 0.5]}
+    own = ask(url, "/v2/rerank", {**body, "budget": {"docs": 2}}).json()["ragtune"]
+    assert (own["spent"]["docs"], own["saved"]["docs"], own["saved"]["calls"]) == (2, 3, 1)
+    assert own["stop"]["reason"] == "budget_exhausted"
+    assert own["spent"]["tokens"] > 0
+    assert 3 in own["reranked"]
+    assert len(own["reranked"]) == 2
+    everything = ask(url, "/v2/rerank", {**body, "budget": {"docs": None}}).json()
+    assert everything["ragtune"]["spent"]["docs"] == everything["ragtune"]["spent"]["calls"] * 5 == 5
+    assert everything["ragtune"]["saved"]["docs"] == 0
+
+
+def test_the_servers_budget_holds_unit_by_unit_unless_a_request_names_its_own(url: str) -> None:
+    ranker = RerankServer(FunctionReranker(count_tea), "counter", budget={"docs": 2, "calls": 1}, batch_size=2)
+
+    def spent(**budget: float | None) -> tuple[int, int]:
+        body = {"query": "tea", "documents": TEXTS, "budget": budget or None}
+        own = ask(address, "/rerank", body).json()["ragtune"]["spent"]
+        return own["docs"], own["calls"]
+
+    with serving(ranker) as address:
+        assert spent() == (2, 1)
+        assert spent(docs=4) == (2, 1)
+        assert spent(docs=4, calls=2) == (4, 2)
+        assert spent(docs=None, calls=None) == (5, 1)
+        assert spent(docs=0) == (0, 0)
+
+
+WRONG = [
+    (b'{"query": "tea", ', 400, "malformed-request", "EOF"),
+    (b'{"query": "tea", "documents": ["a"], "scores": [NaN]}', 400, "malformed-request", "Invalid JSON"),
+    ({"documents": ["a"]}, 422, "invalid-request", "/query"),
+    ({"query": "tea"}, 422, "invalid-request", "/documents"),
+    ({"query": 1, "documents": ["a"]}, 422, "invalid-request", "/query"),
+    ({"query": "tea", "documents": "a"}, 422, "invalid-request", "/documents"),
+    ({"query": "tea", "documents": [1]}, 422, "invalid-request", "/documents/0"),
+    ({"query": "tea", "documents": [{"title": "a"}]}, 422, "invalid-request", "/documents/0"),
+    ({"query": "tea", "documents": ["a"], "top_n": -1}, 422, "invalid-request", "/top_n"),
+    ({"query": "tea", "documents": ["a"], "budget": {"docks": 1}}, 422, "invalid-request", "/budget/docks"),
+    ({"query": "tea", "documents": ["a"], "budget": {"docs": -1}}, 422, "invalid-request", "/budget/docs"),
+    ({"query": "tea", "documents": ["a"], "scores": [1, 2]}, 422, "invalid-request", "2 scores"),
+    ({"query": "tea", "documents": ["a"] * 101}, 422, "limit-exceeded", "101"),
+    ({"query": "tea", "documents": ["a" * 20_000]}, 413, "too-large", "10000 bytes"),
+]
+
+
+@pytest.fixture(scope="module")
+def small_url() -> Iterator[str]:
+    ranker = RerankServer(FunctionReranker(count_tea), "counter", max_documents=100)
+    with serving(ranker, ServerLimits(body_bytes=10_000)) as address:
+        yield address
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(("body", "status", "kind", "told"), WRONG, ids=[f"{w[2]} {w[3]}" for w in WRONG])
+def test_bad_input_is_named(small_url: str, path: str, body: Any, status: int, kind: str, told: str) -> None:
+    answer = ask(small_url, path, body)
+    problem = answer.json()
+    assert (answer.status_code, problem["type"]) == (status, f"urn:ragtune:problem:{kind}")
+    assert told in problem["message"] == problem["detail"]
+
+
+def test_without_a_model_the_api_says_so_and_the_block_works() -> None:
+    with serving(None) as address:
+        with pytest.raises(cohere.NotFoundError) as missing:
+            cohere.ClientV2(KEY, base_url=address).rerank(model="m", query="tea", documents=TEXTS)
+        assert "--model" in missing.value.body["message"]
+        assert ask(address, "/v1/rerank", {"query": "tea"}).json()["message"].startswith("/documents")
+        assert ask(address, "/v1/rerank", {"query": "tea", "candidates": []}).json() == {"candidates": []}
+
+
+def test_a_dead_model_leaves_the_first_stages_order_with_a_warning_and_is_soon_left_alone() -> None:
+    calls = 0
+
+    def count_and_die(query: str, texts: Sequence[str]) -> list[float]:
+        nonlocal calls
+        calls += 1
+        return dead(query, texts)
+
+    with serving(RerankServer(FunctionReranker(count_and_die), "counter")) as address:
+        for _ in range(5):
+            answer = ask(address, "/v2/rerank", {"query": "tea", "documents": TEXTS})
+            assert order(answer) == [0, 1, 2, 3, 4]
+            assert "upstream is away" in " ".join(answer.json()["meta"]["warnings"])
+            assert answer.json()["ragtune"]["reranked"] == []
+        assert calls == 3
+        figures = httpx2.get(f"{address}/metrics", headers={"X-API-Key": KEY}).text
+    assert "ragtune_rerank_breaker_open 1.0" in figures
+    assert "ragtune_rerank_upstream_errors_total 3.0" in figures
+
+
+def test_it_stands_in_front_of_a_rerank_server_and_cuts_its_work(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    http = pytest.importorskip("ragtune.rerankers.http", reason="the reranker over HTTP is not there")
+    monkeypatch.setenv("UPSTREAM_KEY", KEY)
+    upstream = http.HttpReranker(url, model="m", api_key_env="UPSTREAM_KEY", cache_dir=None)
+    with serving(RerankServer(upstream, "m", budget={"docs": 3}, batch_size=3)) as address:
+        answer = ask(address, "/v2/rerank", {"query": "tea", "documents": TEXTS})
+    assert order(answer)[0] == 2
+    own = answer.json()["ragtune"]
+    assert (own["spent"]["docs"], own["spent"]["calls"], own["saved"]["docs"]) == (3, 1, 2)
+
+
+def test_metrics_count_requests_documents_and_reasons_and_need_the_key() -> None:
+    ranker = RerankServer(FunctionReranker(count_tea), "counter", patience_ms=1.0)
+    with serving(ranker, ServerLimits(in_flight=1)) as address:
+        assert httpx2.get(f"{address}/metrics").status_code == 401
+        ask(address, "/v2/rerank", {"query": "tea", "documents": TEXTS, "budget": {"docs": 2}})
+        ask(address, "/rerank", {"query": "tea"})
+        ask(address, "/rerank", {"query": "tea"}, key="another-key-of-the-tests")
+        answer = httpx2.get(f"{address}/metrics", headers={"X-API-Key": KEY})
+    assert answer.headers["content-type"].startswith("text/plain")
+    for line in (
+        'requests_total{path="/v2/rerank",status="200"} 1.0',
+        'requests_total{path="/rerank",status="422"} 1.0',
+        'requests_total{path="/rerank",status="401"} 1.0',
+        'documents_total{outcome="scored"} 2.0',
+        'documents_total{outcome="saved"} 3.0',
+        'stops_total{reason="budget_exhausted"} 1.0',
+        "breaker_open 0.0",
+        "seconds_count 3.0",
+        "shared_batches_count 1.0",
+    ):
+        assert f"\nragtune_rerank_{line}\n" in answer.text, line
+
+
+def test_fifty_clients_at_once_get_what_each_asked_for() -> None:
+    ranker = RerankServer(FunctionReranker(count_tea), "counter", budget={"docs": 3}, batch_size=1, patience_ms=1.0)
+    documents = [f"{'tea ' * (i % 7)}{i}" for i in range(30)]
+
+    def one(i: int) -> tuple[list[int], list[int]]:
+        mine = documents[i % 20 :]
+        return order(ask(address, "/v2/rerank", {"query": "tea", "documents": mine})), order(
+            ask(address, "/v2/rerank", {"query": "tea", "documents": mine, "budget": {"docs": None}})
+        )
+
+    with serving(ranker) as address:
+        alone = [one(i) for i in range(20)]
+        with ThreadPoolExecutor(50) as clients:
+            together = list(clients.map(one, range(50)))
+    assert together == [alone[i % 20] for i in range(50)]
+
+
+def test_a_span_tells_what_a_request_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    from opentelemetry import trace
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(trace, "get_tracer", lambda name: provider.get_tracer(name))
+    with serving(RerankServer(FunctionReranker(count_tea), "counter")) as address:
+        ask(address, "/v2/rerank", {"query": "tea", "documents": TEXTS, "budget": {"docs": 2}})
+    (span,) = exporter.get_finished_spans()
+    assert span.attributes is not None
+    assert span.name == "rerank"
+    told = {name: span.attributes[f"ragtune.{name}"] for name in ("documents", "spent.docs", "saved.docs", "stop")}
+    assert told == {"documents": 5, "spent.docs": 2, "saved.docs": 3, "stop": "budget_exhausted"}
+
+
+def test_without_opentelemetry_requests_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    with RerankServer(FunctionReranker(count_tea), "counter") as ranker:
+        assert [one.index for one in ranker.rank(RerankQuery(query="tea", documents=tuple(TEXTS)))] == BEST_FIRST
