@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, with_config
 from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
 from ragtune.adapters.payloads import Request
@@ -53,10 +53,9 @@ class RerankQuery(Request):
     model_config = ConfigDict(frozen=True, extra="allow")
 
 
+@with_config(ConfigDict(extra="allow"))
 class ResultDocument(TypedDict):
     """A document as it was given; a text becomes an object. Other fields of an object are returned as well."""
-
-    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
 
     text: NotRequired[str]
 
