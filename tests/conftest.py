@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from ragtune import Corpus, CostBudget, RAGtuneController, RetrievalPlan, ScoredDocument
 from ragtune.core.interfaces import (
@@ -37,7 +38,12 @@ _NUMBERS = itertools.count()
 
 
 def pytest_configure() -> None:
-    """A shell's background jobs ignore SIGINT and hand that on to their children; a person's Ctrl-C is not ignored."""
+    """No test fails for being slow on a busy machine; and a Ctrl-C is heard.
+
+    A shell's background jobs ignore SIGINT and hand that on to their children; a person's is not ignored.
+    """
+    settings.register_profile("ragtune", deadline=None)
+    settings.load_profile("ragtune")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
