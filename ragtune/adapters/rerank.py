@@ -41,7 +41,9 @@ class RerankServer:
             :class:`~ragtune.facade.reranker.BudgetedReranker`.
         batch_size: documents a call, for a policy by name.
         max_documents: documents that a request may bring, >= 1.
-        patience_ms: milliseconds that a call of the model waits for the batches of other requests; None shares none.
+        patience_ms: milliseconds that a call of the model waits for the batches of other requests; None has the
+            requests' own threads call it, for a reranker that is a server.
+        call_docs: documents of a call that requests share, >= 1; 1 shares none, and one thread makes the calls.
 
     Raises:
         ConfigError: on an argument out of range.
@@ -58,13 +60,16 @@ class RerankServer:
         batch_size: int = 5,
         max_documents: int = 1000,
         patience_ms: float | None = None,
+        call_docs: int = 128,
     ) -> None:
         self.model = model
         self.max_documents = max_documents
         self._defaults = {unit: limit for unit, limit in (budget or {}).items() if limit is not None}
         self.metrics = Metrics()
         limits: dict[str, Any] = self._defaults or {"docs": max_documents}
-        self._shared = None if patience_ms is None else SharedCalls(reranker, patience_ms, observe=self.metrics.called)
+        self._shared = (
+            None if patience_ms is None else SharedCalls(reranker, patience_ms, call_docs, observe=self.metrics.called)
+        )
         try:
             asked = self._shared or reranker
             self._choosy = BudgetedReranker(asked, policy=policy, batch_size=batch_size, **limits)
