@@ -6,6 +6,7 @@ import math
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -107,10 +108,12 @@ class RerankServer:
         named = {} if request.budget is None else request.budget.model_dump(exclude_unset=True)
         limits = {unit: limit for unit, limit in (self._defaults | named).items() if limit is not None}
         with self._traced(len(texts)) as attributes:
-            if limits:
-                ranking = self._choosy.rank(request.query, texts, request.scores, budget=limits)
-            else:
-                ranking = self._full.rank(request.query, texts, request.scores)
+            ranker = self._choosy if limits else self._full
+            ranking = ranker.rank(request.query, texts, request.scores, budget=limits or None)
+            if not any(one.reranked for one in ranking):
+                # Nothing was learned, so the first stage's word stands. What failed would be behind what nobody tried.
+                untouched = self._full.rank(request.query, texts, request.scores, budget={"docs": 0})
+                ranking = replace(ranking, documents=untouched.documents)
             self.metrics.ranked(ranking)
             attributes.update(_attributes(ranking))
         return ranking
@@ -199,7 +202,7 @@ def _warnings(request: p.RerankQuery, ranking: Ranking) -> list[str]:
     found = [f"{name[:100]!r} is unknown here and ignored" for name in islice(request.model_extra or {}, 20)]
     if ranking.failures:
         why = next(iter(ranking.failures.values()))
-        found.append(f"{len(ranking.failures)} documents could not be reranked and stand behind the others: {why}")
+        found.append(f"{len(ranking.failures)} documents could not be reranked: {why}")
     if ranking.stop is not None and ranking.stop.reason == STRATEGY_CLOSED:
         why = ranking.batches.first_error or ranking.stop.message
         found.append(f"the model fails, so that documents it has not read are in the first stage's order: {why}")
