@@ -114,9 +114,9 @@ def drive(port: int, seconds: float, clients: int, file: Path) -> None:
 def measure(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
     ways = {
         "budget, shared calls": ["--docs", str(arguments.docs), "--patience", str(arguments.patience)],
-        "budget, unshared": ["--docs", str(arguments.docs), "--patience", "0"],
+        "budget, unshared": ["--docs", str(arguments.docs), "--call-docs", "1"],
         "everything, shared calls": ["--patience", str(arguments.patience)],
-        "everything, unshared": ["--patience", "0"],
+        "everything, unshared": ["--call-docs", "1"],
     }
     figures: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -124,6 +124,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
         file.write_text(json.dumps(requests(arguments.documents)), encoding="utf-8")
         for name, options in ways.items():
             shared = ["--model", str(arguments.model), "--batch-size", str(arguments.batch_size)]
+            shared += ["--max-length", str(arguments.max_length)]
             with server([*shared, *options]) as (process, port):
                 load = [sys.executable, __file__, "--port", str(port), "--clients", str(arguments.clients)]
                 load += ["--requests", str(file)]
@@ -142,6 +143,7 @@ def main() -> None:
     parser.add_argument("--docs", type=int, default=20, help="budget of a request")
     parser.add_argument("--documents", type=int, default=100, help="candidates of a request")
     parser.add_argument("--batch-size", type=int, default=5)
+    parser.add_argument("--max-length", type=int, default=192, help="tokens of a pair, as the recorded scores have it")
     parser.add_argument("--patience", type=float, default=3.0)
     parser.add_argument("--model", type=Path, default=SHARED / "models" / "ce-minilm-nfcorpus-scifact")
     parser.add_argument("--port", type=int, help="only drive the load against a server that runs")

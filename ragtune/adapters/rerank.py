@@ -41,7 +41,9 @@ class RerankServer:
             :class:`~ragtune.facade.reranker.BudgetedReranker`.
         batch_size: documents a call, for a policy by name.
         max_documents: documents that a request may bring, >= 1.
-        patience_ms: milliseconds that a call of the model waits for the batches of other requests; None shares none.
+        patience_ms: milliseconds that a call of the model waits for the batches of other requests; None has the
+            requests' own threads call it, for a reranker that is a server.
+        call_docs: documents of a call that requests share, >= 1; 1 shares none, and one thread makes the calls.
 
     Raises:
         ConfigError: on an argument out of range.
@@ -58,13 +60,16 @@ class RerankServer:
         batch_size: int = 5,
         max_documents: int = 1000,
         patience_ms: float | None = None,
+        call_docs: int = 128,
     ) -> None:
         self.model = model
         self.max_documents = max_documents
         self._defaults = {unit: limit for unit, limit in (budget or {}).items() if limit is not None}
         self.metrics = Metrics()
         limits: dict[str, Any] = self._defaults or {"docs": max_documents}
-        self._shared = None if patience_ms is None else SharedCalls(reranker, patience_ms, observe=self.metrics.called)
+        self._shared = (
+            None if patience_ms is None else SharedCalls(reranker, patience_ms, call_docs, observe=self.metrics.called)
+        )
         try:
             asked = self._shared or reranker
             self._choosy = BudgetedReranker(asked, policy=policy, batch_size=batch_size, **limits)
@@ -102,10 +107,8 @@ class RerankServer:
         named = {} if request.budget is None else request.budget.model_dump(exclude_unset=True)
         limits = {unit: limit for unit, limit in (self._defaults | named).items() if limit is not None}
         with self._traced(len(texts)) as attributes:
-            if limits:
-                ranking = self._choosy.rank(request.query, texts, request.scores, budget=limits)
-            else:
-                ranking = self._full.rank(request.query, texts, request.scores)
+            ranker = self._choosy if limits else self._full
+            ranking = ranker.rank(request.query, texts, request.scores, budget=limits or None)
             self.metrics.ranked(ranking)
             attributes.update(_attributes(ranking))
         return ranking
@@ -194,7 +197,7 @@ def _warnings(request: p.RerankQuery, ranking: Ranking) -> list[str]:
     found = [f"{name[:100]!r} is unknown here and ignored" for name in islice(request.model_extra or {}, 20)]
     if ranking.failures:
         why = next(iter(ranking.failures.values()))
-        found.append(f"{len(ranking.failures)} documents could not be reranked and stand behind the others: {why}")
+        found.append(f"{len(ranking.failures)} documents could not be reranked: {why}")
     if ranking.stop is not None and ranking.stop.reason == STRATEGY_CLOSED:
         why = ranking.batches.first_error or ranking.stop.message
         found.append(f"the model fails, so that documents it has not read are in the first stage's order: {why}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ Main = Callable[..., SimpleNamespace]
 
 KEY = "sk-canary-7f3a9c51d2"
 PASSWORD = "canary-password-88"
-QUERIES = 67
+QUERIES = 200 if "CHAOS_EXAMPLES" in os.environ else 67
 SUBJECTS = ["heart", "blood", "salt", "ship", "rope", "bread", "honey", "tea", "star", "anchor"]
 VERBS = ["lowers", "raises", "ties", "bakes", "heals", "warms", "mends", "feeds", "moves", "lights"]
 MODEL = {"model": "test", "max_retries": 2, "backoff_initial_s": 0, "breaker_failures": 1000000}
@@ -41,7 +42,7 @@ def canary(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def many_queries(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Overrides that choose 40 documents and 67 queries, no two alike."""
+    """Overrides that choose 40 documents and the queries, no two alike."""
     folder = tmp_path_factory.mktemp("many")
     (folder / "qrels").mkdir()
     pairs = [(s, v) for s in SUBJECTS for v in VERBS]
@@ -52,7 +53,7 @@ def many_queries(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         }
         for i, (s, v) in enumerate(pairs[::5] + pairs[2::5])
     ]
-    queries = [*(f"what {v} the {s}" for s, v in pairs), *(f"which {s} {v} most" for s, v in pairs)][::3]
+    queries = [*(f"what {v} the {s}" for s, v in pairs), *(f"which {s} {v} most" for s, v in pairs)][:: 200 // QUERIES]
     assert len(set(queries)) == QUERIES
     (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in documents))
     (folder / "queries.jsonl").write_text(

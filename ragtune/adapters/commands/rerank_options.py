@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ragtune.core.arguments import check_number
 from ragtune.core.errors import ConfigError
@@ -29,6 +29,8 @@ _UPSTREAM = {
 }
 """Options that only a rerank server has: the component's name of each, its type, and its meaning."""
 
+_COMMON = ("max_length", "usd_per_1k_tokens")
+
 
 def add_rerank_options(parser: argparse.ArgumentParser) -> None:
     """Options of :func:`make_ranker`."""
@@ -42,6 +44,7 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
     )
     for name, (_, kind, meaning) in _UPSTREAM.items():
         group.add_argument(_flag(name), metavar="X", type=kind, help=meaning)
+    group.add_argument("--max-length", metavar="N", type=int, help="tokens of query and document that are read")
     group.add_argument("--usd-per-1k-tokens", metavar="X", type=float, help="dollars, for budgets and answers")
     group.add_argument("--score-cache", metavar="DIR", type=Path, help="where scores are kept; else nowhere")
     for unit, kind, meaning in _UNITS:
@@ -49,8 +52,13 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--policy", default="uncertainty", help="uncertainty, settled, early_stop or fixed_depth")
     group.add_argument("--batch-size", metavar="N", type=int, default=5, help="documents a call of the model")
     group.add_argument(
-        "--patience", metavar="MS", type=float, default=3.0, help="how long a call waits for other requests; 0: alone"
+        "--patience",
+        metavar="MS",
+        type=float,
+        default=3.0,
+        help="how long a call waits for other requests",
     )
+    group.add_argument("--call-docs", metavar="N", type=int, default=128, help="documents of a shared call; 1: its own")
     group.add_argument(
         "--rerank-threads", metavar="N", type=int, default=32, help="requests of this API that are worked on at once"
     )
@@ -64,14 +72,13 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
     """
     budget = {unit: getattr(arguments, unit) for unit, _, _ in _UNITS}
     if arguments.model is None:
-        _refuse(arguments, [*budget, *_UPSTREAM, "usd_per_1k_tokens", "score_cache"], "with --model only")
+        _refuse(arguments, [*budget, *_UPSTREAM, *_COMMON, "score_cache"], "with --model only")
         return nullcontext()
     from ragtune.adapters.rerank import RerankServer
     from ragtune.facade.models import reranker_for
 
-    options = {"cache_dir": arguments.score_cache}
-    if arguments.usd_per_1k_tokens is not None:
-        options["usd_per_1k_tokens"] = arguments.usd_per_1k_tokens
+    options: dict[str, Any] = {"cache_dir": arguments.score_cache}
+    options |= {name: value for name in _COMMON if (value := getattr(arguments, name)) is not None}
     is_remote = arguments.model.startswith(_SERVERS)
     if is_remote:
         given = {theirs: getattr(arguments, name) for name, (theirs, _, _) in _UPSTREAM.items()}
@@ -89,7 +96,8 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
         batch_size=arguments.batch_size,
         max_documents=arguments.max_batch,
         # A rerank server takes one query a call: there is nothing to share.
-        patience_ms=None if is_remote or patience_ms == 0 else patience_ms,
+        patience_ms=None if is_remote else patience_ms,
+        call_docs=arguments.call_docs,
     )
 
 

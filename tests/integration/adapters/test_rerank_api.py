@@ -259,16 +259,16 @@ def test_a_dead_model_leaves_the_first_stages_order_with_a_warning_and_is_soon_l
         calls += 1
         return dead(query, texts)
 
-    with serving(RerankServer(FunctionReranker(count_and_die), "counter")) as address:
-        for _ in range(5):
-            answer = ask(address, "/v2/rerank", {"query": "tea", "documents": TEXTS})
+    with serving(RerankServer(FunctionReranker(count_and_die), "counter", batch_size=3)) as address:
+        for budget in (None, {"docs": 2}, {"docs": 3, "calls": 1}, None, None, {"docs": 2}, {"docs": 2}):
+            answer = ask(address, "/v2/rerank", {"query": "tea", "documents": TEXTS, "budget": budget})
             assert order(answer) == [0, 1, 2, 3, 4]
             assert "upstream is away" in " ".join(answer.json()["meta"]["warnings"])
             assert answer.json()["ragtune"]["reranked"] == []
-        assert calls == 3
+        assert calls == 6  # three requests of either kind, with a budget and without
         figures = httpx2.get(f"{address}/metrics", headers={"X-API-Key": KEY}).text
     assert "ragtune_rerank_breaker_open 1.0" in figures
-    assert "ragtune_rerank_upstream_errors_total 3.0" in figures
+    assert "ragtune_rerank_upstream_errors_total 6.0" in figures
 
 
 def test_it_stands_in_front_of_a_rerank_server_and_cuts_its_work(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,6 +278,7 @@ def test_it_stands_in_front_of_a_rerank_server_and_cuts_its_work(url: str, monke
     with serving(RerankServer(upstream, "m", budget={"docs": 3}, batch_size=3)) as address:
         answer = ask(address, "/v2/rerank", {"query": "tea", "documents": TEXTS})
     assert sorted(order(answer)) == [0, 1, 2, 3, 4]
+    assert "warnings" not in answer.json()["meta"]
     own = answer.json()["ragtune"]
     assert len(own["reranked"]) == 3
     assert (own["spent"]["docs"], own["spent"]["calls"], own["saved"]["docs"]) == (3, 1, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.stages.base import ORDER, FailedStageError
 from ragtune.superprompt.super_prompt import LIFECYCLE
 
-RUNS = 80
+RUNS = 200 if "CHAOS_EXAMPLES" in os.environ else 80
 DOCUMENTS = {
     "bread.md": "# Bread\n\nGummy bread was cut hot. It must cool.\n\n# Crumb\n\nA gummy crumb was cut hot.",
     "copy.md": "# Crumb\n\nA gummy crumb was cut hot.",
