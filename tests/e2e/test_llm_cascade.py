@@ -19,7 +19,8 @@ Main = Callable[..., SimpleNamespace]
 
 KEY = "sk-canary-7f3a9c51d2"
 PASSWORD = "canary-password-88"
-QUERIES = 200 if "CHAOS_EXAMPLES" in os.environ else 67
+EVERY = 1 if "CHAOS_EXAMPLES" in os.environ else 3
+QUERIES = len(range(0, 200, EVERY))
 SUBJECTS = ["heart", "blood", "salt", "ship", "rope", "bread", "honey", "tea", "star", "anchor"]
 VERBS = ["lowers", "raises", "ties", "bakes", "heals", "warms", "mends", "feeds", "moves", "lights"]
 MODEL = {"model": "test", "max_retries": 2, "backoff_initial_s": 0, "breaker_failures": 1000000}
@@ -53,7 +54,7 @@ def many_queries(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         }
         for i, (s, v) in enumerate(pairs[::5] + pairs[2::5])
     ]
-    queries = [*(f"what {v} the {s}" for s, v in pairs), *(f"which {s} {v} most" for s, v in pairs)][:: 200 // QUERIES]
+    queries = [*(f"what {v} the {s}" for s, v in pairs), *(f"which {s} {v} most" for s, v in pairs)][::EVERY]
     assert len(set(queries)) == QUERIES
     (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in documents))
     (folder / "queries.jsonl").write_text(
