@@ -31,6 +31,7 @@ from ragtune.canonical.service import RagService
 from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.rerankers.function import FunctionReranker
+from ragtune.rerankers.http import HttpReranker
 
 KEY = "a-key-of-the-test-suite"
 TEXTS = ["no tea", "tea", "tea tea tea", "coffee", "tea tea"]
@@ -272,9 +273,8 @@ def test_a_dead_model_leaves_the_first_stages_order_with_a_warning_and_is_soon_l
 
 
 def test_it_stands_in_front_of_a_rerank_server_and_cuts_its_work(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    http = pytest.importorskip("ragtune.rerankers.http", reason="the reranker over HTTP is not there")
     monkeypatch.setenv("UPSTREAM_KEY", KEY)
-    upstream = http.HttpReranker(url, model="m", api_key_env="UPSTREAM_KEY", cache_dir=None)
+    upstream = HttpReranker(url, model="m", api_key_env="UPSTREAM_KEY", cache_dir=None)
     with serving(RerankServer(upstream, "m", budget={"docs": 3}, batch_size=3)) as address:
         answer = ask(address, "/v2/rerank", {"query": "tea", "documents": TEXTS})
     assert sorted(order(answer)) == [0, 1, 2, 3, 4]
