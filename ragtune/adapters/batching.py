@@ -12,16 +12,12 @@ from typing import NamedTuple
 
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.drivers import score_together
-from ragtune.core.errors import RagtuneError
+from ragtune.core.errors import NotAskedError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.batch import RerankBatch
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
-
-
-class NoRoomError(RagtuneError):
-    """A batch found no call of the model that it could be part of."""
 
 
 class _Waiting(NamedTuple):
@@ -90,23 +86,23 @@ class SharedCalls(BaseReranker):
         """The scores of the inner reranker.
 
         Raises:
-            NoRoomError: if too many batches wait, or the request's time is up before a call begins.
+            NotAskedError: if too many batches wait, or the request's time is up before a call begins.
         """
         waiting = _Waiting(RerankBatch(items, context, strategy), Future())
         with self._lock:
             if self._is_closed:
-                raise NoRoomError("the server is being closed")
+                raise NotAskedError("the server is being closed")
             try:
                 self._queue.put_nowait(waiting)
             except queue.Full:
-                raise NoRoomError(f"{self._queue.maxsize} batches wait for the model already") from None
+                raise NotAskedError(f"{self._queue.maxsize} batches wait for the model already") from None
         left_s = context.time_left_ms / 1000.0
         try:
             return dict(waiting.scores.result(left_s if left_s < threading.TIMEOUT_MAX else None))
         except TimeoutError:
             if not waiting.scores.cancel():  # its call has begun, or the model's own answer was that it took too long
                 return dict(waiting.scores.result())
-            raise NoRoomError("the request's time was up before the model was free") from None
+            raise NotAskedError("the request's time was up before the model was free") from None
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
         return self.inner.expected_cost(items, context)
@@ -138,7 +134,7 @@ class SharedCalls(BaseReranker):
             self._score([each for each in self._gather(first) if each.scores.set_running_or_notify_cancel()])
         while not self._queue.empty():
             if (left := self._queue.get_nowait()) is not None and left.scores.set_running_or_notify_cancel():
-                left.scores.set_exception(NoRoomError("the server is being closed"))
+                left.scores.set_exception(NotAskedError("the server is being closed"))
 
     def _next(self, wait_s: float | None) -> _Waiting | None:
         """The next batch, or None once there will be no more.

@@ -33,6 +33,12 @@ class ModelLoadError(InputError):
     """A model cannot be loaded; the message says how to get it without a network."""
 
 
+class NotAskedError(RagtuneError):
+    """A batch was not put to the reranker: too many wait, or the request's time was up before its turn came. The batch
+    failed, but nothing is known of whether the reranker works.
+    """
+
+
 class MissingExtraError(InputError):
     """An optional dependency is not installed; the message says which extra brings it."""
 

@@ -55,6 +55,7 @@ class _Record:
     permit: Permit
     in_a_row: int = 0
     has_scored: bool = False
+    has_failed: bool = False
     error: str | None = None
 
 
@@ -85,14 +86,18 @@ class RequestBreakers:
         record = self.records[strategy]
         record.in_a_row, record.has_scored = 0, True
 
-    def failed_with(self, strategy: str, error: str) -> bool:
-        """A batch failed; whether the strategy is closed for the request now."""
+    def failed_with(self, strategy: str, error: str, *, was_asked: bool = True) -> bool:
+        """A batch failed; whether the strategy is closed for the request now.
+
+        For the run it counts only if the reranker was asked: that a queue is full says nothing about what is behind it.
+        """
         self.sent += 1
         self.failed += 1
         self.first_error = self.first_error or error
         record = self.records[strategy]
         record.in_a_row += 1
         record.error = record.error or error
+        record.has_failed |= was_asked
         if record.in_a_row >= self.run.policy.batches_in_a_row:
             self.closed[strategy] = record.error
         return strategy in self.closed
@@ -104,7 +109,8 @@ class RequestBreakers:
     def finish(self) -> None:
         """The request is over: tell the run how its strategies did."""
         for strategy, record in self.records.items():
-            self.run.leave(strategy, record.permit, record.has_scored, record.error)
+            error = record.error if record.has_failed else None
+            self.run.leave(strategy, record.permit, record.has_scored, error)
 
 
 class RunBreakers:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from ragtune.core.batches.failures import FailurePolicy, RequestBreakers, RunBreakers
 from ragtune.core.batches.pace import Pace
-from ragtune.core.errors import InputError
+from ragtune.core.errors import InputError, NotAskedError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.plain import quoted, words
 from ragtune.core.pool.batch import RerankBatch
@@ -36,11 +36,13 @@ class Answer:
         scores: usable scores by document id.
         lost: for each other document of the batch, why it has no score.
         error: why the batch as a whole brought no score; None where it brought one.
+        was_asked: whether the batch was put to the reranker at all.
     """
 
     scores: dict[str, float] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
     error: str | None = None
+    was_asked: bool = True
 
 
 @dataclass
@@ -171,7 +173,7 @@ class BatchRunner:
             context.trace.add("reranker", "rerank", strategy=proposal.strategy, scores=answer.scores)
         else:
             context.tracker.refund(charged)
-            self._count_failure(context, proposal.strategy, answer.error, book)
+            self._count_failure(context, proposal.strategy, answer, book)
         self._note_overrun(context, started_ms)
         self._drop(pool, context, answer.lost, book)
 
@@ -186,7 +188,7 @@ class BatchRunner:
             raise
         except Exception as error:
             why = describe(error)
-            return Answer({}, dict.fromkeys(proposal.doc_ids, why), why)
+            return Answer({}, dict.fromkeys(proposal.doc_ids, why), why, not isinstance(error, NotAskedError))
         if answer.scores:
             pool.update_scores(answer.scores, proposal.strategy)
         else:
@@ -212,8 +214,8 @@ class BatchRunner:
             self._paces[proposal.strategy].observe(docs, took_ms)
         return _booked(said, docs, took_ms)
 
-    def _count_failure(self, context: RAGtuneContext, strategy: str, error: str, book: BatchBook) -> None:
-        if book.breakers.failed_with(strategy, error):
+    def _count_failure(self, context: RAGtuneContext, strategy: str, answer: Answer, book: BatchBook) -> None:
+        if book.breakers.failed_with(strategy, str(answer.error), was_asked=answer.was_asked):
             context.trace.add("controller", "close_strategy", strategy=strategy, error=book.breakers.closed[strategy])
 
     @staticmethod

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from patience import HANG_S
 
-from ragtune.adapters.batching import NoRoomError, SharedCalls
-from ragtune.core.errors import ConfigError
+from ragtune.adapters.batching import SharedCalls
+from ragtune.core.errors import ConfigError, NotAskedError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.batch import RerankBatch
 from ragtune.core.pool.items import PoolItem
@@ -143,7 +143,7 @@ def test_a_request_whose_time_is_up_before_its_call_is_neither_scored_nor_charge
     model = Model()
     requests = open_(model)
     first, late = requests.begin(context_of("first")), context_of("late", ms=30.0)
-    with pytest.raises(NoRoomError, match="time was up"):
+    with pytest.raises(NotAskedError, match="time was up"):
         requests.submit(late).result(HANG_S)
     model.gate.set()
     assert first.result(HANG_S)
@@ -156,7 +156,7 @@ def test_only_so_many_wait_and_closing_ends_what_waits_after_the_call_under_way(
     requests = open_(model, waiting=2)
     under_way = requests.begin(context_of("a"))
     waiting = [requests.queue(context_of(query)) for query in ("b", "c")]
-    with pytest.raises(NoRoomError, match="2 batches wait"):
+    with pytest.raises(NotAskedError, match="2 batches wait"):
         requests.shared.rerank([PoolItem(doc_id="x")], context_of("d"), "default")
     closing = threading.Thread(target=requests.shared.close)
     closing.start()
@@ -164,6 +164,6 @@ def test_only_so_many_wait_and_closing_ends_what_waits_after_the_call_under_way(
     closing.join(HANG_S)
     assert under_way.result(HANG_S)
     for one in waiting:  # scored or refused, never left hanging
-        assert one.exception(HANG_S) is None or isinstance(one.exception(), NoRoomError)
-    with pytest.raises(NoRoomError, match="being closed"):
+        assert one.exception(HANG_S) is None or isinstance(one.exception(), NotAskedError)
+    with pytest.raises(NotAskedError, match="being closed"):
         requests.shared.rerank([PoolItem(doc_id="x")], context_of("d"), "default")

@@ -10,7 +10,7 @@ import pytest
 from ragtune import CostBudget, ScoredDocument
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.batches.failures import FailurePolicy
-from ragtune.core.errors import ControllerOnlyError, InputError, RetrievalError, ScoreTableError
+from ragtune.core.errors import ControllerOnlyError, InputError, NotAskedError, RetrievalError, ScoreTableError
 from ragtune.core.output import ControllerOutput
 from ragtune.core.policy.batching import propose
 from ragtune.core.pool.items import ItemState
@@ -165,6 +165,14 @@ def test_after_some_dead_requests_the_strategy_is_closed_for_the_run_until_it_is
     time.sleep(0.25)
     assert controller.run("g").batches.failed == 0
     assert controller.run("h").batches.sent == 4
+
+
+def test_a_batch_that_never_reached_the_reranker_ends_its_request_and_closes_nothing_for_the_run(fakes):
+    reranker = fakes.Reranker(script=[NotAskedError("too many wait")] * 4)
+    policy = FailurePolicy(batches_in_a_row=2, requests_in_a_row=2, retry_after_s=60.0)
+    controller = fakes.controller(reranker=reranker, failures=policy)
+    assert [controller.run(query).batches.failed for query in "abc"] == [2, 2, 0]
+    assert controller.loop.closed == {}
 
 
 def test_a_cascade_with_a_dead_strong_model_goes_on_with_the_other_one(fakes):
