@@ -6,7 +6,6 @@ import sys
 from importlib.util import find_spec
 
 from experiments.checkout import hide_data_folders
-from ragtune.core.errors import MissingExtraError
 
 hide_data_folders()
 
@@ -16,5 +15,7 @@ gc.set_threshold(100_000, 20, 100)
 atexit.register(gc.freeze)
 
 if not all(map(find_spec, ("hydra", "mlflow"))):
+    from ragtune.core.errors import MissingExtraError  # which loads the library: not before it is needed
+
     sys.stderr.write(f"ragtune: {MissingExtraError('an experiment', 'experiments')}\n")
     sys.exit(2)

@@ -134,9 +134,9 @@ def test_processes_share_it_and_one_that_is_killed_lets_go(folder: Path) -> None
     with EmbeddedServer(folder) as server:
         assert {server.pid} == pids
         others[0].kill()
+        others[0].communicate(timeout=HANG_S)  # dead before the last user leaves, who else would leave it the server
         others[1].communicate("\n", timeout=HANG_S)
         assert is_alive(server.pid)
-    others[0].communicate(timeout=HANG_S)
     assert not any(map(is_alive, pids))
 
 
