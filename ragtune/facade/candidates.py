@@ -47,7 +47,11 @@ def candidates(
     lists = {name: _best_first(plain, column) for name, column in columns.items()}
     found = lists[next(iter(lists))] if len(lists) == 1 else RRFFusion().fuse(lists)
     seen = {document.id for document in found}
-    return [*found, *(_scored(document, 0.0) for document in plain if document.id not in seen)]
+    # What no stage found stands behind the rest, and scores as low as the worst that each found: 0 may be a good score.
+    lowest = {name: ranked[-1].score for name, ranked in lists.items() if ranked}
+    score = found[-1].score if found else 0.0
+    missed = [_scored(document, score) for document in plain if document.id not in seen]
+    return [*found, *(document.model_copy(update={"sources": lowest}) for document in missed)]
 
 
 def _best_first(documents: Sequence[ScoredDocument], column: Sequence[float]) -> list[ScoredDocument]:

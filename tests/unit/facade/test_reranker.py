@@ -432,3 +432,15 @@ def test_a_model_is_loaded_when_it_is_asked_for() -> None:
     reranker.warm_up()
     reranker.rank(QUERY, TEXTS)
     assert heavy.loads == 1
+
+
+@pytest.mark.parametrize("scores", [[-1.0, None, -2.0], {"x": [-1.0, None, -2.0], "y": [-3.0, None, -4.0]}])
+def test_what_no_stage_found_is_no_better_than_what_one_found_whatever_the_sign_of_its_scores(scores: Any) -> None:
+    read: list[str] = []
+
+    def equal(query: str, texts: list[str]) -> list[float]:
+        read.extend(texts)
+        return [0.5] * len(texts)
+
+    BudgetedReranker(equal, docs=2, batch_size=1).rank("query", ["tea", "ship", "bread"], scores)
+    assert read == ["tea", "bread"]
