@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragtune.adapters import rerank_payloads as p
 from ragtune.adapters.batching import SharedCalls
@@ -20,11 +19,11 @@ from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.tokens import token_spans
 from ragtune.core.types import STRATEGY_CLOSED, CostObject
-from ragtune.facade.policies import Policy
-from ragtune.facade.ranking import Ranking
-from ragtune.facade.reranker import BudgetedReranker
+from ragtune.rerankers.http import search_units
 
-DOCS_A_SEARCH_UNIT = 100
+if TYPE_CHECKING:
+    from ragtune.facade.policies import Policy
+    from ragtune.facade.ranking import Ranking
 
 
 class RerankServer:
@@ -62,6 +61,8 @@ class RerankServer:
         patience_ms: float | None = None,
         call_docs: int = 128,
     ) -> None:
+        from ragtune.facade.reranker import BudgetedReranker  # costs a server without a model half a second
+
         self.model = model
         self.max_documents = max_documents
         self._defaults = {unit: limit for unit, limit in (budget or {}).items() if limit is not None}
@@ -175,7 +176,7 @@ def _given(document: str | dict[str, Any]) -> dict[str, Any]:
 
 
 def _search_units(cost: CostObject) -> int:
-    return max(cost.calls, math.ceil(cost.docs / DOCS_A_SEARCH_UNIT)) if cost.docs else 0
+    return max(cost.calls, search_units(cost.docs)) if cost.docs else 0
 
 
 def _account(ranking: Ranking) -> dict[str, Any]:

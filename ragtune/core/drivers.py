@@ -1,6 +1,7 @@
 """Drivers of the loop: they have the batches scored that requests wish for, one request at a time or many together.
 
-A request's decisions rest on its own scores alone, so every driver gives it the same answer.
+A request decides by its own scores alone, so every driver gives it the same answer. Only a limit on time may make a
+difference: a call that many share takes each of them as long as the whole call.
 """
 
 from __future__ import annotations

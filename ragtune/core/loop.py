@@ -43,7 +43,7 @@ class LoopOutcome:
 class RerankLoop:
     """Wishes for batches until the budget, the pool or the scheduler says stop. Holds no state between requests.
 
-    The loop itself does no work that takes time: it yields each batch and is sent its scores, so that whoever drives it
+    The loop calls no reranker: it yields each batch and is sent its scores, so that whoever drives it
     (:mod:`ragtune.core.drivers`) decides what else happens in the meantime.
     """
 

@@ -16,7 +16,8 @@ def reranker_for(model: Any, options: dict[str, Any]) -> BaseReranker:
         model: a :class:`~ragtune.core.interfaces.BaseReranker`; the address of a rerank server (``http://`` or
             ``https://``); a folder or hub name of a cross-encoder, or a loaded ``sentence_transformers.CrossEncoder``;
             or a function ``(query, texts) -> scores``.
-        options: further arguments of the component.
+        options: further arguments of the component. Without ``cache_dir`` (``"auto"`` or a folder), no score is kept
+            on disk: texts of a running program may be anybody's.
 
     Raises:
         InputError: if it is none of these, or the options are not the component's.
@@ -33,15 +34,21 @@ def reranker_for(model: Any, options: dict[str, Any]) -> BaseReranker:
         raise ConfigError(f"the reranker cannot be made: {error}") from error
 
 
+def is_address(model: str) -> bool:
+    """Whether this names a rerank server, not a model's folder or hub name."""
+    return model.startswith(("http://", "https://"))
+
+
 def _made(model: Any, options: dict[str, Any]) -> BaseReranker:
-    if isinstance(model, str) and model.startswith(("http://", "https://")):
+    kept = {"cache_dir": None, **options}
+    if isinstance(model, str) and is_address(model):
         from ragtune.rerankers.http import HttpReranker
 
-        return HttpReranker(model, **options)
+        return HttpReranker(model, **kept)
     if isinstance(model, str) or hasattr(model, "num_labels"):
         from ragtune.rerankers.cross_encoder import CrossEncoderReranker
 
-        return CrossEncoderReranker(model, **{"cache_dir": None, **options})
+        return CrossEncoderReranker(model, **kept)
     if callable(model):
         from ragtune.rerankers.function import FunctionReranker
 

@@ -1,4 +1,5 @@
-"""Policies by name: how documents are chosen and when to stop. They are those of ``conf/experiment``."""
+"""Policies by name: how documents are chosen and when to stop. They are the parts of ``conf/experiment``,
+in batches of the caller's size, on vectors of the candidates."""
 
 from __future__ import annotations
 

@@ -74,7 +74,8 @@ class BudgetedReranker:
         batch_size: documents a call, for a policy by name. Small ones learn faster, large ones make fewer calls.
         embedder: makes the vectors of candidates that bring none along; None compares their terms.
         failures: how long a failing reranker is tried.
-        options: further arguments of the reranker, e.g. ``scale="logit"`` of a function or ``device`` of a model.
+        options: further arguments of the reranker, e.g. ``scale="logit"`` of a function or ``device`` of a model;
+            ``cache_dir="auto"`` (or a folder) keeps the scores of a model or a server on disk, which is off otherwise.
 
     Raises:
         ConfigError: if no budget is given, or an argument is out of range.
@@ -175,7 +176,7 @@ class BudgetedReranker:
             width: queries under way at once, >= 1.
 
         Returns:
-            A ranking a query, in their order; the same as :meth:`rank` gives.
+            A ranking a query, in their order; the same as :meth:`rank` gives, unless a limit on time cuts one short.
 
         Raises:
             InputError: on unusable input of any query.

@@ -79,27 +79,8 @@ class CachedReranker(BaseReranker):
         """All that a score depends on besides query and text."""
 
     @abstractmethod
-    def _score_unknown(self, unknown: Pairs, context: RAGtuneContext, known: Known) -> None:
-        """Score the pairs; what each call brings is known then, and kept for good."""
-
-    @abstractmethod
     def _bill(self, items: Sequence[PoolItem], pairs: Pairs, known: Known, context: RAGtuneContext) -> CostObject:
         """What the documents cost, whose pairs are given."""
-
-    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
-        if not items:
-            return {}
-        keys = self._keys(items, context)
-        pairs = {keys[item.doc_id]: item for item in items}
-        known = Known()
-        self._recall(list(pairs), known)
-        unknown = {key: item for key, item in pairs.items() if key not in known.scores}
-        try:
-            self._score_unknown(unknown, context, known)
-        finally:
-            # A call that fails does not undo the expense of those before it.
-            self._report([item for item in items if _was_made(keys[item.doc_id], known)], keys, unknown, known, context)
-        return {item.doc_id: known.scores[key] for item in items if (key := keys[item.doc_id]) in known.scores}
 
     @property
     def unpriced(self) -> frozenset[str]:
@@ -197,7 +178,3 @@ def time_shares(whole: float, weights: Mapping[bytes, float]) -> dict[bytes, flo
     """A whole, shared among those that made it by their weights."""
     total = sum(weights.values())
     return {key: whole * weight / total for key, weight in weights.items()}
-
-
-def _was_made(key: bytes, known: Known) -> bool:
-    return key in known.scores or key in known.times

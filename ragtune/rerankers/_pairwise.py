@@ -102,6 +102,12 @@ class PairwiseReranker(CachedReranker):
         if self.preload:
             self._learn_speed()
 
+    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
+        (outcome,) = self.rerank_many([RerankBatch(items, context, strategy)])
+        if isinstance(outcome, Exception):
+            raise outcome
+        return dict(outcome)
+
     def rerank_many(self, batches: Sequence[RerankBatch]) -> list[Mapping[str, float] | Exception]:
         asked = [_Asked(batch, self._keys(batch.items, batch.context)) for batch in batches]
         known = Known()
@@ -121,6 +127,8 @@ class PairwiseReranker(CachedReranker):
 
     def _settled(self, asked: _Asked, known: Known, error: Exception | None) -> Mapping[str, float] | Exception:
         items, context, _ = asked.batch
+        if not items:
+            return {}
         scored = [item for item in items if asked.keys[item.doc_id] in known.scores]
         self._report(scored, asked.keys, asked.paid, known, context)
         if error is not None and len(scored) < len(items):
@@ -138,9 +146,6 @@ class PairwiseReranker(CachedReranker):
         tokens = self._count_tokens(items, context)
         usd = tokens / 1000.0 * self.usd_per_1k_tokens
         return CostObject.model_construct(tokens=tokens, docs=len(items), calls=1, latency_ms=ms, usd=usd)
-
-    def _score_unknown(self, unknown: Pairs, context: RAGtuneContext, known: Known) -> None:
-        self._score_passes({key: Pair(item, context) for key, item in unknown.items()}, known)
 
     def _score_passes(self, unknown: Mapping[bytes, Pair], known: Known) -> None:
         """Score the pairs pass by pass; what each brings is known then, and kept for good."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ragtune.core.arguments import check_choice, check_number
+from ragtune.core.arguments import check_number
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.plain import quoted
@@ -12,7 +12,7 @@ from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
-from ragtune.rerankers.score_table import ScoreScale, calibrated, parse_scale
+from ragtune.rerankers.score_table import PAIR_SCALES, ScoreScale, calibrated, pair_scale
 
 
 class FunctionReranker(BaseReranker):
@@ -35,8 +35,7 @@ class FunctionReranker(BaseReranker):
         scale: ScoreScale | str = ScoreScale.IDENTITY,
         usd_per_doc: float = 0.0,
     ) -> None:
-        allowed = [s.value for s in ScoreScale if s is not ScoreScale.RANK]
-        self._scale = ScoreScale(check_choice("scale", parse_scale(scale).value, allowed))
+        self._scale = pair_scale(scale)
         self._function = function
         self.usd_per_doc = check_number("usd_per_doc", usd_per_doc, low=0.0)
 
@@ -64,9 +63,8 @@ class FunctionReranker(BaseReranker):
     def _relevance(self, score: float) -> float:
         relevance = calibrated(score, self._scale)
         if relevance is None:
-            scales = ", ".join(s.value for s in ScoreScale)
             raise ConfigError(
                 f"the reranking function returned {score!r}, which scale={self._scale.value!r} does not allow: scales "
-                f"are {scales}"
+                f"are {', '.join(PAIR_SCALES)}"
             )
         return relevance

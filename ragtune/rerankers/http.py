@@ -30,9 +30,9 @@ from ragtune.llm.types import Price
 from ragtune.rerankers._cached import CachedReranker, Known, Pairs
 from ragtune.rerankers._dialects import DIALECTS, Answer, address_of, key_variable
 from ragtune.rerankers._interview import together
-from ragtune.rerankers.score_table import ScoreScale, calibrated, parse_scale
+from ragtune.rerankers.score_table import ScoreScale, calibrated, pair_scale
 
-DOCS_PER_SEARCH_UNIT = 100
+_DOCS_PER_SEARCH_UNIT = 100
 """A search unit of Cohere and Bedrock is one query with up to so many documents."""
 
 _SHOWN_PROBLEMS = 3
@@ -164,6 +164,21 @@ class HttpReranker(CachedReranker):
         """All documents, the calls that they take, the search units and tokens of these, time by prices or as known."""
         return self._bill(items, *self._foreseen(items, context), context)
 
+    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
+        if not items:
+            return {}
+        keys = self._keys(items, context)
+        pairs = {keys[item.doc_id]: item for item in items}
+        known = Known()
+        self._recall(list(pairs), known)
+        unknown = {key: item for key, item in pairs.items() if key not in known.scores}
+        try:
+            self._score_unknown(unknown, context, known)
+        finally:
+            # A call that fails does not undo the expense of those before it.
+            self._report([item for item in items if _was_made(keys[item.doc_id], known)], keys, unknown, known, context)
+        return {item.doc_id: known.scores[key] for item in items if (key := keys[item.doc_id]) in known.scores}
+
     def rerank_many(self, batches: Sequence[RerankBatch]) -> list[Mapping[str, float] | Exception]:
         """The batches of several requests, as many under way at once as calls may be."""
         each = super().rerank_many
@@ -180,11 +195,7 @@ class HttpReranker(CachedReranker):
         if raw_scores and self.dialect not in can:
             raise ConfigError(f"reranker raw_scores=True with dialect={self.dialect!r}: allowed with {', '.join(can)}")
         is_raw = self._speech.is_raw if raw_scores is None else bool(raw_scores)
-        chosen = parse_scale(scale or (ScoreScale.LOGIT if is_raw else ScoreScale.IDENTITY))
-        if chosen is ScoreScale.RANK:
-            raise ConfigError(
-                "reranker scale='rank': a batch knows no ranks; allowed are identity, logit, log_prob, cosine"
-            )
+        chosen = pair_scale(scale or (ScoreScale.LOGIT if is_raw else ScoreScale.IDENTITY))
         return is_raw, chosen
 
     def _identity(self) -> str:
@@ -260,8 +271,8 @@ class HttpReranker(CachedReranker):
         if tokens is not None or wasted:
             billed = wasted + (sum(counts) if tokens is None else tokens)
             fresh.billed_tokens = dict(zip(pairs, map(float, shares(counts, billed)), strict=True))
-        if units is not None and units != _search_units(len(pairs)):
-            fresh.billed_docs = dict.fromkeys(pairs, units * DOCS_PER_SEARCH_UNIT / len(pairs))
+        if units is not None and units != search_units(len(pairs)):
+            fresh.billed_docs = dict.fromkeys(pairs, units * _DOCS_PER_SEARCH_UNIT / len(pairs))
         if self._token_cache and self._doc_cache:
             for cache, figures in ((self._token_cache, fresh.billed_tokens), (self._doc_cache, fresh.billed_docs)):
                 if figures:
@@ -280,7 +291,7 @@ class HttpReranker(CachedReranker):
     def _call_cost(self, pairs: Pairs, known: Known, context: RAGtuneContext) -> CostObject:
         counted = [item for key, item in pairs.items() if key not in known.billed_tokens]
         tokens = self._count_tokens(counted, context) + round(sum(known.billed_tokens.get(key, 0.0) for key in pairs))
-        units = _search_units(sum(known.billed_docs.get(key, 1.0) for key in pairs))
+        units = search_units(sum(known.billed_docs.get(key, 1.0) for key in pairs))
         usd = units * self.usd_per_search_unit + self._token_price.usd(tokens, 0)
         return CostObject(tokens=tokens, calls=1, latency_ms=self._made_ms(pairs, known, context), usd=usd)
 
@@ -292,8 +303,13 @@ class HttpReranker(CachedReranker):
         return Price(prompt=self.usd_per_1k_tokens)
 
 
-def _search_units(docs: float) -> int:
-    return math.ceil(round(docs / DOCS_PER_SEARCH_UNIT, 6))
+def search_units(docs: float) -> int:
+    """What a call with so many documents is billed, by Cohere and those who bill alike."""
+    return math.ceil(round(docs / _DOCS_PER_SEARCH_UNIT, 6))
+
+
+def _was_made(key: bytes, known: Known) -> bool:
+    return key in known.scores or key in known.times
 
 
 def _checked_model(model: str | None, url: str | None, dialect: str) -> str | None:

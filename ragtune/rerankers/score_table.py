@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ragtune.core.arguments import check_choice
 from ragtune.core.errors import ConfigError, DatasetError, ScoreTableError
 from ragtune.core.plain import quoted
 from ragtune.data.textfile import read_json
@@ -63,6 +64,19 @@ def parse_scale(scale: ScoreScale | str) -> ScoreScale:
         return ScoreScale(scale)
     except ValueError:
         raise ConfigError(f"unknown scale {scale!r}: allowed are {', '.join(s.value for s in ScoreScale)}") from None
+
+
+PAIR_SCALES = tuple(scale.value for scale in _CALIBRATIONS)
+"""Scales on which a score says something without the others of its query: all but ``rank``."""
+
+
+def pair_scale(scale: ScoreScale | str) -> ScoreScale:
+    """The scale of that name, if a reranker can have it that sees some documents of a query at a time.
+
+    Raises:
+        ConfigError: if it cannot.
+    """
+    return ScoreScale(check_choice("reranker scale", getattr(scale, "value", scale), PAIR_SCALES))
 
 
 _NUMBER = re.compile(r"(float|double|halffloat|u?int\d)")

@@ -10,6 +10,7 @@ import pytest
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import CostMeter
+from ragtune.core.types import FREE
 from ragtune.testing.collection import make_context, small_pool_items
 
 QUERY = "what lowers blood pressure"
@@ -57,8 +58,11 @@ class _CommonContract:
         forward = reranker.rerank(items, make_context(QUERY), "default")
         assert reranker.rerank(items[::-1], make_context(QUERY), "default") == forward
 
-    def test_an_empty_batch_has_no_scores(self, reranker: BaseReranker) -> None:
-        assert reranker.rerank([], make_context(QUERY), "default") == {}
+    def test_an_empty_batch_has_no_scores_and_costs_nothing(self, reranker: BaseReranker) -> None:
+        context = make_context(QUERY)
+        assert reranker.rerank([], context, "default") == {}
+        assert context.meter.actual == CostMeter().actual
+        assert context.meter.charged in (None, FREE)
 
     def test_the_price_grows_with_the_batch_and_counts_its_documents(
         self, reranker: BaseReranker, items: list[PoolItem]

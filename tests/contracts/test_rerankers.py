@@ -14,6 +14,7 @@ from ragtune.llm.client import LLMClient
 from ragtune.llm.prompts import PromptLibrary
 from ragtune.rerankers.bi_encoder import BiEncoderReranker
 from ragtune.rerankers.cross_encoder import CrossEncoderReranker
+from ragtune.rerankers.function import FunctionReranker
 from ragtune.rerankers.http import HttpReranker
 from ragtune.rerankers.llm_listwise import LLMListwiseReranker
 from ragtune.rerankers.llm_pointwise import LLMPointwiseReranker
@@ -27,6 +28,11 @@ Factory = Callable[[pytest.FixtureRequest], BaseReranker]
 
 def _value(request: pytest.FixtureRequest, name: str) -> str:
     return str(request.getfixturevalue(name))
+
+
+def _shared_words(query: str, texts: list[str]) -> list[float]:
+    words = set(query.split())
+    return [len(words & set(text.split())) / len(words) for text in texts]
 
 
 def _table(request: pytest.FixtureRequest) -> str:
@@ -70,6 +76,7 @@ RERANKERS: dict[str, Factory] = {
         TfidfEmbedder(request.getfixturevalue("corpus")), cache_dir=None
     ),
     "llm_pointwise": lambda request: LLMPointwiseReranker(*_asking(request)),
+    "function": lambda request: FunctionReranker(_shared_words, usd_per_doc=0.001),
     "http": lambda request: _over_http(request, "cohere", batch_size=4, cache_dir=None),
     "http_cached": lambda request: _over_http(request, "tei"),
 }

@@ -20,7 +20,6 @@ _UNITS = (
     ("ms", float, "milliseconds"),
     ("usd", float, "dollars"),
 )
-_SERVERS = ("http://", "https://")
 _UPSTREAM = {
     "upstream_model": ("model", str, "model that the rerank server is asked for"),
     "upstream_dialect": ("dialect", str, "what it speaks: cohere, jina, vllm, tei, infinity, voyage; cohere if unsaid"),
@@ -75,11 +74,11 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
         _refuse(arguments, [*budget, *_UPSTREAM, *_COMMON, "score_cache"], "with --model only")
         return nullcontext()
     from ragtune.adapters.rerank import RerankServer
-    from ragtune.facade.models import reranker_for
+    from ragtune.facade.models import is_address, reranker_for
 
     options: dict[str, Any] = {"cache_dir": arguments.score_cache}
     options |= {name: value for name in _COMMON if (value := getattr(arguments, name)) is not None}
-    is_remote = arguments.model.startswith(_SERVERS)
+    is_remote = is_address(arguments.model)
     if is_remote:
         given = {theirs: getattr(arguments, name) for name, (theirs, _, _) in _UPSTREAM.items()}
         options |= {"timeout_s": arguments.timeout} | {
