@@ -1,4 +1,4 @@
-"""The command line: ``ragtune serve``, ``ragtune mcp``, ``ragtune prompt``.
+"""The command line: ``ragtune serve``, ``ragtune mcp``, ``ragtune prompt``, ``ragtune shadow``.
 
 A subcommand is a module of :mod:`ragtune.adapters.commands` with ``NAME``, ``SUMMARY``, ``add_arguments(parser)`` and
 ``run(arguments)``, which imports what it needs when it runs.
@@ -10,10 +10,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from ragtune.adapters.commands import mcp, prompt, serve
+from ragtune.adapters.commands import mcp, prompt, serve, shadow
 from ragtune.core.errors import InputError, RagtuneError
 
-COMMANDS = (serve, mcp, prompt)
+COMMANDS = (serve, mcp, prompt, shadow)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ragtune.adapters.rerank_payloads import RERANK_PATHS
+from ragtune.adapters.shadow_records import FIGURES
 from ragtune.core.errors import MissingExtraError
 
 if TYPE_CHECKING:
+    from prometheus_client.core import Metric
     from starlette.requests import Request
     from starlette.responses import Response
 
     from ragtune.adapters.protection import ASGIApp, Message, Receive, Scope, Send
+    from ragtune.adapters.shadow import Shadow
     from ragtune.facade.ranking import Ranking
 
 PATH = "/metrics"
@@ -68,6 +71,10 @@ class Metrics:
         """Ask this, whenever the figures are read, for the breaker's state."""
         self._open.set_function(lambda: float(is_open()))
 
+    def watch_shadow(self, shadow: Shadow) -> None:
+        """Ask this, whenever the figures are read, what shadowed requests came to."""
+        self.registry.register(_ShadowFigures(shadow))
+
     def ranked(self, ranking: Ranking) -> None:
         """A request has its ranking."""
         scored = sum(one.reranked for one in ranking)
@@ -97,6 +104,32 @@ class Metrics:
         from starlette.responses import Response
 
         return Response(generate_latest(self.registry), media_type=CONTENT_TYPE_LATEST)
+
+
+class _ShadowFigures:
+    """Prometheus' collector of what shadowed requests came to."""
+
+    def __init__(self, shadow: Shadow) -> None:
+        self._shadow = shadow
+
+    def collect(self) -> Iterator[Metric]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        name = "ragtune_rerank_shadow"
+        taken = CounterMetricFamily(
+            name, "Requests that were taken to be reranked in full as well.", labels=["outcome"]
+        )
+        for outcome, count in self._shadow.outcomes().items():
+            taken.add_metric([outcome], count)
+        yield taken
+        spent = self._shadow.spent
+        yield CounterMetricFamily(f"{name}_tokens", "Tokens that the model was charged for it.", value=spent.tokens)
+        yield CounterMetricFamily(f"{name}_usd", "Dollars that were charged for it.", value=spent.usd)
+        for measure, (mean, low, high) in self._shadow.figures().items():
+            gauge = GaugeMetricFamily(f"{name}_{measure}", FIGURES[measure], labels=["figure"])
+            for figure, value in (("mean", mean), ("low", low), ("high", high)):
+                gauge.add_metric([figure], value)
+            yield gauge
 
 
 class Counted:

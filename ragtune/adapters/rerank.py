@@ -13,10 +13,12 @@ from ragtune.adapters.batching import SharedCalls
 from ragtune.adapters.errors import AdapterError
 from ragtune.adapters.metrics import Metrics
 from ragtune.adapters.operations import Operation
+from ragtune.adapters.shadow import Served, Shadow, ShadowOptions
 from ragtune.adapters.telemetry import span
 from ragtune.canonical.service import LimitExceededError
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseReranker
+from ragtune.core.pool.ordering import Ordering
 from ragtune.core.tokens import token_spans
 from ragtune.core.types import STRATEGY_CLOSED, CostObject
 from ragtune.rerankers.http import search_units
@@ -24,6 +26,7 @@ from ragtune.rerankers.http import search_units
 if TYPE_CHECKING:
     from ragtune.facade.policies import Policy
     from ragtune.facade.ranking import Ranking
+    from ragtune.facade.reranker import BudgetedReranker
 
 
 class RerankServer:
@@ -42,6 +45,7 @@ class RerankServer:
         max_documents: documents that a request may bring, >= 1.
         patience_ms: milliseconds that a call of the model waits for the batches of other requests; None has the
             requests' own threads call it, for a reranker that is a server.
+        shadow: which answers are compared with reranking everything, in the background; None for none.
         call_docs: documents of a call that requests share, >= 1; 1 shares none, and one thread makes the calls.
 
     Raises:
@@ -60,13 +64,16 @@ class RerankServer:
         max_documents: int = 1000,
         patience_ms: float | None = None,
         call_docs: int = 128,
+        shadow: ShadowOptions | None = None,
     ) -> None:
         from ragtune.facade.reranker import BudgetedReranker  # costs a server without a model half a second
 
         self.model = model
+        self._policy = policy if isinstance(policy, str) else type(policy.estimator).__name__
         self.max_documents = max_documents
         self._defaults = {unit: limit for unit, limit in (budget or {}).items() if limit is not None}
         self.metrics = Metrics()
+        self._shadow: Shadow | None = None
         limits: dict[str, Any] = self._defaults or {"docs": max_documents}
         self._shared = (
             None if patience_ms is None else SharedCalls(reranker, patience_ms, call_docs, observe=self.metrics.called)
@@ -77,13 +84,18 @@ class RerankServer:
             self._full = BudgetedReranker(asked, policy="fixed_depth", docs=max_documents)
             for ranker in (self._choosy, self._full):
                 ranker.warm_up()
+            if shadow is not None:
+                self._shadow = Shadow(shadow, model, self._unhurried(asked, batch_size))
+                self.metrics.watch_shadow(self._shadow)
         except BaseException:
             self.close()
             raise
         self.metrics.watch(lambda: any(ranker.closed is not None for ranker in (self._choosy, self._full)))
 
     def close(self) -> None:
-        """End the thread that calls the model, once its call is over."""
+        """End the threads that call the model, once their calls are over."""
+        if self._shadow is not None:
+            self._shadow.close()
         if self._shared is not None:
             self._shared.close()
 
@@ -112,7 +124,21 @@ class RerankServer:
             ranking = ranker.rank(request.query, texts, request.scores, budget=limits or None)
             self.metrics.ranked(ranking)
             attributes.update(_attributes(ranking))
+        if self._shadow is not None and limits:
+            self._shadow.offer(Served(request.query, texts, request.scores, ranking, self._policy, limits))
         return ranking
+
+    def _unhurried(self, reranker: BaseReranker, batch_size: int) -> BudgetedReranker:
+        """Reads everything, in calls as small as those of answers where these share them: no answer waits longer."""
+        from ragtune.estimators.baseline import BaselineEstimator
+        from ragtune.facade.policies import Policy
+        from ragtune.facade.reranker import BudgetedReranker
+        from ragtune.schedulers.greedy import GreedyScheduler
+
+        if self._shared is None:
+            return BudgetedReranker(reranker, policy="fixed_depth", docs=self.max_documents)
+        small = Policy(BaselineEstimator(), GreedyScheduler(batch_size=batch_size), Ordering.RERANKED_FIRST)
+        return BudgetedReranker(reranker, policy=small, docs=self.max_documents)
 
     @contextmanager
     def _traced(self, documents: int) -> Iterator[dict[str, Any]]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import cohere
 import pytest
-from patience import HANG_S
+from patience import HANG_S, wait_until
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared"
@@ -89,12 +89,43 @@ def test_a_trained_cross_encoder_ranks_as_it_does_in_the_library() -> None:
     assert [one.relevance_score for one in found.results] == pytest.approx([one.score for one in here], abs=1e-4)
 
 
+def test_the_page_tells_how_to_measure_the_loss(tiny_cross_encoder: str, tmp_path: Path) -> None:
+    commands = [line for line in SHELL.replace("\\\n", " ").splitlines() if line.startswith("ragtune")]
+    (serve,) = (shlex.split(line) for line in commands if "--shadow" in line)
+    (report,) = (shlex.split(line) for line in commands if line.startswith("ragtune shadow report"))
+    file = tmp_path / report[-1]
+    options = serve[2:]
+    given = {"--port": "0", "--model": tiny_cross_encoder, "--docs": "2", "--shadow": "1", "--shadow-file": str(file)}
+    for name, value in given.items():
+        options[options.index(name) + 1] = value
+    with serving(*options) as url:
+        client = cohere.ClientV2("none", base_url=url)
+        for query in ("what lowers lipids", "what sails"):
+            client.rerank(model="m", query=query, documents=DOCUMENTS)
+        wait_until(lambda: file.read_text(encoding="utf-8").count("\n") == 2)
+    asked = [sys.executable, "-m", "ragtune.adapters.cli", *report[1:-1], str(file)]
+    table, figures = (
+        subprocess.run([*asked, *how], capture_output=True, check=True, timeout=HANG_S, text=True).stdout
+        for how in ([], ["--json"])
+    )
+    assert re.search(r"^  documents saved a request +2\.0  \[2\.0, 2\.0\]$", table, flags=re.MULTILINE), table
+    (group,) = json.loads(figures)
+    assert (group["requests"], group["budget"], group["saved_docs"]["mean"]) == (2, {"docs": 2.0}, 2.0)
+    assert 0.0 <= group["quality_loss"]["low"] <= group["quality_loss"]["high"] <= 1.0
+    assert not any(text in file.read_text(encoding="utf-8") for text in DOCUMENTS)
+
+
 WRONG = SimpleNamespace(
     budget_alone=(["--docs", "20"], "--docs: allowed with --model only"),
     upstream_of_a_folder=(["--model", "m", "--upstream-model", "x"], "--upstream-model: allowed where --model is the"),
     policy=(["--model", "m", "--policy", "best"], "policy='best'"),
     budget=(["--model", "m", "--docs", "-1"], "docs=-1"),
     patience=(["--model", "m", "--patience", "-1"], "--patience"),
+    shadow_alone=(["--shadow", "0.1"], "--shadow: allowed with --model only"),
+    shadow_share=(["--model", "m", "--shadow", "2"], "shadow share=2"),
+    shadow_file=(["--model", "m", "--shadow-file", "f"], "--shadow-file: allowed with --shadow only"),
+    shadow_texts=(["--model", "m", "--shadow", "1", "--shadow-texts"], "--shadow-texts: allowed with --shadow-file"),
+    shadow_folder=(["--model", "m", "--shadow", "1", "--shadow-file", "/"], "shadow file /: cannot be written"),
     threads=(["--rerank-threads", "0"], "rerank_threads=0"),
     missing=(["--model", "/there/is/none"], "/there/is/none"),
 )

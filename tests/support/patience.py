@@ -2,5 +2,21 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 HANG_S = 900.0
 """Guards against hanging alone: more than a command takes on the slowest and busiest machine."""
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    """Return once it holds.
+
+    Raises:
+        TimeoutError: if it never does.
+    """
+    until = time.monotonic() + HANG_S
+    while not holds():
+        if time.monotonic() > until:
+            raise TimeoutError("what was waited for did not come")
+        time.sleep(0.01)

@@ -61,6 +61,14 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--rerank-threads", metavar="N", type=int, default=32, help="requests of this API that are worked on at once"
     )
+    shadow = parser.add_argument_group(
+        "shadow", "What the budget loses, measured on your own requests: ragtune shadow report tells."
+    )
+    shadow.add_argument(
+        "--shadow", metavar="SHARE", type=float, help="of the requests with a budget that are reranked in full as well"
+    )
+    shadow.add_argument("--shadow-file", metavar="FILE", type=Path, help="where each is appended, without any text")
+    shadow.add_argument("--shadow-texts", action="store_true", help="with the query and the first documents after all")
 
 
 def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankServer | None]:
@@ -71,9 +79,14 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
     """
     budget = {unit: getattr(arguments, unit) for unit, _, _ in _UNITS}
     if arguments.model is None:
-        _refuse(arguments, [*budget, *_UPSTREAM, *_COMMON, "score_cache"], "with --model only")
+        _refuse(arguments, [*budget, *_UPSTREAM, *_COMMON, "score_cache", "shadow"], "with --model only")
         return nullcontext()
+    if arguments.shadow_texts and arguments.shadow_file is None:
+        raise ConfigError("--shadow-texts: allowed with --shadow-file only")
+    if arguments.shadow is None:
+        _refuse(arguments, ["shadow_file"], "with --shadow only")
     from ragtune.adapters.rerank import RerankServer
+    from ragtune.adapters.shadow import ShadowOptions
     from ragtune.facade.models import is_address, reranker_for
 
     options: dict[str, Any] = {"cache_dir": arguments.score_cache}
@@ -86,6 +99,9 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
         }
     else:
         _refuse(arguments, list(_UPSTREAM), "where --model is the address of a rerank server")
+    shadow = None
+    if arguments.shadow is not None:
+        shadow = ShadowOptions(arguments.shadow, arguments.shadow_file, arguments.shadow_texts)
     patience_ms = check_number("--patience", arguments.patience, low=0.0)
     return RerankServer(
         reranker_for(arguments.model, options),
@@ -97,6 +113,7 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
         # A rerank server takes one query a call: there is nothing to share.
         patience_ms=None if is_remote else patience_ms,
         call_docs=arguments.call_docs,
+        shadow=shadow,
     )
 
 
