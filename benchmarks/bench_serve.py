@@ -128,7 +128,8 @@ def measure(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
             with server([*shared, *options]) as (process, port):
                 load = [sys.executable, __file__, "--port", str(port), "--clients", str(arguments.clients)]
                 load += ["--requests", str(file)]
-                subprocess.run([*load, "--seconds", "3"], check=True, stdout=subprocess.DEVNULL)
+                warm = [*load, "--clients", "2", "--seconds", "3"]
+                subprocess.run(warm, check=True, stdout=subprocess.DEVNULL)
                 done = subprocess.run(
                     [*load, "--seconds", str(arguments.seconds)], check=True, stdout=subprocess.PIPE, text=True
                 )
