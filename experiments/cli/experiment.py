@@ -11,6 +11,7 @@ from typing import Any
 
 from experiments.config.compose import results_key
 from experiments.evaluate.curves import curve
+from experiments.evaluate.incumbents import compare, depth_line
 from experiments.evaluate.summary import Summary, has_given_up, summarize
 from experiments.evaluate.views import views_of
 from experiments.publish.files import Results, per_query_table, read_summary, write_results, write_summary
@@ -78,17 +79,23 @@ def _produce(config: Mapping[str, Any], folder: Path, overrides: list[str], *, p
         judged = dataset.judged
         intervals = {**config["bootstrap"], "seed": config["seed"]}
         drawn = curve([record for record in records if record.query_id in set(judged)], measures, **intervals)
+        incumbents = subject.incumbents(config, judged)
+        against = compare(
+            [record for record in records if record.query_id in set(judged)], drawn, incumbents, measures, **intervals
+        )
         views = views_of(records, subject.views, judged, measures, **intervals)
         summary = Summary(
             **dict(summarize(dataset, records, drawn, max_failed_share=allowed)),
             views={view.name: view.figures for view in views} or None,
+            incumbents=against or None,
             policy=subject.label(config),
             **provenance(config, overrides, dataset, subject.tags(config)),
             **run,
             wall_s=round(time.perf_counter() - started, 3),
             mlflow_run_id=None,
         )
-        results = Results(config, dataset, records, drawn, summary, views)
+        line = depth_line(incumbents["everything"], drawn, measures) if incumbents else None
+        results = Results(config, dataset, records, drawn, summary, views, line)
         write_results(folder, results)
         if summary.has_failed:
             journal.forget([record.query_id for record in records if record.dropped or has_given_up(record)])

@@ -98,6 +98,37 @@ class ViewFigures(_Part):
     interval: dict[str, tuple[float, float]]
 
 
+class Agreement(_Part):
+    """How alike two rankings are on average, without judgments.
+
+    Attributes:
+        overlap: share of the top 10 that both have.
+        rbo: rank-biased overlap of the top 10 (p = 0.9).
+    """
+
+    overlap: float
+    rbo: float
+
+
+class Comparison(_Part):
+    """A run against an incumbent on the same queries.
+
+    Attributes:
+        docs_per_query: mean number of documents that the incumbent reranked.
+        measures: its means, by name.
+        difference, interval: the run less the incumbent, and the bootstrap interval of that.
+        p: p-values of the difference, corrected for the number of incumbents.
+        agreement: of the run's rankings and the incumbent's.
+    """
+
+    docs_per_query: float
+    measures: dict[str, float]
+    difference: dict[str, float]
+    interval: dict[str, tuple[float, float]]
+    p: dict[str, float]
+    agreement: Agreement
+
+
 class Figures(_Part):
     """What was measured; all of it is deterministic.
 
@@ -141,6 +172,7 @@ class Summary(Figures):
 
     Attributes:
         views: figures of the views that the subject has, by name; None where it has none.
+        incumbents: comparisons with fixed depth and with reranking everything, by name; None where they would cost.
         policy: name of the policy.
         overrides: choices of the command line.
         documents: number of documents in the collection.
@@ -154,6 +186,7 @@ class Summary(Figures):
     """
 
     views: dict[str, ViewFigures] | None = None
+    incumbents: dict[str, Comparison] | None = None
     policy: str
     overrides: list[str]
     documents: int
@@ -173,11 +206,9 @@ class Summary(Figures):
         return self.failures.status == "failed"
 
     def plain(self) -> dict[str, Any]:
-        """What ``summary.json`` holds: plain data, without ``views`` where there are none."""
+        """What ``summary.json`` holds: plain data, without ``views`` and ``incumbents`` where there are none."""
         data = self.model_dump(mode="json")
-        if self.views is None:
-            del data["views"]
-        return data
+        return {name: value for name, value in data.items() if value is not None or name not in ("views", "incumbents")}
 
     def tracked_as(self, run_id: str | None) -> Summary:
         """The summary with the id of its tracked run."""

@@ -7,17 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from experiments.evaluate.curves import Curve
+from experiments.evaluate.curves import Curve, FloatArray
 from experiments.evaluate.record import UNITS
 
 _MONEY = UNITS.index("usd")
 _PANELS = (("tokens per query (mean)", UNITS.index("tokens")), ("US dollars per query (mean)", _MONEY))
 
 
-def draw_curve(file: Path, curve: Curve, *, title: str) -> None:
+def draw_curve(file: Path, curve: Curve, *, title: str, incumbent: FloatArray | None = None) -> None:
     """Draw the headline measure and its bootstrap interval against the documents reranked.
 
     Where a run costs money, two more panels draw it against tokens and dollars.
+
+    Args:
+        file: the PNG to write.
+        curve: the run's.
+        title: what stands above each panel.
+        incumbent: shape (n, 2), numbers of documents and what fixed depth reaches with them; None draws none.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -30,17 +36,19 @@ def draw_curve(file: Path, curve: Curve, *, title: str) -> None:
     for i, (label, costs) in enumerate(panels):
         axes = figure.add_axes(((i + 0.11) / len(panels), 0.13, 0.86 / len(panels), 0.78))
         _draw(axes, costs, curve)
+        if i == 0 and incumbent is not None:
+            axes.plot(*incumbent.T, color="black", linestyle=(0, (4, 2)), linewidth=1.0, label="fixed depth")
         axes.set_xlabel(label)
         axes.set_title(title, fontsize=10)
+        axes.legend(loc="lower right", frameon=False)
     figure.savefig(file, dpi=120, metadata={"Software": None})
 
 
 def _draw(axes: Any, costs: np.ndarray[Any, np.dtype[np.float64]], curve: Curve) -> None:
     mean = curve.mean[:, 0]
     axes.fill_between(costs, curve.low[:, 0], curve.high[:, 0], step="post", color="0.85", label="95% interval")
-    axes.step(costs, mean, where="post", color="black", marker="o", markersize=3.5, label="mean")
+    axes.step(costs, mean, where="post", color="black", marker="o", markersize=3.5, label="this run")
     axes.annotate(f"{mean[-1]:.3f}", (costs[-1], mean[-1]), textcoords="offset points", xytext=(-4, 8), ha="right")
     axes.annotate(f"{mean[0]:.3f}", (costs[0], mean[0]), textcoords="offset points", xytext=(6, -12))
     axes.set_ylabel(f"mean {curve.measures[0]} over {len(curve.per_query)} queries")
     axes.grid(visible=True, color="0.92")
-    axes.legend(loc="lower right", frameon=False)

@@ -16,7 +16,7 @@ import yaml
 from pydantic import ValidationError
 
 from experiments.datasets.dataset import Dataset, require_id
-from experiments.evaluate.curves import Curve
+from experiments.evaluate.curves import Curve, FloatArray
 from experiments.evaluate.record import UNITS, QueryRecord
 from experiments.evaluate.summary import Summary
 from experiments.evaluate.views import View
@@ -32,7 +32,10 @@ COST_COLUMNS = ("documents_mean", "calls", "tokens", "milliseconds", "usd")
 
 @dataclass(frozen=True)
 class Results:
-    """Everything that a finished run reports."""
+    """Everything that a finished run reports.
+
+    ``incumbent`` is the line of fixed depth, see :func:`experiments.publish.figures.draw_curve`.
+    """
 
     config: Mapping[str, Any]
     dataset: Dataset
@@ -40,6 +43,7 @@ class Results:
     curve: Curve
     summary: Summary
     views: Sequence[View] = ()
+    incumbent: FloatArray | None = None
 
 
 def write_results(folder: Path, results: Results) -> None:
@@ -61,7 +65,7 @@ def write_results(folder: Path, results: Results) -> None:
         curve_table(results.curve).to_csv(partial / "curve.csv", index=False, lineterminator="\n")
         _write_traces(partial / "traces.jsonl.gz", results.records)
         title = f"{results.dataset.name}: {results.summary.policy}"
-        draw_curve(partial / "curve.png", results.curve, title=title)
+        draw_curve(partial / "curve.png", results.curve, title=title, incumbent=results.incumbent)
         (folder / SUMMARY).unlink(missing_ok=True)  # of an earlier run, whose files are replaced now
         for file in sorted(partial.iterdir()):
             file.replace(folder / file.name)

@@ -12,7 +12,7 @@ from typing import Any
 from experiments.config.progress import Progress
 from experiments.evaluate.curves import Curve
 from experiments.evaluate.record import UNITS
-from experiments.evaluate.summary import Overruns, Summary, ViewFigures
+from experiments.evaluate.summary import Comparison, Overruns, Summary, ViewFigures
 
 PATIENCE_S = 2.0
 """Seconds after which work shows a progress bar."""
@@ -81,6 +81,8 @@ def print_run(summary: Summary, curve: Curve) -> None:
     blank = [""] * len(prices)
     table.add_row("final", *blank, *(f"[bold]{value:.4f}[/bold]" for value in summary.measures.values()))
     table.add_row("95% interval", *blank, *(f"{low:.3f}-{high:.3f}" for low, high in summary.interval.values()))
+    for name, against in (summary.incumbents or {}).items():
+        _add_comparison(table, name, against, blank)
     console.print(table)
     console.print(_costs_line(summary))
     stops = ", ".join(f"{reason} {count}" for reason, count in summary.stop_reasons.items())
@@ -91,6 +93,20 @@ def print_run(summary: Summary, curve: Curve) -> None:
         console.print(_late_line(summary.latency_overrun_ms))
     for what, count in summary.warnings.items():
         console.print(f"warning: {count} {what}")
+
+
+def _add_comparison(table: Any, name: str, against: Comparison, blank: Sequence[str]) -> None:
+    intervals = (f"{_short(low, '+.3f')} {_short(high, '+.3f')}" for low, high in against.interval.values())
+    table.add_section()
+    table.add_row(f"{name} ({against.docs_per_query:.0f})", *blank, *(f"{v:.4f}" for v in against.measures.values()))
+    table.add_row("difference", *blank, *(f"[bold]{value:+.4f}[/bold]" for value in against.difference.values()))
+    table.add_row("95% interval", *blank, *intervals)
+    table.add_row("p", *blank, *("<.001" if p < 0.001 else _short(p, ".3f") for p in against.p.values()))
+
+
+def _short(value: float, form: str) -> str:
+    """A number without the zero before its point."""
+    return format(value, form).replace("0.", ".", 1)
 
 
 def _unscored_line(summary: Summary) -> str:

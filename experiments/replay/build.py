@@ -146,15 +146,22 @@ def build_session(config: Mapping[str, Any], wrap: Any = None, wrap_reformulator
     }
     if wrap_reformulator:
         parts["reformulator"] = wrap_reformulator(parts["reformulator"])
-    controller = RAGtuneController(
+    asked = {name: wrap(r) for name, r in rerankers.items()} if wrap else rerankers
+    return Session(dataset, controller_of(config, parts, asked), rerankers, parts)
+
+
+def controller_of(
+    config: Mapping[str, Any], parts: Mapping[str, Any], rerankers: Mapping[str, BaseReranker]
+) -> RAGtuneController:
+    """The controller of a configuration, made of the given parts."""
+    return RAGtuneController(
         **parts,
-        reranker={name: wrap(r) for name, r in rerankers.items()} if wrap else rerankers,
+        reranker=rerankers,
         plan=_plan(config),
         clock_factory=_clock_factory(config["clock"], rerankers),
         seed=config["seed"],
         failures=_failures(config),
     )
-    return Session(dataset, controller, rerankers, parts)
 
 
 @lru_cache(maxsize=2)

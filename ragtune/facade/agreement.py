@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 
-def overlap(one: Sequence[int], other: Sequence[int], k: int = 10) -> float:
+def overlap(one: Sequence[Hashable], other: Sequence[Hashable], k: int = 10) -> float:
     """The share of the first k that both rankings have, in [0, 1]; 1 where there are no documents."""
     depth = min(k, len(one), len(other))
     return len({*one[:depth]} & {*other[:depth]}) / depth if depth else 1.0
 
 
-def rank_biased_overlap(one: Sequence[int], other: Sequence[int], k: int = 10, p: float = 0.9) -> float:
+def rank_biased_overlap(one: Sequence[Hashable], other: Sequence[Hashable], k: int = 10, p: float = 0.9) -> float:
     """Rank-biased overlap of the first k, extrapolated: RBO_ext of Webber, Moffat and Zobel (TOIS 2010), equation 32.
 
     Args:
@@ -26,8 +26,8 @@ def rank_biased_overlap(one: Sequence[int], other: Sequence[int], k: int = 10, p
     depth = min(k, len(one), len(other))
     if not depth:
         return 1.0
-    seen_one: set[int] = set()
-    seen_other: set[int] = set()
+    seen_one: set[Hashable] = set()
+    seen_other: set[Hashable] = set()
     weighted = agreement = 0.0
     for d in range(1, depth + 1):
         seen_one.add(one[d - 1])

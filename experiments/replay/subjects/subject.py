@@ -49,6 +49,14 @@ class Subject(ABC):
         """Tags of a run, added to those that every run has, or in place of them."""
         return {}
 
+    def incumbents(self, config: Mapping[str, Any], query_ids: Sequence[str]) -> dict[str, list[QueryRecord]]:
+        """Replay what the policy has to beat, in this process; nothing where that would cost something.
+
+        Returns:
+            The records of each incumbent, by its name, in the order of the queries.
+        """
+        return {}
+
     def forecast(self, config: Mapping[str, Any], progress: Callable[[int, int], None]) -> dict[str, Any]:
         """Forecast the cost of a run, see :func:`experiments.replay.forecast.forecast`.
 

@@ -1,0 +1,102 @@
+"""What a run has to beat, beside it: fixed depth under the same budget, and reranking everything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from experiments.evaluate.curves import Curve, FloatArray, bootstrap_interval
+from experiments.evaluate.measures import Measures
+from experiments.evaluate.record import UNITS, QueryRecord
+from experiments.evaluate.significance import holm, paired_tests
+from experiments.evaluate.summary import Agreement, Comparison
+from ragtune.facade.agreement import overlap, rank_biased_overlap
+
+POINTS = 20
+"""Depths at which the line of fixed depth is drawn."""
+
+
+def compare(
+    records: Sequence[QueryRecord],
+    run: Curve,
+    incumbents: Mapping[str, Sequence[QueryRecord]],
+    measures: Measures,
+    *,
+    resamples: int,
+    level: float,
+    seed: int,
+) -> dict[str, Comparison]:
+    """Compare a run with its incumbents on the judged queries.
+
+    Args:
+        records: of the run's judged queries.
+        run: the run's curve, whose last step is compared.
+        incumbents: records of the same queries, in the same order, by the name of the incumbent.
+        measures: what is measured.
+        resamples: bootstrap samples, and random sign vectors of the test.
+        level: of the intervals, in (0, 1).
+        seed: seed of both.
+
+    Returns:
+        A comparison an incumbent. The p-values are those of Fisher's randomization test, corrected for the number of
+        incumbents by Holm's method.
+    """
+    if not incumbents:
+        return {}
+    own = run.per_query[:, -1, :]
+    names = run.measures
+    theirs = {
+        name: measures.of_topics({r.query_id: r.ranking for r in found}, {r.query_id: r.query_id for r in found})
+        for name, found in incumbents.items()
+    }
+    differences = np.stack([own - values for values in theirs.values()], axis=1)
+    low, high = bootstrap_interval(differences, resamples=resamples, level=level, seed=seed)
+    flat = differences.reshape(len(own), -1)
+    p = paired_tests(flat, permutations=resamples, seed=seed).randomization.reshape(differences.shape[1:])
+    corrected = np.stack([holm(column) for column in p.T], axis=1)
+    return {
+        name: Comparison(
+            docs_per_query=float(np.mean([record.charged[UNITS.index("docs")] for record in incumbents[name]])),
+            measures=dict(zip(names, theirs[name].mean(axis=0).tolist(), strict=True)),
+            difference=dict(zip(names, differences[:, i].mean(axis=0).tolist(), strict=True)),
+            interval=dict(zip(names, zip(low[i].tolist(), high[i].tolist(), strict=True), strict=True)),
+            p=dict(zip(names, corrected[i].tolist(), strict=True)),
+            agreement=_agreement(records, incumbents[name]),
+        )
+        for i, name in enumerate(incumbents)
+    }
+
+
+def depth_line(everything: Sequence[QueryRecord], run: Curve, measures: Measures) -> FloatArray:
+    """What fixed depth reaches with as many documents as a run, told by one replay that has reranked everything.
+
+    At depth d the first d of the first stage stand in the order of their scores, and the rest behind them as they were.
+
+    Args:
+        everything: records of the replay, one a query.
+        run: a run's curve, whose steps are the depths, thinned out to :data:`POINTS`.
+        measures: what is measured; the first is the headline.
+
+    Returns:
+        Depths and mean headlines, shape (n, 2).
+    """
+    depths = run.docs[np.unique(np.linspace(0, len(run.docs) - 1, POINTS).round().astype(int))]
+    topics, rankings = {}, {}
+    for record in everything:
+        first, final = record.rankings[0], record.rankings[-1]
+        place = {document: i for i, document in enumerate(first)}
+        for depth in depths.tolist():
+            order = [document for document in final if place[document] < depth] + first[depth:]
+            topics[f"{depth}:{record.query_id}"] = record.query_id
+            rankings[f"{depth}:{record.query_id}"] = [record.doc_ids[document] for document in order]
+    values = measures.of_topics(rankings, topics)[:, 0].reshape(len(everything), len(depths))
+    return np.column_stack([depths, values.mean(axis=0)])
+
+
+def _agreement(records: Sequence[QueryRecord], others: Sequence[QueryRecord]) -> Agreement:
+    pairs = [(record.ranking, other.ranking) for record, other in zip(records, others, strict=True)]
+    return Agreement(
+        overlap=float(np.mean([overlap(*pair) for pair in pairs])),
+        rbo=float(np.mean([rank_biased_overlap(*pair) for pair in pairs])),
+    )

@@ -1,0 +1,90 @@
+"""A run beside what it has to beat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments.config.compose import results_key
+from experiments.evaluate.curves import Curve, curve
+from experiments.evaluate.incumbents import compare, depth_line
+from experiments.evaluate.measures import Measures
+from experiments.evaluate.record import QueryRecord
+from experiments.replay.subjects.controller import ControllerSubject
+
+Replayed = Callable[..., SimpleNamespace]
+SETTINGS: dict[str, Any] = {"resamples": 50, "level": 0.95, "seed": 0}
+
+
+def incumbents_of(run: SimpleNamespace) -> dict[str, list[QueryRecord]]:
+    return ControllerSubject().incumbents(run.config, run.dataset.judged)
+
+
+def measured(run: SimpleNamespace) -> tuple[list[QueryRecord], Curve, Measures]:
+    records = [record for record in run.records if record.query_id in run.dataset.qrels]
+    measures = Measures(["nDCG@10", "AP"], run.dataset.qrels)
+    return records, curve(records, measures, **SETTINGS), measures
+
+
+@pytest.mark.parametrize("limit", ["max_reranker_docs=6", "max_reranker_calls=1", "max_tokens=60"])
+def test_fixed_depth_is_what_its_own_experiment_replays_under_the_same_budget(replayed: Replayed, limit: str) -> None:
+    run = replayed("experiment=uncertainty", f"budget.{limit}", "scheduler.batch_size=2")
+    found = incumbents_of(run)
+    for name, overrides in {"fixed depth": [f"budget.{limit}"], "everything": ["budget=unlimited"]}.items():
+        own = replayed("experiment=fixed_depth", *overrides)
+        expected = {record.query_id: (record.ranking, record.charged) for record in own.records}
+        assert [record.query_id for record in found[name]] == run.dataset.judged
+        assert all((record.ranking, record.charged) == expected[record.query_id] for record in found[name])
+
+
+def test_the_difference_has_an_interval_and_a_corrected_p(replayed: Replayed) -> None:
+    run = replayed("experiment=uncertainty", "budget.max_reranker_docs=4", "scheduler.batch_size=2")
+    records, drawn, measures = measured(run)
+    found = compare(records, drawn, incumbents_of(run), measures, **SETTINGS)
+    assert list(found) == ["fixed depth", "everything"]
+    for against in found.values():
+        for j, name in enumerate(drawn.measures):
+            low, high = against.interval[name]
+            assert against.difference[name] == pytest.approx(drawn.mean[-1, j] - against.measures[name])
+            assert low <= against.difference[name] <= high
+            assert 0 < against.p[name] <= 1
+    assert found["fixed depth"].docs_per_query == 4
+    assert found["everything"].docs_per_query == 12
+
+
+def test_fixed_depth_beside_itself_makes_no_difference(replayed: Replayed) -> None:
+    run = replayed("experiment=fixed_depth", "budget.max_reranker_docs=5")
+    records, drawn, measures = measured(run)
+    against = compare(records, drawn, incumbents_of(run), measures, **SETTINGS)["fixed depth"]
+    assert set(against.difference.values()) == {0.0}
+    assert set(against.p.values()) == {1.0}
+    assert (against.agreement.overlap, against.agreement.rbo) == (1.0, 1.0)
+
+
+def test_the_line_of_fixed_depth_is_that_of_runs_at_each_depth(replayed: Replayed) -> None:
+    run = replayed("experiment=uncertainty", "budget.max_reranker_docs=6", "scheduler.batch_size=2")
+    _, drawn, measures = measured(run)
+    line = depth_line(incumbents_of(run)["everything"], drawn, measures)
+    assert line[:, 0].tolist() == drawn.docs.tolist() == [0, 2, 4, 6]
+    for depth, headline in line:
+        budget = f"budget.max_reranker_docs={depth:.0f}"
+        _, own, _ = measured(replayed("experiment=fixed_depth", budget))
+        assert headline == pytest.approx(own.mean[-1, 0])
+    assert np.ptp(line[:, 1]) > 0
+
+
+def test_where_a_reranker_is_live_nothing_is_spent_on_comparisons(
+    replayed: Replayed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = replayed("experiment=uncertainty", "budget.max_reranker_docs=4", "reranker=noop")
+    from ragtune.rerankers.noop import NoOpReranker
+
+    assert incumbents_of(run)
+    monkeypatch.setattr(NoOpReranker, "is_recorded", False)
+    assert incumbents_of(run) == {}
+    assert compare([], measured(run)[1], {}, measured(run)[2], **SETTINGS) == {}
+    assert results_key(run.config)
