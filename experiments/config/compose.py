@@ -6,6 +6,7 @@ What needs the library is imported where it is used, so that ``--help`` is answe
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -115,6 +116,21 @@ def readable(error: BaseException, script: str = "run.py") -> str:
         name = lines[0].removeprefix("Could not override").split()[0].strip("'.")
         if now := moved(name):
             return now
-        return f"unknown option {name!r}: python {script} --help lists the options of the components chosen"
+        from experiments.config.options import known_options
+        from experiments.config.suggest import did_you_mean_option
+
+        help_lists = f"python {script} --help lists the options of the components chosen"
+        return f"unknown option {name!r}: {help_lists}{did_you_mean_option(name, known_options())}"
     noise = ("See ", "Set the environment", "Config search path", "provider=")
-    return " ".join(line for line in lines if not line.startswith(noise))
+    return " ".join(line for line in lines if not line.startswith(noise)) + _nearest_choice(lines)
+
+
+def _nearest_choice(lines: Sequence[str]) -> str:
+    """What may have been meant where Hydra lists the choices of a group."""
+    wanted = re.search(r"Could not find '(?:.*/)?(.+)'", lines[0])
+    listed = next((i for i, line in enumerate(lines) if line.startswith("Available options")), None)
+    if wanted is None or listed is None:
+        return ""
+    from experiments.config.suggest import did_you_mean
+
+    return did_you_mean(wanted[1], lines[listed + 1 :])

@@ -32,6 +32,10 @@ ROUNDS_DEPTH = "retrieval.depth_per_reformulation"
 OPTIONS = {
     "an option that does not exist": (["foo=1"], ["unknown option 'foo'", "--help"]),
     "an option that a component does not have": (["budget.max_pages=3"], ["unknown option 'budget.max_pages'"]),
+    "a slip of the pen": (["retriever.path=x"], ["unknown option 'retriever.path'", "did you mean retriever.paths?"]),
+    "an option that moved to a part": (["estimator.kappa=1"], ["did you mean scheduler.acquisition.kappa?"]),
+    "an option of another choice": (["scheduler.k=5"], ["it is an option of", "scheduler=settled"]),
+    "a choice with a slip": (["budget=tigth"], ["'budget/tigth'", "did you mean tight?"]),
     "an option forced in": (["+foo=1"], ["unknown option 'foo': allowed are dataset, retriever"]),
     "an argument forced in": (["+estimator.foo=1"], ["estimator", "'foo'"]),
     "an unknown component": (["estimator=best"], ["'estimator/best'", "baseline", "uncertainty"]),

@@ -1,0 +1,70 @@
+"""What somebody may have meant who named an option or a choice that does not exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from experiments.config.paths import CONF
+
+_NEAR, _SLIP = 0.75, 0.9
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """``; did you mean X?`` with what is spelled nearly so, or nothing."""
+    near = get_close_matches(name, known, n=1, cutoff=_NEAR)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def did_you_mean_option(name: str, groups: Sequence[str]) -> str:
+    """What may have been meant by an option that the chosen components do not have.
+
+    An option of another choice is told with that choice; then comes one whose name is a slip away, then one of the same
+    last name elsewhere, then one of a name that is somewhat like it.
+
+    Args:
+        name: the full name, e.g. ``estimator.kappa``.
+        groups: the options that a command has, by their first parts.
+    """
+    known = {option: choices for option, choices in _options().items() if option.partition(".")[0] in groups}
+    if name in known:
+        return f"; it is an option of {' or '.join(known[name])}"
+    leaf = name.rpartition(".")[2]
+    same_leaf = [option for option in known if option.rpartition(".")[2] == leaf]
+    near = get_close_matches(name, known, n=1, cutoff=_SLIP) or get_close_matches(name, same_leaf, n=1, cutoff=0.0)
+    return f"; did you mean {near[0]}?" if near else did_you_mean(name, list(known))
+
+
+@lru_cache(maxsize=1)
+def _options() -> dict[str, list[str]]:
+    """Every option of ``conf/`` by its full name, with the choices that have it."""
+    found: dict[str, list[str]] = {}
+    for file in [CONF / "config.yaml", *sorted(CONF.glob("*/*.yaml"))]:
+        for name in _names(file):
+            found.setdefault(name, []).append(f"{file.parent.name}={file.stem}")
+    return found
+
+
+def _names(file: Path) -> Iterator[str]:
+    content: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+    group = "" if file.parent == CONF else f"{file.parent.name}."
+    for default in content.pop("defaults", ()):
+        # "/acquisition@acquisition: NAME" puts the options of a group's file below this component.
+        for source, choice in default.items() if isinstance(default, dict) else ():
+            folder, _, place = source.strip("/").partition("@")
+            if place and "override" not in source and (CONF / folder / f"{choice}.yaml").is_file():
+                below = _names(CONF / folder / f"{choice}.yaml")
+                yield from (f"{group}{place}{name.removeprefix(folder)}" for name in below)
+    yield from _dotted({key: value for key, value in content.items() if key not in ("hydra", "_target_")}, group)
+
+
+def _dotted(options: dict[str, Any], before: str) -> Iterator[str]:
+    for key, value in options.items():
+        yield f"{before}{key}"
+        if isinstance(value, dict):
+            yield from _dotted({str(name): below for name, below in value.items()}, f"{before}{key}.")
