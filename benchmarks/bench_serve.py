@@ -130,10 +130,14 @@ def measure(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
                 load += ["--requests", str(file)]
                 warm = [*load, "--clients", "2", "--seconds", "3"]
                 subprocess.run(warm, check=True, stdout=subprocess.DEVNULL)
+                before = process.cpu_times()
                 done = subprocess.run(
                     [*load, "--seconds", str(arguments.seconds)], check=True, stdout=subprocess.PIPE, text=True
                 )
-                figures[name] = json.loads(done.stdout) | {"rss_mb": process.memory_info().rss / 2**20}
+                after, seen = process.cpu_times(), json.loads(done.stdout)
+                cpu_s = after.user + after.system - before.user - before.system
+                more = {"cpu_s_per_request": cpu_s / seen["requests"], "rss_mb": process.memory_info().rss / 2**20}
+                figures[name] = seen | more
     return figures
 
 
@@ -164,6 +168,8 @@ def main() -> None:
     for sharing in ("shared calls", "unshared"):
         print(f"budget / everything, {sharing}: {rate[f'budget, {sharing}'] / rate[f'everything, {sharing}']:.2f}")
     print(f"shared calls / unshared, budget: {rate['budget, shared calls'] / rate['budget, unshared']:.2f}")
+    cpu = {way: seen["cpu_s_per_request"] for way, seen in figures.items()}
+    print(f"CPU of shared calls / unshared, budget: {cpu['budget, shared calls'] / cpu['budget, unshared']:.2f}")
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 
