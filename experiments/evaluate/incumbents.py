@@ -9,7 +9,7 @@ import numpy as np
 from experiments.evaluate.curves import Curve, FloatArray, bootstrap_interval
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord
-from experiments.evaluate.significance import holm, paired_tests
+from experiments.evaluate.significance import holm, randomization_test
 from experiments.evaluate.summary import Agreement, Comparison
 from ragtune.facade.agreement import overlap, rank_biased_overlap
 
@@ -53,7 +53,7 @@ def compare(
     differences = np.stack([own - values for values in theirs.values()], axis=1)
     low, high = bootstrap_interval(differences, resamples=resamples, level=level, seed=seed)
     flat = differences.reshape(len(own), -1)
-    p = paired_tests(flat, permutations=resamples, seed=seed).randomization.reshape(differences.shape[1:])
+    p = randomization_test(flat, permutations=resamples, seed=seed).reshape(differences.shape[1:])
     corrected = np.stack([holm(column) for column in p.T], axis=1)
     return {
         name: Comparison(

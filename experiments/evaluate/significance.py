@@ -44,15 +44,17 @@ def paired_tests(differences: FloatArray, *, permutations: int, seed: int) -> Pa
         with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # nearly equal differences: p is nearly 0, as it should be
             p_t[~same] = np.nan_to_num(ttest_1samp(differences[:, ~same], 0.0).pvalue, nan=1.0)
-    return PairedTests(p_t, np.where(same, 1.0, _randomization(differences, permutations, seed)))
+    return PairedTests(p_t, randomization_test(differences, permutations=permutations, seed=seed))
 
 
-def _randomization(differences: FloatArray, permutations: int, seed: int) -> FloatArray:
+def randomization_test(differences: FloatArray, *, permutations: int, seed: int) -> FloatArray:
+    """The second of :func:`paired_tests` alone, shape (t,)."""
     q = len(differences)
+    same = (np.abs(differences) <= TIE).all(axis=0)
     signs = np.random.default_rng(seed).integers(0, 2, size=(permutations, q)) * 2.0 - 1.0
     observed = np.abs(differences.sum(axis=0))
     as_extreme = (np.abs(signs @ differences) >= observed - TIE).sum(axis=0)
-    p: FloatArray = (1.0 + as_extreme) / (1.0 + permutations)
+    p: FloatArray = np.where(same, 1.0, (1.0 + as_extreme) / (1.0 + permutations))
     return p
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from experiments.config.compose import results_key
 from experiments.config.names import policy_name
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.record import QueryRecord
-from experiments.replay.build import controller_of, session_for
+from experiments.replay.build import Session, controller_of, session_for
 from experiments.replay.subjects.subject import Subject
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.pool.ordering import Ordering
@@ -25,6 +26,13 @@ _FIXED_DEPTH = {
     "assembler": GreedyAssembler(Ordering.RERANKED_FIRST),
 }
 """The parts of ``conf/experiment/fixed_depth.yaml``, whatever the run's own policy expands."""
+
+_ALL_THE_SAME = ("budget", "measures", "bootstrap")
+"""Further options that make no difference to an incumbent whose budget is given."""
+
+_KEPT = 3
+_replays: dict[str, list[QueryRecord]] = {}
+"""The latest replays of incumbents in this process: the jobs of a sweep often differ by their policy alone."""
 
 
 class ControllerSubject(Subject):
@@ -44,13 +52,15 @@ class ControllerSubject(Subject):
         session = session_for(results_key(config))
         if not all(reranker.is_recorded for reranker in session.rerankers.values()):
             return {}
-        budgets = {"fixed depth": session.parts["budget"], "everything": CostBudget.unlimited()}
-        queries = session.dataset.queries
-        found = {}
-        for name, budget in budgets.items():
-            controller = controller_of(config, {**session.parts, **_FIXED_DEPTH, "budget": budget}, session.rerankers)
-            found[name] = [QueryRecord.of(controller.run(queries[q], query_id=q)) for q in query_ids]
-        return found
+        budgets: dict[str, CostBudget] = {"fixed depth": session.parts["budget"], "everything": CostBudget.unlimited()}
+        same = results_key({key: value for key, value in config.items() if key not in (*_FIXED_DEPTH, *_ALL_THE_SAME)})
+        return {
+            name: _remembered(
+                json.dumps([same, budget.model_dump(), *query_ids]),
+                lambda budget=budget: _fixed_depth(config, session, budget, query_ids),  # type: ignore[misc]
+            )
+            for name, budget in budgets.items()
+        }
 
     def label(self, config: Mapping[str, Any]) -> str:
         return policy_name(config)
@@ -59,3 +69,19 @@ class ControllerSubject(Subject):
         from experiments.replay.forecast import forecast
 
         return forecast(config, progress)
+
+
+def _fixed_depth(
+    config: Mapping[str, Any], session: Session, budget: CostBudget, query_ids: Sequence[str]
+) -> list[QueryRecord]:
+    controller = controller_of(config, {**session.parts, **_FIXED_DEPTH, "budget": budget}, session.rerankers)
+    return [QueryRecord.of(controller.run(session.dataset.queries[q], query_id=q)) for q in query_ids]
+
+
+def _remembered(key: str, replay: Callable[[], list[QueryRecord]]) -> list[QueryRecord]:
+    """The records of an earlier job of this sweep that had the same incumbent, else new ones."""
+    if key not in _replays:
+        for oldest in list(_replays)[: 1 - _KEPT]:
+            del _replays[oldest]
+        _replays[key] = replay()
+    return _replays[key]

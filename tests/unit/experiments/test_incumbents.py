@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.config.compose import results_key
 from experiments.evaluate.curves import Curve, curve
 from experiments.evaluate.incumbents import compare, depth_line
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord
 from experiments.replay.subjects.controller import ControllerSubject
+from ragtune.rerankers.noop import NoOpReranker
 
 Replayed = Callable[..., SimpleNamespace]
 SETTINGS: dict[str, Any] = {"resamples": 50, "level": 0.95, "seed": 0}
@@ -81,10 +81,20 @@ def test_where_a_reranker_is_live_nothing_is_spent_on_comparisons(
     replayed: Replayed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = replayed("experiment=uncertainty", "budget.max_reranker_docs=4", "reranker=noop")
-    from ragtune.rerankers.noop import NoOpReranker
-
     assert incumbents_of(run)
     monkeypatch.setattr(NoOpReranker, "is_recorded", False)
     assert incumbents_of(run) == {}
     assert compare([], measured(run)[1], {}, measured(run)[2], **SETTINGS) == {}
-    assert results_key(run.config)
+
+
+def test_the_jobs_of_a_sweep_share_what_does_not_depend_on_the_policy(replayed: Replayed) -> None:
+    run = incumbents_of(replayed("experiment=uncertainty", "budget.max_reranker_docs=4"))
+    other = incumbents_of(replayed("experiment=ore", "budget.max_reranker_docs=4"))
+    deeper = incumbents_of(replayed("experiment=ore", "budget.max_reranker_docs=6"))
+    assert all(run[name] is other[name] for name in run)
+    assert deeper["everything"] is run["everything"]
+    assert deeper["fixed depth"][0].charged != run["fixed depth"][0].charged
+    shallow = incumbents_of(
+        replayed("experiment=ore", "budget.max_reranker_docs=4", "retrieval.original_query_depth=3")
+    )
+    assert len(shallow["everything"][0].doc_ids) == 3

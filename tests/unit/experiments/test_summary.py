@@ -52,11 +52,14 @@ def test_the_file_holds_every_field_in_order_and_is_read_back(
     make_summary: Callable[..., Summary], tmp_path: Path
 ) -> None:
     views = {"found": {"docs_per_query": 9.0, "measures": {"AP": 0.25}, "interval": {"AP": [0.125, 0.5]}}}
-    for summary in (make_summary(), make_summary(views=views)):
+    figures = {"measures": {"AP": 0.25}, "difference": {"AP": 0.125}, "interval": {"AP": [0.0, 0.25]}, "p": {"AP": 0.5}}
+    against = {"everything": {"docs_per_query": 9.0, **figures, "agreement": {"overlap": 0.5, "rbo": 0.75}}}
+    for summary in (make_summary(), make_summary(views=views), make_summary(incumbents=against)):
         write_summary(tmp_path, summary)
         assert read_summary(tmp_path) == summary
         written = json.loads((tmp_path / "summary.json").read_text())
-        assert list(written) == [name for name in Summary.model_fields if name != "views" or summary.views]
+        optional = {"views": summary.views, "incumbents": summary.incumbents}
+        assert list(written) == [name for name in Summary.model_fields if optional.get(name, True)]
         assert json.dumps(written) == json.dumps(summary.plain(), allow_nan=False)
     assert written["views"] == views
     # Amounts that are counts stay whole numbers.
