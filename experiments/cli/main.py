@@ -22,6 +22,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from experiments.config.compose import readable, register_resolvers, resolve
+from experiments.config.overrides import spelled_out
 from experiments.config.paths import CONF
 from experiments.publish.folders import note_missing, remove_if_empty, remove_new_empty
 
@@ -67,6 +68,7 @@ def main(root: str = "config") -> int:
 
 def _launch(root: str) -> int:
     try:
+        sys.argv[1:] = spelled_out(sys.argv[1:])
         hydra.main(version_base="1.3", config_path=str(CONF), config_name=root)(_app)()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else DONE

@@ -19,6 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from experiments.config.names import moved
+from experiments.config.overrides import spelled_out
 from experiments.config.paths import CONF, PROJECT_ROOT
 
 WHERE_NOT_WHAT = ("executor", "tracking", "resume", "dry_run", "verbosity")
@@ -60,7 +61,7 @@ def composed(overrides: Sequence[str], root: str, script: str = "run.py") -> Dic
     inside_a_job = GlobalHydra.instance().is_initialized()
     with nullcontext() if inside_a_job else initialize_config_dir(str(CONF), version_base="1.3"):
         try:
-            return hydra_compose(root, overrides=list(overrides))
+            return hydra_compose(root, overrides=spelled_out(overrides))
         except (HydraException, OmegaConfBaseException) as error:
             raise ConfigError(readable(error, script)) from None
 

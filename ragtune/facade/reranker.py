@@ -22,6 +22,7 @@ from ragtune.core.plain import quoted
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.request.limits import LIMITS
 from ragtune.core.request.request import Request
 from ragtune.core.rounds import RetrievalPlan
 from ragtune.core.types import FREE, CostObject, ScoredDocument, price_by_count
@@ -35,14 +36,6 @@ from ragtune.retrievers.given import GivenRetriever
 
 Given = str | Mapping[str, Any] | Document
 """A document as a caller has it: a text, a dict with ``text`` and perhaps ``title``, or a Document."""
-
-_LIMITS = {
-    "docs": "max_reranker_docs",
-    "calls": "max_reranker_calls",
-    "usd": "max_cost_usd",
-    "ms": "max_latency_ms",
-    "tokens": "max_tokens",
-}
 
 
 class Job(NamedTuple):
@@ -252,18 +245,18 @@ def _job(i: int, job: Any) -> Job:
 
 def _budget(limits: Mapping[str, float | None]) -> CostBudget:
     if not isinstance(limits, Mapping):
-        raise ConfigError(f"budget={quoted(limits)}: allowed is a dict of {', '.join(_LIMITS)}")
-    unknown = [name for name in limits if name not in _LIMITS]
-    given = {_LIMITS[name]: limit for name, limit in limits.items() if name in _LIMITS and limit is not None}
+        raise ConfigError(f"budget={quoted(limits)}: allowed is a dict of {', '.join(LIMITS)}")
+    unknown = [name for name in limits if name not in LIMITS]
+    given = {LIMITS[name]: limit for name, limit in limits.items() if name in LIMITS and limit is not None}
     if unknown or not given:
         problem = f"unknown limit {', '.join(map(repr, unknown))}" if unknown else "no budget given"
-        raise ConfigError(f"{problem}: name at least one of {', '.join(_LIMITS)}")
+        raise ConfigError(f"{problem}: name at least one of {', '.join(LIMITS)}")
     try:
         # Nothing is assembled from these tokens, so the reranker may have them all.
         return CostBudget.only(**given, assembly_token_buffer=0)
     except ValidationError as error:
         first = error.errors()[0]
-        name = next(name for name, field in _LIMITS.items() if field in first["loc"])
+        name = next(name for name, field in LIMITS.items() if field in first["loc"])
         raise ConfigError(f"{name}={first['input']!r}: {first['msg']}") from None
 
 

@@ -16,6 +16,16 @@ Count = Annotated[Annotated[int, Field(ge=0)] | None, BeforeValidator(_unlimited
 Amount = Annotated[Annotated[float, Field(ge=0, allow_inf_nan=False)] | None, BeforeValidator(_unlimited_if_infinite)]
 
 
+LIMITS = {
+    "docs": "max_reranker_docs",
+    "calls": "max_reranker_calls",
+    "usd": "max_cost_usd",
+    "ms": "max_latency_ms",
+    "tokens": "max_tokens",
+}
+"""The limit in each unit, by the short names that users give the units."""
+
+
 class Limits(BaseModel):
     """Limits of one request; ``None`` (or infinity) means unlimited. The defaults are those of rule B1.
 

@@ -10,6 +10,7 @@ import yaml
 from experiments.config.compose import compose, results_key
 from experiments.config.names import leaf, policy_name
 from experiments.config.options import known_options
+from experiments.config.overrides import spelled_out
 from experiments.config.paths import CONF, PROJECT_ROOT
 from experiments.replay.inputs import identity
 from ragtune.core.errors import ConfigError
@@ -151,3 +152,28 @@ def test_a_bad_option_is_refused_by_name_with_what_is_allowed(override: str, sai
     with pytest.raises(ConfigError) as refused:
         compose([override])
     assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("short", "unit", "limit"),
+    [
+        ("20", "max_reranker_docs", 20),
+        ("20docs", "max_reranker_docs", 20),
+        ("3calls", "max_reranker_calls", 3),
+        ("0.002usd", "max_cost_usd", 0.002),
+        ("1e-3usd", "max_cost_usd", 0.001),
+        ("500ms", "max_latency_ms", 500),
+        ("4000tokens", "max_tokens", 4000),
+    ],
+)
+def test_a_budget_can_be_an_amount(short: str, unit: str, limit: float) -> None:
+    tight = compose(["budget=tight"])["budget"]
+    expected = {**tight, "max_reranker_docs": None, unit: limit}
+    assert compose([f"budget={short}"])["budget"] == expected
+
+
+def test_amounts_of_a_sweep_have_one_unit() -> None:
+    assert spelled_out(["budget=5,10docs", "seed=1"]) == ["budget=tight", "budget.max_reranker_docs=5,10", "seed=1"]
+    for wrong in ("budget=5,10calls", "budget=20pages", "budget=tight,20", "budget=1.5.2usd"):
+        with pytest.raises(ConfigError, match=f"{wrong!r}: allowed are amounts of one unit, docs, calls"):
+            spelled_out([wrong])

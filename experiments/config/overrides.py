@@ -1,0 +1,38 @@
+"""Short forms of options, spelled out before Hydra reads them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+
+def spelled_out(overrides: Sequence[str]) -> list[str]:
+    """The overrides, where ``budget=20`` and ``budget=3calls`` stand for the limit of that unit.
+
+    An amount is one of documents unless a unit follows: ``docs``, ``calls``, ``tokens``, ``ms`` or ``usd``. It takes
+    the place of the documents in ``budget=tight``. Several amounts of one unit are those of a sweep.
+
+    Raises:
+        ConfigError: if an amount has another unit, or a sweep's have several.
+    """
+    return [option for override in overrides for option in _spelled_out(override)]
+
+
+def _spelled_out(override: str) -> list[str]:
+    name, _, value = override.partition("=")
+    amounts = [amount.strip() for amount in value.split(",")]
+    if name != "budget" or not any(amount[:1].isdigit() for amount in amounts):
+        return [override]
+    from ragtune.core.errors import ConfigError
+    from ragtune.core.request.limits import LIMITS
+
+    found = [re.fullmatch(rf"(\d+(?:\.\d+)?(?:e-?\d+)?)({'|'.join(LIMITS)})?", amount) for amount in amounts]
+    units = {match[2] or "docs" for match in found if match}
+    if not all(found) or len(units) > 1:
+        raise ConfigError(
+            f"{override!r}: allowed are amounts of one unit, {', '.join(LIMITS)} (docs if unsaid), as in budget=20, "
+            "budget=3calls or budget=0.002usd,0.01usd, or the name of a budget"
+        )
+    unit = units.pop()
+    others = [] if unit == "docs" else [f"budget.{LIMITS['docs']}=null"]
+    return ["budget=tight", *others, f"budget.{LIMITS[unit]}={','.join(match[1] for match in found if match)}"]
