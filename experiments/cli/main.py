@@ -21,6 +21,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from experiments.cli.help import help_template
 from experiments.config.compose import readable, register_resolvers, resolve
 from experiments.config.overrides import spelled_out
 from experiments.config.paths import CONF
@@ -57,7 +58,13 @@ def main(root: str = "config") -> int:
         root: the file of conf/ that the configuration begins with.
     """
     os.environ["HYDRA_FULL_ERROR"] = "1"
+    if "--version" in sys.argv[1:]:
+        from ragtune import __version__
+
+        sys.stdout.write(f"ragtune {__version__}\n")
+        return DONE
     register_resolvers()
+    OmegaConf.register_new_resolver("harness_help", help_template, replace=True)
     code = INTERRUPTED  # by a second Ctrl-C, where the first is still being complained about
     try:
         code = _launch(root)
@@ -141,6 +148,9 @@ def _complain(error: BaseException, folder: Path | None = None, prefix: str = ""
         message, code = str(error), BAD_INPUT
     elif isinstance(error, HydraException | OmegaConfBaseException) or _is_hydras(error):
         message, code = readable(error), BAD_INPUT
+    elif isinstance(error, BrokenPipeError):
+        _close_output()  # whoever read it, as `| head` does, has seen enough
+        return FAILED
     elif isinstance(error, OSError):
         message, code = _about_files(error, folder)
     elif isinstance(error, RagtuneError):
@@ -150,6 +160,11 @@ def _complain(error: BaseException, folder: Path | None = None, prefix: str = ""
         message, code = f"{type(error).__name__}: {error}", FAILED
     sys.stderr.write(f"error: {prefix}{' '.join(message.splitlines())}\n")
     return code
+
+
+def _close_output() -> None:
+    """Have the interpreter flush what is left to nowhere when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _about_files(error: OSError, folder: Path | None) -> tuple[str, int]:

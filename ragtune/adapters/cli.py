@@ -10,6 +10,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from ragtune import __version__
 from ragtune.adapters.commands import mcp, prompt, serve, shadow
 from ragtune.core.errors import InputError, RagtuneError
 
@@ -28,6 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="ragtune", description="RAGtune's services. Experiments are run by run.py of a checkout."
     )
+    parser.add_argument("--version", action="version", version=f"ragtune {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in COMMANDS:
         added = commands.add_parser(command.NAME, help=command.SUMMARY, description=command.__doc__)

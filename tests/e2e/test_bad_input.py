@@ -13,6 +13,10 @@ from types import SimpleNamespace
 import pytest
 from patience import HANG_S
 
+import ragtune
+
+ROOT = Path(__file__).parents[2]
+
 Main = Callable[..., SimpleNamespace]
 
 
@@ -291,3 +295,15 @@ def test_anything_else_is_exit_code_1_with_a_traceback(
     assert "Traceback" in ended.err
     assert ended.err.splitlines()[-1] == "error: ZeroDivisionError: a defect"
     assert list(ended.cwd.glob("results/runs/*/journal.jsonl"))  # the journal: nothing that was paid for is lost
+
+
+def test_whoever_reads_only_the_first_lines_gets_no_complaint() -> None:
+    reader = f"{sys.executable} run.py --help | head -n 1"
+    done = subprocess.run(["bash", "-c", reader], capture_output=True, text=True, timeout=HANG_S, cwd=ROOT, check=True)
+    assert done.stdout.startswith("Replays a collection's queries")
+    assert done.stderr == ""
+
+
+def test_the_version_is_ragtunes(main: Main) -> None:
+    ended = main("--version")
+    assert (ended.code, ended.out) == (0, f"ragtune {ragtune.__version__}\n")

@@ -47,7 +47,7 @@ def helped() -> subprocess.CompletedProcess[str]:
 def test_help_lists_the_groups_and_their_components(helped: subprocess.CompletedProcess[str]) -> None:
     assert helped.returncode == 0, helped.stderr
     assert helped.stderr == ""
-    for line in ("estimator: baseline", "scheduler: ", "executor: inline, joblib, ray", "max_reranker_docs"):
+    for line in ("* uncertainty ", "scheduler", "Query shards over processes", "max_reranker_docs"):
         assert line in helped.stdout
 
 

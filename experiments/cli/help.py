@@ -1,0 +1,96 @@
+"""What ``--help`` says: every choice in a sentence, which its file in ``conf/`` begins with."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+from experiments.config.paths import CONF
+
+_WIDTH, _INDENT = 110, 26
+_PLACES = {
+    "acquisition": "scheduler.acquisition",
+    "vectors": "estimator.vectors",
+    "embedder": "reranker.embedder",
+    "fusion": "retriever.fusion",
+    "llm": "reranker.llm",
+}
+"""Groups of parts, and the place where a part of each usually goes."""
+
+_USAGE = {
+    "config": """\
+Replays a collection's queries under a hard budget: quality, cost, and what fixed depth does with the same.
+
+  python run.py [GROUP=CHOICE | OPTION=VALUE] ...            one run: a table, files, an MLflow run
+  python run.py -m GROUP=CHOICE,CHOICE [OPTION=V,V] ...      a sweep: every combination, one table
+
+Examples
+  python run.py experiment=settled budget=20                 a policy by its name, 20 documents a query
+  python run.py -m experiment=uncertainty,gar budget=5,10,20
+  python run.py budget=0.002usd reranker.usd_per_doc=0.0001  or budget=3calls, 500ms, 4000tokens
+  python run.py dataset=beir dataset.path=DIR retriever=runs retriever.paths=DIR/bm25.run \\
+      reranker.scores=DIR/ce.run                             your collection, your first stage, your scores
+  python run.py hydra.run.dir=DIR resume=true                goes on with an interrupted run""",
+    "pipeline": """\
+Replays a collection's queries through the eight stages of SuperPrompt, as python run.py does through a controller.
+
+  python scripts/pipeline.py [GROUP=CHOICE | OPTION=VALUE] ...
+
+Examples
+  python scripts/pipeline.py rerank_stage=budgeted budget=20
+  python scripts/pipeline.py -m rerank_stage=none,top""",
+}
+
+
+def help_template(root: str) -> str:
+    """The template of Hydra's help, in which ``$CONFIG`` stands for the options as they are.
+
+    Args:
+        root: the file of conf/ that the configuration begins with.
+    """
+    defaults = {"experiment": None} | _defaults(root)
+    text = "\n".join(
+        [
+            _USAGE[root],
+            "",
+            "Choices, GROUP=CHOICE (* if unsaid); an experiment chooses estimator, scheduler and order at once",
+            *(line for group in defaults for line in _group(group, defaults[group])),
+            "",
+            "Parts of components, GROUP@PLACE=CHOICE, e.g. acquisition@scheduler.acquisition=mean",
+            *(line for group, place in _PLACES.items() for line in _group(group, None, place)),
+            "",
+        ]
+    )
+    return text.replace("$", "$$") + "\nOptions as they are with these choices, OPTION=VALUE\n\n$CONFIG"
+
+
+def _defaults(root: str) -> dict[str, str | None]:
+    """The groups of a root file and their choices, those of the files that it includes first."""
+    found: dict[str, str | None] = {}
+    for entry in yaml.safe_load((CONF / f"{root}.yaml").read_text(encoding="utf-8"))["defaults"]:
+        if isinstance(entry, str):
+            found |= {} if entry == "_self_" else _defaults(entry)
+            continue
+        for group, choice in entry.items():
+            if "hydra/" not in group:
+                found[group.removeprefix("override ")] = choice
+    return found
+
+
+def _group(group: str, default: str | None, place: str | None = None) -> Iterator[str]:
+    yield f"\n{group}" + (f"@{place}" if place else "")
+    for file in sorted((CONF / group).glob("*.yaml")):
+        mark = "*" if file.stem == default else " "
+        first, *others = textwrap.wrap(_sentence(file), _WIDTH - _INDENT, break_on_hyphens=False) or [""]
+        yield f"  {mark} {file.stem:<{_INDENT - 5}} {first}"
+        yield from (" " * _INDENT + line for line in others)
+
+
+def _sentence(file: Path) -> str:
+    """The first comment of a file: what the choice is."""
+    comments = re.findall(r"^# (?!@package)(.*)$", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return str(comments[0]) if comments else ""
