@@ -14,7 +14,8 @@ from experiments.config.compose import register_resolvers
 from experiments.evaluate.summary import Summary
 from experiments.publish.files import SUMMARY, read_summary
 from experiments.publish.lock import locked
-from experiments.publish.terminal import print_path, print_sweep
+from experiments.publish.sweep_table import print_sweep
+from experiments.publish.terminal import print_path
 from experiments.publish.track import PARENT_FILE, Tracking, parent_of
 from experiments.replay.build import component
 from ragtune.core.errors import ConfigError, DatasetError
@@ -81,7 +82,7 @@ def end_sweep(config: DictConfig) -> None:
     folder = sweep.folder
     failures = failed_jobs(folder)
     _finish(sweep, "FAILED" if failures else "FINISHED")
-    print_sweep(summaries(folder), folder / "sweep.csv")
+    print_sweep(summaries(folder), folder)
     if failures:
         sys.stderr.write(f"error: failed jobs: {', '.join(failures)}\n")
     print_path(folder)

@@ -39,8 +39,7 @@ def compare(
         seed: seed of both.
 
     Returns:
-        A comparison an incumbent. The p-values are those of Fisher's randomization test, corrected for the number of
-        incumbents by Holm's method.
+        A comparison an incumbent, with the p-values of Fisher's randomization test, corrected by Holm's method too.
     """
     if not incumbents:
         return {}
@@ -61,7 +60,8 @@ def compare(
             measures=dict(zip(names, theirs[name].mean(axis=0).tolist(), strict=True)),
             difference=dict(zip(names, differences[:, i].mean(axis=0).tolist(), strict=True)),
             interval=dict(zip(names, zip(low[i].tolist(), high[i].tolist(), strict=True), strict=True)),
-            p=dict(zip(names, corrected[i].tolist(), strict=True)),
+            p=dict(zip(names, p[i].tolist(), strict=True)),
+            p_holm=dict(zip(names, corrected[i].tolist(), strict=True)),
             agreement=_agreement(records, incumbents[name]),
         )
         for i, name in enumerate(incumbents)

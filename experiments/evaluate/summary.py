@@ -117,7 +117,7 @@ class Comparison(_Part):
         docs_per_query: mean number of documents that the incumbent reranked.
         measures: its means, by name.
         difference, interval: the run less the incumbent, and the bootstrap interval of that.
-        p: p-values of the difference, corrected for the number of incumbents.
+        p, p_holm: p-values of the difference, as they are and corrected for the number of incumbents.
         agreement: of the run's rankings and the incumbent's.
     """
 
@@ -126,6 +126,7 @@ class Comparison(_Part):
     difference: dict[str, float]
     interval: dict[str, tuple[float, float]]
     p: dict[str, float]
+    p_holm: dict[str, float]
     agreement: Agreement
 
 

@@ -96,15 +96,15 @@ def print_run(summary: Summary, curve: Curve) -> None:
 
 
 def _add_comparison(table: Any, name: str, against: Comparison, blank: Sequence[str]) -> None:
-    intervals = (f"{_short(low, '+.3f')} {_short(high, '+.3f')}" for low, high in against.interval.values())
+    intervals = (f"{short(low, '+.3f')} {short(high, '+.3f')}" for low, high in against.interval.values())
     table.add_section()
     table.add_row(f"{name} ({against.docs_per_query:.0f})", *blank, *(f"{v:.4f}" for v in against.measures.values()))
     table.add_row("difference", *blank, *(f"[bold]{value:+.4f}[/bold]" for value in against.difference.values()))
     table.add_row("95% interval", *blank, *intervals)
-    table.add_row("p", *blank, *("<.001" if p < 0.001 else _short(p, ".3f") for p in against.p.values()))
+    table.add_row("p", *blank, *("<.001" if p < 0.001 else short(p, ".3f") for p in against.p_holm.values()))
 
 
-def _short(value: float, form: str) -> str:
+def short(value: float, form: str) -> str:
     """A number without the zero before its point."""
     return format(value, form).replace("0.", ".", 1)
 
@@ -204,46 +204,3 @@ def _amount(unit: str, amount: float | None) -> str:
     if amount is None:
         return "unknown"
     return f"{amount:,.4f}" if unit == "usd" else f"{amount:,.1f}"
-
-
-def print_sweep(summaries: Mapping[str, Summary], csv: Path) -> None:
-    """Print one row a job, the best headline measure first; the same table goes to ``csv`` in the order of the jobs.
-
-    Args:
-        summaries: the summary of each job, by the name of the job.
-        csv: file to write.
-    """
-    import pandas as pd
-    from rich import box
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    if not summaries:
-        return
-    finished = list(summaries.values())
-    choices = _varying_choices(finished)
-    figures = [{**s.measures, "AUCC": s.aucc, "docs": s.cost_per_query.charged["docs"]} for s in finished]
-    rows: list[dict[str, Any]] = [
-        {"job": job, **choice, **figure, "mlflow_run_id": summary.mlflow_run_id}
-        for (job, summary), choice, figure in zip(summaries.items(), choices, figures, strict=True)
-    ]
-    pd.DataFrame(rows).to_csv(csv, index=False, lineterminator="\n")
-    table = Table(title=f"{len(rows)} runs", box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
-    for key in ("job", *choices[0]):
-        table.add_column(escape(key.rpartition(".")[2]), justify="right" if key == "job" else "left", no_wrap=True)
-    for name in figures[0]:
-        table.add_column(name, justify="right", min_width=len(name))
-    headline = next(iter(finished[0].measures))
-    for row in sorted(rows, key=lambda r: -r[headline]):
-        chosen = [escape(str(row[key])) for key in ("job", *choices[0])]
-        table.add_row(*chosen, *(f"{row[name]:.1f}" if name == "docs" else f"{row[name]:.3f}" for name in figures[0]))
-    Console(highlight=False).print(table)
-
-
-def _varying_choices(summaries: Sequence[Summary]) -> list[dict[str, str]]:
-    """Each job's overrides, by key, as far as they differ between jobs (all of a single job's)."""
-    given = [dict(override.partition("=")[::2] for override in s.overrides) for s in summaries]
-    keys = list(dict.fromkeys(key for choice in given for key in choice))
-    varying = [key for key in keys if len({choice.get(key) for choice in given}) > 1 or len(given) == 1]
-    return [{key: choice.get(key, "") for key in varying} for choice in given]

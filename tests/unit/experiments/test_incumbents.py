@@ -51,7 +51,7 @@ def test_the_difference_has_an_interval_and_a_corrected_p(replayed: Replayed) ->
             low, high = against.interval[name]
             assert against.difference[name] == pytest.approx(drawn.mean[-1, j] - against.measures[name])
             assert low <= against.difference[name] <= high
-            assert 0 < against.p[name] <= 1
+            assert 0 < against.p[name] <= against.p_holm[name] <= 1
     assert found["fixed depth"].docs_per_query == 4
     assert found["everything"].docs_per_query == 12
 

@@ -52,7 +52,8 @@ def test_the_file_holds_every_field_in_order_and_is_read_back(
     make_summary: Callable[..., Summary], tmp_path: Path
 ) -> None:
     views = {"found": {"docs_per_query": 9.0, "measures": {"AP": 0.25}, "interval": {"AP": [0.125, 0.5]}}}
-    figures = {"measures": {"AP": 0.25}, "difference": {"AP": 0.125}, "interval": {"AP": [0.0, 0.25]}, "p": {"AP": 0.5}}
+    means = {"measures": {"AP": 0.25}, "difference": {"AP": 0.125}, "interval": {"AP": [0.0, 0.25]}}
+    figures = {**means, "p": {"AP": 0.5}, "p_holm": {"AP": 1.0}}
     against = {"everything": {"docs_per_query": 9.0, **figures, "agreement": {"overlap": 0.5, "rbo": 0.75}}}
     for summary in (make_summary(), make_summary(incumbents=against), make_summary(views=views)):
         write_summary(tmp_path, summary)

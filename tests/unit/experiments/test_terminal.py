@@ -12,7 +12,8 @@ import pytest
 from experiments.evaluate.curves import Curve
 from experiments.evaluate.summary import Summary
 from experiments.publish import terminal
-from experiments.publish.terminal import print_path, print_queries, print_run, print_sweep, progress_bar
+from experiments.publish.sweep_table import print_sweep
+from experiments.publish.terminal import print_path, print_queries, print_run, progress_bar
 
 MakeSummary = Callable[..., Summary]
 
@@ -77,13 +78,13 @@ def test_a_sweeps_table_is_sorted_by_the_headline_and_its_csv_by_job(
         str(i): make_summary(overrides=[f"seed={i}"], measures={"nDCG@10": value})
         for i, value in enumerate([0.3, 0.9, 0.6])
     }
-    print_sweep(runs, tmp_path / "sweep.csv")
+    print_sweep(runs, tmp_path)
     out = capsys.readouterr().out
     rows = [line.split() for line in out.splitlines()]
-    assert [row[:2] for row in rows if row and row[0].isdigit() and row[1] != "runs"] == [
-        ["1", "1"],
-        ["2", "2"],
-        ["0", "0"],
+    assert [row[:3] for row in rows if row and row[0].isdigit() and row[1] != "runs"] == [
+        ["1", "1", "1"],
+        ["2", "2", "2"],
+        ["3", "0", "0"],
     ]
     assert "seed" in out
     assert pd.read_csv(tmp_path / "sweep.csv")["nDCG@10"].tolist() == [0.3, 0.9, 0.6]
@@ -93,12 +94,12 @@ def test_brackets_in_overrides_are_printed_as_they_are(
     make_summary: MakeSummary, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     overrides = ["paths=[a.run]", "[/bold]"]
-    print_sweep({"0": make_summary(overrides=overrides)}, tmp_path / "sweep.csv")
+    print_sweep({"0": make_summary(overrides=overrides)}, tmp_path)
     assert "[a.run]" in "".join(capsys.readouterr().out.split())
 
 
 def test_a_sweep_without_a_finished_job_prints_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    print_sweep({}, tmp_path / "sweep.csv")
+    print_sweep({}, tmp_path)
     assert capsys.readouterr().out == ""
     assert not (tmp_path / "sweep.csv").exists()
 
@@ -126,3 +127,27 @@ def test_progress_shows_only_where_wanted_and_only_on_what_takes_long(
     out, err = capsys.readouterr()
     assert ("replaying" in err) is shown
     assert out == ""
+
+
+def test_a_sweep_says_what_differs_from_fixed_depth_after_correction_for_the_jobs(
+    make_summary: MakeSummary, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def job(number: int, difference: float, p: float) -> Summary:
+        figures = {"measures": {"nDCG@10": 0.7}, "difference": {"nDCG@10": difference}, "p": {"nDCG@10": p}}
+        figures |= {"interval": {"nDCG@10": [difference - 0.01, difference + 0.01]}, "p_holm": {"nDCG@10": 1.0}}
+        against = {"docs_per_query": 9.0, **figures, "agreement": {"overlap": 0.5, "rbo": 0.75}}
+        overrides = [f"budget.max_reranker_docs={number}"]
+        return make_summary(overrides=overrides, incumbents={"fixed depth": against})
+
+    monkeypatch.setenv("COLUMNS", "80")
+    jobs = {"0": job(5, 0.05, 0.01), "1": job(10, 0.04, 0.06), "2": job(20, -0.03, 0.001)}
+    print_sweep(jobs, tmp_path)
+    out = capsys.readouterr().out
+    assert all(figure in out for figure in ("+.050*", "+.040 ", "-.030*", ".700-.900"))
+    assert "p < 0.05 after Holm's" in out
+    assert max(map(len, out.splitlines())) <= 80
+    assert pd.read_csv(tmp_path / "sweep.csv")["p_holm"].tolist() == pytest.approx([0.02, 0.06, 0.003])
+    head, _, first, *_ = (tmp_path / "sweep.md").read_text(encoding="utf-8").splitlines()
+    assert head.startswith("| rank | job | max_reranker_docs | nDCG@10 | 95% interval | docs | vs fixed depth | AP |")
+    assert first.startswith("| 1 | 0 | 5 | .812 | .700-.900 | 12.5 | +.050* | .500 |")
+    assert r"95\% interval" in (tmp_path / "sweep.tex").read_text(encoding="utf-8")
