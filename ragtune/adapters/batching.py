@@ -11,11 +11,12 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from ragtune.core.arguments import check_count, check_number
-from ragtune.core.drivers import score_together
+from ragtune.core.drivers import Outcome, score_together
 from ragtune.core.errors import NotAskedError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.batch import RerankBatch
 from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.bills import describe
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
 
@@ -171,12 +172,18 @@ class SharedCalls(BaseReranker):
         if not batches:
             return
         try:
-            outcomes = score_together(batches, self.inner)
-        except Exception:  # bad input of one of them; each is told its own
-            outcomes = [outcome for batch in batches for outcome in score_together([batch], self.inner)]
+            outcomes = self._outcomes(batches)
+        except BaseException as error:  # as a panic in Rust is; with this thread all requests to come would hang
+            outcomes = [RuntimeError(f"the model panicked: {describe(error)}") for _ in batches]
         self._observe(len(batches), sum(len(batch.items) for batch in batches))
         for each, outcome in zip(waiting, outcomes, strict=True):
             if isinstance(outcome, Exception):
                 each.scores.set_exception(outcome)
             else:
                 each.scores.set_result(outcome)
+
+    def _outcomes(self, batches: Sequence[RerankBatch]) -> list[Outcome]:
+        try:
+            return score_together(batches, self.inner)
+        except Exception:  # bad input of one of them; each is told its own
+            return [outcome for batch in batches for outcome in score_together([batch], self.inner)]

@@ -12,6 +12,7 @@ from ragtune.core.plain import quoted
 
 try:
     from haystack import Document, component, default_from_dict, default_to_dict
+    from haystack.core.errors import SerializationError
     from haystack.utils import deserialize_callable, serialize_callable
 except ImportError as error:
     raise MissingExtraError("ragtune.adapters.haystack", "haystack") from error
@@ -76,13 +77,13 @@ class BudgetedRanker:
         Raises:
             InputError: if an argument cannot be written down.
         """
-        model = self._model
-        written = {_FUNCTION: serialize_callable(model)} if callable(model) else model
-        arguments = {"model": written, "top_k": self._top_k, **self._options}
+        arguments = {"model": self._model, "top_k": self._top_k, **self._options}
         for name, value in arguments.items():
             try:
-                json.dumps(value)
-            except (TypeError, ValueError):
+                if name == "model" and callable(value):
+                    arguments[name] = {_FUNCTION: serialize_callable(value)}
+                json.dumps(arguments[name])
+            except (TypeError, ValueError, AttributeError, SerializationError):
                 raise InputError(
                     f"{name}={quoted(value)} cannot be written down: allowed are names, addresses, numbers and, "
                     "as a model, functions"

@@ -124,7 +124,7 @@ class RerankServer:
             ranking = ranker.rank(request.query, texts, request.scores, budget=limits or None)
             self.metrics.ranked(ranking)
             attributes.update(_attributes(ranking))
-        if self._shadow is not None and limits:
+        if self._shadow is not None and limits and texts:
             self._shadow.offer(Served(request.query, texts, request.scores, ranking, self._policy, limits))
         return ranking
 

@@ -8,6 +8,8 @@ from typing import Any
 from ragtune.adapters.frameworks import reranker_from
 from ragtune.facade.reranker import BudgetedReranker, Given
 
+_UNUSED = frozenset({"batch_size", "show_progress_bar", "num_workers", "convert_to_numpy", "convert_to_tensor"})
+
 
 class BudgetedCrossEncoder:
     """Takes the place of a ``CrossEncoder`` in code that calls its ``rank()``.
@@ -38,11 +40,13 @@ class BudgetedCrossEncoder:
             documents: the candidates.
             top_k: documents of the ranking; None for all.
             return_documents: whether each comes with the document as it was given.
-            further: ``scores``, ``vectors`` or ``budget`` of :meth:`BudgetedReranker.rank`.
+            further: ``scores``, ``vectors`` or ``budget`` of :meth:`BudgetedReranker.rank`. What ``CrossEncoder.rank``
+                takes that changes no ranking (``batch_size``, ``show_progress_bar``, ...) is taken and not used.
 
         Raises:
             InputError: on unusable input, naming it.
         """
+        further = {name: value for name, value in further.items() if name not in _UNUSED}
         ranking = self.reranker.rank(query, documents, top_k=top_k, **further)
         return [
             {"corpus_id": ranked.index, "score": ranked.score} | ({"text": ranked.document} if return_documents else {})

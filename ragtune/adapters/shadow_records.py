@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationErr
 
 from ragtune.core.errors import InputError
 from ragtune.core.types import CostObject
-from ragtune.data.textfile import read_lines
 
 DEPTH = 10
 """How deep rankings are compared."""
@@ -126,11 +125,15 @@ def read_records(file: Path) -> Kept:
         InputError: if the file cannot be read, holds no record, or a line says something else.
     """
     records, cut = [], 0
-    for number, line in read_lines(file):
+    try:
+        lines = file.read_bytes().splitlines()
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read ({error.strerror})") from None
+    for number, line in enumerate(lines, start=1):
         try:
             fields = json.loads(line)
-        except ValueError:
-            cut += 1
+        except ValueError:  # in the middle of a character, too
+            cut += bool(line)
             continue
         try:
             records.append(ShadowRecord.model_validate(fields))

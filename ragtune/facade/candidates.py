@@ -96,7 +96,7 @@ def _columns(scores: Scores | Mapping[str, Scores] | None, count: int) -> dict[s
 def _column(name: str, scores: Scores, count: int) -> list[float]:
     try:
         column = [math.nan if score is None else float(score) for score in scores]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"scores of {name!r} are {quoted(scores)}: allowed is a list of numbers") from None
     if len(column) != count:
         raise InputError(f"{len(column)} scores of {name!r} for {count} documents: allowed is one a document")

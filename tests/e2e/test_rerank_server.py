@@ -117,11 +117,13 @@ def test_the_page_tells_how_to_measure_the_loss(tiny_cross_encoder: str, tmp_pat
 
 WRONG = SimpleNamespace(
     budget_alone=(["--docs", "20"], "--docs: allowed with --model only"),
+    upstream_scale=(["--model", "http://localhost:1", "--upstream-scale", "raw"], "reranker scale='raw'"),
     upstream_of_a_folder=(["--model", "m", "--upstream-model", "x"], "--upstream-model: allowed where --model is the"),
     policy=(["--model", "m", "--policy", "best"], "policy='best'"),
     budget=(["--model", "m", "--docs", "-1"], "docs=-1"),
     patience=(["--model", "m", "--patience", "-1"], "--patience"),
     shadow_alone=(["--shadow", "0.1"], "--shadow: allowed with --model only"),
+    shadow_file_alone=(["--shadow-file", "f"], "--shadow-file: allowed with --model only"),
     shadow_share=(["--model", "m", "--shadow", "2"], "shadow share=2"),
     shadow_file=(["--model", "m", "--shadow-file", "f"], "--shadow-file: allowed with --shadow only"),
     shadow_texts=(["--model", "m", "--shadow", "1", "--shadow-texts"], "--shadow-texts: allowed with --shadow-file"),

@@ -23,6 +23,7 @@ _UNITS = (
 _UPSTREAM = {
     "upstream_model": ("model", str, "model that the rerank server is asked for"),
     "upstream_dialect": ("dialect", str, "what it speaks: cohere, jina, vllm, tei, infinity, voyage; cohere if unsaid"),
+    "upstream_scale": ("scale", str, "what its scores are: identity, in [0, 1], or logit, as llama.cpp's"),
     "upstream_key_env": ("api_key_env", str, "NAME of the variable that holds its key"),
     "usd_per_search_unit": ("usd_per_search_unit", float, "dollars for a call with up to 100 documents"),
 }
@@ -78,11 +79,12 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
         InputError: on options that do not fit together, a missing extra, or a model that cannot be loaded.
     """
     budget = {unit: getattr(arguments, unit) for unit, _, _ in _UNITS}
-    if arguments.model is None:
-        _refuse(arguments, [*budget, *_UPSTREAM, *_COMMON, "score_cache", "shadow"], "with --model only")
-        return nullcontext()
     if arguments.shadow_texts and arguments.shadow_file is None:
         raise ConfigError("--shadow-texts: allowed with --shadow-file only")
+    if arguments.model is None:
+        theirs = [*budget, *_UPSTREAM, *_COMMON, "score_cache", "shadow", "shadow_file"]
+        _refuse(arguments, theirs, "with --model only")
+        return nullcontext()
     if arguments.shadow is None:
         _refuse(arguments, ["shadow_file"], "with --shadow only")
     from ragtune.adapters.rerank import RerankServer

@@ -17,7 +17,7 @@ _MOST = 2**53
 """Amounts above it are no bill: a float could not count them one by one."""
 
 
-def describe(error: Exception) -> str:
+def describe(error: BaseException) -> str:
     """An error in one line of at most 500 characters: its type and what it says."""
     try:
         said = " ".join(str(error).split())

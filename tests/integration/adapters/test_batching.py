@@ -151,6 +151,24 @@ def test_a_request_whose_time_is_up_before_its_call_is_neither_scored_nor_charge
     assert (model.calls, late.meter.actual.tokens) == ([["first"]], 0)
 
 
+def test_a_model_that_panics_fails_its_batches_and_is_asked_again(open_: Any) -> None:
+    class Panic(BaseException):
+        """As PyO3's, which is no Exception."""
+
+    class Panicking(Model):
+        @staticmethod
+        def _one(batch: RerankBatch) -> Mapping[str, float] | Exception:
+            if batch.context.query == "panic":
+                raise Panic("a text that the tokenizer cannot take")
+            return Model._one(batch)
+
+    requests = open_(model := Panicking())
+    model.gate.set()
+    with pytest.raises(RuntimeError, match="panicked: Panic: a text"):
+        requests.submit(context_of("panic")).result(HANG_S)
+    assert requests.submit(context_of("fine")).result(HANG_S)
+
+
 def test_only_so_many_wait_and_closing_ends_what_waits_after_the_call_under_way(open_: Any) -> None:
     model = Model()
     requests = open_(model, waiting=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import importlib
 import sys
 from collections.abc import Callable, Sequence
@@ -131,6 +132,11 @@ def test_nothing_found_is_nothing_ranked_and_bad_input_is_named(framework: str) 
     assert ranked_by(framework, []) == []
     with pytest.raises(InputError, match="policy='best'"):
         ranked_by(framework, TEXTS, policy="best")
+
+
+def test_a_call_of_cross_encoders_rank_goes_on_as_before() -> None:
+    model = adapter("sentence_transformers")(overlap, **BUDGET)
+    assert model.rank(QUERY, TEXTS, batch_size=64, show_progress_bar=False) == model.rank(QUERY, TEXTS)
 
 
 @pytest.mark.parametrize("framework", [name for name in CLASSES if name != "sentence_transformers"])
@@ -292,6 +298,9 @@ def test_what_haystack_cannot_write_down_is_named(monkeypatch: pytest.MonkeyPatc
     ranker = adapter("haystack")
     with pytest.raises(InputError, match=r"^model=<.*BudgetedReranker.* cannot be written down"):
         ranker(BudgetedReranker(overlap, docs=1)).to_dict()
+    for function in (lambda query, texts: [], functools.partial(overlap)):
+        with pytest.raises(InputError, match=r"^model=.* cannot be written down"):
+            ranker(function, docs=1).to_dict()
     named = ranker("some/model", docs=3).to_dict()["init_parameters"]
     assert named == {"model": "some/model", "top_k": None, "docs": 3}
     warmed: list[bool] = []

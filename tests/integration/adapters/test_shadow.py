@@ -90,6 +90,7 @@ def test_the_share_is_kept_and_what_has_no_budget_is_not_compared(tmp_path: Path
         for _ in range(200):
             ask(server)
             ask(server, budget={"docs": None})
+            server.rank(RerankQuery(query="tea", documents=()))
         wait_until(lambda: sum(outcomes(server).values()) >= 30)
     assert 30 <= sum(outcomes(server).values()) <= 70
 
@@ -138,8 +139,8 @@ def test_a_line_that_was_cut_short_costs_no_other(tmp_path: Path) -> None:
         with make(ShadowOptions(1.0, file)) as server:
             ask(server)
             wait_until(lambda server=server: outcomes(server)["measured"] == 1)  # type: ignore[misc]
-        with file.open("a", encoding="utf-8") as kept:
-            kept.write('{"at": "20')
+        with file.open("ab") as kept:
+            kept.write('{"query": "grü'.encode()[:-1])  # in the middle of a character
     found = read_records(file)
     assert (len(found.records), found.cut) == (2, 2)
 
@@ -158,6 +159,12 @@ def test_another_file_is_refused(tmp_path: Path, content: str, told: str) -> Non
     file.write_text(content, encoding="utf-8")
     with pytest.raises(InputError, match=told):
         read_records(file)
+
+
+def test_no_file_is_one_line_as_well(tmp_path: Path) -> None:
+    for file in (tmp_path, tmp_path / "none"):
+        with pytest.raises(InputError, match="cannot be read"):
+            read_records(file)
 
 
 @pytest.mark.parametrize("share", [0, -0.1, 1.5, float("nan"), "all"])

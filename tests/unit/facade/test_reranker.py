@@ -125,6 +125,7 @@ def test_scores_say_what_the_first_stage_thinks(scores: Any, best: list[int]) ->
         (["high"] * 8, "scores of 'original' are"),
         (7, "scores of 'original' are 7"),
         ([float("inf")] * 8, "hold an infinite number"),
+        ([10**400] * 8, "scores of 'original' are"),
     ],
 )
 def test_scores_that_are_none_are_named(scores: Any, said: str) -> None:
