@@ -60,17 +60,16 @@ _FIGURES = ("headline", "95% interval", "docs", f"vs {BASELINE}")
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], choices: Collection[str]) -> Table:
-    """The first columns of the rows, in which a heading breaks before a figure does."""
+    """The first columns of the rows, under headings of one word a line."""
     from rich import box
     from rich.markup import escape
     from rich.table import Table
 
     table = Table(title=f"{len(rows)} runs", box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
     names = {choice.rpartition(".")[2] for choice in choices}
-    for head, *cells in zip(heads, *(row[: len(heads)] for row in rows), strict=True):
-        words = head.replace("_", " ")
-        width = max(map(len, (*words.split(), *cells)))
-        table.add_column(escape(words), justify="left" if head in names else "right", min_width=width)
+    for head in heads:
+        lines = head.replace("_", " ").replace(" ", "\n")
+        table.add_column(escape(lines), justify="left" if head in names else "right", no_wrap=True)
     for row in rows:
         table.add_row(*map(escape, row[: len(heads)]))
     return table
