@@ -16,7 +16,7 @@ from experiments.evaluate.summary import Summary, has_given_up, summarize
 from experiments.evaluate.views import views_of
 from experiments.publish.files import Results, per_query_table, read_summary, write_results, write_summary
 from experiments.publish.provenance import provenance
-from experiments.publish.terminal import print_path, print_queries, print_run, print_views, progress_bar
+from experiments.publish.terminal import print_path, print_queries, print_run, print_views, print_warning, progress_bar
 from experiments.publish.track import Tracking, parent_of
 from experiments.replay.build import component, load_measures
 from experiments.replay.inputs import identity, require_same
@@ -138,6 +138,9 @@ def _track(tracking: Tracking, folder: Path, summary: Summary) -> None:
 def _report(results: Results, folder: Path, verbosity: int) -> None:
     if verbosity >= 1:
         print_run(results.summary, results.curve)
+        usd = results.config["budget"]["max_cost_usd"]
+        if usd is not None and not results.summary.cost.charged["usd"]:
+            print_warning(f"budget.max_cost_usd={usd} never bound: nothing has a price, e.g. reranker.usd_per_doc")
         if results.summary.views:
             print_views(results.summary.views, results.summary.cost_per_query.charged["docs"])
     if verbosity >= 2:

@@ -92,7 +92,14 @@ def print_run(summary: Summary, curve: Curve) -> None:
     if summary.latency_overrun_ms.queries:
         console.print(_late_line(summary.latency_overrun_ms))
     for what, count in summary.warnings.items():
-        console.print(f"warning: {count} {what}")
+        print_warning(f"{count} {what}")
+
+
+def print_warning(words: str) -> None:
+    """Print what is odd in a run."""
+    from rich.console import Console
+
+    Console(highlight=False, markup=False).print(f"warning: {words}")
 
 
 def _add_comparison(table: Any, name: str, against: Comparison, blank: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 import time
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from ragtune.core.arguments import check_count, check_number
+from ragtune.core.batches.pace import Pace
 from ragtune.core.drivers import Outcome, score_together
 from ragtune.core.errors import NotAskedError
 from ragtune.core.interfaces import BaseReranker
@@ -22,10 +24,16 @@ from ragtune.core.types import CostObject
 
 
 class _Waiting(NamedTuple):
-    """A batch, and where its scores go."""
+    """A batch, where its scores go, and since when it waits, in seconds of the monotonic clock."""
 
     batch: RerankBatch
     scores: Future[Mapping[str, float]]
+    since: float
+
+    @property
+    def left_ms(self) -> float:
+        """The time that its request has left."""
+        return self.batch.context.time_left_ms
 
 
 class SharedCalls(BaseReranker):
@@ -34,6 +42,10 @@ class SharedCalls(BaseReranker):
     What waits while a call is under way goes into the next one. A call waits for others only as long as there are
     requests whose batch may still come, see :meth:`request`: a lone request never does. A batch gets the scores that it
     would get alone, as ``rerank_many`` promises, and its own error.
+
+    A call grows only as far as it should end within the time of everyone in it, as the calls before it tell, and a
+    batch that no call can serve in time never gets to the model. What a batch has waited is reported, so that a rush
+    teaches no request that the model is slow.
 
     Args:
         inner: the reranker; one thread asks it, whatever thread a batch comes from.
@@ -59,6 +71,7 @@ class SharedCalls(BaseReranker):
         self._lock = threading.Lock()
         self._open_requests = 0
         self._kept: _Waiting | None = None
+        self._pace = Pace()
         self._is_closed = False
         self._thread = threading.Thread(target=self._work, name="ragtune-model", daemon=True)
         self._thread.start()
@@ -89,7 +102,7 @@ class SharedCalls(BaseReranker):
         Raises:
             NotAskedError: if too many batches wait, or the request's time is up before a call begins.
         """
-        waiting = _Waiting(RerankBatch(items, context, strategy), Future())
+        waiting = _Waiting(RerankBatch(items, context, strategy), Future(), time.monotonic())
         with self._lock:
             if self._is_closed:
                 raise NotAskedError("the server is being closed")
@@ -132,7 +145,11 @@ class SharedCalls(BaseReranker):
 
     def _work(self) -> None:
         while (first := self._next(None)) is not None:
-            self._score([each for each in self._gather(first) if each.scores.set_running_or_notify_cancel()])
+            if self._is_in_time(len(first.batch.items), first.left_ms):
+                self._score([each for each in self._gather(first) if each.scores.set_running_or_notify_cancel()])
+            elif first.scores.set_running_or_notify_cancel():
+                self._pace.forget_slowest()  # lest one slow call forbids all that come
+                first.scores.set_exception(NotAskedError("the request's time would be up before the model's answer"))
         while not self._queue.empty():
             if (left := self._queue.get_nowait()) is not None and left.scores.set_running_or_notify_cancel():
                 left.scores.set_exception(NotAskedError("the server is being closed"))
@@ -149,7 +166,7 @@ class SharedCalls(BaseReranker):
         return self._queue.get(timeout=wait_s) if wait_s is None or wait_s > 0 else self._queue.get_nowait()
 
     def _gather(self, first: _Waiting) -> list[_Waiting]:
-        found, docs = [first], len(first.batch.items)
+        found, docs, left_ms = [first], len(first.batch.items), first.left_ms
         until = time.monotonic() + self._patience_s
         while docs < self._docs:
             others = self._open_requests - len(found)
@@ -161,22 +178,32 @@ class SharedCalls(BaseReranker):
                 self._queue.put(None)  # for the loop that this one is part of
                 break
             docs += len(following.batch.items)
-            if docs > self._docs:
+            left_ms = min(left_ms, following.left_ms)
+            if docs > self._docs or not self._is_in_time(docs, left_ms):
                 self._kept = following
                 break
             found.append(following)
         return found
 
+    def _is_in_time(self, docs: int, left_ms: float) -> bool:
+        """Whether a call of so many documents should end in so many milliseconds."""
+        return left_ms == math.inf or (self._pace.expect(docs) or 0.0) <= left_ms
+
     def _score(self, waiting: Sequence[_Waiting]) -> None:
         batches = [each.batch for each in waiting]
         if not batches:
             return
+        docs, begun = sum(len(batch.items) for batch in batches), time.monotonic()
         try:
             outcomes = self._outcomes(batches)
         except BaseException as error:  # as a panic in Rust is; with this thread all requests to come would hang
             outcomes = [RuntimeError(f"the model panicked: {describe(error)}") for _ in batches]
-        self._observe(len(batches), sum(len(batch.items) for batch in batches))
+        took_s = time.monotonic() - begun
+        self._pace.observe(docs, 1000.0 * took_s)
+        self._observe(len(batches), docs)
         for each, outcome in zip(waiting, outcomes, strict=True):
+            others_s = took_s * (1.0 - len(each.batch.items) / docs)
+            each.batch.context.meter.wait(1000.0 * (begun - each.since + others_s))
             if isinstance(outcome, Exception):
                 each.scores.set_exception(outcome)
             else:

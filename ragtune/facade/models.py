@@ -36,7 +36,7 @@ def reranker_for(model: Any, options: dict[str, Any]) -> BaseReranker:
 
 def is_address(model: str) -> bool:
     """Whether this names a rerank server, not a model's folder or hub name."""
-    return model.startswith(("http://", "https://"))
+    return model.lower().startswith(("http://", "https://"))
 
 
 def _made(model: Any, options: dict[str, Any]) -> BaseReranker:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,7 +72,7 @@ class BudgetedReranker:
             ``cache_dir="auto"`` (or a folder) keeps the scores of a model or a server on disk, which is off otherwise.
 
     Raises:
-        ConfigError: if no budget is given, or an argument is out of range.
+        ConfigError: if no budget is given, an argument is out of range, or dollars are limited and nothing has a price.
         MissingExtraError: if what the reranker needs is not installed.
     """
 
@@ -93,6 +94,7 @@ class BudgetedReranker:
         budget = _budget({"docs": docs, "calls": calls, "usd": usd, "ms": ms, "tokens": tokens})
         parts = policy if isinstance(policy, Policy) else policy_named(policy, batch_size, embedder)
         self._reranker = reranker_for(model, options)
+        self._require_price(budget)
         self._controller = RAGtuneController(
             retriever=GivenRetriever(),
             reformulator=IdentityReformulator(),
@@ -211,7 +213,7 @@ class BudgetedReranker:
     def _request(self, job: Job, budget: Mapping[str, float | None] | None, top_k: int | None) -> Request:
         if top_k is not None:
             check_count("top_k", top_k)
-        limits = None if budget is None else _budget(budget)
+        limits = None if budget is None else self._require_price(_budget(budget))
         return Request(job.query, budget=limits, candidates=candidates(job.documents, job.scores, job.vectors))
 
     def _final(self, job: Job, request: Request, output: ControllerOutput, top_k: int | None) -> Ranking:
@@ -225,6 +227,23 @@ class BudgetedReranker:
             {int(doc_id): why for doc_id, why in output.dropped.items()},
             output.batches,
         )
+
+    def _require_price(self, budget: CostBudget) -> CostBudget:
+        """The budget, if a limit in dollars can bind.
+
+        Raises:
+            ConfigError: if the reranker has no price.
+        """
+        if budget.max_cost_usd is not None and "usd" in self._reranker.unpriced and not self._usd_of_a_text:
+            raise ConfigError(
+                f"usd={budget.max_cost_usd:g}: the reranker has no price, so that no limit in dollars would ever bind: "
+                "give it one (usd_per_1k_tokens, usd_per_search_unit or usd_per_doc), or limit docs, calls or tokens"
+            )
+        return budget
+
+    @cached_property
+    def _usd_of_a_text(self) -> float:
+        return self._price("a query", [ScoredDocument(id="0", content="a text of some words")]).usd
 
     def _price(self, query: str, documents: Sequence[ScoredDocument]) -> CostObject:
         if not documents:
@@ -251,6 +270,9 @@ def _budget(limits: Mapping[str, float | None]) -> CostBudget:
     if unknown or not given:
         problem = f"unknown limit {', '.join(map(repr, unknown))}" if unknown else "no budget given"
         raise ConfigError(f"{problem}: name at least one of {', '.join(LIMITS)}")
+    for name, limit in limits.items():
+        if isinstance(limit, bool | str):
+            raise ConfigError(f"{name}={limit!r}: allowed is a number")
     try:
         # Nothing is assembled from these tokens, so the reranker may have them all.
         return CostBudget.only(**given, assembly_token_buffer=0)

@@ -258,3 +258,11 @@ def test_verbosity_goes_from_the_path_alone_to_every_query(
     ended = main(*tiny, f"verbosity={verbosity}")
     assert (len(ended.lines) == 1) if lines == 1 else (len(ended.lines) > lines)
     assert ("query_id" in ended.out) is (verbosity == 2)
+
+
+def test_a_limit_in_dollars_that_nothing_can_reach_is_told(main: Main) -> None:
+    free = main("budget=0.01usd", "tracking=none", "hydra.run.dir=out")
+    assert "warning: budget.max_cost_usd=0.01 never bound: nothing has a price" in " ".join(free.out.split())
+    priced = main("budget=0.01usd", "reranker.usd_per_doc=0.001", "tracking=none", "hydra.run.dir=out2")
+    assert "never bound" not in priced.out
+    assert "charged per query: 10.0 documents" in priced.out or "charged per query: 9.8 documents" in priced.out

@@ -211,7 +211,7 @@ class BatchRunner:
         recorded_ms = said.latency_ms if has_reported or simulates_time or not tracker.clock.is_real else 0.0
         took_ms = tracker.let_pass(recorded_ms, started_ms)
         if tracker.clock.is_real and not has_failed:
-            self._paces[proposal.strategy].observe(docs, took_ms)
+            self._paces[proposal.strategy].observe(docs, max(0.0, took_ms - context.meter.waited_ms))
         return _booked(said, docs, took_ms)
 
     def _count_failure(self, context: RAGtuneContext, strategy: str, answer: Answer, book: BatchBook) -> None:

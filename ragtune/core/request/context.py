@@ -41,16 +41,21 @@ class CostMeter:
     """What a batch, or the rewriting of a query, turned out to cost, reported by the component that ran it.
 
     ``charged`` is what the policy must pay (None: the expected cost stands); ``actual`` is what this run paid, which
-    a cache or a replay makes smaller (rule B8).
+    a cache or a replay makes smaller (rule B8). ``waited_ms`` is time that passed and that the reranker did not take.
     """
 
     def __init__(self) -> None:
         self.charged: CostObject | None = None
         self.actual = FREE
+        self.waited_ms = 0.0
 
     def pay(self, cost: CostObject) -> None:
         """Report real expense."""
         self.actual = self.actual + cost
+
+    def wait(self, ms: float) -> None:
+        """Report time that the batch spent on others' account: in a queue, or in a call that it shared with them."""
+        self.waited_ms += ms
 
     def charge(self, cost: CostObject) -> None:
         """Report the true charge, where it differs from the expected one."""

@@ -151,6 +151,46 @@ def test_a_request_whose_time_is_up_before_its_call_is_neither_scored_nor_charge
     assert (model.calls, late.meter.actual.tokens) == ([["first"]], 0)
 
 
+def test_a_call_grows_only_as_far_as_it_should_end_in_everybodys_time(open_: Any) -> None:
+    model = Model()
+    requests = open_(model)
+    asked = [requests.begin(context_of("first"))]
+    hurried = context_of("hurried", ms=1000.0 * HANG_S)
+    waiting = [(context_of("a"), 2), (hurried, 2), (context_of("b"), 6), (context_of("c"), 1)]
+    asked += [requests.queue(context, docs) for context, docs in waiting]
+    for _ in range(40):  # so that the call under way, which is long over for its size, is no model for the next ones
+        requests.shared._pace.observe(1, 200.0 * HANG_S)
+    model.gate.set()
+    assert all(one.result(HANG_S) for one in asked)
+    assert model.calls == [["first"], ["a", "hurried"], ["b", "c"]]
+
+
+def test_a_batch_that_no_call_can_serve_in_time_is_not_put_to_the_model(open_: Any) -> None:
+    model = Model()
+    requests = open_(model)
+    model.gate.set()
+    requests.shared._pace.observe(1, 4000.0 * HANG_S)
+    with pytest.raises(NotAskedError, match="would be up before the model's answer"):
+        requests.submit(context_of("hurried", ms=1000.0 * HANG_S)).result(HANG_S)
+    assert model.calls == []
+    assert requests.submit(context_of("hurried", ms=1000.0 * HANG_S)).result(HANG_S)  # one slow call forbids no more
+
+
+def test_what_a_batch_waits_and_the_others_share_of_its_call_are_reported(open_: Any) -> None:
+    model = Model()
+    requests = open_(model)
+    first, contexts = requests.begin(context_of("first")), [context_of("a"), context_of("b")]
+    asked = [requests.queue(context, docs) for context, docs in zip(contexts, (1, 3), strict=True)]
+    queued = time.monotonic()
+    model.gate.set()
+    assert all(one.result(HANG_S) for one in (first, *asked))
+    over_ms = 1000.0 * (time.monotonic() - queued)
+    assert model.calls == [["first"], ["a", "b"]]
+    assert contexts[0].meter.waited_ms > 0
+    assert contexts[1].meter.waited_ms <= over_ms + 1000.0 * HANG_S
+    assert contexts[0].meter.waited_ms > contexts[1].meter.waited_ms  # it came first, and its share is the smaller one
+
+
 def test_a_model_that_panics_fails_its_batches_and_is_asked_again(open_: Any) -> None:
     class Panic(BaseException):
         """As PyO3's, which is no Exception."""

@@ -122,3 +122,19 @@ def test_a_batch_that_failed_says_nothing_of_what_one_takes(fakes):
     reranker = fakes.Reranker(script=[hang, *[slow(1)] * 99], recorded=False)
     controller = fakes.controller(reranker=reranker, budget=CostBudget.only(max_latency_ms=250.0))
     assert [controller.run(f"q{i}").final_budget_state["rerank_docs"] for i in range(2)] == [5, 20]
+
+
+def test_what_a_batch_has_waited_is_no_part_of_what_one_takes(fakes):
+    rush = [300.0]
+
+    def wait(context):
+        for ms in rush:
+            time.sleep(ms / 1000.0)
+            context.meter.wait(ms)
+
+    reranker = fakes.Reranker(act=wait, recorded=False)
+    controller = fakes.controller(reranker=reranker, scheduler=fakes.Scheduler(batch_size=5))
+    controller.run("q", CostBudget.only(max_reranker_docs=5))
+    rush.clear()
+    output = controller.run("q", CostBudget.only(max_latency_ms=250.0))
+    assert output.final_budget_state["rerank_docs"] == 20

@@ -435,6 +435,20 @@ def test_a_model_is_loaded_when_it_is_asked_for() -> None:
     assert heavy.loads == 1
 
 
+def test_a_limit_in_dollars_wants_a_price() -> None:
+    def equal(query: str, texts: list[str]) -> list[float]:
+        return [0.5] * len(texts)
+
+    with pytest.raises(ConfigError, match=r"usd=0\.01: the reranker has no price"):
+        BudgetedReranker(equal, usd=0.01)
+    unpriced = BudgetedReranker(equal, docs=2)
+    with pytest.raises(ConfigError, match=r"usd=0\.5: the reranker has no price"):
+        unpriced.rank("query", TEXTS, budget={"usd": 0.5})
+    priced = BudgetedReranker(equal, usd=0.02, batch_size=1, usd_per_doc=0.01)
+    assert priced.rank("query", TEXTS).cost.docs == 2
+    assert BudgetedReranker("http://localhost:1/rerank", usd=0.01, usd_per_search_unit=0.002)
+
+
 @pytest.mark.parametrize("scores", [[-1.0, None, -2.0], {"x": [-1.0, None, -2.0], "y": [-3.0, None, -4.0]}])
 def test_what_no_stage_found_is_no_better_than_what_one_found_whatever_the_sign_of_its_scores(scores: Any) -> None:
     read: list[str] = []
