@@ -23,7 +23,8 @@ class Budget(Request):
     calls: Annotated[int, Field(ge=0)] | None = Field(default=None, description="Calls of the model.")
     tokens: Annotated[int, Field(ge=0)] | None = Field(default=None, description="Tokens that the model may read.")
     ms: Annotated[Finite, Field(ge=0)] | None = Field(
-        default=None, description="Milliseconds; no call begins that would pass them."
+        default=None,
+        description="Milliseconds; no call begins that is expected to pass them, as far as earlier calls tell.",
     )
     usd: Annotated[Finite, Field(ge=0)] | None = Field(default=None, description="Dollars.")
 
