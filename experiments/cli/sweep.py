@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -81,8 +82,8 @@ def end_sweep(config: DictConfig) -> None:
     _release_workers(config)
     folder = sweep.folder
     failures = failed_jobs(folder)
-    _finish(sweep, "FAILED" if failures else "FINISHED")
-    print_sweep(summaries(folder), folder)
+    tables = print_sweep(summaries(folder), folder)
+    _finish(sweep, "FAILED" if failures else "FINISHED", tables)
     if failures:
         sys.stderr.write(f"error: failed jobs: {', '.join(failures)}\n")
     print_path(folder)
@@ -132,9 +133,10 @@ def _release_workers(config: DictConfig) -> None:
         get_reusable_executor().shutdown(wait=True, kill_workers=True)
 
 
-def _finish(sweep: _Sweep, status: str) -> None:
+def _finish(sweep: _Sweep, status: str, tables: Sequence[Path] = ()) -> None:
     with suppress(Exception):  # the server went down: the files are all there
         if sweep.tracking and sweep.parent:
+            sweep.tracking.describe_sweep(sweep.parent, tables)
             sweep.tracking.finish(sweep.parent, status)
 
 

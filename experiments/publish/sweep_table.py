@@ -20,7 +20,7 @@ SIGNIFICANT = 0.05
 NOTE = f"*: differs from {BASELINE} under the same budget, p < {SIGNIFICANT} after Holm's correction for the jobs."
 
 
-def print_sweep(summaries: Mapping[str, Summary], folder: Path) -> None:
+def print_sweep(summaries: Mapping[str, Summary], folder: Path) -> list[Path]:
     """Print one row a job, the best headline measure first, and write the table as ``sweep.csv``, ``.md`` and ``.tex``.
 
     Each job stands with the interval of its headline and, where scores are recorded, its difference from fixed depth
@@ -30,12 +30,15 @@ def print_sweep(summaries: Mapping[str, Summary], folder: Path) -> None:
     Args:
         summaries: the summary of each job, by the name of the job.
         folder: where the files go.
+
+    Returns:
+        The files; none without a finished job.
     """
     import pandas as pd
     from rich.console import Console
 
     if not summaries:
-        return
+        return []
     choices = _varying_choices(list(summaries.values()))
     rows = _rows(summaries, choices)
     pd.DataFrame(rows).to_csv(folder / "sweep.csv", index=False, lineterminator="\n")
@@ -54,6 +57,7 @@ def print_sweep(summaries: Mapping[str, Summary], folder: Path) -> None:
     (folder / "sweep.md").write_text(_markdown(heads, shown), encoding="utf-8")
     tex = pd.DataFrame(shown, columns=heads).to_latex(index=False, escape=True)
     (folder / "sweep.tex").write_text(tex, encoding="utf-8")
+    return [folder / f"sweep.{kind}" for kind in ("csv", "md", "tex")]
 
 
 _FIGURES = ("headline", "95% interval", "docs", f"vs {BASELINE}")

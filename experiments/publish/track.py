@@ -6,15 +6,15 @@ import hashlib
 import json
 import logging
 import os
-import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from experiments.evaluate.summary import Summary
-from experiments.publish.files import COST_COLUMNS, SUMMARY, read_summary
+from experiments.publish import described
+from experiments.publish.files import SUMMARY, read_summary
 from experiments.publish.trackstore import TrackingError, prepare_file
 from ragtune.core.errors import ConfigError, RagtuneError
 
@@ -63,6 +63,10 @@ class Tracking(ABC):
         """Open the parent run of a sweep and return its id."""
 
     @abstractmethod
+    def describe_sweep(self, run_id: str, tables: Sequence[Path]) -> None:
+        """Show a sweep's tables on its parent run."""
+
+    @abstractmethod
     def finish(self, run_id: str, status: str = "FINISHED") -> None:
         """Close a run as ``FINISHED``, ``FAILED`` or ``KILLED``."""
 
@@ -90,6 +94,9 @@ class NoTracking(Tracking):
 
     def start_sweep(self, name: str) -> str | None:
         return None
+
+    def describe_sweep(self, run_id: str, tables: Sequence[Path]) -> None:
+        pass
 
     def finish(self, run_id: str, status: str = "FINISHED") -> None:
         pass
@@ -126,6 +133,12 @@ class MlflowTracking(Tracking):
         run = self._connect().create_run(self._experiment_id(), run_name=name, tags={"sweep": "true"})
         return str(run.info.run_id)
 
+    def describe_sweep(self, run_id: str, tables: Sequence[Path]) -> None:
+        for table in tables:
+            self._connect().log_artifact(run_id, str(table))
+            if table.suffix == ".md":
+                self._connect().set_tag(run_id, "mlflow.note.content", table.read_text(encoding="utf-8"))
+
     def finish(self, run_id: str, status: str = "FINISHED") -> None:
         self._connect().set_terminated(run_id, status)
 
@@ -158,7 +171,8 @@ class MlflowTracking(Tracking):
 
     def _log_anew(self, folder: Path, summary: Summary, parent: str | None, results: str) -> str:
         tags = {RESULTS_TAG: results}
-        run = self._connect().create_run(self._experiment_id(), run_name=summary.policy, tags=tags)
+        name = described.run_name(summary, _read_yaml(folder / "config.yaml"))
+        run = self._connect().create_run(self._experiment_id(), run_name=name, tags=tags)
         run_id = str(run.info.run_id)
         try:
             self._fill(run_id, folder, summary, parent)
@@ -173,16 +187,16 @@ class MlflowTracking(Tracking):
         from mlflow.entities import Param, RunTag
 
         client = self._connect()
-        tags = {**summary.tags, "conformance": summary.conformance.outcome}
-        tags["conformance_spec"] = summary.conformance.spec
+        tags = described.tags(summary)
         if parent:
             tags["mlflow.parentRunId"] = parent
         client.log_batch(run_id, tags=[RunTag(key, str(value)) for key, value in tags.items()])
         config = _read_yaml(folder / "config.yaml")
-        params = [Param(_allowed(key), str(value)[:MAX_PARAM_LENGTH]) for key, value in _flatten(config)]
+        named = described.params(config).items()
+        params = [Param(described.allowed(key), str(value)[:MAX_PARAM_LENGTH]) for key, value in named]
         for chunk in _chunks(params, MAX_PARAMS_A_CALL):
             client.log_batch(run_id, params=chunk)
-        for chunk in _chunks(_metrics(summary, folder / "curve.csv"), MAX_METRICS_A_CALL):
+        for chunk in _chunks(described.metrics(summary, folder / "curve.csv"), MAX_METRICS_A_CALL):
             client.log_batch(run_id, metrics=chunk)
         client.log_inputs(run_id, datasets=[_dataset_input(summary)])
         for name in (*ARTIFACTS, *sorted(file.name for file in folder.glob(VIEW_RUNS))):
@@ -223,37 +237,6 @@ def _results_of(folder: Path, summary: Summary) -> str:
     return hashlib.sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()
 
 
-def metric_name(measure: str) -> str:
-    """MLflow allows no ``@`` in names: ``nDCG@10`` becomes ``nDCG_10``."""
-    return _allowed(measure)
-
-
-def _allowed(name: str) -> str:
-    """The name with every character that MLflow refuses on some platform replaced by ``_``."""
-    return re.sub(r"[^\w. /-]", "_", name)
-
-
-def _metrics(summary: Summary, curve_csv: Path) -> list[Any]:
-    import pandas as pd
-    from mlflow.entities import Metric
-
-    final = {metric_name(name): value for name, value in summary.measures.items()}
-    for view, figures in (summary.views or {}).items():
-        final |= {f"{view}/{metric_name(name)}": value for name, value in figures.measures.items()}
-    final |= {f"charged_{unit}": value for unit, value in summary.cost_per_query.charged.items()}
-    final |= {f"actual_{unit}": value for unit, value in summary.cost_per_query.actual.items()}
-    single = {name: getattr(summary, name) for name in ("aucc", "docs_to_95pct", "docs_to_99pct", "wall_s")}
-    final |= {name: value for name, value in single.items() if value is not None}
-    metrics = [Metric(key, float(value), 0, 0) for key, value in final.items()]
-    curve = pd.read_csv(curve_csv)
-    drawn = {f"curve/{metric_name(name)}": name for name in summary.measures}
-    drawn |= {f"cost/{name}": name for name in COST_COLUMNS if name in curve}
-    for key, column in drawn.items():
-        steps = zip(curve["documents"], curve[column], strict=True)
-        metrics += [Metric(key, float(value), 0, int(step)) for step, value in steps]
-    return metrics
-
-
 def _dataset_input(summary: Summary) -> Any:
     from mlflow.entities import Dataset, DatasetInput
 
@@ -265,15 +248,6 @@ def _dataset_input(summary: Summary) -> Any:
         profile=json.dumps({"queries": summary.queries, "documents": summary.documents}),
     )
     return DatasetInput(dataset)
-
-
-def _flatten(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in node.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, Mapping) and value:
-            yield from _flatten(value, f"{name}.")
-        else:
-            yield name, value
 
 
 def _chunks(items: list[Any], size: int) -> Iterator[list[Any]]:

@@ -13,10 +13,12 @@ import pandas as pd
 import pytest
 import yaml
 
+from experiments.config.compose import compose
 from experiments.evaluate.summary import Summary
+from experiments.publish.described import budget_name, metric_name, params
 from experiments.publish.files import read_summary, write_summary
 from experiments.publish.relog import relog
-from experiments.publish.track import ARTIFACTS, PARENT_FILE, MlflowTracking, NoTracking, metric_name, parent_of
+from experiments.publish.track import ARTIFACTS, PARENT_FILE, MlflowTracking, NoTracking, parent_of
 from experiments.publish.trackstore import TrackingError
 from ragtune.core.errors import ConfigError, DatasetError
 
@@ -214,3 +216,32 @@ def test_no_tracking_logs_nothing(tmp_path: Path) -> None:
 )
 def test_metric_names_hold_only_what_mlflow_allows(measure: str, name: str) -> None:
     assert metric_name(measure) == name
+
+
+def test_parameters_name_the_choices_and_leave_out_what_says_nothing() -> None:
+    config = compose(["experiment=settled", "budget=7", "+rerankers.llm={_target_: a.b.C, top: null, each: 1}"])
+    told = params(config)
+    assert (told["estimator"], told["scheduler"], told["budget"]) == ("uncertainty", "settled", "7 docs")
+    assert told["budget.max_reranker_docs"] == 7
+    assert told["rerankers.llm.each"] == 1
+    assert not [name for name, value in told.items() if value is None or "_target_" in name or "_partial_" in name]
+    assert not [name for name in told if name.startswith("tracking")]
+
+
+@pytest.mark.parametrize(
+    ("override", "name"),
+    [("tight", "tight"), ("20", "tight"), ("3calls", "3 calls"), ("unlimited", "unlimited"), ("0.5usd", "0.5 usd")],
+)
+def test_a_budget_is_called_by_its_name_or_its_limits(override: str, name: str) -> None:
+    assert budget_name(compose([f"budget={override}"])["budget"]) == name
+
+
+def test_a_run_tells_what_it_found_in_mlflows_own_fields(logged: SimpleNamespace) -> None:
+    tags = logged.run.data.tags
+    assert logged.run.info.run_name == "baseline + greedy, unlimited, tiny/test"
+    assert tags["mlflow.source.git.commit"] == "abc"
+    assert tags["mlflow.source.name"] == "run.py seed=0"
+    assert tags["mlflow.user"]
+    assert "| **baseline + greedy** | 12.5 | 0.5000" in tags["mlflow.note.content"]
+    assert "charged_usd" in logged.run.data.metrics
+    assert "actual_usd" not in logged.run.data.metrics

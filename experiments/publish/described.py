@@ -1,0 +1,138 @@
+"""How a run presents itself in MLflow: its name, its parameters, its metrics, and a few lines on what it found."""
+
+from __future__ import annotations
+
+import getpass
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from experiments.config.names import leaf
+from experiments.config.paths import CONF
+from experiments.evaluate.summary import Summary
+from experiments.publish.files import COST_COLUMNS
+from ragtune.core.request.limits import LIMITS
+
+_WORDING = ("_target_", "_partial_", "_convert_", "_recursive_")
+"""Hydra's own keys, which say how an option is read."""
+
+
+def run_name(summary: Summary, config: Mapping[str, Any]) -> str:
+    """The name of a run, which differs by what usually differs: policy, budget, collection."""
+    return f"{_policy(summary)}, {budget_name(config.get('budget', {}))}, {summary.dataset}"
+
+
+def _policy(summary: Summary) -> str:
+    """The preset that was chosen, if one was, else the policy's parts."""
+    preset = next((word.partition("=")[2] for word in summary.overrides if word.startswith("experiment=")), None)
+    return preset or summary.policy
+
+
+def budget_name(budget: Mapping[str, Any]) -> str:
+    """The name of the file in conf/budget that has these limits, else the limits."""
+    for file in sorted((CONF / "budget").glob("*.yaml")):
+        if yaml.safe_load(file.read_text(encoding="utf-8")) == budget:
+            return file.stem
+    limits = [f"{budget[key]:g} {unit}" for unit, key in LIMITS.items() if budget.get(key) is not None]
+    return " ".join(limits) or "unlimited"
+
+
+def params(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of a run: each group by its choice, each option that says something by its full name."""
+    config = {key: value for key, value in config.items() if key != "tracking"}  # where it is, the reader knows
+    chosen = {group: leaf(config, group) for group, node in config.items() if _is_component(node)}
+    if "budget" in chosen:
+        chosen["budget"] = budget_name(config["budget"])
+    return chosen | {name: value for name, value in _flatten(config) if value is not None}
+
+
+def _is_component(node: Any) -> bool:
+    return isinstance(node, Mapping) and isinstance(node.get("_target_"), str) and node["_target_"].count(".") > 1
+
+
+def _flatten(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in node.items():
+        if key in _WORDING:
+            continue
+        if isinstance(value, Mapping) and value:
+            yield from _flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def tags(summary: Summary) -> dict[str, str]:
+    """The tags of a run, MLflow's own fields for code, user and description among them."""
+    sha = summary.tags.get("git_sha", "unknown").removesuffix("-dirty")
+    own = {
+        "mlflow.source.type": "LOCAL",
+        "mlflow.source.name": shlex.join(["run.py", *summary.overrides]),
+        "mlflow.note.content": description(summary),
+        **({"mlflow.source.git.commit": sha} if sha != "unknown" else {}),
+        **_user(),
+    }
+    outcome = {"conformance": summary.conformance.outcome, "conformance_spec": summary.conformance.spec}
+    return {**summary.tags, **outcome, **own}
+
+
+def _user() -> dict[str, str]:
+    try:
+        return {"mlflow.user": getpass.getuser()}
+    except (KeyError, OSError):  # a container's user often has no name
+        return {}
+
+
+def description(summary: Summary) -> str:
+    """What a run found, in Markdown: a row for it and for each incumbent."""
+    names = list(summary.measures)
+    heads = ["", "documents a query", *names]
+    figures = [f"{value:.4f} [{low:.3f}, {high:.3f}]" for value, (low, high) in _with_interval(summary)]
+    rows = [[f"**{_policy(summary)}**", f"{summary.cost_per_query.charged['docs']:.1f}", *figures]]
+    for incumbent, against in (summary.incumbents or {}).items():
+        means = (f"{against.measures[name]:.4f} ({against.difference[name]:+.4f})" for name in names)
+        rows.append([incumbent, f"{against.docs_per_query:.1f}", *means])
+    table = "\n".join("| " + " | ".join(line) + " |" for line in (heads, ["---"] * len(heads), *rows))
+    said = f"{summary.queries} queries of {summary.dataset}; 95% intervals; in brackets the run's difference."
+    return f"{table}\n\n{said} The cost curve is the artifact `curve.png`."
+
+
+def _with_interval(summary: Summary) -> Iterator[tuple[float, tuple[float, float]]]:
+    for name, value in summary.measures.items():
+        yield value, summary.interval.get(name, (value, value))
+
+
+def metrics(summary: Summary, curve_csv: Path) -> list[Any]:
+    """Measures, costs in the units that were spent, comparisons, and the curve as steps (documents reranked)."""
+    import pandas as pd
+    from mlflow.entities import Metric
+
+    final = {metric_name(name): value for name, value in summary.measures.items()}
+    for view, figures in (summary.views or {}).items():
+        final |= {f"{view}/{metric_name(name)}": value for name, value in figures.measures.items()}
+    for incumbent, against in (summary.incumbents or {}).items():
+        final |= {f"vs {incumbent}/{metric_name(name)}": value for name, value in against.difference.items()}
+    for kind, costs in (("charged", summary.cost_per_query.charged), ("actual", summary.cost_per_query.actual)):
+        final |= {f"{kind}_{unit}": value for unit, value in costs.items() if value or unit == "docs"}
+    single = {name: getattr(summary, name) for name in ("aucc", "docs_to_95pct", "docs_to_99pct", "wall_s")}
+    final |= {name: value for name, value in single.items() if value is not None}
+    found = [Metric(key, float(value), 0, 0) for key, value in final.items()]
+    curve = pd.read_csv(curve_csv)
+    drawn = {f"curve/{metric_name(name)}": name for name in summary.measures}
+    drawn |= {f"cost/{name}": name for name in COST_COLUMNS if name in curve and curve[name].any()}
+    for key, column in drawn.items():
+        steps = zip(curve["documents"], curve[column], strict=True)
+        found += [Metric(key, float(value), 0, int(step)) for step, value in steps]
+    return found
+
+
+def metric_name(measure: str) -> str:
+    """MLflow allows no ``@`` in names: ``nDCG@10`` becomes ``nDCG_10``."""
+    return allowed(measure)
+
+
+def allowed(name: str) -> str:
+    """The name with every character that MLflow refuses on some platform replaced by ``_``."""
+    return re.sub(r"[^\w. /-]", "_", name)
