@@ -27,9 +27,9 @@ def run_name(summary: Summary, config: Mapping[str, Any]) -> str:
 
 
 def _policy(summary: Summary) -> str:
-    """The preset that was chosen, if one was, else the policy's parts."""
+    """The preset that was chosen, if one was, else the policy's parts, those left out that most have."""
     preset = next((word.partition("=")[2] for word in summary.overrides if word.startswith("experiment=")), None)
-    return preset or summary.policy
+    return preset or summary.policy.replace(" + greedy", "").replace(" + posterior", "")
 
 
 def budget_name(budget: Mapping[str, Any]) -> str:
@@ -66,10 +66,12 @@ def _flatten(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 def tags(summary: Summary) -> dict[str, str]:
     """The tags of a run, MLflow's own fields for code, user and description among them."""
+    program = "scripts/pipeline.py" if "rerank_stage" in summary.tags else "run.py"
     sha = summary.tags.get("git_sha", "unknown").removesuffix("-dirty")
     own = {
         "mlflow.source.type": "LOCAL",
-        "mlflow.source.name": shlex.join(["run.py", *summary.overrides]),
+        "mlflow.source.name": program,
+        "command": shlex.join(["python", program, *summary.overrides]),
         "mlflow.note.content": description(summary),
         **({"mlflow.source.git.commit": sha} if sha != "unknown" else {}),
         **_user(),

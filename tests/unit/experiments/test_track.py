@@ -238,10 +238,10 @@ def test_a_budget_is_called_by_its_name_or_its_limits(override: str, name: str) 
 
 def test_a_run_tells_what_it_found_in_mlflows_own_fields(logged: SimpleNamespace) -> None:
     tags = logged.run.data.tags
-    assert logged.run.info.run_name == "baseline + greedy, unlimited, tiny/test"
+    assert logged.run.info.run_name == "baseline, unlimited, tiny/test"
     assert tags["mlflow.source.git.commit"] == "abc"
-    assert tags["mlflow.source.name"] == "run.py seed=0"
+    assert (tags["mlflow.source.name"], tags["command"]) == ("run.py", "python run.py seed=0")
     assert tags["mlflow.user"]
-    assert "| **baseline + greedy** | 12.5 | 0.5000" in tags["mlflow.note.content"]
+    assert "| **baseline** | 12.5 | 0.5000" in tags["mlflow.note.content"]
     assert "charged_usd" in logged.run.data.metrics
     assert "actual_usd" not in logged.run.data.metrics
