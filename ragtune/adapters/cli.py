@@ -1,4 +1,4 @@
-"""The command line: ``ragtune serve``, ``ragtune mcp``, ``ragtune prompt``, ``ragtune shadow``.
+"""The command line: ``ragtune serve``, ``ragtune mcp``, ``ragtune prompt``, ``ragtune shadow``, ``ragtune doctor``.
 
 A subcommand is a module of :mod:`ragtune.adapters.commands` with ``NAME``, ``SUMMARY``, ``add_arguments(parser)`` and
 ``run(arguments)``, which imports what it needs when it runs.
@@ -11,10 +11,10 @@ import sys
 from collections.abc import Sequence
 
 from ragtune import __version__
-from ragtune.adapters.commands import mcp, prompt, serve, shadow
+from ragtune.adapters.commands import doctor, mcp, prompt, serve, shadow
 from ragtune.core.errors import InputError, RagtuneError
 
-COMMANDS = (serve, mcp, prompt, shadow)
+COMMANDS = (serve, mcp, prompt, shadow, doctor)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
