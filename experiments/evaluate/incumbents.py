@@ -11,7 +11,7 @@ from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord
 from experiments.evaluate.significance import holm, randomization_test
 from experiments.evaluate.summary import Agreement, Comparison
-from ragtune.facade.agreement import overlap, rank_biased_overlap
+from ragtune.facade.agreement import kendall_tau, overlap, rank_biased_overlap
 
 POINTS = 20
 """Depths at which the line of fixed depth is drawn."""
@@ -99,4 +99,10 @@ def _agreement(records: Sequence[QueryRecord], others: Sequence[QueryRecord]) ->
     return Agreement(
         overlap=float(np.mean([overlap(*pair) for pair in pairs])),
         rbo=float(np.mean([rank_biased_overlap(*pair) for pair in pairs])),
+        tau=float(np.mean([kendall_tau(*pair) for pair in pairs])) if _is_one_pool(pairs) else None,
     )
+
+
+def _is_one_pool(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> bool:
+    """Whether the first ranking of every pair has all documents of the other: an expander may let it look elsewhere."""
+    return all(set(other) <= set(one) for one, other in pairs)

@@ -104,10 +104,12 @@ class Agreement(_Part):
     Attributes:
         overlap: share of the top 10 that both have.
         rbo: rank-biased overlap of the top 10 (p = 0.9).
+        tau: Kendall's tau of the order in which the one has the top 10 of the other; None where it has not all of them.
     """
 
     overlap: float
     rbo: float
+    tau: float | None = None
 
 
 class Comparison(_Part):

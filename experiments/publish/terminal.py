@@ -12,7 +12,7 @@ from typing import Any
 from experiments.config.progress import Progress
 from experiments.evaluate.curves import Curve
 from experiments.evaluate.record import UNITS
-from experiments.evaluate.summary import Comparison, Overruns, Summary, ViewFigures
+from experiments.evaluate.summary import Agreement, Comparison, Overruns, Summary, ViewFigures
 
 PATIENCE_S = 2.0
 """Seconds after which work shows a progress bar."""
@@ -85,6 +85,8 @@ def print_run(summary: Summary, curve: Curve) -> None:
         _add_comparison(table, name, against, blank)
     console.print(table)
     console.print(_costs_line(summary))
+    if against_all := (summary.incumbents or {}).get("everything"):
+        console.print(_agreement_line(against_all.agreement))
     stops = ", ".join(f"{reason} {count}" for reason, count in summary.stop_reasons.items())
     console.print(f"stopped: {stops}; 95% of the final quality at {summary.docs_to_95pct} documents a query")
     if summary.dropped_docs:
@@ -93,6 +95,12 @@ def print_run(summary: Summary, curve: Curve) -> None:
         console.print(_late_line(summary.latency_overrun_ms))
     for what, count in summary.warnings.items():
         print_warning(f"{count} {what}")
+
+
+def _agreement_line(agreement: Agreement) -> str:
+    tau = "" if agreement.tau is None else f", Kendall's tau {short(agreement.tau, '.3f')}"
+    shares = f"overlap {short(agreement.overlap, '.3f')}, rank-biased overlap {short(agreement.rbo, '.3f')}{tau}"
+    return f"top 10 beside that of everything, without judgments: {shares}"
 
 
 def print_warning(words: str) -> None:

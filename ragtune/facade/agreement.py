@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
+from itertools import combinations
 
 
 def overlap(one: Sequence[Hashable], other: Sequence[Hashable], k: int = 10) -> float:
@@ -35,6 +36,17 @@ def rank_biased_overlap(one: Sequence[Hashable], other: Sequence[Hashable], k: i
         agreement = len(seen_one & seen_other) / d
         weighted += agreement * p ** (d - 1)
     return min(1.0, agreement * p**depth + (1 - p) * weighted)
+
+
+def kendall_tau(one: Sequence[Hashable], other: Sequence[Hashable], k: int = 10) -> float:
+    """Kendall's tau (1938) of the order in which ``one`` has the first k of ``other``, all of which it must have.
+
+    Returns:
+        A number in [-1, 1]: the share of pairs in the same order less that of pairs in the other; 1 for fewer than two.
+    """
+    place = {document: i for i, document in enumerate(one)}
+    pairs = list(combinations([place[document] for document in other[:k]], 2))
+    return sum(1 if first < second else -1 for first, second in pairs) / len(pairs) if pairs else 1.0
 
 
 def gain_kept(ranking: Sequence[int], gains: Mapping[int, float], k: int = 10) -> float:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtune.facade.agreement import gain_kept, overlap, rank_biased_overlap
+from ragtune.facade.agreement import gain_kept, kendall_tau, overlap, rank_biased_overlap
 
 ABC = [*range(10)]
 
@@ -43,6 +43,17 @@ def test_overlap_counts_what_is_in_both_tops() -> None:
     assert overlap([1, 2, 3], [3, 4, 1], k=2) == 0.0
     assert overlap([1, 2, 3], [3, 4, 1], k=3) == pytest.approx(2 / 3)
     assert overlap([], []) == 1.0
+
+
+def test_kendalls_tau_is_scipys() -> None:
+    from scipy.stats import kendalltau
+
+    one, other = [3, 9, 0, 1, 8, 2, 5, 4, 7, 6], [*range(10)]
+    assert kendall_tau(one, other) == pytest.approx(kendalltau([one.index(i) for i in other], other).statistic)
+    assert kendall_tau(one, other, k=4) == pytest.approx(
+        kendalltau([one.index(i) for i in range(4)], range(4)).statistic
+    )
+    assert (kendall_tau(other, other), kendall_tau(other[::-1], other), kendall_tau([1], [1])) == (1.0, -1.0, 1.0)
 
 
 def test_the_gain_kept_is_ndcg_by_the_given_gains() -> None:
