@@ -203,9 +203,9 @@ def _rerankers(config: Mapping[str, Any], dataset: Dataset) -> dict[str, BaseRer
         if "scores" in node and node["scores"] is None:
             option = "reranker.scores" if name == "default" else f"rerankers.{name}.scores"
             raise ConfigError(
-                f"{option} is missing: give a score table (a TREC run or Parquet), make one with python "
-                "scripts/score_table.py --out FILE.parquet reranker=cross_encoder reranker.model=MODEL and the options of "
-                "this run, or score live with reranker=cross_encoder reranker.model=MODEL"
+                f"{option} is missing: give a score table (a TREC run or Parquet), score live with "
+                "reranker=cross_encoder reranker.model=MODEL, or make a table once: "
+                "python scripts/score_table.py --out FILE.parquet, these two and the options of this run"
             )
     return {name: component({"reranker": node}, "reranker", resources) for name, node in named.items()}
 
