@@ -94,7 +94,8 @@ def _produce(config: Mapping[str, Any], folder: Path, overrides: list[str], *, p
             wall_s=round(time.perf_counter() - started, 3),
             mlflow_run_id=None,
         )
-        line = depth_line(incumbents["everything"], drawn, measures) if incumbents else None
+        everything = incumbents.get("everything")
+        line = depth_line(everything, drawn, measures) if everything is not None else None
         results = Results(config, dataset, records, drawn, summary, views, line)
         write_results(folder, results)
         if summary.has_failed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from experiments.config.compose import results_key
@@ -13,6 +14,7 @@ from experiments.evaluate.record import QueryRecord
 from experiments.replay.build import Session, controller_of, session_for
 from experiments.replay.subjects.subject import Subject
 from ragtune.assemblers.greedy import GreedyAssembler
+from ragtune.core.errors import ScoreTableError
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.request.budget import CostBudget
 from ragtune.estimators.baseline import BaselineEstimator
@@ -54,13 +56,14 @@ class ControllerSubject(Subject):
             return {}
         budgets: dict[str, CostBudget] = {"fixed depth": session.parts["budget"], "everything": CostBudget.unlimited()}
         same = results_key({key: value for key, value in config.items() if key not in (*_FIXED_DEPTH, *_ALL_THE_SAME)})
-        return {
-            name: _remembered(
-                json.dumps([same, budget.model_dump(), *query_ids]),
-                lambda budget=budget: _fixed_depth(config, session, budget, query_ids),  # type: ignore[misc]
-            )
-            for name, budget in budgets.items()
-        }
+        found = {}
+        for name, budget in budgets.items():
+            with suppress(ScoreTableError):  # a table need only hold what the policy itself asks for
+                found[name] = _remembered(
+                    json.dumps([same, budget.model_dump(), *query_ids]),
+                    lambda budget=budget: _fixed_depth(config, session, budget, query_ids),  # type: ignore[misc]
+                )
+        return found
 
     def label(self, config: Mapping[str, Any]) -> str:
         return policy_name(config)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +14,10 @@ from experiments.evaluate.incumbents import compare, depth_line
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord
 from experiments.replay.subjects.controller import ControllerSubject
+from ragtune.core.errors import ScoreTableError
+from ragtune.core.pool.items import PoolItem
 from ragtune.rerankers.noop import NoOpReranker
+from ragtune.rerankers.replay import ReplayReranker
 
 Replayed = Callable[..., SimpleNamespace]
 SETTINGS: dict[str, Any] = {"resamples": 50, "level": 0.95, "seed": 0}
@@ -98,3 +101,16 @@ def test_the_jobs_of_a_sweep_share_what_does_not_depend_on_the_policy(replayed: 
         replayed("experiment=ore", "budget.max_reranker_docs=4", "retrieval.original_query_depth=3")
     )
     assert len(shallow["everything"][0].doc_ids) == 3
+
+
+def test_a_table_need_only_hold_what_the_policy_asks_for(replayed: Replayed, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = replayed("experiment=fixed_depth", "budget.max_reranker_docs=3", "seed=1")
+    rerank = ReplayReranker.rerank
+
+    def short_table(self: ReplayReranker, items: Sequence[PoolItem], *others: Any) -> dict[str, float]:
+        if len(items) > 3:
+            raise ScoreTableError("no score")
+        return rerank(self, items, *others)
+
+    monkeypatch.setattr(ReplayReranker, "rerank", short_table)
+    assert list(incumbents_of(run)) == ["fixed depth"]
