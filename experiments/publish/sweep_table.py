@@ -54,7 +54,8 @@ def print_sweep(summaries: Mapping[str, Summary], folder: Path) -> list[Path]:
     console.print(_table(heads[:fit], shown, choices[0]))
     if any("diff" in row for row in rows):
         console.print(NOTE)
-    (folder / "sweep.md").write_text(_markdown(heads, shown), encoding="utf-8")
+    note = f"\n{NOTE}\n" if any("diff" in row for row in rows) else ""
+    (folder / "sweep.md").write_text(_markdown(heads, shown) + note, encoding="utf-8")
     tex = pd.DataFrame(shown, columns=heads).to_latex(index=False, escape=True)
     (folder / "sweep.tex").write_text(tex, encoding="utf-8")
     return [folder / f"sweep.{kind}" for kind in ("csv", "md", "tex")]
@@ -116,7 +117,7 @@ def _mark(row: Mapping[str, Any]) -> str:
 def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [heads, ["---"] * len(heads), *rows]
     table = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
-    return f"{table}\n\n{NOTE}\n"
+    return f"{table}\n"
 
 
 def _varying_choices(summaries: Sequence[Summary]) -> list[dict[str, str]]:

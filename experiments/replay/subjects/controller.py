@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from experiments.config.compose import results_key
@@ -15,8 +16,10 @@ from experiments.replay.build import Session, controller_of, session_for
 from experiments.replay.subjects.subject import Subject
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.errors import ScoreTableError
+from ragtune.core.interfaces import BaseReformulator
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.request.budget import CostBudget
+from ragtune.core.request.limits import LIMITS
 from ragtune.estimators.baseline import BaselineEstimator
 from ragtune.expanders.none import NoExpander
 from ragtune.schedulers.one_shot import OneShotScheduler
@@ -28,6 +31,9 @@ _FIXED_DEPTH = {
     "assembler": GreedyAssembler(Ordering.RERANKED_FIRST),
 }
 """The parts of ``conf/experiment/fixed_depth.yaml``, whatever the run's own policy expands."""
+
+_FOR_EVERYTHING = dict.fromkeys((*LIMITS.values(), "assembly_token_buffer"))
+"""The limits that reranking everything is freed of; the pool is the run's own."""
 
 _ALL_THE_SAME = ("budget", "measures", "bootstrap")
 """Further options that make no difference to an incumbent whose budget is given."""
@@ -52,9 +58,10 @@ class ControllerSubject(Subject):
 
     def incumbents(self, config: Mapping[str, Any], query_ids: Sequence[str]) -> dict[str, list[QueryRecord]]:
         session = session_for(results_key(config))
-        if not all(reranker.is_recorded for reranker in session.rerankers.values()):
+        if not _is_free(session):
             return {}
-        budgets: dict[str, CostBudget] = {"fixed depth": session.parts["budget"], "everything": CostBudget.unlimited()}
+        budget: CostBudget = session.parts["budget"]
+        budgets = {"fixed depth": budget, "everything": budget.model_copy(update=_FOR_EVERYTHING)}
         same = results_key({key: value for key, value in config.items() if key not in (*_FIXED_DEPTH, *_ALL_THE_SAME)})
         found = {}
         for name, budget in budgets.items():
@@ -74,11 +81,19 @@ class ControllerSubject(Subject):
         return forecast(config, progress)
 
 
+def _is_free(session: Session) -> bool:
+    """Whether asking again costs nothing: scores are recorded, and no model rewrites the queries."""
+    reformulator = session.parts["reformulator"]
+    asks_nobody = type(reformulator).expected_cost is BaseReformulator.expected_cost
+    return asks_nobody and all(reranker.is_recorded for reranker in session.rerankers.values())
+
+
 def _fixed_depth(
     config: Mapping[str, Any], session: Session, budget: CostBudget, query_ids: Sequence[str]
 ) -> list[QueryRecord]:
     controller = controller_of(config, {**session.parts, **_FIXED_DEPTH, "budget": budget}, session.rerankers)
-    return [QueryRecord.of(controller.run(session.dataset.queries[q], query_id=q)) for q in query_ids]
+    queries = session.dataset.queries
+    return [replace(QueryRecord.of(controller.run(queries[q], query_id=q)), trace="") for q in query_ids]
 
 
 def _remembered(key: str, replay: Callable[[], list[QueryRecord]]) -> list[QueryRecord]:

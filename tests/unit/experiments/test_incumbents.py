@@ -16,6 +16,8 @@ from experiments.evaluate.record import QueryRecord
 from experiments.replay.subjects.controller import ControllerSubject
 from ragtune.core.errors import ScoreTableError
 from ragtune.core.pool.items import PoolItem
+from ragtune.core.types import CostObject
+from ragtune.reformulators.identity import IdentityReformulator
 from ragtune.rerankers.noop import NoOpReranker
 from ragtune.rerankers.replay import ReplayReranker
 
@@ -114,3 +116,17 @@ def test_a_table_need_only_hold_what_the_policy_asks_for(replayed: Replayed, mon
 
     monkeypatch.setattr(ReplayReranker, "rerank", short_table)
     assert list(incumbents_of(run)) == ["fixed depth"]
+
+
+def test_a_model_that_rewrites_queries_is_not_asked_again(replayed: Replayed, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = replayed("experiment=uncertainty", "budget.max_reranker_docs=4")
+    monkeypatch.setattr(IdentityReformulator, "expected_cost", lambda *_: CostObject(tokens=9), raising=False)
+    assert incumbents_of(run) == {}
+
+
+def test_everything_is_all_of_the_runs_own_pool(replayed: Replayed) -> None:
+    narrow = ["reformulator=rm3", "retrieval.original_query_depth=3", "budget.max_reformulations=0"]
+    run = replayed("experiment=uncertainty", "budget.max_reranker_docs=2", *narrow)
+    for record, own in zip(incumbents_of(run)["everything"], run.records, strict=False):
+        assert set(record.doc_ids) == set(own.doc_ids)
+        assert record.charged[0] == len(own.doc_ids)
