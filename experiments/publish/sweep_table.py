@@ -46,22 +46,27 @@ def print_sweep(summaries: Mapping[str, Summary], folder: Path) -> list[Path]:
     headline = next(iter(next(iter(summaries.values())).measures))
     shown = [_shown(row, headline, columns) for row in sorted(rows, key=lambda row: int(row["rank"]))]
     heads = [headline if column == "headline" else column.rpartition(".")[2] for column in columns]
+    note = NOTE if any("diff" in row for row in rows) else ""
     console = Console(highlight=False)
-    fit = len(heads)
-    wide = Console(width=10_000)
-    while fit > 1 and wide.measure(_table(heads[:fit], shown, choices[0])).minimum > console.width:
-        fit -= 1
-    console.print(_table(heads[:fit], shown, choices[0]))
-    if any("diff" in row for row in rows):
-        console.print(NOTE)
-    note = f"\n{NOTE}\n" if any("diff" in row for row in rows) else ""
-    (folder / "sweep.md").write_text(_markdown(heads, shown) + note, encoding="utf-8")
+    console.print(_fitting(heads, shown, choices[0], console.width))
+    if note:
+        console.print(note)
+    (folder / "sweep.md").write_text(f"{_markdown(heads, shown)}\n{note}\n", encoding="utf-8")
     tex = pd.DataFrame(shown, columns=heads).to_latex(index=False, escape=True)
     (folder / "sweep.tex").write_text(tex, encoding="utf-8")
     return [folder / f"sweep.{kind}" for kind in ("csv", "md", "tex")]
 
 
 _FIGURES = ("headline", "95% interval", "docs", f"vs {BASELINE}")
+
+
+def _fitting(heads: Sequence[str], rows: Sequence[Sequence[str]], choices: Collection[str], width: int) -> Table:
+    """As many of the first columns as have room."""
+    from rich.console import Console
+
+    wide = Console(width=10_000)
+    tables = (_table(heads[:fit], rows, choices) for fit in range(len(heads), 0, -1))
+    return next((table for table in tables if wide.measure(table).minimum <= width), _table(heads[:1], rows, choices))
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], choices: Collection[str]) -> Table:
