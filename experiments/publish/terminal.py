@@ -17,10 +17,13 @@ from experiments.evaluate.summary import Agreement, Comparison, Overruns, Summar
 PATIENCE_S = 2.0
 """Seconds after which work shows a progress bar."""
 
+LINE_S = 30.0
+"""Seconds between two lines of progress where there is no terminal."""
+
 
 @contextmanager
 def progress_bar(label: str, *, enabled: bool) -> Iterator[Progress]:
-    """Show a progress bar on stderr, if that is a terminal, once the work has taken :data:`PATIENCE_S`.
+    """Show a progress bar on stderr, once the work has taken :data:`PATIENCE_S`; a line now and then off a terminal.
 
     Args:
         label: text that stands before the bar.
@@ -32,12 +35,13 @@ def progress_bar(label: str, *, enabled: bool) -> Iterator[Progress]:
     from rich.console import Console
 
     if not enabled or not Console(file=sys.stderr).is_terminal:
-        yield lambda done, total: None
+        yield _lines(label) if enabled else lambda done, total: None
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, console=Console(file=sys.stderr), transient=True)
+    bar = Bar(*columns, console=Console(file=sys.stderr), transient=True)
     task = bar.add_task(label, total=None)
     started = time.perf_counter()
     shown = False
@@ -54,6 +58,19 @@ def progress_bar(label: str, *, enabled: bool) -> Iterator[Progress]:
     finally:
         if shown:
             bar.stop()
+
+
+def _lines(label: str) -> Progress:
+    """Progress as lines on stderr, one every :data:`LINE_S`: what a log or a pipe can show."""
+    told = time.perf_counter()
+
+    def update(done: int, total: int) -> None:
+        nonlocal told
+        if time.perf_counter() - told >= LINE_S:
+            told = time.perf_counter()
+            sys.stderr.write(f"{label}: {done} of {total}\n")
+
+    return update
 
 
 def print_run(summary: Summary, curve: Curve) -> None:

@@ -151,3 +151,15 @@ def test_a_sweep_says_what_differs_from_fixed_depth_after_correction_for_the_job
     assert head.startswith("| rank | job | max_reranker_docs | nDCG@10 | 95% interval | docs | vs fixed depth | AP |")
     assert first.startswith("| 1 | 0 | 5 | .812 | .700-.900 | 12.5 | +.050* | .500 |")
     assert r"95\% interval" in (tmp_path / "sweep.tex").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("every", "enabled", "lines"), [(-1.0, True, 2), (60.0, True, 0), (-1.0, False, 0)])
+def test_a_log_gets_a_line_of_progress_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], every: float, enabled: bool, lines: int
+) -> None:
+    monkeypatch.setattr(terminal, "LINE_S", every)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    with progress_bar("replaying", enabled=enabled) as update:
+        update(1, 3)
+        update(2, 3)
+    assert capsys.readouterr().err == "replaying: 1 of 3\nreplaying: 2 of 3\n"[: lines * 18]
