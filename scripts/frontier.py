@@ -39,7 +39,7 @@ def main() -> int:
         grid = load_grid(arguments.config, options).only(_names(arguments.collections), _names(arguments.policies))
         folder = arguments.out or Path("results", "frontier", grid.name)
         command = shlex.join(["python", "scripts/frontier.py", *sys.argv[1:]])
-        with progress_bar(f"frontier {grid.name}", enabled=sys.stderr.isatty()) as update:
+        with progress_bar(f"frontier {grid.name}", enabled=True) as update:
             run_frontier(grid, folder, command, update)
     except RagtuneError as error:
         sys.stderr.write(f"error: {error}\n")
