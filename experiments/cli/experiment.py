@@ -11,7 +11,7 @@ from typing import Any
 
 from experiments.config.compose import results_key
 from experiments.evaluate.curves import curve
-from experiments.evaluate.incumbents import compare, depth_line
+from experiments.evaluate.incumbents import by_agreement, compare, depth_line
 from experiments.evaluate.summary import Summary, has_given_up, summarize
 from experiments.evaluate.views import views_of
 from experiments.publish.files import Results, per_query_table, read_summary, write_results, write_summary
@@ -70,7 +70,10 @@ def _produce(config: Mapping[str, Any], folder: Path, overrides: list[str], *, p
     subject: Subject = component(config, "subject")
     run = identity(config)  # before the files are read: what changes in between is noticed by who resumes
     dataset = subject.open(results_key(config))
-    measures = load_measures(config)
+    if dataset.qrels:
+        measures = load_measures(config)
+    else:
+        dataset, measures = by_agreement(dataset, subject.incumbents(config, dataset.judged).get("everything"))
     allowed = check_number("failures.max_share", config["failures"]["max_share"], 0.0, 1.0)
     folder.mkdir(parents=True, exist_ok=True)
     with Journal(folder, run, resume=config["resume"]) as journal:

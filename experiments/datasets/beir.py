@@ -21,7 +21,8 @@ class BeirDataset(DatasetLoader):
 
     Args:
         path: the folder.
-        split: name of the judgments file, e.g. ``test``.
+        split: name of the judgments file, e.g. ``test``; None for none, so that every query is replayed and measured by
+            its agreement with reranking everything.
         name: identifier; by default the folder's name.
         every: keep every n-th query only, for costly live runs; >= 1.
 
@@ -29,10 +30,10 @@ class BeirDataset(DatasetLoader):
         DatasetError: if the folder, a file or the split is missing (naming the splits there are).
     """
 
-    def __init__(self, path: str, split: str = "test", name: str | None = None, every: int = 1) -> None:
+    def __init__(self, path: str, split: str | None = "test", name: str | None = None, every: int = 1) -> None:
         self.path = Path(path)
         self.every = check_count("dataset.every", every, low=1)
-        self.name = f"{name or self.path.resolve().name}/{split}"
+        self.name = "/".join(filter(None, (name or self.path.resolve().name, split)))
         if not self.path.is_dir():
             raise DatasetError(f"dataset folder {str(path)!r} does not exist")
         self._corpus, self._queries_file = self._find("corpus.jsonl"), self._find("queries.jsonl")
@@ -41,11 +42,14 @@ class BeirDataset(DatasetLoader):
             for pattern in ("*.tsv.gz", "*.tsv")  # where there are both, the plain one
             for file in sorted((self.path / "qrels").glob(pattern))
         }
-        if split not in splits:
+        if split is None:
+            splits = {}
+        elif split not in splits:
             raise DatasetError(
-                f"dataset {str(path)!r} has no split {split!r}: allowed are {', '.join(sorted(splits)) or 'none'}"
+                f"dataset {str(path)!r} has no split {split!r}: allowed are {', '.join([*sorted(splits), 'null'])} "
+                "(null: agreement with reranking everything is measured instead)"
             )
-        self._judgments = splits.pop(split)
+        self._judgments = splits.pop(split) if split is not None else None
         self._other_judgments = [splits[other] for other in sorted(splits)]
 
     def _find(self, name: str) -> Path:
@@ -55,10 +59,13 @@ class BeirDataset(DatasetLoader):
         raise DatasetError(f"dataset folder {str(self.path)!r} has no {name}")
 
     def files(self) -> list[Path]:
-        return [self._corpus, self._queries_file, self._judgments, *self._other_judgments]
+        judgments = [] if self._judgments is None else [self._judgments]
+        return [self._corpus, self._queries_file, *judgments, *self._other_judgments]
 
     def load(self) -> Dataset:
         corpus = Corpus(self._documents())
+        if self._judgments is None:
+            return assemble(self.name, corpus, self._queries(), None).every(self.every)
         qrels = _qrels(self._judgments)
         judged_elsewhere = {query_id for file in self._other_judgments for query_id in _qrels(file)}
         queries = {

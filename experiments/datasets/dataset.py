@@ -27,7 +27,7 @@ class Dataset:
         name: short identifier, e.g. ``nfcorpus/test``.
         corpus: the documents.
         queries: text by query id, in the order in which they are replayed.
-        qrels: graded judgments of the judged queries.
+        qrels: graded judgments of the judged queries; empty for a collection that nobody has judged.
         warnings: how often something odd was found and kept, by what it was.
     """
 
@@ -39,8 +39,8 @@ class Dataset:
 
     @cached_property
     def judged(self) -> list[str]:
-        """Ids of the queries that count in the measures, in replay order."""
-        return [query_id for query_id in self.queries if query_id in self.qrels]
+        """Ids of the queries that count in the measures, in replay order; all where nobody has judged any."""
+        return [query_id for query_id in self.queries if query_id in self.qrels or not self.qrels]
 
     def every(self, n: int) -> Dataset:
         """The dataset with every n-th query only, beginning with the first; its name says so."""
@@ -67,12 +67,20 @@ class DatasetLoader(ABC):
         """The files that decide what is loaded; empty where the configuration says everything."""
 
 
-def assemble(name: str, corpus: Corpus, queries: Mapping[str, str], qrels: Qrels) -> Dataset:
+def assemble(name: str, corpus: Corpus, queries: Mapping[str, str], qrels: Qrels | None) -> Dataset:
     """Make a dataset from its parts, check it, and count what is odd in it.
 
+    Args:
+        name: short identifier.
+        corpus: the documents.
+        queries: text by query id.
+        qrels: graded judgments; None for a collection that is used without any.
+
     Raises:
-        DatasetError: if there are no judgments, or a judged query has no text.
+        DatasetError: if there are no judgments where there should be, or a judged query has no text.
     """
+    if qrels is None:
+        return Dataset(name, corpus, queries, {})
     if not qrels:
         raise DatasetError(f"dataset {name!r} has no judgments: at least one judged query is needed")
     missing = [query_id for query_id in qrels if query_id not in queries]

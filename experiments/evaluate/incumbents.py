@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from experiments.datasets.dataset import Dataset
 from experiments.evaluate.curves import Curve, FloatArray, bootstrap_interval
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord
 from experiments.evaluate.significance import holm, randomization_test
 from experiments.evaluate.summary import Agreement, Comparison
+from ragtune.core.errors import ConfigError
 from ragtune.facade.agreement import kendall_tau, overlap, rank_biased_overlap
 
 POINTS = 20
@@ -66,6 +69,35 @@ def compare(
         )
         for i, name in enumerate(incumbents)
     }
+
+
+def by_agreement(dataset: Dataset, everything: Sequence[QueryRecord] | None) -> tuple[Dataset, Measures]:
+    """A collection that nobody has judged with what stands in for judgments, and the measures of that.
+
+    The first 10 of reranking everything are graded 10 to 1. ``P@10`` is then the overlap of the top 10 with those, and
+    ``Compat(p=0.9)`` the rank-biased overlap (Clarke, Vtyurina and Smucker, TOIS 2021).
+
+    Args:
+        dataset: the collection, without judgments.
+        everything: records of reranking everything; None where that would cost something.
+
+    Raises:
+        ConfigError: if there are none.
+    """
+    if everything is None:
+        raise ConfigError(
+            "dataset.split=null: without judgments a run is measured by its agreement with reranking everything, so "
+            "the scores of all candidates must be recorded: reranker=replay, with a table of scripts/score_table.py"
+        )
+    graded = {r.query_id: {d: 10 - i for i, d in enumerate(r.ranking[:10])} for r in everything if r.doc_ids}
+    standing_in = replace(dataset, qrels=graded, warnings={**dataset.warnings, _STANDS_IN: len(graded)})
+    return standing_in, Measures(AGREEMENT, graded)
+
+
+AGREEMENT = ("P@10", "Compat(p=0.9)", "nDCG@10")
+"""What is measured without judgments."""
+
+_STANDS_IN = "queries without judgments, for which the top 10 of reranking everything stands in"
 
 
 def depth_line(everything: Sequence[QueryRecord], run: Curve, measures: Measures) -> FloatArray:

@@ -36,6 +36,8 @@ class Measures:
     def __init__(self, names: Sequence[str], qrels: Qrels) -> None:
         import ir_measures
 
+        if not qrels:
+            raise ConfigError("there are no judgments to measure by: only run.py does without, see dataset.split")
         if not names:
             raise ConfigError("measures is empty: name at least one, e.g. nDCG@10")
         if len(set(names)) != len(names):

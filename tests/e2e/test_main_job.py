@@ -266,3 +266,25 @@ def test_a_limit_in_dollars_that_nothing_can_reach_is_told(main: Main) -> None:
     priced = main("budget=0.01usd", "reranker.usd_per_doc=0.001", "tracking=none", "hydra.run.dir=out2")
     assert "never bound" not in priced.out
     assert "charged per query: 10.0 documents" in priced.out or "charged per query: 9.8 documents" in priced.out
+
+
+def test_without_judgments_a_run_is_measured_by_its_agreement_with_reranking_everything(main: Main) -> None:
+    ended = main("dataset.split=null", "budget=10", "tracking=none", "hydra.run.dir=out")
+    assert "queries without judgments, for which the top 10 of reranking everything stands in" in " ".join(
+        ended.out.split()
+    )
+    summary = json.loads((ended.cwd / "out" / "summary.json").read_text())
+    everything = summary["incumbents"]["everything"]
+    assert (summary["dataset"], summary["queries"]) == ("demo", 50)
+    assert list(summary["measures"]) == ["P@10", "Compat(p=0.9)", "nDCG@10"]
+    assert everything["measures"]["nDCG@10"] == pytest.approx(1.0)
+    assert 0 < summary["measures"]["P@10"] <= everything["measures"]["P@10"]
+
+
+def test_without_judgments_and_with_a_live_reranker_there_is_nothing_to_measure_by(
+    main: Main, tiny_cross_encoder: str
+) -> None:
+    live = ["reranker=cross_encoder", f"reranker.model={tiny_cross_encoder}", "reranker.cache_dir=null"]
+    ended = main("dataset.split=null", *live, "tracking=none")
+    assert ended.code == 2
+    assert "dataset.split=null: without judgments a run is measured by its agreement" in ended.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,13 +11,14 @@ import numpy as np
 import pytest
 
 from experiments.evaluate.curves import Curve, curve
-from experiments.evaluate.incumbents import compare, depth_line
+from experiments.evaluate.incumbents import by_agreement, compare, depth_line
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord
 from experiments.replay.subjects.controller import ControllerSubject
-from ragtune.core.errors import ScoreTableError
+from ragtune.core.errors import ConfigError, ScoreTableError
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.types import CostObject
+from ragtune.facade.agreement import overlap
 from ragtune.reformulators.identity import IdentityReformulator
 from ragtune.rerankers.noop import NoOpReranker
 from ragtune.rerankers.replay import ReplayReranker
@@ -130,3 +132,16 @@ def test_everything_is_all_of_the_runs_own_pool(replayed: Replayed) -> None:
     for record, own in zip(incumbents_of(run)["everything"], run.records, strict=False):
         assert set(record.doc_ids) == set(own.doc_ids)
         assert record.charged[0] == len(own.doc_ids)
+
+
+def test_without_judgments_the_top_of_reranking_everything_stands_in(replayed: Replayed) -> None:
+    run = replayed("experiment=uncertainty", "budget.max_reranker_docs=4")
+    everything = incumbents_of(run)["everything"]
+    dataset, measures = by_agreement(replace(run.dataset, qrels={}), everything)
+    rankings = {record.query_id: record.ranking for record in run.records if record.query_id in dataset.qrels}
+    values = measures.of_topics(rankings, {query_id: query_id for query_id in rankings})
+    full = {record.query_id: record.ranking for record in everything}
+    assert dataset.judged == list(full)
+    assert values[:, 0].tolist() == pytest.approx([overlap(rankings[q], full[q]) for q in rankings])
+    with pytest.raises(ConfigError, match="there are no judgments to measure by"):
+        Measures(["AP"], {})

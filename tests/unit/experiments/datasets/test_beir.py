@@ -76,7 +76,7 @@ def test_a_missing_folder_file_or_split_is_named(collection: Path) -> None:
         BeirDataset(str(collection))
     (collection / "qrels" / "test.tsv").unlink()
     (collection / "queries.jsonl").touch()
-    with pytest.raises(DatasetError, match="allowed are none"):
+    with pytest.raises(DatasetError, match="allowed are null"):
         BeirDataset(str(collection))
 
 
