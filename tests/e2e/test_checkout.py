@@ -84,5 +84,8 @@ def test_every_script_uses_the_code_of_its_checkout(environment: dict[str, str],
     ended = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=HANG_S)
     assert ended.returncode == 0, ended.stderr
     found = dict(line.split(" ", 1) for line in ended.stdout.splitlines())
-    assert sorted(found) == sorted(script.name for script in (ROOT / "scripts").glob("*.py"))
-    assert set(found.values()) == {f"{clone}/experiments/__init__.py {clone}/ragtune/__init__.py"}
+    scripts = {script.name: script.read_text(encoding="utf-8") for script in (ROOT / "scripts").glob("*.py")}
+    assert sorted(found) == sorted(scripts)
+    users = [name for name, text in scripts.items() if "from experiments" in text]
+    assert len(users) >= len(scripts) - 1  # framework_pages.py installs the checkout elsewhere
+    assert {found[name] for name in users} == {f"{clone}/experiments/__init__.py {clone}/ragtune/__init__.py"}

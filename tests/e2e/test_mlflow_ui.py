@@ -90,8 +90,10 @@ def test_the_cost_curves_of_all_runs_overlay_in_one_chart(
     )
     page.screenshot(path=str(tmp_path / "mlflow.png"))
     curves = {trace["name"]: trace for trace in drawn if len(trace["x"]) > 1}
+    client = MlflowClient(tracking_uri=runs.uri)
     for summary in runs.summaries:
-        [trace] = [t for name, t in curves.items() if summary["policy"] in name]
+        run_name = client.get_run(summary["mlflow_run_id"]).info.run_name
+        [trace] = [t for name, t in curves.items() if run_name in name]
         assert trace["x"][0] == 0
         assert trace["x"][-1] == 20
         assert trace["y"][-1] == pytest.approx(summary["measures"]["nDCG@10"], abs=1e-6)
