@@ -80,12 +80,12 @@ def _produce(config: Mapping[str, Any], folder: Path, overrides: list[str], *, p
         with progress_bar(f"replaying {dataset.name}", enabled=progress) as update:
             records = replay(subject, config, list(dataset.queries), journal, update)
         judged = dataset.judged
+        counted = set(judged)
+        measured = [record for record in records if record.query_id in counted]
         intervals = {**config["bootstrap"], "seed": config["seed"]}
-        drawn = curve([record for record in records if record.query_id in set(judged)], measures, **intervals)
+        drawn = curve(measured, measures, **intervals)
         incumbents = subject.incumbents(config, judged)
-        against = compare(
-            [record for record in records if record.query_id in set(judged)], drawn, incumbents, measures, **intervals
-        )
+        against = compare(measured, drawn, incumbents, measures, **intervals)
         views = views_of(records, subject.views, judged, measures, **intervals)
         summary = Summary(
             **dict(summarize(dataset, records, drawn, max_failed_share=allowed)),

@@ -10,7 +10,6 @@ import yaml
 
 from experiments.config.names import moved
 from experiments.config.paths import CONF
-from experiments.config.suggest import did_you_mean
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.errors import ConfigError
 from ragtune.core.plain import quoted
@@ -60,6 +59,8 @@ def check_names(names: Collection[str], root: str) -> None:
     known = known_options(root)
     for key in names:
         if key not in known:
+            from experiments.config.suggest import did_you_mean
+
             known_ones = f"unknown option {key!r}: allowed are {', '.join(known)}{did_you_mean(key, known)}"
             raise ConfigError(moved(key) or known_ones)
     for key in known:

@@ -171,11 +171,12 @@ class MlflowTracking(Tracking):
 
     def _log_anew(self, folder: Path, summary: Summary, parent: str | None, results: str) -> str:
         tags = {RESULTS_TAG: results}
-        name = described.run_name(summary, _read_yaml(folder / "config.yaml"))
+        config = _read_yaml(folder / "config.yaml")
+        name = described.run_name(summary, config)
         run = self._connect().create_run(self._experiment_id(), run_name=name, tags=tags)
         run_id = str(run.info.run_id)
         try:
-            self._fill(run_id, folder, summary, parent)
+            self._fill(run_id, folder, summary, config, parent)
         except BaseException:
             with suppress(Exception):  # what went wrong is being raised already
                 self.finish(run_id, "FAILED")
@@ -183,7 +184,7 @@ class MlflowTracking(Tracking):
         self.finish(run_id, "FAILED" if summary.has_failed else "FINISHED")
         return run_id
 
-    def _fill(self, run_id: str, folder: Path, summary: Summary, parent: str | None) -> None:
+    def _fill(self, run_id: str, folder: Path, summary: Summary, config: dict[str, Any], parent: str | None) -> None:
         from mlflow.entities import Param, RunTag
 
         client = self._connect()
@@ -191,7 +192,6 @@ class MlflowTracking(Tracking):
         if parent:
             tags["mlflow.parentRunId"] = parent
         client.log_batch(run_id, tags=[RunTag(key, str(value)) for key, value in tags.items()])
-        config = _read_yaml(folder / "config.yaml")
         named = described.params(config).items()
         params = [Param(described.allowed(key), str(value)[:MAX_PARAM_LENGTH]) for key, value in named]
         for chunk in _chunks(params, MAX_PARAMS_A_CALL):

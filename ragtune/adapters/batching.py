@@ -102,6 +102,8 @@ class SharedCalls(BaseReranker):
         Raises:
             NotAskedError: if too many batches wait, or the request's time is up before a call begins.
         """
+        if not items:
+            return {}
         waiting = _Waiting(RerankBatch(items, context, strategy), Future(), time.monotonic())
         with self._lock:
             if self._is_closed:

@@ -72,8 +72,8 @@ class Served(NamedTuple):
 class Shadow:
     """Reranks everything that answers were chosen from, in a thread of its own, and compares.
 
-    An answer never waits for it: what comes while too much waits is dropped and counted. Which requests are taken is
-    drawn by a generator with a fixed seed.
+    No answer waits for a comparison, at most for the call of the model that is under way. What comes while too much
+    waits is dropped and counted. Which requests are taken is drawn by a generator with a fixed seed.
 
     Args:
         options: what is shadowed and kept.

@@ -191,6 +191,14 @@ def test_what_a_batch_waits_and_the_others_share_of_its_call_are_reported(open_:
     assert contexts[0].meter.waited_ms > contexts[1].meter.waited_ms  # it came first, and its share is the smaller one
 
 
+def test_an_empty_batch_asks_nobody_and_harms_no_later_one(open_: Any) -> None:
+    requests = open_(model := Model())
+    model.gate.set()
+    assert requests.submit(context_of("none"), docs=0).result(HANG_S) == {}
+    assert requests.submit(context_of("fine")).result(HANG_S)
+    assert model.calls == [["fine"]]
+
+
 def test_a_model_that_panics_fails_its_batches_and_is_asked_again(open_: Any) -> None:
     class Panic(BaseException):
         """As PyO3's, which is no Exception."""
