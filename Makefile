@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help run ui test chaos check format docs docs-serve bench clean
+.PHONY: help run ui test chaos check format docs docs-serve examples bench clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -40,6 +40,11 @@ docs: $(VENV)/.dev ## the site, in build/site: no network; a broken link or anch
 
 docs-serve: $(VENV)/.dev ## the site while you write, http://127.0.0.1:8000
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
+examples: $(VENV)/.dev ## the notebooks of examples/, made from its scripts and run
+	cd examples && for notebook in *.ipynb; do \
+		../$(BIN)/jupytext --quiet --to ipynb $${notebook%.ipynb}.py && \
+		../$(BIN)/jupyter-execute --inplace $$notebook || exit 1; done
 
 bench: $(VENV)/.dev ## speed, as ratios
 	$(BIN)/python benchmarks/run_all.py

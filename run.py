@@ -1,4 +1,4 @@
-"""python run.py estimator=uncertainty budget=tight"""
+"""python run.py estimator=uncertainty budget=tight, the same as ``ragtune run``, whatever is installed."""
 
 import sys
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 # The code beside this file, in worker processes too, whatever is installed or on PYTHONPATH.
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from experiments.cli.main import main
+from experiments.commands import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("run"))

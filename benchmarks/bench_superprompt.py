@@ -17,12 +17,12 @@ import time
 from itertools import cycle, islice
 from pathlib import Path
 
-from ragtune.adapters.page.assembly import assemble
-from ragtune.adapters.page.documents import make_memory, read_folder
-from ragtune.adapters.page.settings import Settings
 from ragtune.core.interfaces import BaseReranker
 from ragtune.rerankers.cross_encoder import CrossEncoderReranker
 from ragtune.superprompt import Pipeline, SuperPrompt
+from ragtune.superprompt.memory.folders import read_folder
+from ragtune.superprompt.options import PromptOptions, load_options
+from ragtune.superprompt.options.parts import document_memory, make_pipeline
 
 ROOT = Path(__file__).resolve().parents[1]
 DEMO = ROOT / "datasets" / "demo"
@@ -35,13 +35,13 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=15)
     arguments = parser.parse_args()
     prompts = [json.loads(line)["text"] for line in (DEMO / "queries.jsonl").read_text(encoding="utf-8").splitlines()]
-    report("no reranker", Settings(), None, prompts, arguments.repeats)
+    report("no reranker", load_options(None, {"reranker": {"kind": "none"}}), None, prompts, arguments.repeats)
     if arguments.model is None:
         sys.stdout.write("cross-encoder: left out, no folder under ../shared/models (give --model DIR)\n")
         return 0
     model = str(arguments.model)
     for kind in ("cross_encoder", "budgeted"):
-        settings = Settings(reranker=kind, reranker_model=model)
+        settings = load_options(None, {"reranker": {"kind": kind, "model": model}})
         reranker = CrossEncoderReranker(model, cache_dir=None)
         report(f"{kind} {arguments.model.name}", settings, reranker, prompts, max(3, arguments.repeats // 3))
     return 0
@@ -53,10 +53,10 @@ def find_model() -> Path | None:
     return folders[0].parent if folders else None
 
 
-def report(name: str, settings: Settings, reranker: BaseReranker | None, prompts: list[str], repeats: int) -> None:
+def report(name: str, settings: PromptOptions, reranker: BaseReranker | None, prompts: list[str], repeats: int) -> None:
     """Time ``repeats`` prompts after one that loads everything."""
-    memory = make_memory([read_folder(DEMO)], settings.config().chunking)
-    pipeline = assemble(settings, memory, reranker=reranker)
+    memory = document_memory(settings, read_folder(DEMO))
+    pipeline = make_pipeline(settings, memory, reranker=reranker)
     pipeline.run_all(SuperPrompt.raw(prompts[-1]))
     runs = [timed(pipeline, prompt) for prompt in islice(cycle(prompts), repeats)]
     totals, cpu = [total for total, _, _ in runs], statistics.median(busy for _, busy, _ in runs)

@@ -3,16 +3,16 @@
 The names below are all that most programs need; components live in the folder of their group, one class a file.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ragtune.core.controller import RAGtuneController
-from ragtune.core.output import ControllerOutput
-from ragtune.core.request.budget import CostBudget, CostTracker
-from ragtune.core.rounds import RetrievalPlan
-from ragtune.core.types import ScoredDocument
-from ragtune.data.corpus import Corpus, Document
-
 if TYPE_CHECKING:
+    from ragtune.core.controller import RAGtuneController
+    from ragtune.core.output import ControllerOutput
+    from ragtune.core.request.budget import CostBudget, CostTracker
+    from ragtune.core.rounds import RetrievalPlan
+    from ragtune.core.types import ScoredDocument
+    from ragtune.data.corpus import Corpus, Document
     from ragtune.facade.reranker import BudgetedReranker
 
 __version__ = "0.1.0"
@@ -30,11 +30,26 @@ __all__ = [
     "__version__",
 ]
 
+_HOMES = {
+    "BudgetedReranker": "ragtune.facade.reranker",
+    "ControllerOutput": "ragtune.core.output",
+    "Corpus": "ragtune.data.corpus",
+    "CostBudget": "ragtune.core.request.budget",
+    "CostTracker": "ragtune.core.request.budget",
+    "Document": "ragtune.data.corpus",
+    "RAGtuneController": "ragtune.core.controller",
+    "RetrievalPlan": "ragtune.core.rounds",
+    "ScoredDocument": "ragtune.core.types",
+}
+"""Modules of the names, imported with the first use: the command line's help should not wait for NumPy and SciPy."""
+
 
 def __getattr__(name: str) -> Any:
-    # SciPy comes with it, which who needs the controller alone should not wait for.
-    if name != "BudgetedReranker":
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ragtune.facade.reranker import BudgetedReranker
+    globals()[name] = found = getattr(import_module(_HOMES[name]), name)
+    return found
 
-    return BudgetedReranker
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -1,58 +1,11 @@
-"""python scripts/compare.py RUN RUN ...: finished runs of one collection, tested against the first.
+"""The same as ``ragtune compare``, whatever is installed."""
 
-A RUN is a folder of run.py or an MLflow run id (its files are downloaded from the store that conf/tracking/mlflow.yaml
-or MLFLOW_TRACKING_URI names). Writes compare.md, compare.csv and .parquet, policies.csv, per_query.parquet, two figures
-and report.html, which lets one look at the decisions of the first four runs.
-"""
-
-from __future__ import annotations
-
-import argparse
-import shlex
 import sys
-import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from experiments.study.compare.run_folder import find_runs
-from experiments.study.compare.runs import study_of_runs
-from experiments.study.report import require_plotly
-from experiments.study.write import file_stem, require_writable, write_study
-from ragtune.core.errors import RagtuneError
-
-
-def main() -> int:
-    """Compare runs, write the files, and return the exit code: 0 done, 2 bad input."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="folder or MLflow run id; the first is the reference")
-    parser.add_argument("--out", type=Path, help="results; by default results/compare/FIRST-and-N-more")
-    parser.add_argument(
-        "--texts", action="store_true", help="show queries, documents, judgments (needs the collection)"
-    )
-    parser.add_argument("--no-report", action="store_true", help="no report.html")
-    arguments = parser.parse_intermixed_args()
-    command = shlex.join(["python", "scripts/compare.py", *sys.argv[1:]])
-    try:
-        if not arguments.no_report:
-            require_plotly()
-        require_writable(arguments.out or Path("results", "compare"))
-        with tempfile.TemporaryDirectory() as downloads:
-            runs = find_runs(arguments.runs, Path(downloads))
-            study = study_of_runs(runs, command, texts=arguments.texts)
-        name = file_stem(f"{runs[0].name}-and-{len(runs) - 1}-more")
-        folder = arguments.out or Path("results", "compare", name)
-        write_study(study, folder, report=not arguments.no_report)
-    except RagtuneError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 2
-    except OSError as error:
-        sys.stderr.write(f"error: cannot use {error.filename or 'a file'}: {error.strerror or error}\n")
-        return 2
-    sys.stdout.write((folder / "compare.md").read_text(encoding="utf-8"))
-    sys.stdout.write(f"{folder}\n")
-    return 0
-
+from experiments.commands import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("compare"))

@@ -1,10 +1,12 @@
-"""What the site shows from outside docs/: results, CONTRIBUTING.md, and the options of conf/ beside their classes.
+"""What the site shows from outside docs/: results, CONTRIBUTING.md, commands, options of conf/ with their classes.
 
 MkDocs calls the two functions whose names begin with ``on_`` (``hooks`` in mkdocs.yml).
 """
 
 from __future__ import annotations
 
+import argparse
+import functools
 import re
 import subprocess
 from pathlib import Path
@@ -20,6 +22,8 @@ CONF = ROOT / "conf"
 def on_files(files: Files, config: Any) -> Files:
     """Add the committed results and CONTRIBUTING.md."""
     for path in _committed("results"):
+        if path == "results/index.html":  # the site's own index there is results/README.md
+            continue
         files.append(File.generated(config, path, abs_src_path=str(ROOT / path)))
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").replace("](docs/", "](")
     files.append(File.generated(config, "contributing.md", content=text))
@@ -27,9 +31,10 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Expand ``{{ components: GROUP }}`` and ``{{ presets }}``, and give every rule an anchor."""
+    """Expand ``{{ components: GROUP }}``, ``{{ presets }}`` and ``{{ commands }}``, and give every rule an anchor."""
     if page.file.src_uri == "rules.md":
         return re.sub(r"^\*\*([A-Z]\d+)\.", r"[](){#\1}\n**\1.", markdown, flags=re.MULTILINE)
+    markdown = re.sub(r"^\{\{ commands \}\}$", lambda _: commands(), markdown, flags=re.MULTILINE)
     markdown = re.sub(r"^\{\{ presets \}\}$", lambda _: presets(), markdown, flags=re.MULTILINE)
     return re.sub(r"^\{\{ components: (\w+) \}\}$", lambda found: components(found[1]), markdown, flags=re.MULTILINE)
 
@@ -39,14 +44,37 @@ def components(group: str) -> str:
     return "\n".join(_section(file) for file in sorted((CONF / group).glob("*.yaml")))
 
 
+def commands() -> str:
+    """One section a command of ``ragtune``: what ``--help`` says, unless Hydra does, at length."""
+    from ragtune.adapters.cli import SERVICES
+    from ragtune.adapters.dispatch import declare
+    from ragtune.adapters.harness import load, summaries
+
+    sections = []
+    for name in [*summaries(ROOT), *SERVICES]:
+        command = SERVICES.get(name) or load(name, [])
+        parser = argparse.ArgumentParser(prog=f"ragtune {name}")
+        declare(command, parser)
+        parser.description = None  # told as text, which is wrapped
+        parser.formatter_class = functools.partial(parser.formatter_class, width=88)  # type: ignore[assignment]
+        text = parser.format_help()
+        if getattr(command, "VERBATIM", False):
+            text = f"usage: ragtune {name} [GROUP=CHOICE | OPTION=VALUE ...]"
+        sections.append(f"## `ragtune {name}`\n\n{command.__doc__}\n\n```text\n{text.strip()}\n```\n")
+    return "\n".join(sections)
+
+
 def presets() -> str:
-    """One row of a table a file of ``conf/experiment``: what it chooses."""
+    """One row of a table a file of ``conf/experiment``: what it chooses and what it is."""
     rows = []
     for file in sorted((CONF / "experiment").glob("*.yaml")):
-        preset = yaml.safe_load(file.read_text(encoding="utf-8"))
+        text = file.read_text(encoding="utf-8")
+        preset, about = yaml.safe_load(text), text.splitlines()[1].lstrip("# ")
         chosen = {key.split("/")[-1]: value for line in preset["defaults"] for key, value in line.items()}
         order = preset.get("assembler", {}).get("ordering", "")
-        rows.append(f"| `{file.stem}` | {chosen.get('estimator', '')} | {chosen.get('scheduler', '')} | {order} |")
+        rows.append(
+            f"| `{file.stem}` | {chosen.get('estimator', '')} | {chosen.get('scheduler', '')} | {order} | {about} |"
+        )
     return "\n".join(rows)
 
 

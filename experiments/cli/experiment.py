@@ -27,7 +27,7 @@ from ragtune.core.arguments import check_number
 from ragtune.core.errors import DatasetError, FailedRunError
 
 
-def run_experiment(config: Mapping[str, Any], folder: Path, overrides: list[str], *, in_sweep: bool = False) -> None:
+def run_experiment(config: Mapping[str, Any], folder: Path, overrides: list[str], *, in_sweep: bool = False) -> float:
     """Replay a collection, measure the results, and write, track and print them.
 
     Args:
@@ -35,6 +35,9 @@ def run_experiment(config: Mapping[str, Any], folder: Path, overrides: list[str]
         folder: the run folder, which the results are written into.
         overrides: choices of the command line, which the summary repeats.
         in_sweep: print one line instead of the table.
+
+    Returns:
+        The headline measure, which a sampler of Hydra goes by.
     """
     tracking: Tracking = component(config, "tracking")
     verbosity = config["verbosity"]
@@ -44,11 +47,12 @@ def run_experiment(config: Mapping[str, Any], folder: Path, overrides: list[str]
         if done.mlflow_run_id is None:
             _track(tracking, folder, done)
         print_path(folder)
-        return
+        return done.headline
     results = _produce(config, folder, overrides, progress=verbosity > 0)
     _track(tracking, folder, results.summary)
     _report(results, folder, 0 if in_sweep and verbosity < 2 else verbosity)
     _fail_if_failed(results.summary, folder)
+    return results.summary.headline
 
 
 def _finished(config: Mapping[str, Any], folder: Path) -> Summary | None:
@@ -133,7 +137,7 @@ def _track(tracking: Tracking, folder: Path, summary: Summary) -> None:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         sys.stderr.write(
             f"warning: tracking failed ({reason}); the results are safe in {folder}: "
-            f"log them later with python scripts/relog.py {folder}\n"
+            f"log them later with ragtune relog {folder}\n"
         )
         return
     write_summary(folder, summary.tracked_as(run_id))

@@ -25,24 +25,27 @@ _USAGE = {
     "config": """\
 Replays a collection's queries under a hard budget: quality, cost, and what fixed depth does with the same.
 
-  python run.py [GROUP=CHOICE | OPTION=VALUE] ...            one run: a table, files, an MLflow run
-  python run.py -m GROUP=CHOICE,CHOICE [OPTION=V,V] ...      a sweep: every combination, one table
+  ragtune run [GROUP=CHOICE | OPTION=VALUE] ...            one run: a table, files, an MLflow run
+  ragtune sweep GROUP=CHOICE,CHOICE [OPTION=V,V] ...       every combination, one table; the same as ragtune run -m
+
+In a checkout, python run.py is the same as ragtune run, and needs no installation of RAGtune itself.
 
 Examples
-  python run.py experiment=settled budget=20                 a policy by its name, 20 documents a query
-  python run.py -m experiment=uncertainty,gar budget=5,10,20
-  python run.py budget=0.002usd reranker.usd_per_doc=0.0001  or budget=3calls, 500ms, 4000tokens
-  python run.py dataset=beir dataset.path=DIR retriever=runs retriever.paths=DIR/bm25.run \\
-      reranker.scores=DIR/ce.run                             your collection, your first stage, your scores
-  python run.py hydra.run.dir=DIR resume=true                goes on with an interrupted run""",
+  ragtune run experiment=settled budget=20                 a policy by its name, 20 documents a query
+  ragtune sweep experiment=uncertainty,gar budget=5,10,20
+  ragtune sweep budget=10 hydra/sweeper=tune 'scheduler.acquisition.kappa=interval(0,2)'    Optuna chooses
+  ragtune run budget=0.002usd reranker.usd_per_doc=0.0001  or budget=3calls, 500ms, 4000tokens
+  ragtune run dataset=beir dataset.path=DIR retriever=runs retriever.paths=DIR/bm25.run \\
+      reranker.scores=DIR/ce.run                           your collection, your first stage, your scores
+  ragtune run hydra.run.dir=DIR resume=true                goes on with an interrupted run""",
     "pipeline": """\
-Replays a collection's queries through the eight stages of SuperPrompt, as python run.py does through a controller.
+Replays a collection's queries through the eight stages of SuperPrompt, as ragtune run does through a controller.
 
-  python scripts/pipeline.py [GROUP=CHOICE | OPTION=VALUE] ...
+  ragtune pipeline [GROUP=CHOICE | OPTION=VALUE] ...
 
 Examples
-  python scripts/pipeline.py rerank_stage=budgeted budget=20
-  python scripts/pipeline.py -m rerank_stage=none,top""",
+  ragtune pipeline rerank_stage=budgeted budget=20
+  ragtune pipeline -m rerank_stage=none,top""",
 }
 
 

@@ -5,10 +5,10 @@ What needs the library is imported where it is used, so that ``--help`` and bad 
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 import traceback
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -26,11 +26,10 @@ from experiments.config.compose import readable, register_resolvers, resolve
 from experiments.config.overrides import spelled_out
 from experiments.config.paths import CONF
 from experiments.publish.folders import note_missing, remove_if_empty, remove_new_empty
+from ragtune.adapters.dispatch import DONE, INTERRUPTED, complain
 
-DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
-
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Error numbers of the system for a full disk, an exhausted quota and a file that is too large."""
+PROGRAMS = {"config": "run.py", "pipeline": "scripts/pipeline.py"}
+"""What makes a run again in the checkout, by the file of conf/ that its configuration begins with."""
 
 
 class HarnessCallback(Callback):
@@ -51,13 +50,16 @@ class HarnessCallback(Callback):
         end_sweep(config)
 
 
-def main(root: str = "config") -> int:
-    """Run the command line of ``run.py`` and return its exit code (0 done, 2 bad input, 1 else, 130 interrupted).
+def main(root: str = "config", words: Sequence[str] | None = None) -> int:
+    """Run ``ragtune run`` and return its exit code (0 done, 2 bad input, 1 else, 130 interrupted).
 
     Args:
         root: the file of conf/ that the configuration begins with.
+        words: overrides, and Hydra's options; None takes those of the process.
     """
     os.environ["HYDRA_FULL_ERROR"] = "1"
+    if words is not None:
+        sys.argv[:] = [PROGRAMS[root], *words]
     if "--version" in sys.argv[1:]:
         from ragtune import __version__
 
@@ -84,7 +86,7 @@ def _launch(root: str) -> int:
     return DONE
 
 
-def _app(cfg: DictConfig) -> None:
+def _app(cfg: DictConfig) -> float | None:
     from experiments.publish.lock import locked
 
     register_resolvers()
@@ -92,18 +94,21 @@ def _app(cfg: DictConfig) -> None:
     folder = Path(job.runtime.output_dir)
     overrides: list[str] = OmegaConf.to_container(job.overrides.task, resolve=False)  # type: ignore[assignment]
     if job.mode == RunMode.MULTIRUN:
-        _run_job(cfg, folder, overrides)
-        return
+        return _run_job(cfg, folder, overrides)
     try:
         with locked(folder):
-            _run(cfg, folder, overrides, in_sweep=False)
+            return _run(cfg, folder, overrides, in_sweep=False)
     except (Exception, KeyboardInterrupt) as error:
         # Raised any other way, it would come with Hydra's own lines around it.
         raise SystemExit(_complain(error, folder)) from None
 
 
-def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> None:
-    """One job of a sweep; its failure is written down and leaves the others alone. A folder in use ends the sweep."""
+def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> float | None:
+    """One job of a sweep; its failure is written down and leaves the others alone. A folder in use ends the sweep.
+
+    Returns:
+        The headline measure; None of a job that failed.
+    """
     from experiments.cli.sweep import forget_failure, note_failure
     from experiments.publish.lock import locked
 
@@ -118,12 +123,16 @@ def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> None:
             ) from None  # the folder is another run's: not a word in it
         try:
             forget_failure(folder)
-            _run(cfg, folder, overrides, in_sweep=True)
+            return _run(cfg, folder, overrides, in_sweep=True)
+        except BrokenPipeError as error:
+            _complain(error)  # nobody reads what it prints; its files are written
+            return None
         except Exception as error:
             note_failure(folder, _complain(error, folder, prefix))
+            return None
 
 
-def _run(cfg: DictConfig, folder: Path, overrides: list[str], *, in_sweep: bool) -> None:
+def _run(cfg: DictConfig, folder: Path, overrides: list[str], *, in_sweep: bool) -> float | None:
     config = resolve(cfg, str(HydraConfig.get().job.config_name))
     if config["dry_run"]:
         from experiments.publish.terminal import print_forecast, progress_bar
@@ -131,52 +140,20 @@ def _run(cfg: DictConfig, folder: Path, overrides: list[str], *, in_sweep: bool)
 
         with progress_bar("forecasting", enabled=config["verbosity"] > 0) as update:
             print_forecast(component(config, "subject").forecast(config, update))
-        return
+        return None
     from experiments.cli.experiment import run_experiment
 
-    run_experiment(config, folder, overrides, in_sweep=in_sweep)
+    return run_experiment(config, folder, overrides, in_sweep=in_sweep)
 
 
 def _complain(error: BaseException, folder: Path | None = None, prefix: str = "") -> int:
     """Say what went wrong in one line (a defect of the program: with its traceback) and return the exit code."""
-    from ragtune.core.errors import InputError, RagtuneError
+    from ragtune.core.errors import ConfigError
 
-    if isinstance(error, KeyboardInterrupt):
-        again = f"hydra.run.dir={folder} resume=true" if folder else "resume=true and the same folder"
-        message, code = f"interrupted; finished queries are kept: repeat the command with {again}", INTERRUPTED
-    elif isinstance(error, InputError):
-        message, code = str(error), BAD_INPUT
-    elif isinstance(error, HydraException | OmegaConfBaseException) or _is_hydras(error):
-        message, code = readable(error), BAD_INPUT
-    elif isinstance(error, BrokenPipeError):
-        _close_output()  # whoever read it, as `| head` does, has seen enough
-        return FAILED
-    elif isinstance(error, OSError):
-        message, code = _about_files(error, folder)
-    elif isinstance(error, RagtuneError):
-        message, code = str(error), FAILED
-    else:
-        traceback.print_exception(error)
-        message, code = f"{type(error).__name__}: {error}", FAILED
-    sys.stderr.write(f"error: {prefix}{' '.join(message.splitlines())}\n")
-    return code
-
-
-def _close_output() -> None:
-    """Have the interpreter flush what is left to nowhere when it ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _about_files(error: OSError, folder: Path | None) -> tuple[str, int]:
-    """What the system refused, and the exit code: a file that cannot be used is bad input, a full disk is not."""
-    where, why = error.filename or folder or "a file", error.strerror or str(error)
-    if error.errno not in NO_ROOM:
-        return f"cannot use {where}: {why}", BAD_INPUT
     again = f"hydra.run.dir={folder} resume=true" if folder else "resume=true and the same folder"
-    return (
-        f"no room for {where}: {why}; finished queries are kept: make room and repeat the command with {again}",
-        FAILED,
-    )
+    if isinstance(error, HydraException | OmegaConfBaseException) or _is_hydras(error):
+        error = ConfigError(readable(error))
+    return complain(error, prefix, f"finished queries are kept: repeat the command with {again}", folder)
 
 
 def _is_hydras(error: BaseException) -> bool:

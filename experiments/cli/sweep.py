@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
 from experiments.config.compose import register_resolvers
 from experiments.evaluate.summary import Summary
 from experiments.publish.files import SUMMARY, read_summary
 from experiments.publish.lock import locked
+from experiments.publish.sweep_baseline import FIXED_DEPTH, check_baseline
 from experiments.publish.sweep_table import print_sweep
 from experiments.publish.terminal import print_path
 from experiments.publish.track import PARENT_FILE, Tracking, parent_of
 from experiments.replay.build import component
 from ragtune.core.errors import ConfigError, DatasetError
+
+NAME_LENGTH = 100
+"""Characters of the name of a sweep that no folder was chosen for."""
 
 FAILURE = "error.json"
 """File in the folder of a job that failed, with its exit code."""
@@ -58,9 +67,16 @@ def begin_sweep(config: DictConfig) -> None:
         config: configuration of Hydra, with the node ``hydra``.
 
     Raises:
-        SystemExit: with code 2 if another sweep is using the folder.
+        SystemExit: with code 2 if another sweep is using the folder, or no job of this one is its baseline.
     """
     register_resolvers()
+    try:
+        check_baseline(_baseline(config), _planned_jobs(config))
+    except ConfigError as error:
+        sys.stderr.write(f"error: {error}\n")
+        raise SystemExit(2) from None  # Hydra turns a callback's errors into warnings
+    if OmegaConf.select(config, "hydra.sweeper.direction") == "minimize":
+        sys.stderr.write("warning: hydra.sweeper.direction=minimize finds the worst: hydra/sweeper=tune maximizes\n")
     folder = Path(config.hydra.sweep.dir).absolute()
     sweep = _Sweep(folder, _job_folders(folder))
     _unfinished.append(sweep if config.dry_run else _open_parent(config, _take_folder(sweep)))
@@ -82,14 +98,48 @@ def end_sweep(config: DictConfig) -> None:
     _release_workers(config)
     folder = sweep.folder
     failures = failed_jobs(folder)
-    tables = print_sweep(summaries(folder), folder)
-    _finish(sweep, "FAILED" if failures else "FINISHED", tables)
+    bootstrap = {**OmegaConf.select(config, "bootstrap", default={}), "seed": OmegaConf.select(config, "seed")}
+    jobs = summaries(folder)
+    tables = print_sweep(jobs, folder, baseline=_baseline(config), bootstrap=bootstrap)
+    _finish(sweep, "FAILED" if failures else "FINISHED", tables, list(jobs.values()))
     if failures:
         sys.stderr.write(f"error: failed jobs: {', '.join(failures)}\n")
     print_path(folder)
     sweep.lock.close()
     if failures:
         raise SystemExit(max(failures.values()))
+
+
+def _baseline(config: DictConfig) -> str:
+    return str(OmegaConf.select(config, "sweep.baseline", default=FIXED_DEPTH))  # jobs refuse what is deleted
+
+
+def _planned_jobs(config: DictConfig) -> dict[str, list[str]]:
+    """Overrides of the jobs of a sweep, by number; none where a sweeper decides as it goes, or Hydra will complain."""
+    if OmegaConf.select(config, "hydra.sweeper._target_") != f"{BasicSweeper.__module__}.{BasicSweeper.__name__}":
+        return {}
+    try:
+        batches = BasicSweeper.split_arguments(_overrides(config), None)
+    except HydraException:
+        return {}
+    return {str(number): job for number, job in enumerate(job for batch in batches for job in batch)}
+
+
+def _overrides(config: DictConfig) -> list[Override]:
+    """The sweep's overrides; none where Hydra will complain."""
+    given = [f"{name}={value}" for name, value in (OmegaConf.select(config, "hydra.sweeper.params") or {}).items()]
+    with suppress(HydraException):
+        return OverridesParser.create().parse_overrides(
+            [*given, *(OmegaConf.select(config, "hydra.overrides.task") or [])]
+        )
+    return []
+
+
+def _sweep_name(config: DictConfig, folder: Path) -> str:
+    """What the parent run is called: as the folder, if that was chosen, else by what is swept."""
+    swept = " ".join(str(word.input_line) for word in _overrides(config) if word.is_sweep_override())
+    is_chosen = not re.fullmatch(r"[\d_-]+", folder.name)
+    return folder.name if is_chosen or not swept else swept[:NAME_LENGTH]
 
 
 def _take_folder(sweep: _Sweep) -> _Sweep:
@@ -114,7 +164,7 @@ def _open_parent(config: DictConfig, sweep: _Sweep) -> _Sweep:
         node = OmegaConf.to_container(config.tracking, resolve=True)
         tracking: Tracking = component({"tracking": node}, "tracking")
         resumed = parent_of(folder / "job") if config.resume else None
-        parent = resumed or tracking.start_sweep(folder.name)
+        parent = resumed or tracking.start_sweep(_sweep_name(config, folder))
     except Exception as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         sys.stderr.write(f"warning: tracking is not available, results go to files only: {reason}\n")
@@ -133,10 +183,10 @@ def _release_workers(config: DictConfig) -> None:
         get_reusable_executor().shutdown(wait=True, kill_workers=True)
 
 
-def _finish(sweep: _Sweep, status: str, tables: Sequence[Path] = ()) -> None:
+def _finish(sweep: _Sweep, status: str, tables: Sequence[Path] = (), jobs: Sequence[Summary] = ()) -> None:
     with suppress(Exception):  # the server went down: the files are all there
         if sweep.tracking and sweep.parent:
-            sweep.tracking.describe_sweep(sweep.parent, tables)
+            sweep.tracking.describe_sweep(sweep.parent, tables, jobs)
             sweep.tracking.finish(sweep.parent, status)
 
 

@@ -19,11 +19,8 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from experiments.config.names import moved
-from experiments.config.overrides import spelled_out
+from experiments.config.overrides import WHERE_NOT_WHAT, spelled_out
 from experiments.config.paths import CONF, PROJECT_ROOT
-
-WHERE_NOT_WHAT = ("executor", "tracking", "resume", "dry_run", "verbosity")
-"""Keys that change where or how a run happens, never what it finds."""
 
 
 def register_resolvers() -> None:
@@ -32,7 +29,7 @@ def register_resolvers() -> None:
 
 
 def compose(overrides: Sequence[str], root: str = "config") -> dict[str, Any]:
-    """The resolved configuration that ``python run.py OVERRIDES`` would use, without running anything.
+    """The resolved configuration that ``ragtune run OVERRIDES`` would use, without running anything.
 
     Args:
         overrides: as on the command line.
@@ -44,13 +41,13 @@ def compose(overrides: Sequence[str], root: str = "config") -> dict[str, Any]:
     return resolve(composed(overrides, root), root)
 
 
-def composed(overrides: Sequence[str], root: str, script: str = "run.py") -> DictConfig:
+def composed(overrides: Sequence[str], root: str, command: str = "ragtune run") -> DictConfig:
     """The unresolved configuration of ``conf/ROOT.yaml`` with overrides.
 
     Args:
         overrides: as on the command line.
         root: the file of conf/ to begin with.
-        script: the command that the message of an error says can be asked for help.
+        command: what the message of an error says can be asked for help.
 
     Raises:
         ConfigError: on an unknown option or component.
@@ -63,7 +60,7 @@ def composed(overrides: Sequence[str], root: str, script: str = "run.py") -> Dic
         try:
             return hydra_compose(root, overrides=spelled_out(overrides))
         except (HydraException, OmegaConfBaseException) as error:
-            raise ConfigError(readable(error, script)) from None
+            raise ConfigError(readable(error, command)) from None
 
 
 def resolve(cfg: DictConfig, root: str = "config") -> dict[str, Any]:
@@ -106,8 +103,10 @@ def results_key(config: Mapping[str, Any]) -> str:
     return json.dumps(what, sort_keys=True)
 
 
-def readable(error: BaseException, script: str = "run.py") -> str:
+def readable(error: BaseException, command: str = "ragtune run") -> str:
     """The message of an error of Hydra on one line, without what only Hydra's developers need."""
+    from ragtune.core.errors import MissingExtraError
+
     if isinstance(error, OverrideParseException):
         return f"cannot parse {error.override!r}: {error.message.splitlines()[0]}; options are given as NAME=VALUE"
     if isinstance(error, TypeError):
@@ -120,8 +119,10 @@ def readable(error: BaseException, script: str = "run.py") -> str:
         from experiments.config.options import known_options
         from experiments.config.suggest import did_you_mean_option
 
-        help_lists = f"python {script} --help lists the options of the components chosen"
+        help_lists = f"{command} --help lists the options of the components chosen"
         return f"unknown option {name!r}: {help_lists}{did_you_mean_option(name, known_options())}"
+    if "hydra/sweeper/optuna" in lines[0]:
+        return str(MissingExtraError("hydra/sweeper=tune", "optuna"))
     noise = ("See ", "Set the environment", "Config search path", "provider=")
     return " ".join(line for line in lines if not line.startswith(noise)) + _nearest_choice(lines)
 
@@ -132,6 +133,6 @@ def _nearest_choice(lines: Sequence[str]) -> str:
     listed = next((i for i, line in enumerate(lines) if line.startswith("Available options")), None)
     if wanted is None or listed is None:
         return ""
-    from experiments.config.suggest import did_you_mean
+    from ragtune.core.arguments import did_you_mean
 
     return did_you_mean(wanted[1], lines[listed + 1 :])

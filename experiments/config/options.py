@@ -30,7 +30,7 @@ def check_options(config: Mapping[str, Any]) -> None:
             raise ConfigError(f"{name}={quoted(config[name])}: allowed are true and false")
     if config["verbosity"] not in (0, 1, 2):
         raise ConfigError(f"verbosity={quoted(config['verbosity'])}: allowed are 0, 1 and 2")
-    groups = {name: config[name] for name in ("retrieval", "rerankers", "bootstrap", "failures")}
+    groups = {name: config[name] for name in ("retrieval", "rerankers", "bootstrap", "failures", "sweep")}
     strategies = config["rerankers"] if isinstance(config["rerankers"], dict) else {}
     for name, options in {**groups, **{f"rerankers.{name}": strategies[name] for name in strategies}}.items():
         if not isinstance(options, dict):
@@ -41,6 +41,10 @@ def check_options(config: Mapping[str, Any]) -> None:
     level = check_number("bootstrap.level", config["bootstrap"].get("level"))
     if not 0 < level < 1:
         raise ConfigError(f"bootstrap.level={level!r}: allowed is a number between 0 and 1, e.g. 0.95")
+    baseline = config["sweep"].get("baseline")
+    if not isinstance(baseline, str | int) or isinstance(baseline, bool) or not str(baseline).strip():
+        allowed = "'fixed depth', the number of a job, or its choices, e.g. sweep.baseline=estimator=gar"
+        raise ConfigError(f"sweep.baseline={quoted(baseline)}: allowed are {allowed}")
     measures = config["measures"]
     if not isinstance(measures, list) or not all(isinstance(name, str) for name in measures):
         raise ConfigError(f"measures={quoted(measures)}: allowed is a list of names, e.g. measures=[nDCG@10,AP]")
@@ -59,7 +63,7 @@ def check_names(names: Collection[str], root: str) -> None:
     known = known_options(root)
     for key in names:
         if key not in known:
-            from experiments.config.suggest import did_you_mean
+            from ragtune.core.arguments import did_you_mean
 
             known_ones = f"unknown option {key!r}: allowed are {', '.join(known)}{did_you_mean(key, known)}"
             raise ConfigError(moved(key) or known_ones)

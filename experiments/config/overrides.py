@@ -5,12 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+BASELINE = "sweep.baseline"
+
+
+WHERE_NOT_WHAT = ("executor", "tracking", "resume", "dry_run", "verbosity", "sweep")
+"""Keys that change where or how a run happens, or what it is compared with, never what it finds."""
+
+
+def choices_of(overrides: Sequence[str]) -> dict[str, str]:
+    """The overrides that decide what a run finds, by the names of their options."""
+    given = dict(override.partition("=")[::2] for override in overrides)
+    return {name: value for name, value in given.items() if name.partition(".")[0] not in WHERE_NOT_WHAT}
+
 
 def spelled_out(overrides: Sequence[str]) -> list[str]:
     """The overrides, where ``budget=20`` and ``budget=3calls`` stand for the limit of that unit.
 
     An amount is one of documents unless a unit follows: ``docs``, ``calls``, ``tokens``, ``ms`` or ``usd``. It takes
-    the place of the documents in ``budget=tight``. Several amounts of one unit are those of a sweep.
+    the place of the documents in ``budget=tight``. Several amounts of one unit are those of a sweep. The choices that
+    name a sweep's baseline are escaped.
 
     Raises:
         ConfigError: if an amount has another unit, or a sweep's have several.
@@ -21,7 +34,10 @@ def spelled_out(overrides: Sequence[str]) -> list[str]:
 def _spelled_out(override: str) -> list[str]:
     name, _, value = override.partition("=")
     amounts = [amount.strip() for amount in value.split(",")]
-    if name != "budget" or not any(amount[:1].isdigit() for amount in amounts):
+    if name == BASELINE and not value.startswith(("'", '"')):
+        escaped = re.sub(r"(?<!\\)([=,])", r"\\\1", value)  # "estimator=gar,budget=tight" is one value, and no sweep
+        return [f"{name}={escaped}"]
+    if name != "budget" or not any(re.match(r"[-+.]*\d", amount) for amount in amounts):
         return [override]
     from ragtune.core.errors import ConfigError
     from ragtune.core.request.limits import LIMITS

@@ -11,37 +11,39 @@ from typing import Any
 import yaml
 
 from experiments.config.paths import CONF
+from ragtune.core.arguments import did_you_mean
 
-_NEAR, _SLIP = 0.75, 0.9
-
-
-def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """``; did you mean X?`` with what is spelled nearly so, or nothing."""
-    near = get_close_matches(name, known, n=1, cutoff=_NEAR)
-    return f"; did you mean {near[0]}?" if near else ""
+_SLIP = 0.9
 
 
 def did_you_mean_option(name: str, groups: Sequence[str]) -> str:
     """What may have been meant by an option that the chosen components do not have.
 
-    An option of another choice is told with that choice; then comes one whose name is a slip away, then one of the same
-    last name elsewhere, then one of a name that is somewhat like it.
+    An option of another choice is told with that choice; then comes one whose name is a slip away, then one of its own
+    group that has all its words and more, then one of the same last name elsewhere, then one of a name that is somewhat
+    like it.
 
     Args:
         name: the full name, e.g. ``estimator.kappa``.
         groups: the options that a command has, by their first parts.
     """
-    known = {option: choices for option, choices in _options().items() if option.partition(".")[0] in groups}
+    known = {option: choices for option, choices in options().items() if option.partition(".")[0] in groups}
     if name in known:
         return f"; it is an option of {' or '.join(known[name])}"
-    leaf = name.rpartition(".")[2]
+    if "." not in name and (meant := did_you_mean(name, groups)):
+        return meant
+    group, _, leaf = name.rpartition(".")
     same_leaf = [option for option in known if option.rpartition(".")[2] == leaf]
-    near = get_close_matches(name, known, n=1, cutoff=_SLIP) or get_close_matches(name, same_leaf, n=1, cutoff=0.0)
+    beside = [option for option in known if option.rpartition(".")[0] == group]
+    longer = [option for option in beside if set(leaf.split("_")) <= set(option.rpartition(".")[2].split("_"))]
+    near = get_close_matches(name, known, n=1, cutoff=_SLIP) or get_close_matches(
+        name, longer or same_leaf, n=1, cutoff=0.0
+    )
     return f"; did you mean {near[0]}?" if near else did_you_mean(name, list(known))
 
 
 @lru_cache(maxsize=1)
-def _options() -> dict[str, list[str]]:
+def options() -> dict[str, list[str]]:
     """Every option of ``conf/`` by its full name, with the choices that have it."""
     found: dict[str, list[str]] = {}
     for file in [CONF / "config.yaml", *sorted(CONF.glob("*/*.yaml"))]:

@@ -63,7 +63,7 @@ def differences(fixtures: Path = FIXTURES) -> list[str]:
     found = [f"{component}: pinned, but there is no such component" for component in sorted(pinned - set(now))]
     for component in now:
         if component not in pinned:
-            found.append(f"{component}: not pinned: python scripts/conformance.py --update pins it")
+            found.append(f"{component}: not pinned: ragtune conformance --update pins it")
             continue
         try:
             found += _differences_of(component, fixtures)

@@ -14,7 +14,7 @@ from experiments.config.paths import CONF, PROJECT_ROOT
 from experiments.evaluate.summary import Outcome
 from ragtune.data.diskcache import AUTO, resolve_cache_dir
 
-SPECS = {"decisions": "0.55.0", "canonical": "1.0.0"}
+SPECS = {"decisions": "0.55.0", "canonical": "1.1.0"}
 """The suites, and the version of the specification that each holds the code to.
 
 The canonical one repeats that of ragtune.canonical.conformance, so that a run need not load the canonical blocks."""

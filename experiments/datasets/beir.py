@@ -1,73 +1,107 @@
-"""BEIR folders: corpus.jsonl, queries.jsonl, qrels/<split>.tsv (Thakur et al., NeurIPS 2021)."""
+"""A collection in a folder: BEIR's layout (Thakur et al., NeurIPS 2021), in whatever form its parts have."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.datasets.dataset import Dataset, DatasetLoader, add_judgment, assemble, require_id, require_text
+from experiments.datasets.dataset import (
+    Dataset,
+    DatasetLoader,
+    assemble,
+    chosen_fields,
+    field_names,
+)
+from experiments.datasets.judgments import judgment_files, read_qrels
+from experiments.datasets.topics import read_topics
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
 from ragtune.data.corpus import Corpus, Document
-from ragtune.data.textfile import read_json, read_lines
+from ragtune.data.records import DOC_ID, QUERY_ID, Schema, read_records, record_files, text_form
+from ragtune.data.runfile import source_name
+from ragtune.data.values import id_of, require_id, require_text
+
+FORMS = (".jsonl", ".jsonl.gz", ".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".xml", "")
+"""How the names of corpus and queries may end, in order of preference; the last is a folder."""
+
+_TEXT = ("text", "contents", "content", "body", "passage")
+_QUERY_TEXT = ("text", "query", "question", "title")
+
+_DOCUMENTS = Schema(
+    {"_id": ("_id", *DOC_ID, "id"), "title": ("title",), "text": _TEXT},
+    frozenset({"_id", "text"}),
+    layouts=(("_id", "text"), ("_id", "url", "title", "text")),  # MS MARCO's passages and documents
+    is_text=True,
+)
 
 
 class BeirDataset(DatasetLoader):
-    """A collection in BEIR's layout; each of its files may be gzipped (``corpus.jsonl.gz``).
+    """A collection of documents, queries and judgments, each a file or folder in the collection's folder or elsewhere.
+
+    ``corpus`` and ``queries`` are JSON lines, CSV or TSV, gzipped or not, Parquet, or folders that Hugging Face's
+    ``datasets`` saved; queries may be TREC topics, judgments TREC qrels. The form is told by the content.
 
     Queries that only other splits judge are left out; queries that no split judges are replayed but not measured.
 
     Args:
         path: the folder.
-        split: name of the judgments file, e.g. ``test``; None for none, so that every query is replayed and measured by
+        split: name of the judgments, e.g. ``test``; None for none, so that every query is replayed and measured by
             its agreement with reranking everything.
         name: identifier; by default the folder's name.
         every: keep every n-th query only, for costly live runs; >= 1.
+        corpus: the documents, where they are not ``corpus.*`` in the folder.
+        queries: the queries, where they are not ``queries.*`` in the folder.
+        qrels: the judgments, where they are not ``qrels/SPLIT.*``: a file, which then names the split, or a folder of
+            splits.
+        query_fields: which columns or fields of a query are asked, joined by a space; None for its text.
 
     Raises:
         DatasetError: if the folder, a file or the split is missing (naming the splits there are).
     """
 
-    def __init__(self, path: str, split: str | None = "test", name: str | None = None, every: int = 1) -> None:
+    def __init__(
+        self,
+        path: str,
+        split: str | None = "test",
+        name: str | None = None,
+        every: int = 1,
+        corpus: str | None = None,
+        queries: str | None = None,
+        qrels: str | None = None,
+        query_fields: str | Sequence[str] | None = None,
+    ) -> None:
         self.path = Path(path)
         self.every = check_count("dataset.every", every, low=1)
-        self.name = "/".join(filter(None, (name or self.path.resolve().name, split)))
         if not self.path.is_dir():
             raise DatasetError(f"dataset folder {str(path)!r} does not exist")
-        self._corpus, self._queries_file = self._find("corpus.jsonl"), self._find("queries.jsonl")
-        splits = {
-            file.name.removesuffix(".gz").removesuffix(".tsv"): file
-            for pattern in ("*.tsv.gz", "*.tsv")  # where there are both, the plain one
-            for file in sorted((self.path / "qrels").glob(pattern))
-        }
-        if split is None:
-            splits = {}
-        elif split not in splits:
-            raise DatasetError(
-                f"dataset {str(path)!r} has no split {split!r}: allowed are {', '.join([*sorted(splits), 'null'])} "
-                "(null: agreement with reranking everything is measured instead)"
-            )
-        self._judgments = splits.pop(split) if split is not None else None
-        self._other_judgments = [splits[other] for other in sorted(splits)]
+        self._fields = field_names(query_fields)
+        self._corpus = self._find("corpus") if corpus is None else Path(corpus)
+        self._queries_file = self._find("queries") if queries is None else Path(queries)
+        self._judgments, self._other_judgments = judgment_files(self.path, qrels, split)
+        judged = source_name(Path(qrels)) if qrels and split and Path(qrels).is_file() else split
+        self.name = "/".join(filter(None, (name or self.path.resolve().name, judged)))
 
-    def _find(self, name: str) -> Path:
-        for file in (self.path / name, self.path / f"{name}.gz"):
-            if file.is_file():
+    def _find(self, part: str) -> Path:
+        for file in (self.path / f"{part}{form}" for form in FORMS):
+            if file.is_file() or (file.is_dir() and file.name == part):
                 return file
-        raise DatasetError(f"dataset folder {str(self.path)!r} has no {name}")
+        raise DatasetError(
+            f"dataset folder {str(self.path)!r} has no {part}.jsonl: {part} may end in {', '.join(FORMS[:-1])} or be a "
+            f"folder; dataset.{part}=FILE names another one"
+        )
 
     def files(self) -> list[Path]:
-        judgments = [] if self._judgments is None else [self._judgments]
-        return [self._corpus, self._queries_file, *judgments, *self._other_judgments]
+        parts = [self._corpus, self._queries_file, *filter(None, [self._judgments]), *self._other_judgments]
+        return [file for part in parts for file in record_files(part)]
 
     def load(self) -> Dataset:
         corpus = Corpus(self._documents())
         if self._judgments is None:
             return assemble(self.name, corpus, self._queries(), None).every(self.every)
-        qrels = _qrels(self._judgments)
-        judged_elsewhere = {query_id for file in self._other_judgments for query_id in _qrels(file)}
+        qrels = read_qrels(self._judgments)
+        judged_elsewhere = {query_id for file in self._other_judgments for query_id in read_qrels(file)}
         queries = {
             query_id: text
             for query_id, text in self._queries().items()
@@ -76,69 +110,67 @@ class BeirDataset(DatasetLoader):
         return assemble(self.name, corpus, queries, qrels).every(self.every)
 
     def _documents(self) -> Iterator[Document]:
-        file = self._corpus
-        first_seen: dict[str, int] = {}
-        for number, row in _json_lines(file):
-            doc_id = _id(row, file, number)
-            if first_seen.setdefault(doc_id, number) != number:
-                raise DatasetError(
-                    f"{file}:{number}: duplicate document id {quoted(doc_id)}, first on line {first_seen[doc_id]}"
-                )
+        seen: set[str] = set()
+        for where, (doc_id, title, text) in read_records(self._corpus, _DOCUMENTS):
+            doc_id = _id(doc_id, where)
+            if doc_id in seen:
+                first = next(place for place, row in read_records(self._corpus, _DOCUMENTS) if str(row[0]) == doc_id)
+                raise DatasetError(f"{where}: duplicate document id {quoted(doc_id)}, first {_place(first)}")
+            seen.add(doc_id)
             yield Document.model_construct(
-                id=doc_id, text=_text(row, "text", file, number, ""), title=_text(row, "title", file, number, "")
+                id=doc_id, text=_text(text, "text", where, ""), title=_text(title, "title", where, "")
             )
-        if not first_seen:
-            raise DatasetError(f"{file}: the corpus is empty: at least one document is needed")
+        if not seen:
+            raise DatasetError(f"{self._corpus}: the corpus is empty: at least one document is needed")
 
     def _queries(self) -> dict[str, str]:
-        file = self._queries_file
         queries: dict[str, str] = {}
-        for number, row in _json_lines(file):
-            query_id = _id(row, file, number)
+        for where, query_id, text in self._asked():
             if query_id in queries:
-                raise DatasetError(f"{file}:{number}: duplicate query id {quoted(query_id)}")
-            queries[query_id] = _text(row, "text", file, number)
+                raise DatasetError(f"{where}: duplicate query id {quoted(query_id)}")
+            queries[query_id] = require_text(text, f"{where}: query {query_id!r} is")
         return queries
 
-
-def _qrels(file: Path) -> dict[str, dict[str, int]]:
-    qrels: dict[str, dict[str, int]] = {}
-    for number, line in read_lines(file):
-        fields = line.split("\t")
-        if number == 1 and fields[-1] == "score":
-            continue
-        try:
-            query_id, doc_id, text = fields
-            grade = int(text)
-        except ValueError:
-            raise DatasetError(
-                f"{file}:{number}: malformed line {quoted(line.strip())}: expected query-id, corpus-id and an integer "
-                "score, separated by tabs"
-            ) from None
-        add_judgment(qrels, query_id, doc_id, grade, f"{file}:{number}: ")
-    return qrels
-
-
-def _json_lines(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, line in read_lines(file):
-        try:
-            row = read_json(line)
-        except ValueError as error:
-            raise DatasetError(f"{file}:{number}: malformed JSON: {error}") from None
-        if not isinstance(row, dict):
-            raise DatasetError(f"{file}:{number}: expected a JSON object, found {type(row).__name__}")
-        yield number, row
+    def _asked(self) -> Iterator[tuple[str, str, str]]:
+        """Where each query stands, its id and its text."""
+        file = self._queries_file
+        if file.is_file() and text_form(file) == "markup":
+            for where, number, fields in read_topics(file):
+                wanted = self._fields or [_first(fields)]
+                text = chosen_fields(fields, wanted, f"{where}: topic {number} has")
+                yield where, require_id(number, f"{where}: id"), text
+            return
+        wanted = self._fields or ["text"]
+        names = {name: _QUERY_TEXT if name == "text" else (name,) for name in wanted}
+        ids = ("_id", *QUERY_ID, "id")
+        schema = Schema({"_id": ids, **names}, frozenset(["_id", *names]), (("_id", "text"),), is_text=True)
+        for where, (query_id, *texts) in read_records(file, schema):
+            found = _id(query_id, where)
+            yield where, found, " ".join(_text(text, name, where) for text, name in zip(texts, wanted, strict=True))
 
 
-def _id(row: dict[str, Any], file: Path, number: int) -> str:
-    return require_id(_text(row, "_id", file, number), f"{file}:{number}: '_id' is")
+def _first(fields: Mapping[str, str]) -> str:
+    """The field of a topic that is the query."""
+    return next((name for name in ("title", "query", *fields) if name in fields), "title")
 
 
-def _text(row: dict[str, Any], key: str, file: Path, number: int, default: str | None = None) -> str:
-    value = row.get(key)
+def _id(value: Any, where: str) -> str:
+    found = id_of(value, where, "_id")
+    if not found:
+        raise DatasetError(f"{where}: '_id' is '': it must not be empty")
+    return require_id(found, f"{where}: '_id' is")
+
+
+def _text(value: Any, name: str, where: str, default: str | None = None) -> str:
     value = default if value is None else value
     if not isinstance(value, str):
-        raise DatasetError(f"{file}:{number}: {key!r} is {quoted(value)}: allowed is a string")
+        raise DatasetError(f"{where}: {name!r} is {quoted(value)}: allowed is a string")
     if default is None and not value:
-        raise DatasetError(f"{file}:{number}: {key!r} is '': it must not be empty")
-    return require_text(value, f"{file}:{number}: {key!r} is")
+        raise DatasetError(f"{where}: {name!r} is '': it must not be empty")
+    return require_text(value, f"{where}: {name!r} is")
+
+
+def _place(where: str) -> str:
+    """Where a record stands, in the words that follow ``first``."""
+    place = where.rpartition(":")[2]
+    return f"in{place}" if place.startswith(" row") else f"on line {place}"

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
-from ragtune.core.errors import DatasetError
+import numpy as np
+
+from ragtune.core.errors import ConfigError, DatasetError
 from ragtune.core.plain import quoted
 from ragtune.data.corpus import Corpus
+from ragtune.data.values import require_id
 
 Qrels = Mapping[str, Mapping[str, int]]
 
@@ -29,6 +32,7 @@ class Dataset:
         queries: text by query id, in the order in which they are replayed.
         qrels: graded judgments of the judged queries; empty for a collection that nobody has judged.
         warnings: how often something odd was found and kept, by what it was.
+        order: ids of the queries in the collection's order, those that ``every`` leaves out too.
     """
 
     name: str
@@ -36,6 +40,7 @@ class Dataset:
     queries: Mapping[str, str]
     qrels: Qrels
     warnings: Mapping[str, int] = field(default_factory=dict)
+    order: Sequence[str] = ()
 
     @cached_property
     def judged(self) -> list[str]:
@@ -46,9 +51,19 @@ class Dataset:
         """The dataset with every n-th query only, beginning with the first; its name says so."""
         if n == 1:
             return self
-        queries = dict(islice(self.queries.items(), 0, None, n))
+        return self._only(list(islice(self.queries, 0, None, n)), f"every-{n}")
+
+    def sampled(self, queries: int, seed: int) -> Dataset:
+        """The dataset with so many of the queries that count, drawn at random, in their order; its name says so."""
+        if queries >= len(self.judged):
+            return self
+        drawn = np.random.default_rng(seed).choice(len(self.judged), queries, replace=False)
+        return self._only([self.judged[i] for i in sorted(drawn.tolist())], f"sample-{queries}")
+
+    def _only(self, query_ids: Sequence[str], how: str) -> Dataset:
+        queries = {query_id: self.queries[query_id] for query_id in query_ids}
         qrels = {query_id: grades for query_id, grades in self.qrels.items() if query_id in queries}
-        return replace(self, name=f"{self.name}/every-{n}", queries=queries, qrels=qrels)
+        return replace(self, name=f"{self.name}/{how}", queries=queries, qrels=qrels)
 
 
 class DatasetLoader(ABC):
@@ -80,7 +95,7 @@ def assemble(name: str, corpus: Corpus, queries: Mapping[str, str], qrels: Qrels
         DatasetError: if there are no judgments where there should be, or a judged query has no text.
     """
     if qrels is None:
-        return Dataset(name, corpus, queries, {})
+        return Dataset(name, corpus, queries, {}, order=list(queries))
     if not qrels:
         raise DatasetError(f"dataset {name!r} has no judgments: at least one judged query is needed")
     missing = [query_id for query_id in qrels if query_id not in queries]
@@ -93,39 +108,39 @@ def assemble(name: str, corpus: Corpus, queries: Mapping[str, str], qrels: Qrels
             {d for grades in qrels.values() for d in grades if d not in corpus}
         ),
     }
-    return Dataset(name, corpus, queries, qrels, {what: n for what, n in warnings.items() if n})
+    return Dataset(name, corpus, queries, qrels, {what: n for what, n in warnings.items() if n}, list(queries))
 
 
-def require_text(value: str, where: str) -> str:
-    """Return ``value`` if it can be written to a file.
-
-    Args:
-        value: a document's, query's or id's text.
-        where: the beginning of the error message, e.g. ``corpus.jsonl:13: 'text' is``.
-
-    Raises:
-        DatasetError: if it holds half of a surrogate pair, which JSON can spell and no encoding can write.
-    """
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise DatasetError(f"{where} {quoted(value)}: it holds half of a character (a lone surrogate)") from None
-    return value
-
-
-def require_id(value: str, where: str) -> str:
-    """Return ``value`` if it can be a field of a TREC file.
+def chosen_fields(fields: Mapping[str, str], wanted: Sequence[str], where: str) -> str:
+    """The text of a query that has several fields: the wanted ones in their order, with a space in between.
 
     Args:
-        value: a document's or query's id.
-        where: as in :func:`require_text`.
+        fields: text by name; fields without text are left out.
+        wanted: names of fields.
+        where: the beginning of the error message.
 
     Raises:
-        DatasetError: if it is empty, or holds whitespace, NUL or half of a surrogate pair.
+        DatasetError: if the query lacks one of them.
     """
-    if value.split() != [value] or "\0" in value:
-        raise DatasetError(f"{where} {quoted(value)}: an id holds no whitespace and no NUL, and at least one character")
-    return require_text(value, where)
+    missing = [name for name in wanted if name not in fields]
+    if missing:
+        has = f"it has {', '.join(fields)}" if fields else "it has none"
+        raise DatasetError(f"{where} no field {missing[0]!r}: {has}; dataset.query_fields chooses")
+    return " ".join(fields[name] for name in wanted)
+
+
+def field_names(query_fields: str | Sequence[str] | None) -> list[str]:
+    """The option ``dataset.query_fields`` as a list; empty for the default.
+
+    Raises:
+        ConfigError: if it is not a name or a list of names.
+    """
+    names = [query_fields] if isinstance(query_fields, str) else list(query_fields or ())
+    if not all(isinstance(name, str) and name for name in names):
+        raise ConfigError(
+            f"dataset.query_fields={query_fields!r}: allowed is a name or a list, e.g. [title,description]"
+        )
+    return names
 
 
 def add_judgment(qrels: dict[str, dict[str, int]], query_id: str, doc_id: str, grade: int, where: str) -> None:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.datasets.dataset import Dataset, DatasetLoader, add_judgment, assemble, require_id, require_text
+from experiments.datasets.dataset import (
+    Dataset,
+    DatasetLoader,
+    add_judgment,
+    assemble,
+    chosen_fields,
+    field_names,
+)
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
 from ragtune.data.corpus import Corpus, Document
+from ragtune.data.values import require_id, require_text
 
 _MARK = "\ufeff"
 """A byte order mark, which stays before the first id of a file that begins with one."""
@@ -22,14 +30,17 @@ class IrdsDataset(DatasetLoader):
 
     Args:
         id: the catalogue's identifier.
+        query_fields: fields of the queries that are asked, e.g. ``title`` or ``[title, description]``; None for the
+            one that the catalogue calls the default.
 
     Raises:
         DatasetError: if the id is unknown, a part is missing, or its files cannot be downloaded.
     """
 
-    def __init__(self, id: str) -> None:
+    def __init__(self, id: str, query_fields: str | Sequence[str] | None = None) -> None:
         import ir_datasets
 
+        self._fields = field_names(query_fields)
         try:
             self._dataset: Any = ir_datasets.load(id)
         except KeyError:
@@ -78,8 +89,15 @@ class IrdsDataset(DatasetLoader):
             query_id = self._id(query.query_id, "query")
             if query_id in queries:
                 raise DatasetError(f"ir_datasets {self.name!r}: duplicate query id {quoted(query_id)}")
-            queries[query_id] = require_text(query.default_text(), f"ir_datasets {self.name!r}: query {query_id!r} is")
+            where = f"ir_datasets {self.name!r}: query {query_id!r}"
+            queries[query_id] = require_text(self._text(query, where), f"{where} is")
         return queries
+
+    def _text(self, query: Any, where: str) -> str:
+        if not self._fields:
+            return str(query.default_text())
+        fields = {name: value for name, value in query._asdict().items() if isinstance(value, str) and value}
+        return chosen_fields(fields, self._fields, f"{where} has")
 
     def _qrels(self) -> dict[str, dict[str, int]]:
         qrels: dict[str, dict[str, int]] = {}

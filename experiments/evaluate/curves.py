@@ -65,7 +65,7 @@ def curve(records: Sequence[QueryRecord], measures: Measures, *, resamples: int,
         seed: seed of the bootstrap.
     """
     docs = np.unique([int(step[0]) for record in records for step in record.costs])
-    state = np.array([_states_at(record, docs) for record in records])
+    state = np.array([states_at(record, docs) for record in records])
     values = _evaluate(records, measures)
     per_query = np.stack([values[q][state[q]] for q in range(len(records))])
     costs = np.mean([np.array(r.costs, dtype=float)[state[q]] for q, r in enumerate(records)], axis=0)
@@ -73,8 +73,8 @@ def curve(records: Sequence[QueryRecord], measures: Measures, *, resamples: int,
     return Curve(measures.names, docs, costs.reshape(len(docs), len(UNITS)), per_query, low, high)
 
 
-def _states_at(record: QueryRecord, docs: NDArray[np.int64]) -> NDArray[np.intp]:
-    """For each cost step, the latest anytime step of the query that it pays for."""
+def states_at(record: QueryRecord, docs: NDArray[np.int64]) -> NDArray[np.intp]:
+    """For each number of documents, the latest anytime step of the query that it pays for."""
     spent = np.array([step[0] for step in record.costs])
     return np.searchsorted(spent, docs, side="right") - 1
 

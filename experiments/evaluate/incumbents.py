@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from experiments.datasets.dataset import Dataset
-from experiments.evaluate.curves import Curve, FloatArray, bootstrap_interval
+from experiments.evaluate.curves import Curve, FloatArray
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord
-from experiments.evaluate.significance import holm, randomization_test
+from experiments.evaluate.significance import holm, paired_differences
 from experiments.evaluate.summary import Agreement, Comparison
 from ragtune.core.errors import ConfigError
 from ragtune.facade.agreement import kendall_tau, overlap, rank_biased_overlap
@@ -53,15 +53,16 @@ def compare(
         for name, found in incumbents.items()
     }
     differences = np.stack([own - values for values in theirs.values()], axis=1)
-    low, high = bootstrap_interval(differences, resamples=resamples, level=level, seed=seed)
     flat = differences.reshape(len(own), -1)
-    p = randomization_test(flat, permutations=resamples, seed=seed).reshape(differences.shape[1:])
+    tested = paired_differences(flat, resamples=resamples, level=level, seed=seed, permutations=resamples)
+    shape = differences.shape[1:]
+    mean, low, high, p = (part.reshape(shape) for part in (tested.mean, tested.low, tested.high, tested.p))
     corrected = np.stack([holm(column) for column in p.T], axis=1)
     return {
         name: Comparison(
             docs_per_query=float(np.mean([record.charged[UNITS.index("docs")] for record in incumbents[name]])),
             measures=dict(zip(names, theirs[name].mean(axis=0).tolist(), strict=True)),
-            difference=dict(zip(names, differences[:, i].mean(axis=0).tolist(), strict=True)),
+            difference=dict(zip(names, mean[i].tolist(), strict=True)),
             interval=dict(zip(names, zip(low[i].tolist(), high[i].tolist(), strict=True), strict=True)),
             p=dict(zip(names, p[i].tolist(), strict=True)),
             p_holm=dict(zip(names, corrected[i].tolist(), strict=True)),
@@ -87,7 +88,7 @@ def by_agreement(dataset: Dataset, everything: Sequence[QueryRecord] | None) -> 
     if everything is None:
         raise ConfigError(
             "dataset.split=null: without judgments a run is measured by its agreement with reranking everything, so "
-            "the scores of all candidates must be recorded: reranker=replay, with a table of scripts/score_table.py"
+            "the scores of all candidates must be recorded: reranker=replay, with a table of ragtune score"
         )
     graded = {r.query_id: {d: 10 - i for i, d in enumerate(r.ranking[:10])} for r in everything if r.doc_ids}
     standing_in = replace(dataset, qrels=graded, warnings={**dataset.warnings, _STANDS_IN: len(graded)})

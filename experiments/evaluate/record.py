@@ -45,8 +45,8 @@ class QueryRecord:
     batches: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, output: ControllerOutput) -> QueryRecord:
-        """Make the record of a finished request of the controller."""
+    def of(cls, output: ControllerOutput, *, traced: bool = True) -> QueryRecord:
+        """Make the record of a finished request of the controller; without its trace where nobody will look at it."""
         last = output.history[-1]
         return cls(
             query_id=output.query_id,
@@ -59,7 +59,7 @@ class QueryRecord:
             dropped=output.dropped,
             context_docs=len(output.documents),
             context_tokens=sum(doc.token_count for doc in output.documents),
-            trace=output.trace.model_dump_json(),
+            trace=output.trace.model_dump_json() if traced else "",
             batches=output.batches.model_dump(),
         )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from experiments.evaluate.curves import FloatArray
+from experiments.evaluate.curves import FloatArray, bootstrap_interval
 
 TIE = 1e-9
 """Differences up to this are rounding: the queries are tied."""
@@ -56,6 +56,37 @@ def randomization_test(differences: FloatArray, *, permutations: int, seed: int)
     as_extreme = (np.abs(signs @ differences) >= observed - TIE).sum(axis=0)
     p: FloatArray = np.where(same, 1.0, (1.0 + as_extreme) / (1.0 + permutations))
     return p
+
+
+@dataclass(frozen=True)
+class PairedDifferences:
+    """Mean differences, the ends of their intervals, and p-values of the randomization test, shape (t,) each."""
+
+    mean: FloatArray
+    low: FloatArray
+    high: FloatArray
+    p: FloatArray
+
+
+PERMUTATIONS = 9999
+"""Random sign vectors where a correction for many comparisons follows: no p-value is below a ten-thousandth."""
+
+
+def paired_differences(
+    differences: FloatArray, *, resamples: int, level: float, seed: int, permutations: int = PERMUTATIONS
+) -> PairedDifferences:
+    """What can be said of t columns of per-query differences.
+
+    Args:
+        differences: shape (q, t), q >= 1.
+        resamples: bootstrap samples.
+        level: of the intervals, in (0, 1).
+        seed: seed of both.
+        permutations: random sign vectors of the test.
+    """
+    low, high = bootstrap_interval(differences, resamples=resamples, level=level, seed=seed)
+    p = randomization_test(differences, permutations=permutations, seed=seed)
+    return PairedDifferences(differences.mean(axis=0), low, high, p)
 
 
 def holm(p_values: ArrayLike) -> FloatArray:

@@ -208,6 +208,11 @@ class Summary(Figures):
         """Whether more failed than the configuration allows."""
         return self.failures.status == "failed"
 
+    @property
+    def headline(self) -> float:
+        """The mean of the first measure."""
+        return next(iter(self.measures.values()))
+
     def plain(self) -> dict[str, Any]:
         """What ``summary.json`` holds: plain data, without ``views`` and ``incumbents`` where there are none."""
         data = self.model_dump(mode="json")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,12 +22,8 @@ from ragtune.canonical.store.base import BaseStore
 from ragtune.canonical.store.rows import document_digest
 from ragtune.canonical.types import Chunk, Embedding, UpsertCounts
 from ragtune.core.arguments import check_count
-from ragtune.core.errors import ConfigError, InputError, RagtuneError
+from ragtune.core.errors import ConfigError
 from ragtune.data.corpus import Corpus, Document
-
-DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
-
-SCRIPT = "scripts/ingest.py"
 
 
 @dataclass
@@ -147,34 +142,20 @@ def _facts(document: Document) -> dict[str, Any]:
     return {"doc_id": document.id, "metadata": {"title": title} if title else {}}
 
 
-def main(overrides: Sequence[str]) -> int:
-    """Ingest as the command line says, and return the exit code: 0 done, 2 bad input, 1 else, 130 interrupted."""
-    try:
-        counts = run(overrides)
-    except RagtuneError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return BAD_INPUT if isinstance(error, InputError) else FAILED
-    except KeyboardInterrupt:
-        sys.stderr.write("error: interrupted; finished batches are kept: repeat the command to go on\n")
-        return INTERRUPTED
-    sys.stdout.write(f"{counts}\n")
-    return DONE
-
-
 def run(overrides: Sequence[str]) -> IngestCounts:
     """Ingest the configured dataset into the configured store.
 
     Raises:
         RagtuneError: if an option is wrong, or something cannot be loaded, read or stored.
     """
-    config = plain(composed(overrides, "ingest", SCRIPT))
+    config = plain(composed(overrides, "ingest", "ragtune ingest"))
     _check_options(config)
     policy = _policy(config["chunk"])
     dataset = load_dataset(config)
     name = config["collection"] or collection_name(dataset.name, dataset.corpus)
     embedder = component(config, "embedder")
     with component(config, "store") as database, progress_bar(f"ingesting {dataset.name}", enabled=True) as update:
-        store = database.open(name, embedder, create=True)
+        store = database.open(name, embedder, create=True, analyzer=config["analyzer"])
         return ingest(dataset.corpus, store, policy, update, config["batch"], config["prune"])
 
 
@@ -182,8 +163,9 @@ def _check_options(config: Mapping[str, Any]) -> None:
     check_names(list(config), "ingest")
     if not isinstance(config["prune"], bool):
         raise ConfigError(f"prune={config['prune']!r}: allowed are true and false")
-    if not isinstance(config["collection"], str | None):
-        raise ConfigError(f"collection={config['collection']!r}: allowed is a name")
+    for option in ("collection", "analyzer"):
+        if not isinstance(config[option], str | None):
+            raise ConfigError(f"{option}={config[option]!r}: allowed is a name")
     check_count("batch", config["batch"], low=1)
 
 

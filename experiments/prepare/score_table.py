@@ -2,72 +2,181 @@
 
 from __future__ import annotations
 
-import json
-import time
+import sys
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from experiments.config.names import leaf
-from experiments.config.progress import Progress
-from experiments.replay.build import Session, build_session
-from ragtune.core.errors import ConfigError
-from ragtune.core.interfaces import BaseReranker
-from ragtune.core.pool.items import PoolItem
-from ragtune.core.request.budget import CostBudget
-from ragtune.core.request.context import RAGtuneContext
-from ragtune.core.types import FREE, CostObject
+from experiments.prepare.scoring import Limits, Outcome, Plan, ScoreJournal, Scoring, manifest_of, require_price
+from experiments.prepare.table_files import check_form, write_table
+from experiments.publish.lock import locked
+from experiments.publish.terminal import duration, progress_bar
+from experiments.replay.build import build_session
+from experiments.replay.inputs import identity
+from ragtune.core.arguments import check_count, check_number
+from ragtune.core.errors import ConfigError, FailedRunError
+from ragtune.data.textfile import read_json
+
+DONE, FAILED = 0, 1
+
+_SHOWN_FAILURES = 5
 
 
-def write_score_table(
-    config: Mapping[str, Any], file: Path, pairs: str, progress: Progress, model: str | None = None
-) -> dict[str, int]:
+@dataclass(frozen=True)
+class Order:
+    """What the command line asks for.
+
+    Attributes:
+        out: the table, whose name says its form.
+        pairs: ``pool`` (what the retriever finds) or ``all`` (every document for every query).
+        model: name of the model in the manifest; None takes the configured name.
+        limits: where to stop.
+        dry_run: say what it would cost, and do nothing.
+    """
+
+    out: Path
+    pairs: str = "pool"
+    model: str | None = None
+    limits: Limits = field(default_factory=Limits)
+    dry_run: bool = False
+
+
+def write_score_table(config: Mapping[str, Any], order: Order) -> int:
     """Score query-document pairs of a dataset, and write them as a score table with its manifest.
+
+    What is scored is kept in a folder beside the table, ``OUT.partial``, until the table is complete.
 
     Args:
         config: resolved configuration with a live reranker.
-        file: a Parquet path.
-        pairs: ``pool`` (what the retriever finds) or ``all`` (every document for every query).
-        progress: called after every query with the number of queries done.
-        model: name of the model in the manifest; None takes the configured name.
+        order: what to do.
 
     Returns:
-        The number of ``queries`` and of ``pairs``.
+        0, or 1 where pairs are without a score because the reranker failed.
 
     Raises:
-        ConfigError: if the configured reranker is itself a replay.
+        ConfigError: if the configured reranker is itself a replay, or an option is out of range.
+        FailedRunError: if the reranker failed on every pair.
     """
+    _check(order)
+    ours = identity(_what_decides(config, order))
+    if _is_complete(order.out, ours):
+        sys.stderr.write("nothing to do: this table is complete; delete it to score again\n")
+        return DONE
     session = build_session({**config, "reranker": _loaded_first(config["reranker"])})
-    reranker = session.rerankers["default"]
-    if reranker.is_recorded:
+    if session.rerankers["default"].is_recorded:
         raise ConfigError("reranker=replay scores nothing: choose a live one, e.g. reranker=cross_encoder")
-    rows: list[tuple[str, str, float]] = []
-    total, ms_per_call = FREE, 0.0
-    reranker.prepare()
-    for done, (query_id, query) in enumerate(session.dataset.queries.items(), start=1):
-        context = RAGtuneContext(query=query, query_id=query_id, tracker=CostBudget.unlimited().create_tracker())
-        items = _items(session, context, pairs, config["retrieval"]["original_query_depth"])
-        scores, cost = _scored(reranker, items, context)
-        total, ms_per_call = total + cost, reranker.expected_cost([], context).latency_ms
-        rows += [(query_id, doc_id, score) for doc_id, score in scores.items()]
-        progress(done, len(session.dataset.queries))
-    _write(file, rows)
-    ms_per_call = min(ms_per_call, total.latency_ms / len(session.dataset.queries))
-    in_calls = ms_per_call * len(session.dataset.queries)
-    manifest = {
-        "scale": "identity",
-        "model": model or _describe(config["reranker"]),
-        "text_hash": session.dataset.corpus.digest,
-        "tokens_per_doc": round(total.tokens / len(rows), 1),
-        "ms_per_doc": round((total.latency_ms - in_calls) / len(rows), 2),
-        "ms_per_call": round(ms_per_call, 2),
-        "usd_per_doc": total.usd / len(rows) if total.usd or "usd" not in reranker.unpriced else None,
-        "pairs": len(rows),
-        "dataset": session.dataset.name,
-        "source": "scripts/score_table.py",
-    }
-    file.with_name(file.name + ".manifest.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-    return {"queries": len(session.dataset.queries), "pairs": len(rows)}
+    partial = order.out.with_name(f"{order.out.name}.partial")
+    is_new = not order.out.parent.exists()
+    partial.mkdir(parents=True, exist_ok=True)
+    try:
+        with locked(partial, "--out"), ScoreJournal(partial, ours, resume=True) as journal:
+            scoring = Scoring(session, order.pairs, config["retrieval"]["original_query_depth"], journal)
+            return _fill(scoring, journal, config, order, ours)
+    finally:
+        _remove_if_empty(partial)
+        if is_new:
+            _remove_if_empty(order.out.parent)
+
+
+def _fill(
+    scoring: Scoring, journal: ScoreJournal, config: Mapping[str, Any], order: Order, ours: Mapping[str, Any]
+) -> int:
+    if not order.dry_run:
+        scoring.reranker.prepare()  # so that the time of a call is measured
+    plan = scoring.plan()
+    sys.stderr.write(f"{_plan_line(plan)}\n")
+    require_price(order.limits, scoring.reranker, plan)
+    if order.dry_run:
+        return DONE
+    in_a_row = config["failures"]["requests_in_a_row"]
+    with progress_bar("scoring", enabled=True) as update:
+        outcome = scoring.run(order.limits, in_a_row, update, plan)
+    found = scoring.found()
+    pairs = [(each.query_id, doc_id, score) for each in found for doc_id, score in each.scores.items()]
+    if not pairs:
+        raise FailedRunError(f"no pair was scored: {_why(outcome)}")
+    missing = plan.pairs - len(pairs)
+    write_table(
+        order.out,
+        pairs,
+        {
+            "scale": "identity",
+            "model": order.model or _describe(config["reranker"]),
+            "text_hash": scoring.session.dataset.corpus.digest,
+            **manifest_of(found, "usd" not in scoring.reranker.unpriced),
+            "pairs": len(pairs),
+            **({"missing_pairs": missing} if missing else {}),
+            "dataset": scoring.session.dataset.name,
+            "source": "ragtune score",
+            "fingerprint": ours["fingerprint"],
+        },
+    )
+    if not missing:
+        journal.remove()
+    return _tell(order.out, len(pairs), plan, outcome, sum(bool(each.scores) for each in found))
+
+
+def _tell(out: Path, pairs: int, plan: Plan, outcome: Outcome, queries: int) -> int:
+    """Say how it ended; the exit code."""
+    usd = f"; paid ${outcome.paid.usd:.4f}" if outcome.paid.usd else ""
+    sys.stdout.write(f"{pairs} pairs of {queries} queries: {out}{usd}\n")
+    missing = plan.pairs - pairs
+    again = "repeat the command to score the rest"
+    if outcome.stopped:
+        sys.stderr.write(f"stopped by {outcome.stopped}: {missing} pairs have no score yet; {again}\n")
+    if not outcome.failures:
+        return DONE
+    sys.stderr.write(f"error: {missing} pairs have no score: {_why(outcome)}; the others are kept: {again}\n")
+    return FAILED
+
+
+def _why(outcome: Outcome) -> str:
+    if not outcome.failures:
+        return f"stopped by {outcome.stopped}" if outcome.stopped else "the retriever found nothing"
+    named = [f"query {query} ({n} documents): {why}" for query, (n, why) in outcome.failures.items()]
+    more = [f"and {len(named) - _SHOWN_FAILURES} queries more"] if len(named) > _SHOWN_FAILURES else []
+    gave_up = ["given up, since the last queries all failed"] if outcome.gave_up else []
+    return "; ".join([*named[:_SHOWN_FAILURES], *more, *gave_up])
+
+
+def _plan_line(plan: Plan) -> str:
+    known = [f"{plan.done:,} are scored already"] * bool(plan.done) + [f"{plan.kept:,} are kept in the cache"] * bool(
+        plan.kept
+    )
+    of = f" (of {plan.pairs:,}: {', '.join(known)})" if known else ""
+    line = f"to score: {plan.to_score:,} pairs of {plan.queries:,} queries{of}"
+    if not plan.to_score:
+        return f"{line}; this costs nothing"
+    cost = plan.cost
+    usd = "price unknown" if "usd" in plan.unknown else f"${cost.usd:,.4f}"
+    time = "time unknown" if "latency_ms" in plan.unknown else f"about {duration(cost.latency_ms / 1000)}"
+    return f"{line}; {cost.calls:,} calls, {cost.tokens:,} tokens, {usd}, {time}"
+
+
+def _check(order: Order) -> None:
+    check_form(order.out)
+    if order.limits.max_docs is not None:
+        check_count("--max-docs", order.limits.max_docs, low=1)
+    if order.limits.max_usd is not None:
+        check_number("--max-usd", order.limits.max_usd, low=0.0)
+
+
+def _what_decides(config: Mapping[str, Any], order: Order) -> dict[str, Any]:
+    """The options that decide which pairs are scored, and by what."""
+    groups = {name: config[name] for name in ("dataset", "retriever", "reranker")}
+    return {**groups, "depth": config["retrieval"]["original_query_depth"], "pairs": order.pairs}
+
+
+def _is_complete(out: Path, ours: Mapping[str, Any]) -> bool:
+    """Whether the table is there that this very command would make."""
+    manifest = out.with_name(f"{out.name}.manifest.json")
+    try:
+        said = read_json(manifest.read_bytes()) if out.is_file() else None
+    except (OSError, ValueError):
+        return False
+    return isinstance(said, dict) and said.get("fingerprint") == ours["fingerprint"] and "missing_pairs" not in said
 
 
 def _loaded_first(reranker: Mapping[str, Any]) -> dict[str, Any]:
@@ -75,31 +184,11 @@ def _loaded_first(reranker: Mapping[str, Any]) -> dict[str, Any]:
     return {name: name == "preload" or value for name, value in reranker.items()}
 
 
-def _scored(
-    reranker: BaseReranker, items: list[PoolItem], context: RAGtuneContext
-) -> tuple[dict[str, float], CostObject]:
-    """The scores, and what they cost when they were made, which may have been in an earlier run."""
-    started = time.perf_counter()
-    scores = reranker.rerank(items, context, "default")
-    elapsed_ms = (time.perf_counter() - started) * 1000
-    measured = reranker.expected_cost(items, context).model_copy(update={"latency_ms": elapsed_ms})
-    return scores, context.meter.charged or measured
-
-
-def _items(session: Session, context: RAGtuneContext, pairs: str, depth: int) -> list[PoolItem]:
-    if pairs == "pool":
-        found = session.controller.rounds.retriever.retrieve(context, depth)
-    else:
-        found = [session.dataset.corpus.scored(doc_id, 0.0) for doc_id in session.dataset.corpus.doc_ids]
-    return [PoolItem.from_document(doc, rank, {}) for rank, doc in enumerate(found)]
-
-
-def _write(file: Path, rows: list[tuple[str, str, float]]) -> None:
-    import pandas as pd
-
-    file.parent.mkdir(parents=True, exist_ok=True)
-    table = pd.DataFrame(sorted(rows), columns=["query_id", "doc_id", "score"])
-    table.to_parquet(file, index=False, compression="zstd")
+def _remove_if_empty(folder: Path) -> None:
+    try:
+        folder.rmdir()
+    except OSError:  # what is scored is in it
+        return
 
 
 def _describe(reranker: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,29 @@ from experiments.config.names import leaf
 from experiments.config.paths import CONF
 from experiments.evaluate.summary import Summary
 from experiments.publish.files import COST_COLUMNS
+from experiments.publish.provenance import git_sha
 from ragtune.core.request.limits import LIMITS
 
 _WORDING = ("_target_", "_partial_", "_convert_", "_recursive_")
 """Hydra's own keys, which say how an option is read."""
 
 
+_TUNED = ("estimator", "scheduler", "acquisition", "vectors", "expander", "fusion", "retrieval", "rerank_stage")
+"""Groups whose single options make a policy another one, though it keeps its name."""
+
+
 def run_name(summary: Summary, config: Mapping[str, Any]) -> str:
-    """The name of a run, which differs by what usually differs: policy, budget, collection."""
-    return f"{_policy(summary)}, {budget_name(config.get('budget', {}))}, {summary.dataset}"
+    """The name of a run, which differs by what differs: policy, budget, collection, and options of the policy."""
+    named = [_policy(summary), budget_name(config.get("budget", {})), summary.dataset]
+    return ", ".join([*named, *_tuned(summary.overrides)])
+
+
+def _tuned(overrides: Sequence[str]) -> Iterator[str]:
+    for override in overrides:
+        name, _, value = override.lstrip("+").partition("=")
+        group, *rest = re.split(r"[.@]", name)
+        if group in _TUNED and rest:
+            yield f"{group if '@' in name else rest[-1]}={value}"
 
 
 def _policy(summary: Summary) -> str:
@@ -43,10 +57,13 @@ def budget_name(budget: Mapping[str, Any]) -> str:
 
 def params(config: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of a run: each group by its choice, each option that says something by its full name."""
-    config = {key: value for key, value in config.items() if key != "tracking"}  # where it is, the reader knows
+    about_runs = ("tracking", "sweep")  # where it is, and what stands beside it, the reader knows
+    config = {key: value for key, value in config.items() if key not in about_runs}
     chosen = {group: leaf(config, group) for group, node in config.items() if _is_component(node)}
     if "budget" in chosen:
         chosen["budget"] = budget_name(config["budget"])
+    if "dataset" in chosen and "path" in config["dataset"]:  # the same class reads the folders of all collections
+        chosen["dataset"] = Path(str(config["dataset"]["path"])).name
     return chosen | {name: value for name, value in _flatten(config) if value is not None}
 
 
@@ -59,12 +76,14 @@ def _flatten(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
         if key in _WORDING:
             continue
         if isinstance(value, Mapping) and value:
+            if prefix and _is_component(value):
+                yield f"{prefix}{key}", leaf(node, key)
             yield from _flatten(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
 
 
-def tags(summary: Summary) -> dict[str, str]:
+def tags(summary: Summary, config: Mapping[str, Any], run_id: str) -> dict[str, str]:
     """The tags of a run, MLflow's own fields for code, user and description among them."""
     program = "scripts/pipeline.py" if "rerank_stage" in summary.tags else "run.py"
     sha = summary.tags.get("git_sha", "unknown").removesuffix("-dirty")
@@ -72,12 +91,27 @@ def tags(summary: Summary) -> dict[str, str]:
         "mlflow.source.type": "LOCAL",
         "mlflow.source.name": program,
         "command": shlex.join(["python", program, *summary.overrides]),
-        "mlflow.note.content": description(summary),
+        "mlflow.note.content": description(summary, run_id),
+        "policy": _policy(summary),
+        "budget": budget_name(config.get("budget", {})),
         **({"mlflow.source.git.commit": sha} if sha != "unknown" else {}),
         **_user(),
     }
     outcome = {"conformance": summary.conformance.outcome, "conformance_spec": summary.conformance.spec}
     return {**summary.tags, **outcome, **own}
+
+
+def sweep_tags(words: Sequence[str]) -> dict[str, str]:
+    """The tags of the parent run of a sweep.
+
+    Args:
+        words: of the command line, the program's path below the checkout first.
+    """
+    program = words[0]
+    sha = git_sha().removesuffix("-dirty")
+    own = {"mlflow.source.type": "LOCAL", "mlflow.source.name": program, **_user()}
+    own |= {"mlflow.source.git.commit": sha} if sha != "unknown" else {}
+    return {"sweep": "true", "command": shlex.join(["python", program, *words[1:]]), **own}
 
 
 def _user() -> dict[str, str]:
@@ -87,8 +121,12 @@ def _user() -> dict[str, str]:
         return {}
 
 
-def description(summary: Summary) -> str:
-    """What a run found, in Markdown: a row for it and for each incumbent."""
+def description(summary: Summary, run_id: str) -> str:
+    """What a run found, in Markdown: a row for it and for each incumbent, and the curve.
+
+    MLflow shows no picture that is part of the text, but one that its own server has: the artifact, by an address that
+    is relative to whatever address the server is open at.
+    """
     names = list(summary.measures)
     heads = ["", "documents a query", *names]
     figures = [f"{value:.4f} [{low:.3f}, {high:.3f}]" for value, (low, high) in _with_interval(summary)]
@@ -98,7 +136,7 @@ def description(summary: Summary) -> str:
         rows.append([incumbent, f"{against.docs_per_query:.1f}", *means])
     table = "\n".join("| " + " | ".join(line) + " |" for line in (heads, ["---"] * len(heads), *rows))
     said = f"{summary.queries} queries of {summary.dataset}; 95% intervals; in brackets the run's difference."
-    return f"{table}\n\n{said} The cost curve is the artifact `curve.png`."
+    return f"{table}\n\n{said}\n\n![curve.png, an artifact](get-artifact?path=curve.png&run_uuid={run_id})"
 
 
 def _with_interval(summary: Summary) -> Iterator[tuple[float, tuple[float, float]]]:

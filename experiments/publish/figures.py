@@ -1,4 +1,4 @@
-"""Figures: readable in black and white, every axis labelled with its unit."""
+"""Figures: colour-blind safe, readable in black and white, every axis labelled with its unit."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import numpy as np
 
 from experiments.evaluate.curves import Curve, FloatArray
 from experiments.evaluate.record import UNITS
+from experiments.publish.palette import styles_of
 
 _MONEY = UNITS.index("usd")
+_FIXED, _OURS = styles_of(["incumbent", "ours"])
 _PANELS = (("tokens per query (mean)", UNITS.index("tokens")), ("US dollars per query (mean)", _MONEY))
 
 
@@ -31,24 +33,35 @@ def draw_curve(file: Path, curve: Curve, *, title: str, incumbent: FloatArray | 
     panels = [("documents reranked per query (at most)", curve.docs.astype(float))]
     if curve.costs[:, _MONEY].any():
         panels += [(label, curve.costs[:, unit]) for label, unit in _PANELS]
-    figure = Figure(figsize=(6.4 * len(panels), 4.0))
+    figure = Figure(figsize=(6.4 * len(panels), 4.6))
     FigureCanvasAgg(figure)
     for i, (label, costs) in enumerate(panels):
-        axes = figure.add_axes(((i + 0.11) / len(panels), 0.13, 0.86 / len(panels), 0.78))
+        axes = figure.add_axes(((i + 0.11) / len(panels), 0.27, 0.86 / len(panels), 0.66))
         _draw(axes, costs, curve)
         if i == 0 and incumbent is not None:
-            axes.plot(*incumbent.T, color="black", linestyle=(0, (4, 2)), linewidth=1.0, label="fixed depth")
+            axes.plot(
+                *incumbent.T,
+                color=_FIXED.ink,
+                linestyle=_FIXED.dash,
+                linewidth=1.2,
+                label="fixed depth, from the first stage's order",
+            )
         axes.set_xlabel(label)
         axes.set_title(title, fontsize=10)
-        axes.legend(loc="lower right", frameon=False)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.15), ncols=2, frameon=False, fontsize=9)
     figure.savefig(file, dpi=120, metadata={"Software": None})
 
 
 def _draw(axes: Any, costs: np.ndarray[Any, np.dtype[np.float64]], curve: Curve) -> None:
-    mean = curve.mean[:, 0]
-    axes.fill_between(costs, curve.low[:, 0], curve.high[:, 0], step="post", color="0.85", label="95% interval")
-    axes.step(costs, mean, where="post", color="black", marker="o", markersize=3.5, label="this run")
+    mean, ink = curve.mean[:, 0], _OURS.ink
+    interval = {"facecolor": ink, "alpha": 0.18, "linewidth": 0, "label": "95% interval"}
+    axes.fill_between(costs, curve.low[:, 0], curve.high[:, 0], step="post", **interval)
+    every = max(1, len(costs) // 25)
+    marks = {"marker": _OURS.marker, "markersize": 3.5, "markevery": every}
+    axes.step(costs, mean, where="post", color=ink, label="this run", **marks)
     axes.annotate(f"{mean[-1]:.3f}", (costs[-1], mean[-1]), textcoords="offset points", xytext=(-4, 8), ha="right")
-    axes.annotate(f"{mean[0]:.3f}", (costs[0], mean[0]), textcoords="offset points", xytext=(6, -12))
+    start = {"color": ink, "marker": _OURS.marker, "markerfacecolor": "white", "linestyle": "none", "zorder": 5}
+    axes.plot(costs[:1], mean[:1], label=f"{mean[0]:.3f}: the order before anything is reranked", **start)
+    axes.margins(y=0.1)
     axes.set_ylabel(f"mean {curve.measures[0]} over {len(curve.per_query)} queries")
     axes.grid(visible=True, color="0.92")

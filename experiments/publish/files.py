@@ -15,7 +15,7 @@ import numpy as np
 import yaml
 from pydantic import ValidationError
 
-from experiments.datasets.dataset import Dataset, require_id
+from experiments.datasets.dataset import Dataset
 from experiments.evaluate.curves import Curve, FloatArray
 from experiments.evaluate.record import UNITS, QueryRecord
 from experiments.evaluate.summary import Summary
@@ -23,6 +23,7 @@ from experiments.evaluate.views import View
 from experiments.publish.figures import draw_curve
 from ragtune.core.errors import DatasetError
 from ragtune.data.textfile import read_json
+from ragtune.data.values import require_id
 
 SUMMARY = "summary.json"
 
@@ -76,9 +77,14 @@ def write_results(folder: Path, results: Results) -> None:
 
 def write_summary(folder: Path, summary: Summary) -> None:
     """Replace the summary atomically."""
-    temporary = folder / f".{SUMMARY}"
-    temporary.write_text(json.dumps(summary.plain(), indent=2) + "\n", encoding="utf-8")
-    temporary.replace(folder / SUMMARY)
+    write_text(folder / SUMMARY, json.dumps(summary.plain(), indent=2) + "\n")
+
+
+def write_text(file: Path, text: str) -> None:
+    """Write a text file, which is whole or missing."""
+    temporary = file.with_name(f".{file.name}")
+    temporary.write_text(text, encoding="utf-8", newline="\n")
+    temporary.replace(file)
 
 
 def read_summary(folder: Path) -> Summary | None:

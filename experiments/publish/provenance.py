@@ -49,10 +49,11 @@ _POLICY_GROUPS = ("retriever", "reformulator", "expander", "estimator", "schedul
 
 @lru_cache(maxsize=1)
 def git_sha() -> str:
-    """The commit that is checked out, with ``-dirty`` behind it if tracked files differ; or ``unknown``."""
+    """The commit that is checked out, with ``-dirty`` if tracked files outside results/ differ; or ``unknown``."""
     try:
         sha = _git("rev-parse", "HEAD")
-        return f"{sha}-dirty" if _git("status", "--porcelain", "--untracked-files=no") else sha
+        changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)results")
+        return f"{sha}-dirty" if changed else sha
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
 

@@ -2,34 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from experiments.evaluate.significance import holm
+import numpy as np
+
+from experiments.config.overrides import choices_of
+from experiments.evaluate.significance import PairedDifferences, holm
 from experiments.evaluate.summary import Summary
-from experiments.publish.terminal import short
+from experiments.publish.sweep_baseline import FIXED_DEPTH, differences, references
+from experiments.publish.terminal import fitting_table, print_warning, short
+from ragtune.core.errors import ConfigError
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
-BASELINE = "fixed depth"
 SIGNIFICANT = 0.05
 """Level of the corrected p-values."""
 
-NOTE = f"*: differs from {BASELINE} under the same budget, p < {SIGNIFICANT} after Holm's correction for the jobs."
+NOTE = f"*: differs from {{}}, p < {SIGNIFICANT} after Holm's correction for the jobs."
+
+_UNDER_THE_SAME_BUDGET = f"{FIXED_DEPTH} under the same budget"
 
 
-def print_sweep(summaries: Mapping[str, Summary], folder: Path) -> list[Path]:
+def print_sweep(
+    summaries: Mapping[str, Summary],
+    folder: Path,
+    *,
+    baseline: str = FIXED_DEPTH,
+    bootstrap: Mapping[str, Any] | None = None,
+) -> list[Path]:
     """Print one row a job, the best headline measure first, and write the table as ``sweep.csv``, ``.md`` and ``.tex``.
 
-    Each job stands with the interval of its headline and, where scores are recorded, its difference from fixed depth
-    under the job's own budget, marked where it is significant after Holm's correction for the number of jobs. The CSV
-    holds every figure in the order of the jobs; the others hold what is printed, and what a narrow terminal cuts off.
+    Each job stands with the interval of its headline and its difference from the baseline, with the interval of that
+    and the p-value of Fisher's randomization test after Holm's correction for the number of jobs. The CSV holds every
+    figure in the order of the jobs; the others hold what is printed, and what a narrow terminal cuts off.
 
     Args:
         summaries: the summary of each job, by the name of the job.
-        folder: where the files go.
+        folder: where the files go, and the jobs' own folders are.
+        baseline: fixed depth under the job's own budget, where scores are recorded; or a job, see
+            :func:`~experiments.publish.sweep_baseline.references`.
+        bootstrap: ``resamples``, ``level`` and ``seed`` of the comparison with a job.
 
     Returns:
         The files; none without a finished job.
@@ -39,69 +52,82 @@ def print_sweep(summaries: Mapping[str, Summary], folder: Path) -> list[Path]:
 
     if not summaries:
         return []
+    compared = _compared(summaries, baseline)
+    if baseline == FIXED_DEPTH:
+        tested, column, note = _from_fixed_depth(summaries), f"vs {FIXED_DEPTH}", NOTE.format(_UNDER_THE_SAME_BUDGET)
+    else:
+        name = f"job {baseline}" if baseline in summaries else baseline
+        tested, column = differences(folder, summaries, compared, bootstrap or {}), "vs baseline"
+        note = f"baseline: {name}; {NOTE.format('it')}"
     choices = _varying_choices(list(summaries.values()))
-    rows = _rows(summaries, choices)
+    rows = _rows(summaries, choices, tested, compared)
     pd.DataFrame(rows).to_csv(folder / "sweep.csv", index=False, lineterminator="\n")
-    columns = ["rank", "job", *choices[0], *_FIGURES, *list(next(iter(summaries.values())).measures)[1:], "AUCC"]
-    headline = next(iter(next(iter(summaries.values())).measures))
+    headline, *others = next(iter(summaries.values())).measures
+    columns = ["rank", "job", *choices[0], *_FIGURES, *(_TESTED if tested else ()), *others, "AUCC"]
     shown = [_shown(row, headline, columns) for row in sorted(rows, key=lambda row: int(row["rank"]))]
-    heads = [headline if column == "headline" else column.rpartition(".")[2] for column in columns]
-    note = NOTE if any("diff" in row for row in rows) else ""
+    names = {"headline": headline, "vs": column}
+    heads = [names.get(column, column.rpartition(".")[2]) for column in columns]
+    note = note if tested else ""
     console = Console(highlight=False)
-    console.print(_fitting(heads, shown, choices[0], console.width))
+    left = {choice.rpartition(".")[2] for choice in choices[0]}
+    counted = f"{len(shown)} run{'s' * (len(shown) != 1)}"
+    table = fitting_table(heads, shown, left=left, width=console.width, title=counted)
+    console.print(table)
     if note:
         console.print(note)
+    if len(table.columns) < len(heads):
+        console.print(f"{len(heads) - len(table.columns)} columns more than have room here: sweep.md, sweep.csv")
     (folder / "sweep.md").write_text(f"{_markdown(heads, shown)}\n{note}\n", encoding="utf-8")
     tex = pd.DataFrame(shown, columns=heads).to_latex(index=False, escape=True)
-    (folder / "sweep.tex").write_text(tex, encoding="utf-8")
+    (folder / "sweep.tex").write_text(f"{tex}% {note}\n" if note else tex, encoding="utf-8")
     return [folder / f"sweep.{kind}" for kind in ("csv", "md", "tex")]
 
 
-_FIGURES = ("headline", "95% interval", "docs", f"vs {BASELINE}")
+_FIGURES = ("headline", "95% interval", "docs")
+_TESTED = ("vs", "interval of it", "p (Holm)")
 
 
-def _fitting(heads: Sequence[str], rows: Sequence[Sequence[str]], choices: Collection[str], width: int) -> Table:
-    """As many of the first columns as have room."""
-    from rich.console import Console
-
-    wide = Console(width=10_000)
-    tables = (_table(heads[:fit], rows, choices) for fit in range(len(heads), 0, -1))
-    return next((table for table in tables if wide.measure(table).minimum <= width), _table(heads[:1], rows, choices))
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], choices: Collection[str]) -> Table:
-    """The first columns of the rows, under headings of one word a line."""
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(title=f"{len(rows)} runs", box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
-    names = {choice.rpartition(".")[2] for choice in choices}
-    for head in heads:
-        lines = head.replace("_", " ").replace(" ", "\n")
-        table.add_column(escape(lines), justify="left" if head in names else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*map(escape, row[: len(heads)]))
-    return table
+def _compared(summaries: Mapping[str, Summary], baseline: str) -> dict[str, str]:
+    """The job that each job is compared with; none where the baseline is no job, or has failed."""
+    if baseline == FIXED_DEPTH or len(summaries) < 2:
+        return {}
+    try:
+        return references(baseline, {job: summary.overrides for job, summary in summaries.items()})
+    except ConfigError as error:
+        print_warning(f"nothing to compare with: {error}")
+        return {}
 
 
-def _rows(summaries: Mapping[str, Summary], choices: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
-    finished = list(summaries.values())
-    headline = next(iter(finished[0].measures))
-    against = [(summary.incumbents or {}).get(BASELINE) for summary in finished]
-    tested = [comparison.p[headline] for comparison in against if comparison is not None]
-    corrected = iter(holm(tested).tolist())
-    best = sorted((summary.measures[headline] for summary in finished), reverse=True)
+def _from_fixed_depth(summaries: Mapping[str, Summary]) -> dict[str, PairedDifferences]:
+    found = {}
+    for job, summary in summaries.items():
+        if comparison := (summary.incumbents or {}).get(FIXED_DEPTH):
+            headline = next(iter(summary.measures))
+            figures = (comparison.difference[headline], *comparison.interval[headline], comparison.p[headline])
+            found[job] = PairedDifferences(*(np.array([figure]) for figure in figures))
+    return found
+
+
+def _rows(
+    summaries: Mapping[str, Summary],
+    choices: Sequence[Mapping[str, str]],
+    tested: Mapping[str, PairedDifferences],
+    compared: Mapping[str, str],
+) -> list[dict[str, Any]]:
+    headline = next(iter(next(iter(summaries.values())).measures))
+    corrected = dict(zip(tested, holm([found.p[0] for found in tested.values()]).tolist(), strict=True))
+    best = sorted((summary.measures[headline] for summary in summaries.values()), reverse=True)
     rows = []
-    for (job, summary), choice, comparison in zip(summaries.items(), choices, against, strict=True):
+    for (job, summary), choice in zip(summaries.items(), choices, strict=True):
         low, high = summary.interval.get(headline, (None, None))
         row: dict[str, Any] = {"rank": best.index(summary.measures[headline]) + 1, "job": job, **choice}
         row |= {**summary.measures, f"{headline}_low": low, f"{headline}_high": high, "AUCC": summary.aucc}
         row["docs"] = summary.cost_per_query.charged["docs"]
-        if comparison is not None:
-            low, high = comparison.interval[headline]
-            row |= {"diff": comparison.difference[headline], "diff_low": low, "diff_high": high}
-            row |= {"p": comparison.p[headline], "p_holm": next(corrected)}
+        if compared:
+            row["baseline_job"] = compared.get(job, "")
+        if found := tested.get(job):
+            row |= {"diff": found.mean[0], "diff_low": found.low[0], "diff_high": found.high[0]}
+            row |= {"p": found.p[0], "p_holm": corrected[job]}
         rows.append({**row, "mlflow_run_id": summary.mlflow_run_id})
     return rows
 
@@ -111,8 +137,19 @@ def _shown(row: Mapping[str, Any], headline: str, columns: Sequence[str]) -> lis
     cells["headline"] = row[headline]
     cells["95% interval"] = "-".join(short(row[f"{headline}_{end}"], ".3f") for end in ("low", "high"))
     cells["docs"] = f"{row['docs']:.1f}"
-    cells[f"vs {BASELINE}"] = "" if "diff" not in row else short(row["diff"], "+.3f") + _mark(row)
-    return [short(cell, ".3f") if isinstance(cell := cells[column], float) else str(cell) for column in columns]
+    cells |= {**dict.fromkeys(_TESTED, ""), "vs": "baseline" if row.get("baseline_job") == "" else ""}
+    if "diff" in row:
+        cells["vs"] = short(row["diff"], "+.3f") + _mark(row)
+        cells["interval of it"] = " ".join(short(row[f"diff_{end}"], "+.3f") for end in ("low", "high"))
+        cells["p (Holm)"] = "<.001" if row["p_holm"] < 0.001 else short(row["p_holm"], ".3f")
+    return [_cell(cells[column]) for column in columns]
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return short(value, ".3f")
+    # What a sampler has proposed has as many digits as a float can.
+    return f"{float(value):.4g}" if re.fullmatch(r"-?\d+\.\d{4,}(e-?\d+)?", str(value)) else str(value)
 
 
 def _mark(row: Mapping[str, Any]) -> str:
@@ -127,7 +164,7 @@ def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _varying_choices(summaries: Sequence[Summary]) -> list[dict[str, str]]:
     """Each job's overrides, by key, as far as they differ between jobs (all of a single job's)."""
-    given = [dict(override.partition("=")[::2] for override in s.overrides) for s in summaries]
+    given = [choices_of(summary.overrides) for summary in summaries]
     keys = list(dict.fromkeys(key for choice in given for key in choice))
     varying = [key for key in keys if len({choice.get(key) for choice in given}) > 1 or len(given) == 1]
     return [{key: choice.get(key, "") for key in varying} for choice in given]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from experiments.config.progress import Progress
 from experiments.evaluate.curves import Curve
 from experiments.evaluate.record import UNITS
 from experiments.evaluate.summary import Agreement, Comparison, Overruns, Summary, ViewFigures
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 PATIENCE_S = 2.0
 """Seconds after which work shows a progress bar."""
@@ -40,10 +43,11 @@ def progress_bar(label: str, *, enabled: bool) -> Iterator[Progress]:
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    speed = TextColumn("{task.fields[speed]}")
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), speed, TimeRemainingColumn())
     bar = Bar(*columns, console=Console(file=sys.stderr), transient=True)
-    task = bar.add_task(label, total=None)
-    started = time.perf_counter()
+    task = bar.add_task(label, total=None, speed="")
+    started, pace = time.perf_counter(), _Pace()
     shown = False
 
     def update(done: int, total: int) -> None:
@@ -51,7 +55,8 @@ def progress_bar(label: str, *, enabled: bool) -> Iterator[Progress]:
         if not shown and time.perf_counter() - started > PATIENCE_S:
             bar.start()
             shown = True
-        bar.update(task, completed=done, total=total)
+        rate = pace.at(done)
+        bar.update(task, completed=done, total=total, speed=f"{rate:.3g}/s" if rate else "")
 
     try:
         yield update
@@ -62,15 +67,39 @@ def progress_bar(label: str, *, enabled: bool) -> Iterator[Progress]:
 
 def _lines(label: str) -> Progress:
     """Progress as lines on stderr, one every :data:`LINE_S`: what a log or a pipe can show."""
-    told = time.perf_counter()
+    told, pace = time.perf_counter(), _Pace()
 
     def update(done: int, total: int) -> None:
         nonlocal told
+        rate = pace.at(done)
         if time.perf_counter() - told >= LINE_S:
             told = time.perf_counter()
-            sys.stderr.write(f"{label}: {done} of {total}\n")
+            left = f", {rate:.3g} a second, {duration((total - done) / rate)} left" if rate else ""
+            sys.stderr.write(f"{label}: {done} of {total}{left}\n")
 
     return update
+
+
+class _Pace:
+    """How many items a second, counted from the first report: what was done before it cost no time now."""
+
+    def __init__(self) -> None:
+        self._first: tuple[int, float] | None = None
+
+    def at(self, done: int) -> float | None:
+        """Items a second until now; None where it cannot be told yet."""
+        now = time.perf_counter()
+        if self._first is None:
+            self._first = done, now
+        items, seconds = done - self._first[0], now - self._first[1]
+        return items / seconds if items > 0 and seconds > 0 else None
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that suits it: ``40 s``, ``12 min``, ``3.5 h``."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def print_run(summary: Summary, curve: Curve) -> None:
@@ -134,6 +163,42 @@ def _add_comparison(table: Any, name: str, against: Comparison, blank: Sequence[
     table.add_row("difference", *blank, *(f"[bold]{value:+.4f}[/bold]" for value in against.difference.values()))
     table.add_row("95% interval", *blank, *intervals)
     table.add_row("p", *blank, *("<.001" if p < 0.001 else short(p, ".3f") for p in against.p_holm.values()))
+
+
+def fitting_table(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: Collection[str], width: int, title: str
+) -> Table:
+    """A table with as many of its first columns as have room, the words of each heading on lines of their own.
+
+    Args:
+        heads: headings of the columns.
+        rows: a cell a column.
+        left: headings of the columns that hold words, which stand on the left.
+        width: characters that there is room for.
+        title: what stands above it; may be empty.
+    """
+    from rich.console import Console
+
+    wide = Console(width=10_000)
+    for fit in range(len(heads), 1, -1):
+        table = _table(heads[:fit], rows, left, title)
+        if wide.measure(table).maximum <= width:
+            return table
+    return _table(heads[:1], rows, left, title)
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[str], title: str) -> Table:
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(title=escape(title) or None, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    for head in heads:
+        lines = head.replace("_", " ").replace("=", "= ").replace(",", ", ").replace(" ", "\n")
+        table.add_column(escape(lines), justify="left" if head in left else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(escape, row[: len(heads)]))
+    return table
 
 
 def short(value: float, form: str) -> str:

@@ -1,4 +1,4 @@
-"""Tracking: logs the files of finished runs to MLflow, at their end or later (``scripts/relog.py``)."""
+"""Tracking: logs the files of finished runs to MLflow, at their end or later (``ragtune relog``)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import hashlib
 import json
 import logging
 import os
+import sys
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -63,8 +65,8 @@ class Tracking(ABC):
         """Open the parent run of a sweep and return its id."""
 
     @abstractmethod
-    def describe_sweep(self, run_id: str, tables: Sequence[Path]) -> None:
-        """Show a sweep's tables on its parent run."""
+    def describe_sweep(self, run_id: str, tables: Sequence[Path], jobs: Sequence[Summary] = ()) -> None:
+        """Show a sweep's tables, and the collections of its jobs, on its parent run."""
 
     @abstractmethod
     def finish(self, run_id: str, status: str = "FINISHED") -> None:
@@ -95,7 +97,7 @@ class NoTracking(Tracking):
     def start_sweep(self, name: str) -> str | None:
         return None
 
-    def describe_sweep(self, run_id: str, tables: Sequence[Path]) -> None:
+    def describe_sweep(self, run_id: str, tables: Sequence[Path], jobs: Sequence[Summary] = ()) -> None:
         pass
 
     def finish(self, run_id: str, status: str = "FINISHED") -> None:
@@ -130,10 +132,13 @@ class MlflowTracking(Tracking):
         self._experiment_id()
 
     def start_sweep(self, name: str) -> str | None:
-        run = self._connect().create_run(self._experiment_id(), run_name=name, tags={"sweep": "true"})
+        run = self._connect().create_run(self._experiment_id(), run_name=name, tags=described.sweep_tags(sys.argv))
         return str(run.info.run_id)
 
-    def describe_sweep(self, run_id: str, tables: Sequence[Path]) -> None:
+    def describe_sweep(self, run_id: str, tables: Sequence[Path], jobs: Sequence[Summary] = ()) -> None:
+        collections = {summary.corpus_digest: _dataset_input(summary) for summary in jobs}
+        if collections:
+            self._connect().log_inputs(run_id, datasets=list(collections.values()))
         for table in tables:
             self._connect().log_artifact(run_id, str(table))
             if table.suffix == ".md":
@@ -173,7 +178,8 @@ class MlflowTracking(Tracking):
         tags = {RESULTS_TAG: results}
         config = _read_yaml(folder / "config.yaml")
         name = described.run_name(summary, config)
-        run = self._connect().create_run(self._experiment_id(), run_name=name, tags=tags)
+        started = int((time.time() - summary.wall_s) * 1000)  # so that MLflow's duration is the run's
+        run = self._connect().create_run(self._experiment_id(), start_time=started, run_name=name, tags=tags)
         run_id = str(run.info.run_id)
         try:
             self._fill(run_id, folder, summary, config, parent)
@@ -188,7 +194,7 @@ class MlflowTracking(Tracking):
         from mlflow.entities import Param, RunTag
 
         client = self._connect()
-        tags = described.tags(summary)
+        tags = described.tags(summary, config, run_id)
         if parent:
             tags["mlflow.parentRunId"] = parent
         client.log_batch(run_id, tags=[RunTag(key, str(value)) for key, value in tags.items()])
@@ -201,6 +207,36 @@ class MlflowTracking(Tracking):
         client.log_inputs(run_id, datasets=[_dataset_input(summary)])
         for name in (*ARTIFACTS, *sorted(file.name for file in folder.glob(VIEW_RUNS))):
             client.log_artifact(run_id, str(folder / name))
+
+    def read_runs(self, page: int) -> list[Any]:
+        """Every run of the experiment, of a store that is there already; nothing is made.
+
+        Args:
+            page: runs that are asked for at once.
+
+        Raises:
+            TrackingError: if the store cannot be read.
+        """
+        file = self._sqlite_file()
+        if file and not (file.is_file() and file.stat().st_size):
+            return []
+        try:
+            found = self._connect().get_experiment_by_name(self.experiment)
+            runs = list(self._pages(str(found.experiment_id), page)) if found is not None else []
+        except RagtuneError:
+            raise
+        except Exception as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise TrackingError(f"the runs at {self.uri} cannot be read: {reason}") from error
+        return runs
+
+    def _pages(self, experiment_id: str, page: int) -> Iterator[Any]:
+        token = None
+        while True:
+            some = self._connect().search_runs([experiment_id], max_results=page, page_token=token)
+            yield from some
+            if not (token := some.token):
+                return
 
     def _connect(self) -> Any:
         if self._client is None:

@@ -16,7 +16,7 @@ _TABLES = {"experiments", "runs"}
 
 
 class TrackingError(RagtuneError):
-    """A run could not be logged; its files are whole, and ``scripts/relog.py`` logs them later."""
+    """A run could not be logged; its files are whole, and ``ragtune relog`` logs them later."""
 
 
 def prepare_file(file: Path) -> None:

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.measures import Measures
+from ragtune.core.arguments import did_you_mean
 from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.controller import RAGtuneController
 from ragtune.core.errors import ConfigError, InputError
@@ -32,7 +33,7 @@ from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.clock import Clock, MonotonicClock, VirtualClock
 from ragtune.core.rounds import RetrievalPlan
 
-HARNESS_KEYS = {"dataset": ("scores",)}
+HARNESS_KEYS = {"dataset": ("scores", "sample")}
 """Keys of a group's file that the harness reads itself and constructors do not get."""
 
 _KINDS: dict[str, type] = {
@@ -138,6 +139,7 @@ def build_session(config: Mapping[str, Any], wrap: Any = None, wrap_reformulator
         "corpus": dataset.corpus,
         "qrels": dataset.qrels,
         "dataset_name": dataset.name,
+        "query_ids": dataset.order,
         "reranker": next(iter(rerankers.values())),
     }
     parts = {
@@ -177,8 +179,11 @@ def load_dataset(config: Mapping[str, Any]) -> Dataset:
 
 @lru_cache(maxsize=4)
 def _load_dataset(dataset_json: str) -> Dataset:
-    loader = component({"dataset": json.loads(dataset_json)}, "dataset")
+    node = json.loads(dataset_json)
+    loader = component({"dataset": node}, "dataset")
     dataset: Dataset = loader.load()
+    if "sample" in node:
+        dataset = dataset.sampled(**node["sample"])
     # It stays for the life of the process; a garbage collector that walks it again and again takes 8% of a sweep.
     gc.collect()
     gc.freeze()
@@ -203,9 +208,9 @@ def _rerankers(config: Mapping[str, Any], dataset: Dataset) -> dict[str, BaseRer
         if "scores" in node and node["scores"] is None:
             option = "reranker.scores" if name == "default" else f"rerankers.{name}.scores"
             raise ConfigError(
-                f"{option} is missing: give a score table (a TREC run or Parquet), score live with "
-                "reranker=cross_encoder reranker.model=MODEL, or make a table once: "
-                "python scripts/score_table.py --out FILE.parquet, these two and the options of this run"
+                f"{option} is missing: give a score table (TREC run, Parquet, CSV or JSON lines), score live with "
+                "reranker=cross_encoder reranker.model=MODEL, or make a table once by 'ragtune score --out FILE.parquet"
+                f" reranker=cross_encoder reranker.model=MODEL' with this run's options; then {option}=FILE.parquet"
             )
     return {name: component({"reranker": node}, "reranker", resources) for name, node in named.items()}
 
@@ -235,5 +240,6 @@ def _clock_factory(kind: str, rerankers: Mapping[str, BaseReranker]) -> type[Clo
     if kind == "auto":
         kind = "virtual" if all(r.simulates_time for r in rerankers.values()) else "monotonic"
     if kind not in clocks:
-        raise ConfigError(f"clock={kind!r}: allowed are auto, virtual, monotonic")
+        meant = did_you_mean(str(kind), ("auto", "virtual", "monotonic"))
+        raise ConfigError(f"clock={kind!r}: allowed are auto, virtual, monotonic{meant}")
     return clocks[kind]

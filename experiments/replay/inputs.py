@@ -8,7 +8,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from experiments.config.compose import WHERE_NOT_WHAT, results_key
+from experiments.config.compose import results_key
+from experiments.config.overrides import WHERE_NOT_WHAT
 from experiments.datasets.dataset import DatasetLoader
 from experiments.replay.build import component
 from ragtune.core.errors import ConfigError, InputError
@@ -18,7 +19,7 @@ from ragtune.rerankers.score_table import manifest_of
 NO_INPUT = ("_target_", "cache_dir", "folder")
 """Options whose values name no input, but code or folders that a run itself fills."""
 
-FOLDER_OPTIONS = ("path", "model", "graph")
+FOLDER_OPTIONS = ("path", "model", "graph", "scores", "paths")
 """Options in which a single word may name a folder; in others (``split: test``) it is the name of a choice."""
 
 
@@ -35,13 +36,21 @@ def identity(config: Mapping[str, Any]) -> dict[str, Any]:
     return {"fingerprint": fingerprint, "settings": settings, "inputs": inputs}
 
 
-def require_same(ours: Mapping[str, Any], theirs: Mapping[str, Any], what: str) -> None:
+def require_same(
+    ours: Mapping[str, Any],
+    theirs: Mapping[str, Any],
+    what: str,
+    because: str = "resume=true",
+    otherwise: str = "choose another hydra.run.dir",
+) -> None:
     """Refuse to resume what another configuration began, or what was begun with other data.
 
     Args:
         ours: the :func:`identity` of the run that would resume.
         theirs: the identity of the run that began, as a file says it.
         what: the beginning of the error message, e.g. ``'out' holds the results of``.
+        because: why it would be resumed.
+        otherwise: what can be done instead.
 
     Raises:
         ConfigError: naming the first file that is not the same, where only files are not.
@@ -55,7 +64,7 @@ def require_same(ours: Mapping[str, Any], theirs: Mapping[str, Any], what: str) 
         file = min(file for file, _ in ours["inputs"].items() ^ former.items())
         event = "has changed" if file in former and file in ours["inputs"] else "came or went"
         why = f"other data: {file!r} {event} since: put back what was there"
-    raise ConfigError(f"resume=true, but {what} {why}, or choose another hydra.run.dir")
+    raise ConfigError(f"{because}, but {what} {why}, or {otherwise}")
 
 
 class InputFiles:
@@ -67,8 +76,8 @@ class InputFiles:
     def of(self, config: Mapping[str, Any]) -> dict[str, str]:
         """SHA-256 of every input file by path, sorted.
 
-        These are the files that the dataset reads, and those that other options name: a file and its manifest, or every
-        file of a folder. Files that cannot be opened are left out, since the run itself will refuse them.
+        These are the files that the dataset reads, and those that other options name: a file or every file of a folder,
+        and its manifest. Files that cannot be opened are left out, since the run itself will refuse them.
         """
         groups = {name: node for name, node in config.items() if name not in ("dataset", *WHERE_NOT_WHAT)}
         found = self._dataset(config["dataset"]) if "dataset" in config else {}
@@ -103,8 +112,10 @@ def _named(key: str, text: str) -> Iterator[Path]:
         yield from sorted(file for file in path.rglob("*") if file.is_file())
     elif path.is_file():
         yield path
-        if manifest := manifest_of(path):
-            yield manifest
+    else:
+        return
+    if manifest := manifest_of(path):
+        yield manifest
 
 
 def _texts(node: Any, key: str = "") -> Iterator[tuple[str, str]]:

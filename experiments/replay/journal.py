@@ -1,27 +1,42 @@
-"""The journal of a run in progress, which keeps finished queries whatever happens to the process."""
+"""The journal of work in progress, which keeps finished queries whatever happens to the process."""
 
 from __future__ import annotations
 
 import json
 import os
+from abc import abstractmethod
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from experiments.evaluate.record import QueryRecord
 from experiments.replay.inputs import require_same
 
 
-class Journal:
-    """A file of JSON lines: a header with the identity of the run, then one record for each finished query.
+class Finished(Protocol):
+    """What a finished query leaves behind."""
 
-    A line that a crash cut short or garbled is discarded on opening, with all later lines; these queries are replayed
-    again.
+    @property
+    def query_id(self) -> str:
+        """Id of the query."""
+
+    def to_json(self) -> str:
+        """The record as one line."""
+
+
+R = TypeVar("R", bound=Finished)
+
+
+class JournalOf(Generic[R]):
+    """A file of JSON lines: a header with the identity of the work, then one record for each finished query.
+
+    A line that a crash cut short or garbled is discarded on opening, with all later lines; these queries are done
+    again. Of several records of a query, the last counts.
 
     Args:
-        folder: the run directory.
-        identity: identity of the run, see :func:`experiments.replay.inputs.identity`.
+        folder: where the file is.
+        identity: identity of the work, see :func:`experiments.replay.inputs.identity`.
         resume: keep the records of an existing journal; otherwise start over.
 
     Raises:
@@ -29,10 +44,12 @@ class Journal:
     """
 
     NAME = "journal.jsonl"
+    ELSEWHERE = "resume=true", "choose another hydra.run.dir"
+    """Why a journal is continued, and what else can be done where it cannot, for messages."""
 
     def __init__(self, folder: Path, identity: Mapping[str, Any], *, resume: bool) -> None:
         self.path = folder / self.NAME
-        self.finished: dict[str, QueryRecord] = {}
+        self.finished: dict[str, R] = {}
         kept = self._read(identity) if resume and self.path.exists() else 0
         self._must_stay = kept > 0  # without it, a failed run whose summary is there would pass for a complete one
         # Unbuffered, so that a line which does not fit on the disk can be taken back whole.
@@ -61,12 +78,17 @@ class Journal:
             header = json.loads(line)
             if "fingerprint" not in header:
                 raise KeyError("fingerprint")
-            require_same(identity, header, f"{str(self.path)!r} was begun with")
+            require_same(identity, header, f"{str(self.path)!r} was begun with", *self.ELSEWHERE)
             return
-        record = QueryRecord.from_json(line.decode())
+        record = self._parsed(line.decode())
         self.finished[record.query_id] = record
 
-    def append(self, record: QueryRecord) -> None:
+    @staticmethod
+    @abstractmethod
+    def _parsed(line: str) -> R:
+        """The record that a line holds."""
+
+    def append(self, record: R) -> None:
         """Add the record of a finished query."""
         self._write(record.to_json())
         self.finished[record.query_id] = record
@@ -111,10 +133,18 @@ class Journal:
         self._file.close()
         self.path.unlink(missing_ok=True)
 
-    def __enter__(self) -> Journal:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._close()
+
+
+class Journal(JournalOf[QueryRecord]):
+    """The journal of a run in its folder."""
+
+    @staticmethod
+    def _parsed(line: str) -> QueryRecord:
+        return QueryRecord.from_json(line)

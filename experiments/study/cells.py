@@ -5,12 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -27,8 +27,14 @@ from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.output import ControllerOutput
 from ragtune.core.request.budget import CostBudget
 
+Work = TypeVar("Work")
+Result = TypeVar("Result")
+
 FULL = "full"
 """Column of the cell in which the incumbent reranks the whole pool."""
+
+START = "start"
+"""Column of the cell in which the incumbent reranks nothing, which is its order at 0 documents."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,7 @@ def jobs_of(grid: Grid, folder: Path) -> list[Job]:
     inputs = InputFiles()
     for collection in grid.collections:
         jobs.append(_full_job(grid, collection, folder, inputs))
+        jobs.append(_start_job(grid, collection, folder, inputs))
         for entry in grid.policies:
             config = composed(collection, entry, grid.seed)
             for budget in grid.budgets:
@@ -83,6 +90,11 @@ def _full_job(grid: Grid, collection: CollectionEntry, folder: Path, inputs: Inp
     config = composed(collection, grid.incumbent, grid.seed)
     config["assembler"]["ordering"] = "reranked_first"
     return _job((collection.name, grid.incumbent.name, FULL), config, None, grid.measures, False, folder, inputs)
+
+
+def _start_job(grid: Grid, collection: CollectionEntry, folder: Path, inputs: InputFiles) -> Job:
+    config = composed(collection, grid.incumbent, grid.seed)
+    return _job((collection.name, grid.incumbent.name, START), config, 0, grid.measures, False, folder, inputs)
 
 
 def _job(
@@ -114,21 +126,22 @@ def run_jobs(jobs: Sequence[Job], processes: int, progress: Progress) -> dict[tu
     cells = {file: cell for file in files if (cell := kept_cell(file)) is not None}
     todo = [job for file, job in files.items() if file not in cells]
     progress(len(cells), len(files))
-    for done, _ in enumerate(_executed(todo, processes), start=len(cells) + 1):
+    for done, _ in enumerate(executed(run_job, todo, processes), start=len(cells) + 1):
         progress(done, len(files))
     cells |= {job.file: read_cell(job.file) for job in todo}
     return {(job.collection, job.policy, job.column): cells[job.file] for job in jobs}
 
 
-def _executed(jobs: Sequence[Job], processes: int) -> Iterator[None]:
+def executed(work: Callable[[Work], Result], jobs: Sequence[Work], processes: int) -> Iterator[Result]:
+    """Do the jobs in worker processes, -1 for one a core; what they return comes in any order."""
     from joblib import Parallel, cpu_count, delayed
 
     workers = min(cpu_count() if processes == -1 else processes, max(1, len(jobs)))
     if workers == 1:
-        yield from map(run_job, jobs)
+        yield from map(work, jobs)
         return
     parallel = Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1, pre_dispatch=workers)
-    yield from parallel(delayed(run_job)(job) for job in jobs)
+    yield from parallel(delayed(work)(job) for job in jobs)
 
 
 def run_job(job: Job) -> None:
@@ -149,9 +162,8 @@ def _replayed(job: Job) -> dict[str, Any]:
     budget = CostBudget(**{**limits, "max_reranker_docs": job.limit})
     judged = session.dataset.judged
     outputs = {q: session.controller.run(session.dataset.queries[q], budget, query_id=q) for q in judged}
-    values = Measures(job.measures, session.dataset.qrels).of_topics(
-        {q: list(output.ranking) for q, output in outputs.items()}, {q: q for q in judged}
-    )
+    measures = Measures(job.measures, session.dataset.qrels)
+    values = measures.of_topics({q: list(output.ranking) for q, output in outputs.items()}, {q: q for q in judged})
     spent = [outputs[q].history[-1].cost for q in judged]
     return {
         "values": values.tolist(),
@@ -160,7 +172,10 @@ def _replayed(job: Job) -> dict[str, Any]:
         "expanded": [outputs[q].final_budget_state["expanded_docs"] for q in judged],
         "ineligible": [_ineligible(outputs[q]) for q in judged],
         "stops": [outputs[q].stop.reason for q in judged],
-        "decisions": _decisions(outputs) if job.traced else {},
+        "recorded": [[cost.tokens, cost.latency_ms, cost.usd] for cost in spent],
+        "decisions": {q: decisions_of(outputs[q], _quality(outputs[q], measures)) for q in judged}
+        if job.traced
+        else {},
     }
 
 
@@ -175,8 +190,12 @@ def _write_cell(file: Path, column: str, cell: Mapping[str, Any]) -> None:
     temporary.replace(file)
 
 
-def _decisions(outputs: Mapping[str, ControllerOutput]) -> dict[str, Any]:
-    return {query_id: decisions_of(output) for query_id, output in outputs.items()}
+def _quality(output: ControllerOutput, measures: Measures) -> list[float]:
+    """The headline measure before anything was reranked and after each batch."""
+    rankings = {str(i): list(step.ranking) for i, step in enumerate(output.history)}
+    return [
+        round(float(value), 6) for value in measures.of_topics(rankings, dict.fromkeys(rankings, output.query_id))[:, 0]
+    ]
 
 
 def kept_cell(file: Path) -> Cell | None:
@@ -191,7 +210,8 @@ def read_cell(file: Path) -> Cell:
     """Read the cell that a job's file holds."""
     cell = json.loads(gzip.decompress(file.read_bytes()))
     counts = {key: np.array(cell[key], dtype=np.int64) for key in ("docs", "calls", "expanded", "ineligible")}
-    return Cell(np.array(cell["values"], dtype=float), **counts, stops=cell["stops"], decisions=cell["decisions"])
+    values, recorded = (np.array(cell[key], dtype=float) for key in ("values", "recorded"))
+    return Cell(values, **counts, stops=cell["stops"], decisions=cell["decisions"], recorded=recorded)
 
 
 @lru_cache(maxsize=1)
@@ -200,7 +220,8 @@ def code_digest() -> str:
     import numpy
     import scipy
 
-    presentation = {"figures.py", "tables.py", "report.py", "markdown.py", "statistics.py", "terminal.py"}
+    presentation = {"figures.py", "palette.py", "tables.py", "report.py", "markdown.py", "statistics.py"}
+    presentation |= {"terminal.py", "recommendation.py", "overview.py", "redraw.py", "write.py"}
     sha = sha256(f"{numpy.__version__} {scipy.__version__}".encode())
     for root in ("ragtune", "experiments"):
         for file in sorted((PROJECT_ROOT / root).rglob("*.py")):

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from experiments.evaluate.record import UNITS
 from ragtune.core.output import ControllerOutput, HistoryStep
 
-ROW = ("batch", "doc", "first_rank", "estimate", "standing", "open", "score", "final_rank")
+ROW = ("batch", "doc", "first_rank", "estimate", "standing", "open", "score", "before", "after", "final_rank")
 """Fields of a row: batch from 1; document; first-stage rank from 1; the estimator's value of it at that moment, its
-standing among the ``open`` candidates by that value; the reranker's score; its final rank, from 1. None: not known."""
+standing among the ``open`` candidates by that value; the reranker's score; its rank in the result right before and
+right after the batch, and its final one, from 1. None: not known."""
+
+STEP = ("batch", "asked", "strategy", "outcome", "reason", "cost")
+"""Fields of a step: batch from 1; number of documents proposed; strategy; ``scored``, ``failed`` or ``denied``; why it
+was denied or failed, as the trace has it; what all batches so far were charged, in each of ``UNITS``."""
 
 INELIGIBLE = "ineligible"
 """Action of the trace events that count neighbours which an expander found and the reranker cannot score."""
@@ -22,11 +29,17 @@ def counted(events: Iterable[Mapping[str, Any]], action: str) -> int:
     return sum(event["details"]["count"] for event in events if event["action"] == action)
 
 
-def decisions_of(output: ControllerOutput) -> dict[str, Any]:
-    """The decisions of a finished request: ``rows`` of :data:`ROW`, the final ``ranking`` (top 10) and ``stop``."""
+def decisions_of(output: ControllerOutput, quality: Sequence[float] = ()) -> dict[str, Any]:
+    """The decisions of a finished request, see :func:`decisions_from_trace`.
+
+    Args:
+        output: the request's.
+        quality: the headline measure before anything was reranked and after each batch; empty where it is not known.
+    """
     trace = output.trace.model_dump()
     ranking = list(output.ranking)
-    return decisions_from_trace(trace, output.history[-1].doc_ids, ranking, output.history)
+    decisions = decisions_from_trace(trace, output.history[-1].doc_ids, ranking, output.history)
+    return {**decisions, "quality": list(quality)}
 
 
 def decisions_from_trace(
@@ -35,9 +48,11 @@ def decisions_from_trace(
     ranking: Sequence[str],
     history: Sequence[HistoryStep] = (),
 ) -> dict[str, Any]:
-    """The decisions of a written trace, as :func:`decisions_of` returns them.
+    """The decisions of a written trace.
 
-    The values of the estimator are known only where the history is given.
+    They are ``rows`` of :data:`ROW`, ``steps`` of :data:`STEP`, the final ``ranking`` (top 10), why it ended as
+    ``stop``, and ``notes``: what the scheduler said about a batch. The values of the estimator, and ranks between the
+    first and the last, are known only where the history is given.
 
     Args:
         trace: a line of ``traces.jsonl.gz``, parsed.
@@ -45,8 +60,7 @@ def decisions_from_trace(
         ranking: the final ranking.
         history: the anytime states, which hold the values of the estimator.
     """
-    first = {doc: i + 1 for i, doc in enumerate(pool or ())}
-    final = {doc: i + 1 for i, doc in enumerate(ranking)}
+    first, final = _ranks(pool or ()), _ranks(ranking)
     rows: list[list[Any]] = []
     stop: dict[str, Any] = {}
     notes: dict[int, Any] = {}
@@ -59,12 +73,54 @@ def decisions_from_trace(
                 notes[batch] = details["diagnostics"]
         elif event["component"] == "reranker" and event["action"] == "rerank":
             values = _values(history[batch - 1], details["scores"]) if history else {}
+            before, after = (_ranks(step.ranking) for step in history[batch - 1 : batch + 1]) if history else ({}, {})
             for doc, score in details["scores"].items():
                 known = values.get(doc, (None, None, None))
-                rows.append([batch, doc, first.get(doc), *known, round(score, 6), final.get(doc)])
+                ranks = before.get(doc), after.get(doc), final.get(doc)
+                rows.append([batch, doc, first.get(doc), *known, round(score, 6), *ranks])
         elif event["action"] == "stop" and event["component"] == "controller":
             stop = {key: details[key] for key in ("reason", "source", "details")}
-    return {"rows": rows, "ranking": list(ranking[:10]), "stop": stop, "notes": notes}
+    steps = list(_steps(trace["events"]))
+    return {"rows": rows, "steps": steps, "ranking": list(ranking[:10]), "stop": stop, "notes": notes}
+
+
+def _ranks(ranking: Sequence[str]) -> dict[str, int]:
+    return {doc: i + 1 for i, doc in enumerate(ranking)}
+
+
+def _steps(events: Sequence[Mapping[str, Any]]) -> Iterator[list[Any]]:
+    """A row of :data:`STEP` for each proposal; the events up to the next one say what became of it."""
+    starts = [i for i, event in enumerate(events) if event["action"] == "propose"]
+    total = np.zeros(len(UNITS))
+    for batch, (start, end) in enumerate(pairwise([*starts, len(events)]), start=1):
+        following = events[start + 1 : end]
+        proposal = events[start]["details"]
+        total = total + _paid(following)
+        cost = [round(float(amount), 6) for amount in total]
+        yield [batch, len(proposal["doc_ids"]), proposal["strategy"], *_outcome(following), cost]
+
+
+def _outcome(following: Sequence[Mapping[str, Any]]) -> tuple[str, Any]:
+    for event in following:
+        if event["action"] == "deny_rerank":
+            return "denied", event["details"]
+        if event["component"] == "reranker" and event["action"] == "rerank":
+            return "scored", None
+    errors = [event["details"]["error"] for event in following if "error" in event["details"]]
+    return "failed", {"error": errors[0]} if errors else None
+
+
+def _paid(following: Sequence[Mapping[str, Any]]) -> Any:
+    """What one batch was charged: its price, what that was corrected to, or nothing where it was given back."""
+    paid: Mapping[str, float] = {}
+    for event in following:
+        if event["component"] == "budget" and event["action"] == "consume_rerank":
+            paid = event["details"]["cost"]
+        elif event["component"] == "budget" and event["action"] in ("settle_rerank", "overrun_rerank"):
+            paid = event["details"]["actual"]
+        elif event["component"] == "budget" and event["action"] == "refund_rerank":
+            paid = {}
+    return np.array([paid.get(unit, 0) for unit in UNITS], dtype=float)
 
 
 def _values(step: HistoryStep, docs: Mapping[str, float]) -> dict[str, tuple[float, int, int]]:

@@ -1,116 +1,140 @@
-"""Figures of a study, readable in black and white, with units on every axis."""
+"""Figures of a study: colour-blind safe, readable in black and white and at the width of a telephone."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
-from experiments.study.study import Collection, Policy, Study
+import numpy as np
+
+from experiments.publish.palette import BLACK, Style, styles_of
+from experiments.study.study import Collection, Line, Policy, Study
 from experiments.study.tables import line_fronts
 
-INK = {"ours": "0.0", "incumbent": "0.0", "peer": "0.45", "ceiling": "0.65"}
-DASHES: dict[str, list[Any]] = {
-    "ours": ["-", (0, (6, 1.5)), (0, (9, 1.5, 2, 1.5)), (0, (4, 1)), (0, (1, 1))],
-    "incumbent": [(0, (2, 1.5))],
-    "peer": ["-", (0, (5, 2)), (0, (5, 1.5, 1, 1.5)), (0, (1, 1)), (0, (8, 2, 1, 2, 1, 2))],
-    "ceiling": [(0, (1, 2)), (0, (3, 2))],
-}
-MARKERS = {"ours": "oPX*", "incumbent": "s", "peer": "^vD<>ph", "ceiling": "+x1"}
+WIDTH = 6.0
+"""Inches. On a page of 420 pixels the smallest letters are then 9 pixels high."""
 
-LONG_LABEL = 32
-"""Characters from which labels go below the axes, not beside them."""
-
-
-@dataclass(frozen=True)
-class Style:
-    """Line style and marker of one policy."""
-
-    ink: str
-    dash: Any
-    marker: str
-    width: float
-    face: str
-    size: float
+SMALL = 8.5
+"""Points of the smallest letters."""
 
 
 def styles(study: Study) -> dict[str, Style]:
-    """Styles by policy. Kinds of policies differ in ink and width, policies of one kind in dashes and markers."""
-    seen: dict[str, int] = {}
-    found = {}
-    for policy in study.policies:
-        i = seen.setdefault(policy.kind, 0)
-        seen[policy.kind] += 1
-        dashes, markers = DASHES[policy.kind], MARKERS[policy.kind]
-        ink = INK[policy.kind]
-        main = policy.kind == "ours" and not i
-        face = ink if main or policy.kind == "ceiling" else "white"
-        width = 1.9 if main else 1.4 if policy.kind in ("ours", "incumbent") else 1.0
-        size = 9.0 if policy.kind == "ours" and not main else 5.0
-        found[policy.name] = Style(ink, dashes[i % len(dashes)], markers[i % len(markers)], width, face, size)
-    return found
+    """Styles by policy: no two differ by colour alone."""
+    found = styles_of([policy.kind for policy in study.policies])
+    return {policy.name: style for policy, style in zip(study.policies, found, strict=True)}
 
 
 def draw_lines(file: Path, study: Study, collection: Collection) -> None:
-    """Draw the headline measure against documents charged, with intervals of the reference and the first of ours."""
-    figure, axes = _blank(study)
-    look = styles(study)
-    for policy in _banded(study):
-        line = collection.lines[policy.name]
-        hatched = {"facecolor": "none", "edgecolor": "0.45", "hatch": "///", "zorder": 2}
-        band = {"color": "0.85", "zorder": 1} if policy.kind == "ours" else hatched
-        label = f"{study.level:.0%} interval, {policy.label}"
+    """Draw the headline measure against documents charged, in a panel for each policy with the reference beside it.
+
+    Only the panel's own policy has markers, so none covers another.
+
+    Args:
+        file: the PNG to write.
+        study: what was measured.
+        collection: which part of it.
+    """
+    others = [policy for policy in study.policies if policy.name != study.reference] or list(study.policies)
+    columns = min(2, len(others))
+    rows = -(-len(others) // columns)
+    figure = _blank(1.2 + (1.75 if columns == 2 else 3.0) * rows)
+    panels = list(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat)
+    look, frame = styles(study), _frame(study, collection)
+    for axes, policy in zip(panels, others, strict=False):
+        _panel(axes, study, collection, policy, look)
+        axes.set_title(fill(policy.label, 36 * (3 - columns)), fontsize=9, color=BLACK)
+        axes.set_ylim(frame)
+    for axes in panels[len(others) :]:
+        axes.set_axis_off()
+        panels[len(others) - columns].xaxis.set_tick_params(labelbottom=True)
+    handles = {fill(label, 80): handle for axes in panels for handle, label in _named(axes)}
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=1, frameon=False, fontsize=SMALL)
+    vertical = f"mean {study.measures[0]} over {len(collection.queries)} queries"
+    figure.suptitle(f"{collection.name}: {vertical}\nby {_cost_label(study)}", fontsize=10)
+    figure.savefig(file, dpi=120, metadata={"Software": None})
+
+
+def _panel(axes: Any, study: Study, collection: Collection, policy: Policy, look: dict[str, Style]) -> None:
+    reference = study.by_name[study.reference]
+    for drawn, kind in ((reference, "reference"), (policy, "own")):
+        line, style = collection.lines[drawn.name], look[drawn.name]
         step = None if study.is_grid else "post"
-        axes.fill_between(line.docs, line.low[:, 0], line.high[:, 0], step=step, linewidth=0.5, label=label, **band)
-    drawn = "default" if study.is_grid else "steps-post"
-    bottom, top = _frame(study, collection)
-    for policy in study.policies:
-        line = collection.lines[policy.name]
-        cut = ", in part above the frame" if line.mean[:, 0].max() > top else ""
-        zorder = 5 if look[policy.name].width > 1.5 else 4
-        axes.plot(
-            line.docs,
-            line.mean[:, 0],
-            label=policy.label + cut,
-            zorder=zorder,
-            drawstyle=drawn,
-            **_pen(look[policy.name]),
+        shade = {"facecolor": style.ink, "alpha": 0.18} if kind == "own" else {"facecolor": "none", "hatch": "////"}
+        axes.fill_between(
+            line.docs, line.low[:, 0], line.high[:, 0], step=step, edgecolor="0.6", linewidth=0.4, **shade
         )
-    label = f"full quality {collection.target[0]:.3f} ({collection.target_docs:.0f} documents)"
-    axes.axhline(collection.target[0], color="0.3", linewidth=0.9, linestyle=(0, (1, 1)), zorder=3, label=label)
-    axes.set_ylim(bottom, top)
-    _finish(figure, axes, study, collection, "quality against cost")
-    figure.savefig(file, dpi=150, metadata={"Software": None})
+        mark = _markers(study, line, style) if kind == "own" else {"label": f"{drawn.label} (hatched)"}
+        shape = "default" if study.is_grid else "steps-post"
+        pen = {"color": style.ink, "linestyle": style.dash, "linewidth": 1.5}
+        axes.plot(line.docs, line.mean[:, 0], drawstyle=shape, zorder=4, **pen, **mark)
+    full = f"full quality: {study.target_label}, {collection.target[0]:.3f} with {collection.target_docs:.0f} documents"
+    axes.axhline(collection.target[0], color="0.35", linewidth=1, linestyle=(0, (1, 1.5)), zorder=3, label=full)
+    if collection.start is not None:
+        start = f"0 documents: what {reference.label} orders before anything is reranked, {collection.start[0]:.3f}"
+        axes.axhline(collection.start[0], color="0.35", linewidth=1, linestyle=(0, (6, 2, 1, 2)), zorder=3, label=start)
+    _cost_axis(axes, study, collection)
+
+
+def _markers(study: Study, line: Line, style: Style) -> dict[str, Any]:
+    """Markers of the points that are not so close to the one before that theirs would cover it."""
+    shown, last = [], -float("inf")
+    scaled = np.log2(np.maximum(line.docs, 1)) if study.is_grid else line.docs
+    room = 0.05 * max(float(np.ptp(scaled)), 3.0)
+    for i, x in enumerate(scaled):
+        if x - last >= room:
+            shown.append(i)
+            last = float(x)
+    return {"marker": style.marker, "markersize": 4.5, "markevery": shown}
+
+
+def _named(axes: Any) -> list[tuple[Any, str]]:
+    return list(zip(*axes.get_legend_handles_labels(), strict=True))
 
 
 def draw_front(file: Path, study: Study, collection: Collection) -> None:
-    """Draw every policy at every budget, and the Pareto front."""
-    figure, axes = _blank(study)
-    look, fronts = styles(study), line_fronts(study, collection)
-    held = sorted(
-        (float(docs), float(mean))
-        for name, on_front in fronts.items()
-        for docs, mean, keep in zip(
-            collection.lines[name].docs, collection.lines[name].mean[:, 0], on_front, strict=True
-        )
-        if keep
-    )
-    axes.step(*zip(*held, strict=True), where="post", color="0.8", linewidth=5, label="front", zorder=1)
-    for name, on_front in fronts.items():
-        line, style = collection.lines[name], look[name]
-        axes.scatter(
-            line.docs,
-            line.mean[:, 0],
-            s=[(10 if keep else 4) * style.size for keep in on_front],
-            marker=style.marker,
-            facecolors=style.face,
-            edgecolors=style.ink,
-            linewidths=1.0,
-            label=f"{study.by_name[name].label} ({sum(on_front)}/{len(on_front)})",
-            zorder=4 if style.width > 1.5 else 3,
-        )
-    _finish(figure, axes, study, collection, "Pareto front (large markers; in brackets, a policy's points on it)")
-    figure.savefig(file, dpi=150, metadata={"Software": None})
+    """Draw the Pareto front: the policies and budgets that no other beats in both cost and quality.
+
+    Args:
+        file: the PNG to write.
+        study: what was measured.
+        collection: which part of it.
+    """
+    fronts, look = line_fronts(study, collection), styles(study)
+    shown = [name for name, on_front in fronts.items() if any(on_front)]
+    figure = _blank(3.4 + 0.19 * len(shown))
+    axes = figure.add_subplot()
+    taken: list[tuple[float, float]] = []
+    for name in shown:
+        line, style, kept = collection.lines[name], look[name], fronts[name]
+        label = fill(f"{study.by_name[name].label} ({sum(kept)} of {len(kept)} points)", 70)
+        free = [i for i, keep in enumerate(kept) if keep and _is_apart(taken, line.docs[i], line.mean[i, 0])]
+        docs, mean, low, high = line.docs[free], line.mean[free, 0], line.low[free, 0], line.high[free, 0]
+        pen = {"color": style.ink, "markersize": 6, "markeredgecolor": "white", "markeredgewidth": 0.6, "zorder": 3}
+        edges = np.abs([low - mean, high - mean])
+        axes.errorbar(docs, mean, edges, fmt=style.marker, label=label, elinewidth=0.8, capsize=2, **pen)
+    held = sorted((d, m) for n in shown for d, m in zip(*_points(collection, n, fronts[n]), strict=True))
+    axes.step(*zip(*held, strict=True), where="post", color="0.75", linewidth=1.2, zorder=1)
+    _cost_axis(axes, study, collection)
+    axes.set_xlabel(_cost_label(study), fontsize=9)
+    axes.set_ylabel(f"mean {study.measures[0]} over {len(collection.queries)} queries", fontsize=9)
+    axes.set_title(f"{collection.name}: what is worth its cost (Pareto front)", fontsize=10)
+    title = "points too close to tell apart carry one marker"
+    figure.legend(loc="outside lower center", frameon=False, fontsize=SMALL, title=title, title_fontsize=SMALL)
+    figure.savefig(file, dpi=120, metadata={"Software": None})
+
+
+def _is_apart(taken: list[tuple[float, float]], x: float, y: float) -> bool:
+    """Whether a marker would cover none of those that are drawn already; if so, it becomes one of them."""
+    apart = all(abs(x - u) > 0.025 * x or abs(y - v) > 0.01 for u, v in taken)
+    if apart:
+        taken.append((float(x), float(y)))
+    return apart
+
+
+def _points(collection: Collection, name: str, kept: list[bool]) -> tuple[list[float], list[float]]:
+    line = collection.lines[name]
+    return line.docs[kept].tolist(), line.mean[kept, 0].tolist()
 
 
 def _frame(study: Study, collection: Collection) -> tuple[float, float]:
@@ -118,46 +142,28 @@ def _frame(study: Study, collection: Collection) -> tuple[float, float]:
     usable = [collection.lines[policy.name] for policy in study.policies if policy.kind != "ceiling"]
     low = min(float(line.low[:, 0].min()) for line in usable)
     high = max(float(line.high[:, 0].max()) for line in usable)
+    low = low if collection.start is None else min(low, float(collection.start[0]))
     ceiling = max(float(line.mean[:, 0].max()) for line in collection.lines.values())
     margin = 0.03 * (high - low) or 0.01
     return low - margin, max(high, min(ceiling, high + 0.35 * (high - low))) + margin
 
 
-def _banded(study: Study) -> list[Policy]:
-    ours = [policy for policy in study.policies if policy.kind == "ours"][:1]
-    return [study.by_name[study.reference], *(p for p in ours if p.name != study.reference)]
-
-
-def _blank(study: Study) -> tuple[Any, Any]:
+def _blank(height: float) -> Any:
     from matplotlib import rcParams
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    rows = 1 + len(study.policies) // 2
-    extra = 0.25 * rows if _has_long_labels(study) else 0.0
-    rcParams["hatch.linewidth"] = 0.5
-    figure = Figure(figsize=(8.4, 4.6 + extra), layout="constrained")
+    rcParams["hatch.linewidth"] = 0.3
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
     FigureCanvasAgg(figure)
-    return figure, figure.add_subplot()
+    return figure
 
 
-def _has_long_labels(study: Study) -> bool:
-    return max(len(policy.label) for policy in study.policies) > LONG_LABEL
+def _cost_label(study: Study) -> str:
+    return f"documents reranked per query, mean{' (log scale)' if study.is_grid else ''}"
 
 
-def _pen(style: Style) -> dict[str, Any]:
-    return {
-        "color": style.ink,
-        "linestyle": style.dash,
-        "marker": style.marker,
-        "markersize": style.size,
-        "markerfacecolor": style.face,
-        "markeredgecolor": style.ink,
-        "linewidth": style.width,
-    }
-
-
-def _finish(figure: Any, axes: Any, study: Study, collection: Collection, what: str) -> None:
+def _cost_axis(axes: Any, study: Study, collection: Collection) -> None:
     from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
 
     if study.is_grid:
@@ -167,19 +173,15 @@ def _finish(figure: Any, axes: Any, study: Study, collection: Collection, what: 
         axes.xaxis.set_major_locator(FixedLocator(_ticks(budgets, largest)))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:.0f}"))
-    axes.set_xlabel(f"documents reranked per query, mean{' (log scale)' if study.is_grid else ''}")
-    axes.set_ylabel(f"mean {study.measures[0]} over {len(collection.queries)} queries")
-    axes.set_title(f"{collection.name}: {what}", fontsize=10)
+    axes.tick_params(labelsize=SMALL)
     axes.grid(visible=True, color="0.92", zorder=0)
     axes.set_axisbelow(True)
-    place = {"loc": "outside lower center", "ncols": 2} if _has_long_labels(study) else {"loc": "outside right center"}
-    figure.legend(**place, frameon=False, fontsize=8)
 
 
 def _ticks(budgets: list[float], largest: float) -> list[float]:
     """The budgets that were reached, without those too close to the one before to be read."""
     ticks: list[float] = []
     for x in budgets:
-        if x <= largest * 1.05 and (not ticks or x >= 1.25 * ticks[-1]):
+        if x <= largest * 1.05 and (not ticks or x >= 1.45 * ticks[-1]):
             ticks.append(x)
     return ticks or budgets[:1]

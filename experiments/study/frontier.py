@@ -11,7 +11,7 @@ from experiments.config.progress import Progress
 from experiments.evaluate.curves import bootstrap_interval
 from experiments.publish.provenance import git_sha
 from experiments.replay.build import load_dataset
-from experiments.study.cells import FULL, jobs_of, run_jobs
+from experiments.study.cells import FULL, START, jobs_of, run_jobs
 from experiments.study.grid import CollectionEntry, Grid, composed
 from experiments.study.report import grades_of, require_plotly, shown
 from experiments.study.study import Cell, Collection, Line, Study
@@ -59,13 +59,14 @@ def study_of(grid: Grid, cells: Cells, command: str) -> Study:
         permutations=grid.permutations,
         level=grid.level,
         seed=grid.seed,
+        prices=grid.prices,
     )
 
 
 def _collection(grid: Grid, entry: CollectionEntry, cells: Cells) -> Collection:
     dataset = load_dataset(composed(entry, grid.incumbent, grid.seed))
     mine = {(policy, column): cell for (name, policy, column), cell in cells.items() if name == entry.name}
-    full = mine.pop((grid.incumbent.name, FULL))
+    full, start = (mine.pop((grid.incumbent.name, column)) for column in (FULL, START))
     queries = dataset.judged
     return Collection(
         name=entry.name,
@@ -77,11 +78,12 @@ def _collection(grid: Grid, entry: CollectionEntry, cells: Cells) -> Collection:
         lines={policy.name: _line(grid, [mine[policy.name, str(b)] for b in grid.budgets]) for policy in grid.policies},
         target=full.values.mean(axis=0),
         target_docs=float(full.docs.mean()),
+        start=start.values.mean(axis=0),
     )
 
 
 def _line(grid: Grid, cells: Sequence[Cell]) -> Line:
     values = np.stack([cell.values for cell in cells], axis=1)
     low, high = bootstrap_interval(values, resamples=grid.resamples, level=grid.level, seed=grid.seed)
-    docs = np.array([cell.docs.mean() for cell in cells])
-    return Line(np.array(grid.budgets, dtype=float), docs, values.mean(axis=0), low, high)
+    costs = np.array([cell.charged.mean(axis=0) for cell in cells])
+    return Line(np.array(grid.budgets, dtype=float), costs[:, 0], values.mean(axis=0), low, high, costs)

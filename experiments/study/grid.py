@@ -15,7 +15,7 @@ from yaml import YAMLError
 from experiments.config.compose import compose, register_resolvers
 from experiments.config.options import check_options
 from experiments.config.paths import CONF
-from experiments.study.study import KINDS, Policy
+from experiments.study.study import KINDS, Policy, Prices
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
 
@@ -81,6 +81,7 @@ class Grid:
     jobs: int = -1
     texts: bool = True
     report: bool = True
+    prices: Prices = field(default_factory=Prices)
 
     def __post_init__(self) -> None:
         _require_names("name", [self.name])
@@ -101,6 +102,7 @@ class Grid:
                 raise ConfigError(f"{what}={getattr(self, what)!r}: allowed are true, false")
         check_count("seed", self.seed)
         self._require_traces()
+        _require_prices(self.prices)
 
     def _require_traces(self) -> None:
         if self.traces.budget not in self.budgets:
@@ -175,6 +177,7 @@ def grid_of(raw: Mapping[str, Any]) -> Grid:
         values[what] = [_made(kind, what, entry) for entry in _entries(what, values.get(what) or [])]
     traces: TraceChoice = _made(TraceChoice, "traces", values.get("traces") or {})
     values["traces"] = TraceChoice(traces.budget, _listed(traces.policies, str))
+    values["prices"] = _made(Prices, "prices", values.get("prices") or {})
     values |= {
         what: _listed(values[what], kind) for what, kind in (("budgets", int), ("measures", str)) if what in values
     }
@@ -256,6 +259,13 @@ def _require_measures(measures: Any) -> None:
         raise ConfigError("measures is empty: name at least one, e.g. nDCG@10; the first is the headline")
     if not _is_listed(measures, lambda name: isinstance(name, str)):
         raise ConfigError(f"measures={measures!r}: allowed is a list of names, e.g. [nDCG@10, AP]")
+
+
+def _require_prices(prices: Prices) -> None:
+    for name, value in vars(prices).items():
+        least = 1 if name == "docs_per_unit" else 0
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value < float("inf"):
+            raise ConfigError(f"prices.{name}={value!r}: allowed is a number >= {least}")
 
 
 def _require_policies(policies: Sequence[PolicyEntry]) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from experiments.study.recommendation import recommendation
 from experiments.study.study import Collection, Study
-from experiments.study.tables import SIGNIFICANT, verdict
+from experiments.study.tables import SIGNIFICANT, p_text, verdict
 
 
 def markdown(study: Study, cells: Any, policies: Any) -> str:
@@ -16,11 +17,17 @@ def markdown(study: Study, cells: Any, policies: Any) -> str:
         study: what was measured.
         cells, policies: tables of the study, see ``tables.py``.
     """
-    parts = [_head(study)]
+    parts = [_advice(study, cells), _head(study)]
     for collection in study.collections:
         mine = cells[cells["collection"] == collection.name].set_index(["policy", "budget"])
         parts.append(_collection(study, collection, mine, policies[policies["collection"] == collection.name]))
     return "\n".join(parts)
+
+
+def _advice(study: Study, cells: Any) -> str:
+    found = recommendation(cells, study.measures[0])
+    evidence = "".join(f"- {sentence}\n" for sentence in found.evidence)
+    return f"# {study.name}\n\n**{found.title}** {found.summary}\n\n{evidence}\n{found.rule}\n"
 
 
 def _head(study: Study) -> str:
@@ -28,9 +35,7 @@ def _head(study: Study) -> str:
     span = "its budgets" if study.is_grid else "the runs compared"
     place = " at the same budget" if study.is_grid else ""
     notes = "".join(f"- {note}\n" for note in study.notes)
-    return f"""# {study.name}
-
-- made by `{study.command}`
+    return f"""- made by `{study.command}`
 - code: `{study.git_sha}`
 - intervals: {study.level:.0%}, {study.resamples} bootstrap resamples of the queries; seed {study.seed}
 - ▲ / ▼: above / below *{reference}*{place}, p < {SIGNIFICANT:.2f} in both the paired t-test and the paired
@@ -46,7 +51,7 @@ def _collection(study: Study, collection: Collection, cells: Any, policies: Any)
     parts = [
         f"## {collection.name}\n",
         f"{len(collection.queries)} queries. Full quality: {headline} {collection.target[0]:.3f} at "
-        f"{collection.target_docs:.1f} documents a query.\n",
+        f"{collection.target_docs:.1f} documents a query.{_start(study, collection)}\n",
     ]
     if study.is_grid:
         for measure in shown:
@@ -61,6 +66,13 @@ def _collection(study: Study, collection: Collection, cells: Any, policies: Any)
         title = "### Neighbours found that the reranker cannot score, mean a query\n"
         parts += [title, _grid(study, study.columns, lambda *key: f"{cells.loc[key, 'ineligible_mean']:.1f}")]
     return "\n".join(parts)
+
+
+def _start(study: Study, collection: Collection) -> str:
+    if collection.start is None:
+        return ""
+    label, quality = study.by_name[study.reference].label, collection.start[0]
+    return f" At 0 documents, before anything is reranked, the order of {label} has {quality:.3f}."
 
 
 def _measure(study: Study, cells: Any, measure: str) -> str:
@@ -95,13 +107,9 @@ def _differences(study: Study, cells: Any) -> str:
         row = cells.loc[(name, study.columns[0])]
         p_t, p_randomization = (row[f"{measure}_{test}_holm"] for test in ("p_t", "p_randomization"))
         low, high = row[f"{measure}_diff_low"], row[f"{measure}_diff_high"]
-        return f"{row[f'{measure}_diff']:+.3f} [{low:+.3f}, {high:+.3f}], p {_p(p_t)} / {_p(p_randomization)}"
+        return f"{row[f'{measure}_diff']:+.3f} [{low:+.3f}, {high:+.3f}], p {p_text(p_t)} / {p_text(p_randomization)}"
 
     return _grid(study, study.measures, cell)
-
-
-def _p(value: float) -> str:
-    return "< .001" if value < 0.001 else f"{value:.3f}"
 
 
 def _areas(study: Study, policies: Any) -> str:

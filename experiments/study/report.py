@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from experiments.datasets.dataset import Qrels
-from experiments.study.decisions import ROW
+from experiments.evaluate.record import UNITS
+from experiments.study.decisions import ROW, STEP
 from experiments.study.figures import styles
-from experiments.study.study import Cell, Collection, Study
-from experiments.study.tables import line_fronts, verdict
+from experiments.study.recommendation import recommendation
+from experiments.study.study import Cell, Collection, Line, Study
+from experiments.study.tables import verdict
 from ragtune.core.errors import MissingExtraError
 
-PAGE = Path(__file__).with_name("page.html")
-SNIPPET = 180
+PAGE = Path(__file__).with_name("page")
+SCRIPTS = ("base.js", "costs.js", "quality.js", "queries.js", "start.js")
+SNIPPET = 400
 """Characters of a document's text that the page shows."""
 
 
@@ -61,12 +64,12 @@ def html(study: Study, cells: Any, policies: Any) -> str:
     data = json.dumps(_data(study, cells, policies), separators=(",", ":"), allow_nan=False)
     parts = {
         "TITLE": escaping.escape(study.name),
-        "STYLE": PAGE.with_suffix(".css").read_text(encoding="utf-8"),
+        "STYLE": (PAGE / "page.css").read_text(encoding="utf-8"),
         "PLOTLY": get_plotlyjs(),
         "DATA": data.replace("<", "\\u003c"),
-        "SCRIPT": PAGE.with_suffix(".js").read_text(encoding="utf-8"),
+        "SCRIPT": "\n".join((PAGE / name).read_text(encoding="utf-8") for name in SCRIPTS),
     }
-    pieces = PAGE.read_text(encoding="utf-8").split("@@")
+    pieces = (PAGE / "page.html").read_text(encoding="utf-8").split("@@")
     return "".join(parts.get(piece, piece) for piece in pieces)
 
 
@@ -85,31 +88,32 @@ def _data(study: Study, cells: Any, policies: Any) -> dict[str, Any]:
         "level": study.level,
         "resamples": study.resamples,
         "permutations": study.permutations,
-        "policies": [_policy(study, i) for i in range(len(study.policies))],
+        "prices": vars(study.prices),
+        "advice": vars(recommendation(cells, study.measures[0])),
+        "policies": _policies(study),
         "fields": list(ROW),
+        "step_fields": list(STEP),
         "collections": [_collection(study, collection, cells, policies) for collection in study.collections],
     }
 
 
-_PLOTLY_DASH = {
-    "ours": ["solid", "dash", "dashdot", "longdash"],
-    "incumbent": ["dash"],
-    "peer": ["solid", "dash", "dashdot", "dot", "longdashdot"],
-    "ceiling": ["dot", "dot"],
-}
-_PLOTLY_MARKER = {
-    "o": "circle", "P": "cross", "X": "x", "*": "star", "s": "square-open", "^": "triangle-up-open",
-    "v": "triangle-down-open", "D": "diamond-open", "<": "triangle-left-open", ">": "triangle-right-open",
-    "p": "pentagon-open", "h": "hexagon-open", "+": "cross-thin-open", "x": "x-thin-open", "1": "y-down-open",
+_PLOTLY_MARKERS = {
+    "o": ("circle", "●"), "P": ("cross", "✚"), "X": ("x", "✖"), "*": ("star", "★"), "s": ("square-open", "□"),
+    "D": ("diamond", "◆"), "^": ("triangle-up", "▲"), "v": ("triangle-down", "▼"), "<": ("triangle-left", "◀"),
+    ">": ("triangle-right", "▶"), "p": ("pentagon", "⬟"), "h": ("hexagon", "⬢"), "+": ("cross-thin-open", "+"),
+    "x": ("x-thin-open", "✕"), "1": ("y-down-open", "Y"),
 }  # fmt: skip
+"""Matplotlib's markers as Plotly calls them, and as a letter of a legend."""
 
 
-def _policy(study: Study, i: int) -> dict[str, Any]:
-    policy = study.policies[i]
-    before = sum(other.kind == policy.kind for other in study.policies[:i])
-    dashes = _PLOTLY_DASH[policy.kind]
-    marker = _PLOTLY_MARKER[styles(study)[policy.name].marker]
-    return {**vars(policy), "dash": dashes[before % len(dashes)], "marker": marker, "turn": before}
+def _policies(study: Study) -> list[dict[str, Any]]:
+    found = []
+    for policy in study.policies:
+        style = styles(study)[policy.name]
+        marker, sign = _PLOTLY_MARKERS[style.marker]
+        dash = "solid" if style.dash == "-" else ",".join(f"{2 * length:g}px" for length in style.dash[1])
+        found.append({**vars(policy), "ink": style.ink, "dash": dash, "marker": marker, "sign": sign})
+    return found
 
 
 def _collection(study: Study, collection: Collection, cells: Any, policies: Any) -> dict[str, Any]:
@@ -124,7 +128,8 @@ def _collection(study: Study, collection: Collection, cells: Any, policies: Any)
         "target": _rounded(collection.target),
         "target_docs": round(collection.target_docs, 2),
         "lines": {name: _line(line) for name, line in collection.lines.items()},
-        "fronts": line_fronts(study, collection),
+        "start": None if collection.start is None else _rounded(collection.start),
+        "totals": _totals(collection),
         "cells": {
             policy.name: {column: _cell(study, rows.loc[(policy.name, column)]) for column in study.columns}
             for policy in study.policies
@@ -133,9 +138,12 @@ def _collection(study: Study, collection: Collection, cells: Any, policies: Any)
             policy.name: {c: _rounded(collection.cells[policy.name, c].values.T) for c in study.columns}
             for policy in study.policies
         },
-        "charged": {
-            policy.name: {c: collection.cells[policy.name, c].docs.tolist() for c in study.columns}
-            for policy in study.policies
+        **{
+            name: {
+                policy.name: {c: getattr(collection.cells[policy.name, c], part).tolist() for c in study.columns}
+                for policy in study.policies
+            }
+            for name, part in (("charged", "docs"), ("calls", "calls"))
         },
         "summary": {policy.name: _summary(summary.loc[policy.name]) for policy in study.policies},
         "decisions": {
@@ -146,8 +154,16 @@ def _collection(study: Study, collection: Collection, cells: Any, policies: Any)
     }
 
 
-def _line(line: Any) -> dict[str, Any]:
+def _totals(collection: Collection) -> dict[str, float]:
+    """What all cells together were charged, which tells the units that are known."""
+    charged = sum(cell.charged.sum(axis=0) for cell in collection.cells.values())
+    return {unit: round(float(amount), 6) for unit, amount in zip(UNITS, charged, strict=True)}
+
+
+def _line(line: Line) -> dict[str, Any]:
+    further = {} if line.costs is None else dict(zip(UNITS[1:], line.costs.T[1:], strict=True))
     return {
+        **{unit: [_number(x) for x in amounts] for unit, amounts in further.items()},
         "allowed": line.allowed.tolist(),
         "docs": _rounded(line.docs),
         **{key: _rounded(getattr(line, key).T) for key in ("mean", "low", "high")},
@@ -170,7 +186,8 @@ def _cell(study: Study, row: Any) -> dict[str, Any]:
         for m in study.measures
     ]
     keys = ("docs_mean", "docs_p10", "docs_median", "docs_p90", "calls_mean", "expanded_mean")
-    costs = {key: round(float(row[key]), 2) for key in keys}
+    costs: dict[str, float | None] = {key: round(float(row[key]), 2) for key in keys}
+    costs |= {f"{key}_mean": _number(row.get(f"{key}_mean", 0.0)) for key in UNITS[2:]}
     stops = json.loads(row["stop_reasons"])
     return {"measures": of_measure, **costs, "stops": stops, "on_front": bool(row["on_front"])}
 

@@ -35,6 +35,8 @@ class Cell:
         ineligible: shape (q,), neighbours that an expander found and the reranker cannot score.
         stops: why each query stopped.
         decisions: by query id, what was reranked when and why (see ``decisions.py``); only where asked for.
+        recorded: shape (q, 3), charged tokens, milliseconds and dollars as the reranker counts them, 0 where it does
+            not; None where that is not kept.
     """
 
     values: FloatArray
@@ -44,6 +46,13 @@ class Cell:
     ineligible: NDArray[np.int64]
     stops: Sequence[str]
     decisions: Mapping[str, Any] = field(default_factory=dict)
+    recorded: FloatArray | None = None
+
+    @property
+    def charged(self) -> FloatArray:
+        """What each query was charged, shape (q, 5), in each of ``UNITS``; 0 where it is not kept."""
+        recorded = np.zeros((len(self.docs), 3)) if self.recorded is None else self.recorded
+        return np.column_stack([self.docs, self.calls, recorded])
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,7 @@ class Line:
         allowed: shape (s,), documents allowed at each point.
         docs: shape (s,), mean documents charged there.
         mean, low, high: shape (s, m), with the bootstrap interval.
+        costs: shape (s, u), mean charged there in each of ``UNITS``; None where only documents are known.
     """
 
     allowed: FloatArray
@@ -61,6 +71,7 @@ class Line:
     mean: FloatArray
     low: FloatArray
     high: FloatArray
+    costs: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -76,6 +87,8 @@ class Collection:
         lines: lines by policy name.
         target: mean quality, shape (m,), that "95% and 99% of full quality" refer to.
         target_docs: mean documents that the target costs.
+        start: mean quality of the reference before anything is reranked, shape (m,); for fixed depth that is the order
+            of the first stage or, of several, their fused order. None where it is not known.
     """
 
     name: str
@@ -87,6 +100,30 @@ class Collection:
     lines: Mapping[str, Line]
     target: FloatArray
     target_docs: float
+    start: FloatArray | None = None
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What reranking costs, for the axes in dollars and milliseconds; a reader of the report can change each.
+
+    The defaults are an example: a service that asks 2 dollars for 1000 search units of 100 documents each, and a model
+    that takes 5 ms a document and 20 ms a call.
+
+    Attributes:
+        usd_per_unit: dollars a search unit, which is one call, or ``docs_per_unit`` documents of a longer one.
+        docs_per_unit: documents of a search unit, >= 1.
+        usd_per_call, usd_per_doc, usd_per_1k_tokens: dollars, added to the above.
+        ms_per_call, ms_per_doc: milliseconds of one call after the other.
+    """
+
+    usd_per_unit: float = 0.002
+    docs_per_unit: float = 100
+    usd_per_call: float = 0.0
+    usd_per_doc: float = 0.0
+    usd_per_1k_tokens: float = 0.0
+    ms_per_call: float = 20.0
+    ms_per_doc: float = 5.0
 
 
 @dataclass(frozen=True)
@@ -108,6 +145,7 @@ class Study:
         traced_column: the column whose decisions can be looked at.
         resamples, permutations, level, seed: settings of the intervals and tests.
         notes: where the compared runs come from, one line each, Markdown.
+        prices: what the report's axes in dollars and milliseconds begin with.
     """
 
     name: str
@@ -126,6 +164,7 @@ class Study:
     level: float
     seed: int
     notes: Sequence[str] = ()
+    prices: Prices = Prices()
 
     @cached_property
     def by_name(self) -> Mapping[str, Policy]:

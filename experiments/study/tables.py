@@ -90,7 +90,16 @@ def _costs(cell: Cell) -> dict[str, Any]:
         "expanded_mean": float(cell.expanded.mean()),
         "ineligible_mean": float(cell.ineligible.mean()),
         "stop_reasons": json.dumps(dict(sorted(Counter(cell.stops).items()))),
+        **_recorded(cell, mean=True),
     }
+
+
+def _recorded(cell: Cell, *, mean: bool) -> dict[str, Any]:
+    """Tokens, milliseconds and dollars charged, as columns; empty where they are not kept."""
+    if cell.recorded is None:
+        return {}
+    columns = dict(zip(("tokens", "latency_ms", "usd"), cell.recorded.T, strict=True))
+    return {f"{name}_mean": float(values.mean()) for name, values in columns.items()} if mean else columns
 
 
 def _tests(study: Study, keys: list[tuple[str, str]], differences: FloatArray) -> dict[str, FloatArray]:
@@ -177,7 +186,7 @@ def per_query_table(study: Study) -> Any:
             part |= {"query_id": list(collection.queries)}
             part |= {measure: cell.values[:, j] for j, measure in enumerate(study.measures)}
             part |= {"docs": cell.docs, "calls": cell.calls, "expanded": cell.expanded}
-            part |= {"ineligible": cell.ineligible, "stop_reason": cell.stops}
+            part |= {"ineligible": cell.ineligible, "stop_reason": cell.stops, **_recorded(cell, mean=False)}
             parts.append(pd.DataFrame(part))
     return pd.concat(parts, ignore_index=True)
 
@@ -190,3 +199,8 @@ def verdict(row: Any, measure: str) -> str:
         return ""
     above = row[f"{measure}_diff"] > 0
     return ("▲" if above else "▼") if passed == 2 else ("△" if above else "▽")
+
+
+def p_text(p: float) -> str:
+    """A p-value as tables and sentences write it."""
+    return "< .001" if p < 0.001 else f"{p:.3f}"

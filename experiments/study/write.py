@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import Any
 
+from experiments.publish.files import write_text
 from experiments.publish.folders import note_missing, remove_new_empty
 from experiments.study.figures import draw_front, draw_lines
 from experiments.study.markdown import markdown
+from experiments.study.overview import overview_of, write_overview
 from experiments.study.report import html
 from experiments.study.study import Study
 from experiments.study.tables import cells_table, per_query_table, policies_table
@@ -33,29 +36,43 @@ def require_writable(folder: Path) -> None:
 
 
 def write_study(study: Study, folder: Path, *, report: bool) -> None:
-    """Write Parquet, CSV, Markdown, two figures a collection and, if asked for, the interactive report."""
+    """Write Parquet, CSV, Markdown, two figures a collection and, if asked for, the interactive report.
+
+    The index page of the folder of results is written too, where the study lies in one.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     cells, policies = cells_table(study), policies_table(study)
-    name = "frontier" if study.is_grid else "compare"
+    name = _table_name(study)
     cells.to_parquet(folder / f"{name}.parquet", index=False)
     cells.to_csv(folder / f"{name}.csv", index=False, lineterminator="\n", float_format="%.6g")
     policies.to_csv(folder / "policies.csv", index=False, lineterminator="\n", float_format="%.6g")
     per_query_table(study).to_parquet(folder / "per_query.parquet", index=False)
+    write_pictures(study, folder, cells, policies)
+    if report:
+        write_text(folder / "report.html", html(study, cells, policies))
+    if results := overview_of(folder.resolve()):
+        write_overview(results)
+
+
+def write_pictures(study: Study, folder: Path, cells: Any, policies: Any) -> None:
+    """Write Markdown and figures, which need the tables and the lines of a study only.
+
+    Args:
+        study: what was measured.
+        folder: where to.
+        cells, policies: tables of the study, see ``tables.py``.
+    """
     for collection in study.collections:
         stem = file_stem(collection.name)
         draw_lines(folder / f"{stem}.curves.png", study, collection)
         draw_front(folder / f"{stem}.front.png", study, collection)
-    _write(folder / f"{name}.md", markdown(study, cells, policies))
-    if report:
-        _write(folder / "report.html", html(study, cells, policies))
+    write_text(folder / f"{_table_name(study)}.md", markdown(study, cells, policies))
+
+
+def _table_name(study: Study) -> str:
+    return "frontier" if study.is_grid else "compare"
 
 
 def file_stem(name: str) -> str:
     """The name of a collection as part of a file name."""
     return re.sub(r"[^\w.-]+", "-", name)
-
-
-def _write(file: Path, text: str) -> None:
-    temporary = file.with_name(f".{file.name}")
-    temporary.write_text(text, encoding="utf-8", newline="\n")
-    temporary.replace(file)

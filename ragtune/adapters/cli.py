@@ -1,20 +1,24 @@
-"""The command line: ``ragtune serve``, ``ragtune mcp``, ``ragtune prompt``, ``ragtune shadow``, ``ragtune doctor``.
+"""The command line, ``ragtune NAME ...``.
 
-A subcommand is a module of :mod:`ragtune.adapters.commands` with ``NAME``, ``SUMMARY``, ``add_arguments(parser)`` and
-``run(arguments)``, which imports what it needs when it runs.
+The services are modules of :mod:`ragtune.adapters.commands`, experiments those of ``experiments/commands/`` in a
+checkout; :class:`ragtune.adapters.dispatch.Command` says what both have.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 
 from ragtune import __version__
-from ragtune.adapters.commands import doctor, mcp, prompt, serve, shadow
-from ragtune.core.errors import InputError, RagtuneError
+from ragtune.adapters import harness
+from ragtune.adapters.commands import completion, doctor, mcp, prompt, serve, shadow
+from ragtune.adapters.dispatch import BAD_INPUT, Command, complain, declare, run_command
+from ragtune.core.errors import RagtuneError
 
-COMMANDS = (serve, mcp, prompt, shadow, doctor)
+SERVICES: dict[str, Command] = {command.NAME: command for command in (serve, mcp, prompt, shadow, doctor, completion)}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -24,26 +28,71 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: command-line arguments; None takes those of the process.
 
     Returns:
-        Exit code: 0; 2 on bad input and 1 on another expected failure, each with one line on stderr.
+        Exit code: 0; 2 on bad input and 1 on another expected failure, each with one line on stderr; 130 if
+        interrupted.
     """
-    parser = argparse.ArgumentParser(
-        prog="ragtune", description="RAGtune's services. Experiments are run by run.py of a checkout."
-    )
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks what may follow
+        completion.answer(_parsers())
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words and not words[0].startswith("-"):
+        return _run(words[0], words[1:])
+    parser = argparse.ArgumentParser(prog="ragtune", usage="ragtune COMMAND ...", add_help=False)
+    parser.add_argument("-h", "--help", action="store_true")
     parser.add_argument("--version", action="version", version=f"ragtune {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in COMMANDS:
-        added = commands.add_parser(command.NAME, help=command.SUMMARY, description=command.__doc__)
-        added.formatter_class = argparse.ArgumentDefaultsHelpFormatter
-        command.add_arguments(added)
-        added.set_defaults(run=command.run)
-    arguments = parser.parse_args(argv)
+    if not parser.parse_args(words).help:
+        parser.error("a command is missing; ragtune --help lists them")
+    sys.stdout.write("".join(f"{line}\n" for line in _help()))
+    return 0
+
+
+def _run(name: str, words: Sequence[str]) -> int:
+    if name in SERVICES:
+        return run_command(SERVICES[name], words)
+    experiments = list(_experiments() or harness.COMMANDS)
+    if name not in experiments:
+        near = get_close_matches(name, [*SERVICES, *experiments], n=1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        sys.stderr.write(f"error: no command {name!r}: ragtune --help lists them{meant}\n")
+        return BAD_INPUT
     try:
-        return int(arguments.run(arguments))
+        command = harness.load(name, words)
     except RagtuneError as error:
-        sys.stderr.write(f"ragtune: {' '.join(str(error).split())}\n")
-        return 2 if isinstance(error, InputError) else 1
-    except KeyboardInterrupt:
-        return 130
+        return complain(error)
+    return run_command(command, words)
+
+
+def _parsers() -> argparse.ArgumentParser:
+    """A parser of all commands, of which only the one that is typed has its arguments."""
+    typed = os.environ.get("COMP_LINE", "").split()
+    parser = argparse.ArgumentParser(prog="ragtune")
+    parser.add_argument("--version", action="store_true", help="which RAGtune this is")
+    commands = parser.add_subparsers()
+    experiments = _experiments()
+    for name, summary in [*experiments.items(), *((name, command.SUMMARY) for name, command in SERVICES.items())]:
+        added = commands.add_parser(name, help=summary)
+        if name in typed[1:2]:
+            declare(harness.load(name, ()) if name in experiments else SERVICES[name], added)
+    return parser
+
+
+def _experiments() -> dict[str, str]:
+    checkout = harness.find_checkout()
+    return harness.summaries(checkout) if checkout else {}
+
+
+def _help() -> Iterator[str]:
+    yield from ("usage: ragtune COMMAND ...", "", "Where should your reranking budget go?")
+    found = _experiments()
+    yield from ("", "Experiments")
+    yield from (f"  {name:<14}{summary}" for name, summary in found.items())
+    if not found:
+        yield f"  {', '.join(harness.COMMANDS)}"
+        yield f"  These need a checkout of RAGtune: {harness.HOW}."
+    yield from ("", "Services and tools")
+    yield from (f"  {name:<14}{command.SUMMARY}" for name, command in SERVICES.items())
+    yield from ("", "Options")
+    yield f"  {'-h, --help':<14}this page; ragtune COMMAND --help tells of one command"
+    yield f"  {'--version':<14}which RAGtune this is"
 
 
 if __name__ == "__main__":

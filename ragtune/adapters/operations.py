@@ -179,7 +179,7 @@ OPERATIONS: tuple[Operation[Any], ...] = (
         "Make a collection unless it is there; idempotent.",
         p.NewCollection,
         Collection,
-        lambda service, request: service.create_collection(request.collection, request.embedder),
+        lambda service, request: service.create_collection(request.collection, request.embedder, request.analyzer),
         path="/v1/collections",
         effect="writes",
     ),

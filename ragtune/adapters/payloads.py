@@ -50,6 +50,9 @@ class NewCollection(InCollection):
     """A collection to be made."""
 
     embedder: Model = None
+    analyzer: str | None = Field(
+        default=None, description="Text analysis, e.g. english, german, cjk, none; by default english, or its own."
+    )
 
 
 class DocumentPage(InCollection):
@@ -178,6 +181,7 @@ class CollectionInfo(TypedDict):
     name: str
     embed_model: str
     embed_dims: int
+    analyzer: str
     documents: int
     chunks: int
 

@@ -102,13 +102,16 @@ class RagService:
         """All collections by name."""
         return self.database.collections()
 
-    def create_collection(self, collection: str, embedder: str | None = None) -> Collection:
-        """Describe the collection of a name, which is made with the embedder if it is missing.
+    def create_collection(
+        self, collection: str, embedder: str | None = None, analyzer: str | None = None
+    ) -> Collection:
+        """Describe the collection of a name, which is made with the embedder and analyzer if it is missing.
 
         Raises:
-            CollectionMismatchError: if the collection has another embedder.
+            CollectionMismatchError: if the collection has another embedder, or another analyzer than a chosen one.
+            ConfigError: on an unknown analyzer.
         """
-        return self.database.open(collection, self._embedder(embedder)[1], create=True).collection
+        return self.database.open(collection, self._embedder(embedder)[1], create=True, analyzer=analyzer).collection
 
     def describe_collection(self, collection: str) -> tuple[Collection, StoreCounts]:
         """A collection and what it holds."""

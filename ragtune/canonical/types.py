@@ -115,17 +115,19 @@ class Filters(BaseModel):
 
 
 class Collection(BaseModel):
-    """A named set of documents with one embedding model (rule D13).
+    """A named set of documents with one embedding model and one text analysis (rule D13).
 
     Attributes:
         name: letters, digits, ``_``, ``-`` and ``.``, at most 63, beginning with a letter or digit.
         embed_model: the embedder's ``name``; fixed for good.
         embed_dims: length of every vector; fixed for good.
+        analyzer: identity of the text analysis (:class:`ragtune.canonical.analyzers.Analyzer`); fixed for good.
     """
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")
     embed_model: str = Field(min_length=1)
     embed_dims: int = Field(ge=1, le=16000)
+    analyzer: str = Field(min_length=1)
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

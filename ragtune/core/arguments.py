@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 
 from ragtune.core.errors import ConfigError
 from ragtune.core.plain import quoted
+
+_NEAR = 0.75  # of two names, as difflib measures it
 
 
 def check_number(name: str, value: object, low: float = -math.inf, high: float = math.inf) -> float:
@@ -47,12 +50,19 @@ def check_choice(name: str, value: str, allowed: Iterable[str]) -> str:
     """``value`` if it is one of ``allowed``.
 
     Raises:
-        ConfigError: naming the argument, the value and the choices.
+        ConfigError: naming the argument, the value, the choices, and the one that may have been meant.
     """
     choices = list(allowed)
     if value in choices:
         return value
-    raise ConfigError(f"{name}={quoted(value)}: allowed are {', '.join(choices)}")
+    meant = did_you_mean(value, choices) if isinstance(value, str) else ""
+    raise ConfigError(f"{name}={quoted(value)}: allowed are {', '.join(choices)}{meant}")
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """``; did you mean X?`` with what is spelled nearly so, or nothing."""
+    near = get_close_matches(name, known, n=1, cutoff=_NEAR)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _range(low: float, high: float) -> str:

@@ -169,6 +169,10 @@ class BaseReranker(Component, ABC):
         cost in tokens, time and money, failed or not, goes to ``context.meter``; documents are counted by the loop.
         """
 
+    def unpaid(self, items: Sequence[PoolItem], context: RAGtuneContext) -> Sequence[PoolItem]:
+        """Those of the documents whose scores would have to be paid for now: all, unless some scores are kept."""
+        return items
+
     def rerank_many(self, batches: Sequence[RerankBatch]) -> list[Mapping[str, float] | Exception]:
         """The batches of several requests at once: for each what :meth:`rerank` returns, or the error that it raises.
 

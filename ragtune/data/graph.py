@@ -63,7 +63,7 @@ class GraphManifest(BaseModel):
         """
         file = folder / MANIFEST
         if not file.is_file():
-            raise ConfigError(f"{str(folder)!r} is no corpus graph (no {MANIFEST}): build one, scripts/build_graph.py")
+            raise ConfigError(f"{str(folder)!r} is no corpus graph (no {MANIFEST}): build one, ragtune graph")
         try:
             return cls.model_validate(read_json(file.read_bytes()))
         except ValidationError as error:
@@ -111,7 +111,7 @@ class CorpusGraph:
             raise ConfigError(
                 f"corpus graph {str(folder)!r} was built from another corpus: its hash is "
                 f"{quoted(manifest.corpus)[1:-1]}, this collection's is {corpus.digest}; "
-                "build its own by scripts/build_graph.py"
+                "build its own by ragtune graph"
             )
         used = manifest.k if k is None else check_count("graph k", k, low=1)
         if used > manifest.k and manifest.k < len(corpus) - 1:

@@ -13,12 +13,25 @@ from pathlib import Path
 from typing import IO, Any
 
 from ragtune.core.errors import DatasetError
+from ragtune.core.plain import quoted
 
 _GZIP = b"\x1f\x8b"
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Number (from 1) and text of every line that is not blank, without its line end and byte order mark.
+
+    Raises:
+        DatasetError: as :func:`read_raw_lines`.
+    """
+    for number, line in read_raw_lines(path):
+        text = line.rstrip("\r\n")
+        if text and not text.isspace():
+            yield number, text
+
+
+def read_raw_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Number (from 1) and text of every line with its line end, blank ones too, without byte order marks.
 
     Whether a file is gzipped is told by its first bytes, not by its name.
 
@@ -36,9 +49,16 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
             if not raw:
                 return
             number += 1
-            text = _decoded(raw, path, number)
-            if text and not text.isspace():
-                yield number, text
+            yield number, _decoded(raw, path, number)
+
+
+def first_bytes(path: Path, n: int) -> bytes:
+    """The first ``n`` bytes of the content, unzipped; fewer where it has no more, or its gzip is damaged."""
+    with ExitStack() as stack:
+        try:
+            return _opened(path, stack).read(n)
+        except (EOFError, zlib.error, gzip.BadGzipFile):
+            return b""
 
 
 def _opened(path: Path, stack: ExitStack) -> IO[bytes]:
@@ -53,24 +73,41 @@ def _decoded(raw: bytes, path: Path, number: int) -> str:
         raise DatasetError(f"{path}:{number}: a zero byte: it looks like UTF-16: save it as UTF-8")
     try:
         # At the head of every line: files that each begin with a mark are joined by `cat`.
-        return raw.removeprefix(BOM_UTF8).rstrip(b"\r\n").decode()
+        return raw.removeprefix(BOM_UTF8).decode()
     except UnicodeDecodeError as error:
         guess = ": it looks like UTF-16" if raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else ""
         byte = f"byte 0x{error.object[error.start]:02x} at position {error.start} of the line"
         raise DatasetError(f"{path}:{number}: not UTF-8 ({byte}){guess}: save it as UTF-8") from None
 
 
+class RepeatedKeyError(ValueError):
+    """An object of JSON has a key twice: which of the values is meant, it does not say."""
+
+
 def read_json(content: str | bytes) -> Any:
     """What JSON says.
 
     Raises:
+        RepeatedKeyError: if an object has a key twice.
         ValueError: with a message of one short line, if the content is no JSON or no UTF-8, or is nested too deep.
     """
     try:
-        return json.loads(content.removeprefix(BOM_UTF8).decode() if isinstance(content, bytes) else content)
+        return _decode(content.removeprefix(BOM_UTF8).decode() if isinstance(content, bytes) else content)
     except RecursionError:
         raise ValueError("nested too deep") from None
-    except (json.JSONDecodeError, UnicodeDecodeError):
+    except (json.JSONDecodeError, UnicodeDecodeError, RepeatedKeyError):
         raise
     except ValueError:
         raise ValueError("a number of too many digits") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise RepeatedKeyError(f"the key {quoted(twice)} comes twice in an object: allowed is once")
+    return found
+
+
+_decode = json.JSONDecoder(object_pairs_hook=_object).decode  # json.loads would make a decoder for every line

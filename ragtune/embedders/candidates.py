@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -29,12 +30,14 @@ class CandidateVectors:
     .710 and .356).
 
     Args:
-        corpus: not used: what vectors of a collection are made from.
+        corpus: a collection that the candidates may come from: its documents' terms are looked at once, not once a
+            query. The vectors are the same with and without one.
         embedder: embeds the candidates' texts; None for terms.
     """
 
     def __init__(self, corpus: Corpus | None = None, embedder: BaseEmbedder | None = None) -> None:
         self._embedder = embedder
+        self._corpus = corpus
         # At once, as a collection's vectors are made: no request's clock is to see it.
         if embedder is not None:
             embedder.prepare()
@@ -55,7 +58,22 @@ class CandidateVectors:
         texts = [item.content for item in items]
         if self._embedder is not None:
             return csr_matrix(np.asarray(self._embedder.embed(texts), dtype=np.float64))
-        return _term_vectors(texts)
+        return _term_vectors(texts) if self._corpus is None else _known_vectors(texts, _rows_of(self._corpus))
+
+
+@lru_cache(maxsize=1)
+def _rows_of(corpus: Corpus) -> dict[str, Any]:
+    """Vectors of the latest collection's texts, as far as they were asked for: policies replay the same candidates."""
+    return {}
+
+
+def _known_vectors(texts: Sequence[str], known: dict[str, Any]) -> Any:
+    from scipy.sparse import csr_matrix, vstack
+
+    new = [text for text in dict.fromkeys(texts) if text not in known]
+    rows = _term_vectors(new)
+    known |= {text: rows[i] for i, text in enumerate(new)}
+    return csr_matrix(vstack([known[text] for text in texts], format="csr")) if texts else rows
 
 
 def _normalised(vectors: Sequence[Any]) -> Any:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ragtune.core.arguments import check_count
 from ragtune.core.interfaces import BaseEmbedder
-from ragtune.data.text import analyzer_id, terms
+from ragtune.data.text import plain_id, plain_terms
 
 _SIGN_BIT = 63
 
@@ -22,6 +22,8 @@ class HashingEmbedder(BaseEmbedder):
     Component h(t) mod ``dims`` of a text's vector is the sum over its terms t, with repetitions, of the sign that a bit
     of h(t) says; h is BLAKE2b, sums are of integers, so the vectors are the same bits on every platform. The cosine of
     two texts estimates that of their term counts without bias. For tests and baselines: it knows words, not meanings.
+    Terms are those of version 1 of the text analysis for good, so that collections that were made with it stay
+    readable.
 
     Args:
         dims: length of the vectors, >= 1.
@@ -37,7 +39,7 @@ class HashingEmbedder(BaseEmbedder):
         """Shape (len(texts), dims), rows L2-normalised; zero for a text without terms or whose terms cancel out."""
         counts = np.zeros((len(texts), self.dims), dtype=np.int64)
         for row, text in zip(counts, texts, strict=True):
-            hashes = np.array([_hash(term) for term in terms(text)], dtype=np.uint64)
+            hashes = np.array([_hash(term) for term in plain_terms(text)], dtype=np.uint64)
             signs = 1 - 2 * (hashes >> np.uint64(_SIGN_BIT)).astype(np.int64)
             np.add.at(row, (hashes % np.uint64(self.dims)).astype(np.intp), signs)
         norms = np.sqrt(np.square(counts).sum(axis=1, keepdims=True))
@@ -45,7 +47,7 @@ class HashingEmbedder(BaseEmbedder):
 
     @property
     def name(self) -> str:
-        return f"hashing dims={self.dims} blake2b {analyzer_id()}"
+        return f"hashing dims={self.dims} blake2b {plain_id()}"
 
 
 @lru_cache(maxsize=1 << 17)

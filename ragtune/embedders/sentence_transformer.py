@@ -92,7 +92,11 @@ class SentenceTransformerEmbedder(BaseEmbedder):
 
     def _load(self, model: str, local_files_only: bool) -> Any:
         from sentence_transformers import SentenceTransformer
+        from transformers.utils import logging
 
+        if not sys.stderr.isatty():
+            # The bar of loading weights; stderr is for notes, one line each.
+            logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         loaded = SentenceTransformer(
             model, device=self.device, revision=self.revision, local_files_only=local_files_only
         )

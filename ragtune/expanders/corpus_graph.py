@@ -35,7 +35,7 @@ class CorpusGraphExpander(BaseExpander):
 
     Args:
         corpus: collection that the graph was built from.
-        graph: folder of the graph, made by ``scripts/build_graph.py``.
+        graph: folder of the graph, made by ``ragtune graph``.
         reranker: reranker that is asked which documents it can score.
         k: neighbours of a document, at most as many as the graph holds.
         top: size of the top of the final order whose reranked documents open their neighbours; None for every

@@ -87,6 +87,13 @@ class CachedReranker(BaseReranker):
         """Time and money."""
         return frozenset({"latency_ms", "usd"})
 
+    def unpaid(self, items: Sequence[PoolItem], context: RAGtuneContext) -> Sequence[PoolItem]:
+        """Those whose pair the cache does not know; of several with one text, the first."""
+        keys = self._keys(items, context)
+        first = {keys[item.doc_id]: item for item in reversed(items)}
+        known = self._cache.get(list(first)) if self._cache else {}
+        return [item for item in items if keys[item.doc_id] not in known and first[keys[item.doc_id]] is item]
+
     def _keys(self, items: Sequence[PoolItem], context: RAGtuneContext) -> dict[str, bytes]:
         with context.tracker.clock.paused():
             identity = self._identity() if self._cache else ""

@@ -12,7 +12,8 @@ from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
-from ragtune.data.filedigest import Stamp, stamp_of
+from ragtune.data.filedigest import Stamp
+from ragtune.data.runfile import version_of
 from ragtune.rerankers.score_table import ScoreTable
 
 
@@ -23,7 +24,7 @@ class ReplayReranker(BaseReranker):
     else counted (tokens) or 0 (time and money, unknown). What the run itself pays is nothing.
 
     Args:
-        scores: path of the score table: a TREC run or Parquet.
+        scores: path of the score table, see :class:`ragtune.rerankers.score_table.ScoreTable`.
         scale: ``identity``, ``logit``, ``log_prob``, ``rank`` or ``cosine``; None takes the manifest's.
         tokens_per_doc: tokens of a pair; None counts query and document.
         ms_per_doc, ms_per_call: milliseconds; None takes the manifest's.
@@ -93,9 +94,9 @@ _count_cached = lru_cache(maxsize=4096)(count_tokens)
 def _load(path: str, scale: str | None) -> ScoreTable:
     """The table, read once per process and version of the file (a sweep asks for it again and again)."""
     file = Path(path)
-    return _load_version(path, scale, stamp_of(file) if file.is_file() else None)
+    return _load_version(path, scale, version_of(file) if file.exists() else None)
 
 
 @lru_cache(maxsize=8)
-def _load_version(path: str, scale: str | None, stamp: Stamp | None) -> ScoreTable:
+def _load_version(path: str, scale: str | None, version: tuple[Stamp, ...] | None) -> ScoreTable:
     return ScoreTable(path, scale)

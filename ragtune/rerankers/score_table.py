@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from enum import Enum
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ragtune.core.arguments import check_choice
+from ragtune.core.arguments import check_choice, did_you_mean
 from ragtune.core.errors import ConfigError, DatasetError, ScoreTableError
 from ragtune.core.plain import quoted
+from ragtune.data.runfile import read_run
 from ragtune.data.textfile import read_json
-from ragtune.data.trecrun import read_trec_run
 
 
 class ScoreScale(str, Enum):
@@ -63,7 +61,9 @@ def parse_scale(scale: ScoreScale | str) -> ScoreScale:
     try:
         return ScoreScale(scale)
     except ValueError:
-        raise ConfigError(f"unknown scale {scale!r}: allowed are {', '.join(s.value for s in ScoreScale)}") from None
+        known = [s.value for s in ScoreScale]
+        meant = did_you_mean(str(scale), known)
+        raise ConfigError(f"unknown scale {scale!r}: allowed are {', '.join(known)}{meant}") from None
 
 
 PAIR_SCALES = tuple(scale.value for scale in _CALIBRATIONS)
@@ -77,11 +77,6 @@ def pair_scale(scale: ScoreScale | str) -> ScoreScale:
         ConfigError: if it cannot.
     """
     return ScoreScale(check_choice("reranker scale", getattr(scale, "value", scale), PAIR_SCALES))
-
-
-_NUMBER = re.compile(r"(float|double|halffloat|u?int\d)")
-_TEXT = re.compile(r"(large_)?string|dictionary<values=(large_)?string")
-"""Arrow's types of numbers and of texts, as it spells them."""
 
 
 class ScoreManifest(BaseModel):
@@ -112,7 +107,8 @@ class ScoreTable:
     """Calibrated scores by query and document.
 
     Args:
-        path: a TREC run (any suffix, or gzipped) or a Parquet file with columns ``query_id``, ``doc_id``, ``score``.
+        path: a TREC run, or a table with columns for query id, document id and score, see
+            :func:`ragtune.data.runfile.read_run`.
         scale: scale of the numbers; None takes the manifest's, else ``identity``.
 
     Raises:
@@ -190,49 +186,13 @@ def _read_manifest(path: Path) -> ScoreManifest:
 
 
 def _read_pairs(path: Path) -> dict[str, dict[str, float]]:
-    if not path.is_file():
+    if not path.exists():
         raise ScoreTableError(f"score table {str(path)!r} does not exist")
-    if path.suffix == ".parquet":
-        return _read_parquet(path)
     try:
-        run = read_trec_run(path)
+        run = read_run(path, needs_scores=True)
     except DatasetError as error:
         raise ScoreTableError(str(error)) from None
     return {query_id: {entry.doc_id: entry.score for entry in entries} for query_id, entries in run.items()}
-
-
-def _read_parquet(path: Path) -> dict[str, dict[str, float]]:
-    import pyarrow.parquet as pq
-
-    try:
-        with pq.ParquetFile(path) as file:  # pq.read_table loads the code for folders of files, a third of a second
-            table = file.read().select(["query_id", "doc_id", "score"])
-        columns: dict[str, list[Any]] = table.to_pydict()
-    except Exception as error:
-        reason = quoted(" ".join(str(error).split()))[1:-1]
-        raise ScoreTableError(
-            f"cannot read {str(path)!r} as Parquet with columns query_id, doc_id, score: {reason}"
-        ) from None
-    for name, values in columns.items():
-        _check_column(path, name, str(table.schema.field(name).type), values)
-    pairs: dict[str, dict[str, float]] = {}
-    for query_id, doc_id, score in zip(columns["query_id"], columns["doc_id"], columns["score"], strict=True):
-        if not math.isfinite(score):
-            raise ScoreTableError(f"score {score!r} of {_pair(query_id, doc_id)} in {str(path)!r} is not finite")
-        if doc_id in pairs.setdefault(query_id, {}):
-            raise ScoreTableError(f"the pair {_pair(query_id, doc_id)} comes twice in {str(path)!r}")
-        pairs[query_id][doc_id] = float(score)
-    return pairs
-
-
-def _check_column(path: Path, name: str, kind: str, values: list[Any]) -> None:
-    wanted, allowed = (_NUMBER, "a number") if name == "score" else (_TEXT, "text")
-    if not wanted.match(kind):
-        raise ScoreTableError(f"column {name!r} of {str(path)!r} is of type {quoted(kind)[1:-1]}: allowed is {allowed}")
-    if None in values:
-        raise ScoreTableError(
-            f"column {name!r} of {str(path)!r} holds null in row {values.index(None)}: allowed is {allowed}"
-        )
 
 
 def _pair(query_id: str, doc_id: str) -> str:

@@ -11,27 +11,35 @@ from ragtune.core.plain import quoted
 from ragtune.core.request.context import ORIGINAL, RAGtuneContext
 from ragtune.core.types import ScoredDocument
 from ragtune.data.corpus import Corpus
-from ragtune.data.trecrun import Run, read_trec_run, source_name
+from ragtune.data.runfile import Run, read_run, source_name
 
 
 class RunsRetriever(BaseRetriever):
-    """Answers from one or more TREC runs; each file's stem is a named source in the documents' provenance.
+    """Answers from one or more files of ranked documents; each file's stem is a named source of their provenance.
 
     Args:
         corpus: holds the texts of the documents that the runs name.
-        paths: run files; one path or several.
+        paths: files in any form of :func:`ragtune.data.runfile.read_run`; one path or several.
         fusion: merges several runs into one list; a single run keeps its own scores.
+        query_ids: the collection's queries in its order, which the responses of a file of ``_msearch`` are in.
 
     Raises:
         DatasetError: if a run is unusable or names a document that the corpus does not hold.
         ConfigError: if no path is given, two have the same stem, or several come without a fusion.
     """
 
-    def __init__(self, corpus: Corpus, paths: str | Sequence[str], fusion: BaseFusion | None = None) -> None:
+    def __init__(
+        self,
+        corpus: Corpus,
+        paths: str | Sequence[str],
+        fusion: BaseFusion | None = None,
+        query_ids: Sequence[str] = (),
+    ) -> None:
         self._corpus = corpus
+        self._query_ids = query_ids
         files = [Path(paths)] if isinstance(paths, (str, Path)) else [Path(path) for path in paths or ()]
         if not files:
-            raise ConfigError("retriever.paths is empty: give at least one TREC run file")
+            raise ConfigError("retriever.paths is empty: give at least one run file")
         names = [source_name(file) for file in files]
         if len(set(names)) != len(names):
             raise ConfigError(f"run files {names} share a name: source names must differ")
@@ -61,7 +69,7 @@ class RunsRetriever(BaseRetriever):
         return [self._corpus.scored(e.doc_id, e.score, sources={name: e.score}) for e in entries]
 
     def _read(self, file: Path) -> Run:
-        run = read_trec_run(file)
+        run = read_run(file, self._query_ids)
         unknown = sorted({e.doc_id for entries in run.values() for e in entries if e.doc_id not in self._corpus})
         if unknown:
             raise DatasetError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Literal
 
@@ -38,6 +39,7 @@ def build_pipeline(
     client: LLMClient | None = None,
     agents: str | Path | None = None,
     a2_passes: int = 1,
+    asking: Collection[str] | None = None,
     clock: Clock | None = None,
 ) -> Pipeline:
     """All eight stages; by hand with :meth:`Pipeline.run_stage`, all at once with :meth:`Pipeline.run_all`.
@@ -51,26 +53,31 @@ def build_pipeline(
             ``config.llm_off`` says.
         agents: folder of agent configurations that take precedence over the packaged ones.
         a2_passes: 2 lets A2 refine its first answer.
+        asking: names of the stages that ask the language model, the others do as without one; None for all.
         clock: clock that the stages' milliseconds are read from.
 
     Raises:
         ConfigError: if a configuration is malformed or of the wrong kind.
         MissingExtraError: if the cross-encoder needs what is not installed.
     """
-    factory = AgentFactory(client, agents)
-    shaper = factory.config(A2PromptShaper.name, ChooserConfig)
-    gate = factory.config(A3NLIGate.name, ChooserConfig)
-    condenser = factory.config(A4Condenser.name, WriterConfig)
-    enforcer = factory.config(A5FormatEnforcer.name, ExtractorConfig)
-    headers = factory.item_chooser(A0PreProcessing.name)
+    with_model, without = AgentFactory(client, agents), AgentFactory(None, agents)
+
+    def factory(stage: str) -> AgentFactory:
+        return with_model if asking is None or stage in asking else without
+
+    shaper = without.config(A2PromptShaper.name, ChooserConfig)
+    gate = without.config(A3NLIGate.name, ChooserConfig)
+    condenser = without.config(A4Condenser.name, WriterConfig)
+    enforcer = without.config(A5FormatEnforcer.name, ExtractorConfig)
+    headers = factory(A0PreProcessing.name).item_chooser(A0PreProcessing.name)
     stages = [
         A0PreProcessing(None if headers is None else HeaderKeyChooser(headers)),
-        A2PromptShaper(shaper, factory.agent(Chooser, shaper), a2_passes),
+        A2PromptShaper(shaper, factory(A2PromptShaper.name).agent(Chooser, shaper), a2_passes),
         Retrieval(DocumentMemory() if memory is None else memory),
         ReRanker(TopRerankStage.cross_encoder() if isinstance(rerank_stage, str) else rerank_stage),
-        A3NLIGate(gate, factory.agent(ItemChooser, gate)),
-        A4Condenser(condenser, factory.agent(Writer, condenser)),
-        A5FormatEnforcer(enforcer, factory.agent(Extractor, enforcer)),
+        A3NLIGate(gate, factory(A3NLIGate.name).agent(ItemChooser, gate)),
+        A4Condenser(condenser, factory(A4Condenser.name).agent(Writer, condenser)),
+        A5FormatEnforcer(enforcer, factory(A5FormatEnforcer.name).agent(Extractor, enforcer)),
         PromptBuilder(),
     ]
     return Pipeline(stages, config, clock)

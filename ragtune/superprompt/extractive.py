@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ragtune.canonical import Candidate, CompressPolicy, compress
 from ragtune.canonical.sentences import sentence_starts
-from ragtune.data.text import terms, words_and_terms
+from ragtune.data.text import terms
 from ragtune.superprompt.chunks import ContextChunk
 from ragtune.superprompt.cleaning import one_line
+from ragtune.superprompt.stopwords import content_words
 
 _HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
 
@@ -20,24 +21,32 @@ def extract(
     sections: Sequence[str],
     cues: Mapping[str, Sequence[str]],
     budget: CompressPolicy,
+    least: float = 0.0,
 ) -> dict[str, list[str]]:
     """Bullets by section: the sentences that :func:`ragtune.canonical.compress` takes, each once, with its source.
+
+    A source none of whose sentences shares a term with the query gives none.
 
     A sentence with a section's cue goes there (the last section of those with one), and to the first section without;
     a question goes to the last section.
 
     Args:
-        query: text of the query.
+        query: what the sentences have to be about; give only the words that say so.
         chunks: the sources, best first; the n-th is ``[n]``.
         sections: names of the sections, in order.
         cues: section -> words and phrases that give a sentence away.
         budget: how many tokens all sentences together may have, and how they are chosen.
+        least: how much of the query a sentence must cover, as a share of what the best one covers, in [0, 1].
     """
     patterns = {name: _pattern(cues[name]) for name in sections if cues.get(name)}
     numbers = {chunk.id: number for number, chunk in enumerate(chunks, start=1)}
     bullets: dict[str, list[str]] = {name: [] for name in sections}
     seen: set[str] = set()
-    for excerpt in compress(query, [_candidate(chunk) for chunk in chunks], budget):
+    excerpts = [e for e in compress(query, [_candidate(chunk) for chunk in chunks], budget) if e["score"] > 0.0]
+    floor = least * max((excerpt["score"] for excerpt in excerpts), default=0.0)
+    for excerpt in excerpts:
+        if excerpt["score"] < floor:
+            continue
         number = numbers[f"{excerpt['doc_id']}#{excerpt['chunk_index']}"]
         for sentence in _sentences(excerpt["text"]):
             if sentence.casefold() in seen:
@@ -53,7 +62,7 @@ def unmentioned(question: str, chunks: Sequence[ContextChunk], ignored: Collecti
     """Words of the question whose stem no chunk holds, in order, those to be ignored left out."""
     held = {term for chunk in chunks for term in terms(chunk.snippet)}
     missing: dict[str, str] = {}
-    for word, term in words_and_terms(question):
+    for word, term in content_words(question):
         if term not in held and word not in ignored:
             missing.setdefault(term, word)
     return list(missing.values())

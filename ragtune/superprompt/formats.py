@@ -3,11 +3,40 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ragtune.superprompt.cleaning import one_line
+
+_FORM = (
+    r"(?:(?:an?|one|the|single|valid|short|simple|plain|clean|well[- ]formed|markdown|numbered|ordered|bulleted|bullet|"
+    r"fenced|html|json|csv|yaml|xml|comma[- ]separated|step[- ]by[- ]step|to-do|\d+|two|three|four|five|six|ten|"
+    r"eine[rnm]?|ein|nummerierte[rn]?)\s+){0,4}"
+    r"(?:json(?:\s+(?:array|object|list|lines|document|value|format))?|ya?ml|csv|xml|html|markdown|md|tables?|tabelle|"
+    r"check\s?lists?|checkliste|lists?|liste|bullets?|bullet\s+points?|stichpunkte[n]?|steps|plain\s?text|prose|"
+    r"flie(?:ß|ss)text|paragraphs?|sentences?|words|sätze[n]?|wörter[n]?|code\s+(?:block|fence)|python|sql|bash|latex)\b"
+    r"(?:\s+(?:format|only|file|document|points))*"
+)
+"""A form of an answer, with the words that go before it."""
+
+_VERB = (
+    r"\b(?:answer|respond|reply|return|output|format|present|deliver|render|print|give(?:\s+(?:me|it|them|us))?|"
+    r"make(?:\s+(?:me|it))?|create|produce|provide|write(?:\s+(?:me|it|them))?|show(?:\s+(?:me|it|them))?|use|antworte|gib)"
+)
+_ASKED = re.compile(rf"{_VERB}(?:\s+[\w'-]+){{0,4}}?\s+(?:in|as|with|using|only|als|mit)?\s*{_FORM}", re.IGNORECASE)
+_WISH = re.compile(
+    rf"{_ASKED.pattern}|\b(?:in|as|into|using|als|with)\s+(?:(?:at\s+most|under|about|around|exactly|up\s+to)\s+)?{_FORM}"
+    r"(?=\s*(?:$|[,;:.!?)]|of\b|with\b|in\b|for\b|where\b|containing\b|that\b|and\b|please\b))",
+    re.IGNORECASE,
+)
+_ASKING_HOW = re.compile(
+    r"\W*(?:how\s+(?:do|does|can|could|should|to|would)|why|what\s+is|is|are|can\s+i|should\s+i|wie|warum)\b",
+    re.IGNORECASE,
+)
+_NEGATED = re.compile(r"\b(?:no|not|never|without|don't|dont|avoid|keine?[nm]?|ohne)(?:\s+\w+){0,2}\s*$", re.IGNORECASE)
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+_QUOTED = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|\"[^\"\n]*\"", re.DOTALL)
 
 
 class FormatRecipe(BaseModel):
@@ -43,6 +72,35 @@ def recipe_for(text: str, recipes: Sequence[FormatRecipe]) -> FormatRecipe | Non
     """The first of the recipes that the text asks for: the stricter formats come first in the configuration."""
     line = one_line(text)
     return next((recipe for recipe in recipes if recipe.is_asked_for(line)), None)
+
+
+def format_in_task(task: str, recipes: Sequence[FormatRecipe]) -> tuple[FormatRecipe, str] | None:
+    """The format that a task asks for in passing ("... as a JSON array"), and the words that ask for it.
+
+    The last wish counts; a format that is negated ("no tables") is none, nor is one that a question is about ("how do I
+    store dates in JSON?").
+    """
+    wishes = list(_wishes(task))
+    for wish in reversed(wishes):
+        if (recipe := recipe_for(wish, recipes)) is not None:
+            return recipe, wish
+    return None
+
+
+def without_format(task: str) -> str:
+    """The task without the words that ask for a form of the answer."""
+    for wish in _wishes(task):
+        task = task.replace(wish, " ", 1)
+    return task
+
+
+def _wishes(task: str) -> Iterator[str]:
+    """Phrases that name a form behind words that ask for one, sentence by sentence."""
+    for sentence in _SENTENCE_END.split(_QUOTED.sub(" ", task)):
+        pattern = _ASKED if _ASKING_HOW.match(sentence) else _WISH
+        for match in pattern.finditer(sentence):
+            if not _NEGATED.search(sentence[: match.start()]):
+                yield match[0].strip(" ,")
 
 
 def _phrase(words: str) -> str:

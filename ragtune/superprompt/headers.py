@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from ragtune.superprompt.content import MANNER, content_lines
 from ragtune.superprompt.mapping import Mapped, MappingLadder
 from ragtune.superprompt.names import normalize_name
 from ragtune.superprompt.schema import PromptSchema
@@ -46,7 +47,7 @@ class Section:
     """A part of the prompt.
 
     Attributes:
-        header: the header; None for what stands before the first header.
+        header: the header; None for what stands before the first header, or behind a short key line and a blank line.
         mapped: what the header means.
         lines: the text, beginning with the rest of the header's line.
         opening: the header's line as it is written.
@@ -79,13 +80,22 @@ class Section:
         """Whether the part so far is a single ``Key: value`` line in a run with a known key."""
         return self.in_run and len(self.lines) == 1
 
+    @property
+    def is_short_key_line(self) -> bool:
+        """Whether the part is a ``Key: value`` line that says how to answer, and a blank line has ended it."""
+        if self.header is None or self.header.form != "key_line" or self.mapped is None:
+            return False
+        said = [line for line in self.lines if line.strip()]
+        return self.mapped.key in MANNER and bool(self.header.rest) and len(said) == 1 and len(self.lines) > 1
+
 
 class PromptParser:
     """Splits a cleaned prompt into sections in time linear in its length.
 
     A header of a known key always opens a section. With an unknown key, a heading does (unless it is a sub-heading of
     a known section), ``[KEY]`` alone on its line does, and ``Key: value`` does in a run of key lines that holds a known
-    one, or in capitals after a blank line. Fenced code is never searched for headers.
+    one, or in capitals after a blank line. A blank line ends a ``Key: value`` line that says how to answer. Fenced code
+    is never searched for headers, nor is what the prompt asks to be worked on (:mod:`ragtune.superprompt.content`).
 
     Args:
         schema: rules that say what may be a header.
@@ -104,11 +114,21 @@ class PromptParser:
         """The parts in order; the first one is what stands before any header, and may be empty."""
         sections = [Section(None, None)]
         memo: dict[tuple[str, bool], Mapped] = {}
-        for line, in_code, after_gap in _lines(text):
+        lines = list(_lines(text))
+        content = content_lines(
+            [line for line, _, _ in lines],
+            [in_code for _, in_code, _ in lines],
+            lambda name: self._resolved(name, False, memo),
+            self._rules.max_words,
+        )
+        for number, (line, in_code, after_gap) in enumerate(lines):
             last = sections[-1]
-            found = None if in_code or not line else self._opening(line, last, after_gap, memo)
+            closed = in_code or not line or number in content
+            found = None if closed else self._opening(line, last, after_gap, memo)
             if found is None:
-                last.lines.append(line)
+                if line and after_gap and last.is_short_key_line:
+                    sections.append(Section(None, None))
+                sections[-1].lines.append(line)
                 continue
             header, mapped = found
             in_run = header.form == "key_line" and (mapped.key is not None or last.is_one_key_line)
@@ -122,10 +142,7 @@ class PromptParser:
         for header in self._readings(line):
             if not self._may_be_name(header.name):
                 continue
-            request = (header.name, header.form != "key_line")
-            if request not in memo:
-                memo[request] = self._ladder.resolve(header.name, keywords=request[1])
-            mapped = memo[request]
+            mapped = self._resolved(header.name, header.form != "key_line", memo)
             if mapped.key is not None:
                 return header, mapped
             unknown = (header, mapped)
@@ -133,6 +150,12 @@ class PromptParser:
         if templated is not None:
             return templated
         return unknown if unknown is not None and self._opens_unknown(unknown[0], last, after_gap) else None
+
+    def _resolved(self, name: str, keywords: bool, memo: dict[tuple[str, bool], Mapped]) -> Mapped:
+        request = (name, keywords)
+        if request not in memo:
+            memo[request] = self._ladder.resolve(name, keywords=keywords)
+        return memo[request]
 
     def _readings(self, line: str) -> Iterator[Header]:
         """The ways to read a line as a header, the likeliest first."""

@@ -63,6 +63,7 @@ class PipelineConfig(BaseModel):
         llm_off: what a stage without its agent does: its documented ``default``, or ``refuse``.
         llm_failure: what a stage whose agent fails does: ``default`` or ``refuse``.
         nothing_found: ``notice`` lets a prompt go on without context and says so, ``refuse`` stops it at Retrieval.
+        request_words: words that say what is to be done, not what about.
         prompt_schema: keys, names and defaults of A0.
     """
 
@@ -71,6 +72,7 @@ class PipelineConfig(BaseModel):
     llm_off: Literal["default", "refuse"]
     llm_failure: Literal["default", "refuse"]
     nothing_found: Literal["notice", "refuse"]
+    request_words: frozenset[str] = frozenset()
     prompt_schema: PromptSchema = Field(default_factory=PromptSchema.load)
 
     model_config = ConfigDict(frozen=True, extra="forbid")

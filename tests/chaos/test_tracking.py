@@ -36,7 +36,7 @@ def assert_warned(ended: SimpleNamespace) -> None:
     assert_clear(ended, 0)
     assert ended.err.startswith("warning: tracking failed (")
     assert len(ended.err.splitlines()) == 1, ended.err
-    assert "scripts/relog.py" in ended.err
+    assert "ragtune relog" in ended.err
 
 
 def test_a_server_killed_at_any_request_costs_no_result_and_the_log_is_made_up(

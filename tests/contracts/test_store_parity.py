@@ -59,7 +59,7 @@ def postgres(request: pytest.FixtureRequest) -> Iterator[BaseStore]:
         yield database.open("tea", EMBEDDER, create=True)
     with psycopg.connect(dsn) as connection:
         tables = connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'ragtune'").fetchone()
-    assert tables == (5,)
+    assert tables == (7,)
 
 
 @pytest.fixture(scope="module")

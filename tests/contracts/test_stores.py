@@ -5,19 +5,22 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from postgres_server import fresh_dsn
 
+from ragtune.canonical.analyzers import load_analyzer
+from ragtune.canonical.store import identity
 from ragtune.canonical.store.base import BaseDatabase, BaseStore
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.canonical.store.postgres import SearchSettings
 from ragtune.canonical.store.rows import document_digest
 from ragtune.canonical.types import Chunk, Embedding, Filters, StoreCounts, UpsertCounts
-from ragtune.core.errors import CollectionMismatchError, InputError, UnknownCollectionError
+from ragtune.core.errors import CollectionMismatchError, ConfigError, InputError, UnknownCollectionError
 from ragtune.embedders.hashing import HashingEmbedder
 
 EMBEDDER = HashingEmbedder(dims=32)
@@ -92,6 +95,42 @@ def test_another_model_of_the_same_dims_is_refused_naming_both(database: BaseDat
     database.open("tea", EMBEDDER, create=True)
     with pytest.raises(CollectionMismatchError, match=r"hashing.*another model"):
         database.open("tea", Other(dims=32))
+
+
+def test_the_analyzer_is_kept_and_another_one_refused_naming_both(database: BaseDatabase) -> None:
+    store = database.open("haus", EMBEDDER, create=True, analyzer="german")
+    put(store, chunk("x", content="Die H\u00e4user am Hafen"))
+    again = database.open("haus", EMBEDDER, create=True)
+    assert by_term(again, "Haus") == [("x", 0)]
+    assert again.collection.analyzer == load_analyzer("german").identity
+    with pytest.raises(CollectionMismatchError, match=r"'haus' is analyzed by 'german-2 .*'english-2 "):
+        database.open("haus", EMBEDDER, analyzer="english")
+    with pytest.raises(ConfigError, match=r"analyzer='klingon': allowed are english-1, arabic, .*, cjk, none"):
+        database.open("new", EMBEDDER, create=True, analyzer="klingon")
+    assert [one.name for one in database.collections()] == ["haus"]
+
+
+def test_an_analyzer_that_is_another_one_by_now_is_refused_naming_both(
+    database: BaseDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database.open("tea", EMBEDDER, create=True)
+    newer = replace(load_analyzer("english"), details="stopwords=0 snowball=99")
+    monkeypatch.setattr(identity, "load_analyzer", lambda name: newer)
+    with pytest.raises(CollectionMismatchError, match=r"'english-2 stopwords=33:.* installation has 'english-2 .*=99'"):
+        database.open("tea", EMBEDDER)
+
+
+@pytest.mark.parametrize(
+    "query", ["C++", "c#", "R", "\u6771\u4eac", "H\u00e4user", "Ha\u0308user", "\u091a\u093e\u092f"]
+)
+def test_short_names_and_other_scripts_are_found(store: BaseStore, query: str) -> None:
+    others = [
+        chunk(f"other{place}", content=text)
+        for place, text in enumerate(["C code", "Hauser", "\u4eac\u90fd", "\u091a\u092f"])
+    ]
+    text = "C++, C# and R in \u6771\u4eac\u30bf\u30ef\u30fc: die H\u00e4user, \u091a\u093e\u092f"
+    put(store, chunk("x", content=text), *others)
+    assert by_term(store, query) == [("x", 0)]
 
 
 @pytest.mark.parametrize("name", ["", "a b", "../x", "x" * 64, "-x", 'x"; DROP TABLE chunks', "tee\x00", "\ud800"])

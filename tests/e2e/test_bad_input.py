@@ -37,6 +37,8 @@ OPTIONS = {
     "an option that does not exist": (["foo=1"], ["unknown option 'foo'", "--help"]),
     "an option that a component does not have": (["budget.max_pages=3"], ["unknown option 'budget.max_pages'"]),
     "a slip of the pen": (["retriever.path=x"], ["unknown option 'retriever.path'", "did you mean retriever.paths?"]),
+    "a group with a slip": (["estimatr=settled"], ["unknown option 'estimatr'", "did you mean estimator?"]),
+    "an option that lacks a word": (["budget.max_docs=3"], ["did you mean budget.max_reranker_docs?"]),
     "an option that moved to a part": (["estimator.kappa=1"], ["did you mean scheduler.acquisition.kappa?"]),
     "an option of another choice": (["scheduler.k=5"], ["it is an option of", "scheduler=settled"]),
     "a choice with a slip": (["budget=tigth"], ["'budget/tigth'", "did you mean tight?"]),
@@ -97,7 +99,7 @@ OPTIONS = {
     "a split that is not there": (["dataset.split=dev"], ["'dev'", "allowed are test"]),
     "a run that is not there": (["retriever=runs", "retriever.paths=/no.run"], ["'/no.run' does not exist"]),
     "a score table that is not there": (["reranker.scores=/no.parquet"], ["'/no.parquet' does not exist"]),
-    "no score table": (["reranker.scores=null"], ["reranker.scores is missing", "TREC run or Parquet"]),
+    "no score table": (["reranker.scores=null"], ["reranker.scores is missing", "TREC run, Parquet, CSV or JSON"]),
     "an unknown scale": (["reranker.scale=loud"], ["'loud'", "identity, logit, log_prob, rank"]),
     "a negative price": (["reranker.ms_per_doc=-1"], ["ms_per_doc=-1", ">= 0"]),
     "a price without end": (["reranker.usd_per_doc=inf"], ["usd_per_doc=inf", ">= 0"]),
@@ -131,7 +133,7 @@ def edit(change: Callable[[list[str]], list[str]], file: Path) -> None:
 
 FILES: dict[str, tuple[str, Callable[[list[str]], list[str]], list[str]]] = {
     "malformed JSON": ("corpus.jsonl", lambda old: [*old, "{broken\n"], ["corpus.jsonl:13: malformed JSON"]),
-    "a malformed query": ("queries.jsonl", lambda old: [*old, '{"_id": 1}\n'], ["queries.jsonl:5: '_id' is 1"]),
+    "a malformed query": ("queries.jsonl", lambda old: [*old, '{"_id": 1.5}\n'], ["queries.jsonl:5: '_id' is 1.5"]),
     "a malformed judgment": ("qrels/test.tsv", lambda old: [*old, "q1 ship-1\n"], ["test.tsv:10: malformed line"]),
     "a duplicate id": (
         "corpus.jsonl",

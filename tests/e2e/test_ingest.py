@@ -14,8 +14,8 @@ import pytest
 from patience import HANG_S
 from postgres_server import fresh_dsn
 
-from experiments.prepare import ingest
 from experiments.replay.build import _load_dataset
+from ragtune.adapters.cli import main as ragtune
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.types import StoreCounts
 from ragtune.embedders.hashing import HashingEmbedder
@@ -46,12 +46,12 @@ def tiny_dataset(collection: Path) -> list[str]:
 
 @pytest.fixture
 def call(tiny_dataset: list[str], dsn: str, capfd: pytest.CaptureFixture[str]) -> Run:
-    """The command line of ``scripts/ingest.py`` in this process, on the small collection."""
+    """``ragtune ingest`` in this process, on the small collection."""
 
     def call(*arguments: str) -> SimpleNamespace:
         _load_dataset.cache_clear()
         capfd.readouterr()
-        code = ingest.main([*tiny_dataset, *arguments])
+        code = ragtune(["ingest", *tiny_dataset, *arguments])
         out, err = capfd.readouterr()
         return SimpleNamespace(code=code, out=out, err=err, lines=out.splitlines())
 
@@ -80,7 +80,7 @@ def stored(dsn: str, name: str, dims: int = 256) -> StoreCounts:
 
 def test_the_main_job_and_a_parallel_sweep_run_on_what_was_ingested(run: Run, folder: Path) -> None:
     """With the defaults: an embedded server below results/, started and stopped by whoever uses it."""
-    made = run("dataset=demo", "store=postgres", script="scripts/ingest.py", cwd=folder)
+    made = run("dataset=demo", "store=postgres", "analyzer=english-1", script="scripts/ingest.py", cwd=folder)
     assert (made.code, made.err) == (0, "")
     assert "341 documents (0 unchanged, 0 without text, 0 pruned), 341 chunks: 341 inserted, 0 updated" in made.out
 
@@ -98,7 +98,7 @@ def test_the_main_job_and_a_parallel_sweep_run_on_what_was_ingested(run: Run, fo
     summaries = [json.loads((folder / "sweep" / str(job) / "summary.json").read_text()) for job in (0, 1)]
     bm25 = run("retriever=bm25", "estimator=baseline", "budget=zero", "tracking=none", cwd=folder)
     alone = json.loads((Path(bm25.lines[-1]) / "summary.json").read_text())
-    # Chunks of the demo's short passages are whole documents, so lexical search is BM25 over documents.
+    # Chunks of the demo's short passages are whole documents, analysed as retriever=bm25 does: the same BM25.
     assert summaries[0]["measures"] == alone["measures"]
     assert not (folder / "results" / "postgres" / "pgdata" / "postmaster.pid").exists()
 
@@ -239,7 +239,7 @@ def test_another_embedder_is_refused_naming_both(call: Run, job: Run) -> None:
 @pytest.mark.parametrize(
     ("ingested", "arguments", "said"),
     [
-        ([], [], "python scripts/ingest.py dataset=... store=postgres collection=tiny-"),
+        ([], [], "ragtune ingest dataset=... store=postgres collection=tiny-"),
         ([], ["retriever.collection=nope"], "no collection 'nope'"),
         (["collection=t"], ["retriever.collection=t", "retriever.mode=fuzzy"], "retriever.mode='fuzzy'"),
         (["collection=t"], ["retriever.collection=t", "retriever.candidate_pool=0"], "retriever.candidate_pool=0"),

@@ -34,9 +34,12 @@ FLAGS = [
 ]
 
 
-@pytest.fixture
-def runs(run: Callable[..., SimpleNamespace], tmp_path: Path, empty_store: Path) -> SimpleNamespace:
+@pytest.fixture(scope="module")
+def runs(
+    run: Callable[..., SimpleNamespace], tmp_path_factory: pytest.TempPathFactory, empty_store: Path
+) -> SimpleNamespace:
     """Three policies on the demo collection: children of one sweep in a store of their own."""
+    tmp_path = tmp_path_factory.mktemp("runs")
     uri = f"sqlite:///{shutil.copy(empty_store, tmp_path)}"
     policies = "estimator=baseline,similarity,score_oracle"
     ended = run("-m", policies, "hydra.sweep.dir=sweep", "verbosity=0", cwd=tmp_path, MLFLOW_TRACKING_URI=uri)
@@ -45,12 +48,14 @@ def runs(run: Callable[..., SimpleNamespace], tmp_path: Path, empty_store: Path)
     return SimpleNamespace(uri=uri, summaries=[json.loads(file.read_text()) for file in files])
 
 
-@pytest.fixture
-def ui(runs: SimpleNamespace, environment: dict[str, str], wait_for: Callable, tmp_path: Path) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def ui(
+    runs: SimpleNamespace, environment: dict[str, str], wait_for: Callable, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
     """The address of ``mlflow ui`` over that store."""
     command = [sys.executable, "-m", "mlflow", "ui", "--workers", "1", "--backend-store-uri", runs.uri]
     quiet = {**environment, "MLFLOW_DISABLE_TELEMETRY": "true"}
-    with served(command, "/health", wait_for, cwd=tmp_path, env=quiet) as url:
+    with served(command, "/health", wait_for, cwd=tmp_path_factory.mktemp("ui"), env=quiet) as url:
         yield url
 
 
@@ -97,3 +102,18 @@ def test_the_cost_curves_of_all_runs_overlay_in_one_chart(
         assert trace["x"][0] == 0
         assert trace["x"][-1] == 20
         assert trace["y"][-1] == pytest.approx(summary["measures"]["nDCG@10"], abs=1e-6)
+
+
+def test_a_runs_description_shows_its_curve_and_a_sweeps_its_table(runs: SimpleNamespace, ui: str, page: Any) -> None:
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=runs.uri)
+    run = client.get_run(runs.summaries[2]["mlflow_run_id"])
+    address = f"{ui}/#/experiments/{run.info.experiment_id}/runs"
+    page.goto(f"{address}/{run.info.run_id}")
+    picture = page.locator("img[src*='get-artifact?path=curve.png']")
+    picture.wait_for(state="attached")
+    page.wait_for_function("Array.from(document.images).some(i => i.src.includes('curve.png') && i.naturalWidth > 0)")
+    assert "demo/test" in page.locator("body").inner_text()  # the registered dataset
+    page.goto(f"{address}/{run.data.tags['mlflow.parentRunId']}")
+    page.wait_for_selector("th:has-text('vs fixed depth')")

@@ -83,6 +83,7 @@ def test_all_eight_stages_by_clicks_with_only_the_next_one_enabled(page: Any, tm
         button(page, name).click()
         expect_done(page, name)
         assert page.get_by_test_id("stAlert").count() == 0
+    page.locator(".st-key-super_prompt code", has_text=BLOCKS[-1]).wait_for()  # drawn after the buttons
     text = box(page)
     places = [text.index(block) for block in BLOCKS]
     assert places == sorted(places)
@@ -117,7 +118,7 @@ def test_an_uploaded_file_is_found_and_a_binary_one_is_refused(page: Any) -> Non
         },
         {"name": "broken.txt", "mimeType": "text/plain", "buffer": b"\x00\x01"},
     ]
-    page.locator("input[type=file]").set_input_files(uploads)
+    page.locator("input[type=file][multiple]").set_input_files(uploads)
     page.get_by_text("broken.txt: this is a binary file").wait_for()
     prompt = page.get_by_label("Your prompt")
     prompt.fill("Where do zebras sleep?")

@@ -15,6 +15,7 @@ from patience import HANG_S
 
 from ragtune.adapters.cli import main
 from ragtune.superprompt import SuperPrompt
+from ragtune.superprompt.stages.reranker import NO_RERANKER
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "datasets" / "demo"
@@ -42,7 +43,8 @@ def call(environment: dict[str, str], tmp_path: Path) -> Call:
     cwd.mkdir()
 
     def run(*arguments: Any, stdin: bytes = b"", **env: str) -> SimpleNamespace:
-        command = [sys.executable, "-m", "ragtune.adapters.cli", "prompt", *map(str, arguments)]
+        chosen = () if "--reranker" in arguments else ("--reranker", "none")  # a model takes seconds to load
+        command = [sys.executable, "-m", "ragtune.adapters.cli", "prompt", *map(str, arguments), *chosen]
         variables = {**environment, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", **env}
         ended = subprocess.run(command, cwd=cwd, env=variables, input=stdin, capture_output=True, timeout=HANG_S)
         return SimpleNamespace(code=ended.returncode, out=ended.stdout, err=ended.stderr.decode("utf-8", "replace"))
@@ -66,7 +68,7 @@ def call_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Cap
 
 def test_auto_prints_the_final_prompt_and_the_same_bytes_every_time(call: Call, notes: Path) -> None:
     first, second = (call(PROMPT, "--corpus", notes, "--auto") for _ in range(2))
-    assert (first.code, first.err) == (0, "")
+    assert (first.code, first.err) == (0, f"ragtune: note: {NO_RERANKER}\n")
     text = first.out.decode()
     places = [text.index(f"{block}\n") for block in BLOCKS]
     assert places == sorted(places)
@@ -79,6 +81,17 @@ def test_the_demo_collection_is_a_corpus(call: Call) -> None:
     ended = call("why is my bread so dense", "--corpus", DEMO, "--auto", "--limits", "N3_FINAL_SELECTION_MAX=3")
     assert ended.code == 0, ended.err
     assert ended.out.decode().count("SOURCE: memory ") == 3
+
+
+def test_the_reranker_at_hand_is_the_default_and_what_is_attached_bears_on_the_question(
+    call_here: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("RAGTUNE_CACHE", str(tmp_path / "cache"))
+    ended = call_here("why is my bread dense", "--corpus", DEMO, "--auto")
+    assert (ended.code, ended.err) == (0, "")
+    sources = [line.split()[-1] for line in ended.out.split("\n") if line.startswith("SOURCE: ")]
+    assert 3 <= len(sources) <= 12
+    assert all(source.startswith("sourdough-") for source in sources)
 
 
 def test_json_is_the_whole_super_prompt_and_the_same_bytes_every_time(call: Call, notes: Path) -> None:
@@ -122,11 +135,11 @@ def test_rerankers_read_no_more_than_they_may(
 ) -> None:
     monkeypatch.setenv("RAGTUNE_CACHE", environment["RAGTUNE_CACHE"])  # whoever scores a text first measures its time
     given = ["why is my bread so dense", "--corpus", DEMO, "--json", "--until", "ReRanker"]
-    given += ["--reranker-model", tiny_cross_encoder]
+    given += ["--reranker-model", tiny_cross_encoder, "--limits", "N2_RERANK_TOP_K=13"]
     budgeted = json.loads(call_here(*given, "--reranker", "budgeted", "--budget", "12").out)
     assert len(budgeted["extras"]["reranked"]["scores"]) == 12
     first, second = (start(*given, "--reranker", "cross_encoder") for start in (call, call_here))
-    assert len(json.loads(first.out)["extras"]["reranked"]["scores"]) == 50
+    assert len(json.loads(first.out)["extras"]["reranked"]["scores"]) == 13
     assert first.out.decode() == second.out
 
 
@@ -138,9 +151,75 @@ def test_a_service_that_fails_is_one_line_and_exit_code_1(call: Call, notes: Pat
     ended = call(PROMPT, "--corpus", notes, "--auto", *model, SOME_KEY="secret-of-the-test")
     assert ended.code == 1
     assert ended.out == b""
-    assert ended.err.startswith("ragtune: A2_PromptShaper failed")
+    assert ended.err.startswith("error: A2_PromptShaper failed")
     assert ended.err.count("\n") == 1
     assert "secret-of-the-test" not in ended.err
+
+
+def test_a_configuration_file_holds_for_what_the_command_line_does_not_say(
+    call_here: Call, notes: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.yaml"
+    search = f"memory: {{folder: {notes}}}\nembedder: {{kind: hashing, dims: 64}}"
+    file.write_text(f"{search}\nlimits: {{N0_QUERY_PIECES: 1}}")
+    given = [PROMPT, "--config", file, "--set", "reranker.kind=none"]
+    shown = call_here(*given, "--print-config").out
+    assert "  dims: 64 #" in shown
+    assert "kind: none" in shown
+    ended = call_here(*given, "--until", "Retrieval", "--json")
+    assert ended.err == ""
+    retrieval = json.loads(ended.out)["extras"]["retrieval"]
+    assert len(retrieval["pieces"]) == 1
+    assert set(retrieval["scores"]) == {"bread.md#0", "rye.txt#0"}
+
+
+def test_the_final_prompt_is_answered_recorded_and_replayed(call_here: Call, notes: Path, llm_server: Any) -> None:
+    from llm_server import Rule
+    from superprompt_agents import ANSWERS, asked_by
+
+    llm_server.rules[:] = [Rule(asked_by(name), answer) for name, answer in ANSWERS.items()]
+    llm_server.rules.append(Rule(lambda chat: True, lambda chat: "It was cut hot [1]."))
+    model = ["--llm-model", "m", "--llm-base-url", llm_server.url]
+    given = [PROMPT, "--corpus", notes, "--answer", *model]
+    first = call_here(*given)
+    assert (first.code, first.out) == (0, "It was cut hot [1].\n")
+    sent = len(llm_server.requests)
+    assert "# Attachments" in json.dumps(llm_server.requests[-1].body)
+    whole = json.loads(call_here(*given, "--llm-mode", "replay", "--json").out)
+    assert len(llm_server.requests) == sent
+    assert whole["answer"]["text"] == "It was cut hot [1]."
+    assert SuperPrompt.from_json(json.dumps(whole["super_prompt"])).stage == "a5"
+
+
+def test_a_collection_that_ragd_keeps_is_the_long_term_memory(
+    call_here: Call, tiny_cross_encoder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from postgres_server import fresh_dsn
+
+    from ragtune.canonical import chunk, index
+    from ragtune.canonical.policies import ChunkPolicy
+    from ragtune.canonical.store.database import PostgresDatabase
+    from ragtune.canonical.types import SourceDocument
+    from ragtune.embedders.hashing import HashingEmbedder
+
+    dsn = fresh_dsn()
+    monkeypatch.setenv("RAGTUNE_DSN", dsn)
+    texts = {"crumb": "A gummy crumb was cut hot.", "rye": "Sourdough rye needs a long bake.", "sea": "Ships sail."}
+    with PostgresDatabase(dsn) as database:
+        documents = [SourceDocument(doc_id=name, content=text) for name, text in texts.items()]
+        index(
+            [one for document in documents for one in chunk(document, ChunkPolicy())],
+            database.open("kept", HashingEmbedder(128), create=True),
+        )
+    given = [PROMPT, "--collection", "kept", "--auto", "--json", "--reranker", "budgeted", "--budget", "1"]
+    done = json.loads(call_here(*given, "--reranker-model", tiny_cross_encoder).out)
+    assert "crumb#0" in done["views_by_stage"]["retrieval"]
+    assert len(done["extras"]["reranked"]["scores"]) == 1
+    other = call_here(PROMPT, "--collection", "kpt", "--auto")
+    assert (other.code, other.err) == (2, "error: no collection 'kpt': there are 'kept'\n")
+    wrong = call_here(PROMPT, "--collection", "kept", "--auto", "--embedder", "hashing")
+    assert wrong.code == 2
+    assert "128" in wrong.err
 
 
 BAD = {
@@ -162,6 +241,15 @@ BAD = {
     "missing conversation": (["--corpus", "NOTES", "--auto", "--conversation", "nowhere.txt"], "cannot be read"),
     "url without model": (["--corpus", "NOTES", "--auto", "--llm-base-url", "http://x"], "--llm-model"),
     "timings alone": (["--corpus", "NOTES", "--auto", "--timings"], "--json"),
+    "unknown option": (["--corpus", "NOTES", "--auto", "--set", "rerankr.kind=none"], "did you mean reranker?"),
+    "malformed option": (["--corpus", "NOTES", "--auto", "--set", "llm_off"], "NAME=VALUE"),
+    "missing configuration": (["--auto", "--config", "nowhere.yaml"], "cannot be read"),
+    "corpus and collection": (["--corpus", "NOTES", "--collection", "c", "--auto"], "allowed is one of them"),
+    "data folder alone": (["--corpus", "NOTES", "--data-dir", "x", "--auto"], "--collection only"),
+    "embedder without model": (["--corpus", "NOTES", "--auto", "--embedder", "sentence_transformer"], "embedder.model"),
+    "budget for nothing": (["--corpus", "NOTES", "--auto", "--budget", "3"], "--reranker budgeted only"),
+    "answer without model": (["--corpus", "NOTES", "--answer"], "--llm-model"),
+    "answer half way": (["--corpus", "NOTES", "--answer", "--until", "Retrieval"], "--auto and --until"),
     "nothing recorded": (
         ["--corpus", "NOTES", "--auto", "--llm-model", "m", "--llm-mode", "replay"],
         "A2_PromptShaper",
@@ -179,7 +267,7 @@ def test_bad_input_is_one_line_and_exit_code_2(call_here: Call, notes: Path, tmp
     ended = call_here(PROMPT, *(places.get(word, word) for word in given))
     assert ended.code == 2, ended.err
     assert message in ended.err
-    assert ended.err.startswith("ragtune: ")
+    assert ended.err.startswith("error: ")
     assert ended.err.count("\n") == 1
     assert ended.out == ""
 

@@ -28,7 +28,7 @@ def test_a_server_that_is_down_costs_no_result_and_the_log_is_made_up_later(
     assert ended.code == 0
     assert ended.lines[-1] == str(folder)
     assert ended.err.startswith("warning: tracking failed (")
-    assert f"python scripts/relog.py {folder}" in ended.err
+    assert f"ragtune relog {folder}" in ended.err
     assert len(ended.err.splitlines()) == 1
     assert mlflow_run_id(folder) is None
 

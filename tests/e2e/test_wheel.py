@@ -147,10 +147,16 @@ def test_the_contracts_without_pytest_name_the_extra(run: Run) -> None:
     )
 
 
-def test_help_names_the_commands(run: Run) -> None:
+def test_help_names_the_commands_and_what_those_of_a_checkout_need(run: Run) -> None:
     done = run("ragtune", "--help")
     assert done.returncode == 0, done.stderr
     assert {"serve", "mcp", "prompt"} <= set(done.stdout.split())
+    assert "run, sweep, study, " in done.stdout
+    assert "pip install -e '.[experiments]'" in done.stdout
+    refused = run("ragtune", "sweep", "budget=10,20")
+    assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (2, "", 1)
+    assert refused.stderr.startswith("error: ragtune sweep needs a checkout of RAGtune")
+    assert "git clone" in refused.stderr
 
 
 def test_a_prompt_goes_through_all_stages_over_the_shipped_collection_without_a_key(run: Run) -> None:

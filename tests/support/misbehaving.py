@@ -41,6 +41,27 @@ class Broken(ReplayReranker):
         return super().rerank(items, context, strategy)
 
 
+class LiveSlow(Slow):
+    """Counts as a model whose scores cost something."""
+
+    @property
+    def is_recorded(self) -> bool:
+        return False
+
+
+class LiveBroken(Broken):
+    """Counts as a model whose scores cost something; the document may be cured by an environment variable."""
+
+    @property
+    def is_recorded(self) -> bool:
+        return False
+
+    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
+        if os.environ.get("CURED"):
+            self.on = ""
+        return super().rerank(items, context, strategy)
+
+
 class SlowEmbedder(HashingEmbedder):
     """Takes its time, and logs every text."""
 

@@ -76,9 +76,9 @@ def test_every_name_that_a_page_sets_as_code_stands_in_the_code(page: str) -> No
 
 
 def commands() -> list[list[str]]:
-    """The options of every ``python run.py`` of the pages that stands there in full."""
-    text = re.sub(r" *\\\n *", " ", EVERYTHING)
-    lines = re.findall(r"^ *python run\.py (?!\.\.\.)(.+)$", text, re.MULTILINE)
+    """The options of every ``ragtune run`` or ``python run.py`` that a page or the README has in full."""
+    text = re.sub(r" *\\\n *", " ", EVERYTHING + (ROOT / "README.md").read_text(encoding="utf-8"))
+    lines = re.findall(r"^ *(?:python run\.py|ragtune (?:run|sweep)) (?!\.\.\.)(.+)$", text, re.MULTILINE)
     found = [shlex.split(line, comments=True) for line in lines]
     made = {f"{Path(path).parent.name}={Path(path).stem}" for path in MADE} | {"<group>=mine", "reranker=overlap"}
     return [options for options in found if not made & set(options) and "--help" not in options]
@@ -88,7 +88,7 @@ def test_the_options_of_every_command_compose() -> None:
     assert len(commands()) > 15
     for options in commands():
         wanted = [option for option in options if option not in {"-m", "..."} and not option.startswith("hydra")]
-        first = [option if "[" in option else option.split(",")[0] for option in wanted]
+        first = [option if "[" in option else option.split(",")[0].replace("interval(", "") for option in wanted]
         assert compose(first)["seed"] == 0
 
 

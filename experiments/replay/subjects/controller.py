@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 from experiments.config.compose import results_key
@@ -58,7 +57,7 @@ class ControllerSubject(Subject):
 
     def incumbents(self, config: Mapping[str, Any], query_ids: Sequence[str]) -> dict[str, list[QueryRecord]]:
         session = session_for(results_key(config))
-        if not _is_free(session):
+        if not is_free(session):
             return {}
         budget: CostBudget = session.parts["budget"]
         budgets = {"fixed depth": budget, "everything": budget.model_copy(update=_FOR_EVERYTHING)}
@@ -81,7 +80,7 @@ class ControllerSubject(Subject):
         return forecast(config, progress)
 
 
-def _is_free(session: Session) -> bool:
+def is_free(session: Session) -> bool:
     """Whether asking again costs nothing: scores are recorded, and no model rewrites the queries."""
     reformulator = session.parts["reformulator"]
     asks_nobody = type(reformulator).expected_cost is BaseReformulator.expected_cost
@@ -93,7 +92,7 @@ def _fixed_depth(
 ) -> list[QueryRecord]:
     controller = controller_of(config, {**session.parts, **_FIXED_DEPTH, "budget": budget}, session.rerankers)
     queries = session.dataset.queries
-    return [replace(QueryRecord.of(controller.run(queries[q], query_id=q)), trace="") for q in query_ids]
+    return [QueryRecord.of(controller.run(queries[q], query_id=q), traced=False) for q in query_ids]
 
 
 def _remembered(key: str, replay: Callable[[], list[QueryRecord]]) -> list[QueryRecord]:

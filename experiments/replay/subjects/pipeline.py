@@ -1,4 +1,4 @@
-"""The SuperPrompt pipeline, as ``scripts/pipeline.py`` replays it."""
+"""The SuperPrompt pipeline, as ``ragtune pipeline`` replays it."""
 
 from __future__ import annotations
 

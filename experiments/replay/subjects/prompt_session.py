@@ -107,7 +107,7 @@ def build_pipeline_session(config: Mapping[str, Any], session: Session) -> Pipel
         ConfigError: on a choice that the pipeline has no place for.
     """
     if "rerank_stage" not in config:
-        raise ConfigError("subject=pipeline has groups of its own: use python scripts/pipeline.py")
+        raise ConfigError("subject=pipeline has groups of its own: use ragtune pipeline")
     retriever = session.controller.rounds.retriever
     if not isinstance(retriever, SuperPromptRetriever):
         raise ConfigError(

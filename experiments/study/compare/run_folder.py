@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from typing import Any
 
 from experiments.config.compose import compose
 from experiments.evaluate.summary import Summary
-from experiments.publish.files import SUMMARY, read_summary
+from experiments.publish.files import COST_COLUMNS, SUMMARY, read_summary
 from experiments.replay.build import component
 from experiments.study.study import Line
 from ragtune.core.errors import ConfigError, DatasetError, InputError
@@ -95,6 +96,7 @@ def _possible_names(text: str) -> list[str]:
 
 
 def _download(run_id: str, downloads: Path) -> Path:
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")  # seven small files
     from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException
 
@@ -178,14 +180,13 @@ def line_of(run: Run, measures: Sequence[str]) -> Line:
     with reading(run.folder / "curve.csv") as file:
         curve = pd.read_csv(file)
         parts = {part: [f"{m}{part}" for m in measures] for part in ("", "_low", "_high")}
-        require_columns(
-            file, curve, ["documents", "documents_mean", *(name for part in parts.values() for name in part)]
-        )
+        require_columns(file, curve, ["documents", *COST_COLUMNS, *(name for part in parts.values() for name in part)])
         columns = {part: curve[names].to_numpy(dtype=float) for part, names in parts.items()}
-        allowed, docs = (curve[name].to_numpy(dtype=float) for name in ("documents", "documents_mean"))
+        allowed = curve["documents"].to_numpy(dtype=float)
+        costs = curve[list(COST_COLUMNS)].to_numpy(dtype=float)
     if not len(curve):
         raise DatasetError(f"{str(file)!r} is damaged: it holds no row")
-    return Line(allowed, docs, columns[""], columns["_low"], columns["_high"])
+    return Line(allowed, costs[:, 0], columns[""], columns["_low"], columns["_high"], costs)
 
 
 @contextmanager

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from experiments.evaluate.record import UNITS
+from experiments.evaluate.significance import PERMUTATIONS
 from experiments.publish.provenance import git_sha
 from experiments.replay.build import load_dataset
 from experiments.study.compare.run_folder import Run, line_of, rankings_of, reading, require_columns, traces_of
@@ -52,7 +54,7 @@ def study_of_runs(runs: Sequence[Run], command: str, *, texts: bool) -> Study:
         target_label=f"what {policies[0].label} ends with",
         traced_column=COLUMN,
         resamples=bootstrap["resamples"],
-        permutations=9999,
+        permutations=PERMUTATIONS,
         level=bootstrap["level"],
         seed=first.config["seed"],
         notes=[_note(run, policy) for run, policy in zip(runs, policies, strict=True)],
@@ -110,6 +112,7 @@ def _collection(runs: Sequence[Run], measures: Sequence[str], *, texts: bool) ->
         lines={run.name: line_of(run, measures) for run in runs},
         target=reference.values.mean(axis=0),
         target_docs=float(reference.docs.mean()),
+        start=line_of(runs[0], measures).mean[0],
     )
 
 
@@ -123,6 +126,7 @@ def _cell(run: Run, queries: Sequence[str], measures: Sequence[str], *, traced: 
             np.array([counted(traces[q]["events"], action) for q in queries], dtype=np.int64)
             for action in ("consume_expansion", INELIGIBLE)
         )
+    require_columns(run.table, run.queries, [f"charged_{unit}" for unit in UNITS])
     with reading(run.table):
         return Cell(
             values=table[list(measures)].to_numpy(dtype=float),
@@ -132,4 +136,5 @@ def _cell(run: Run, queries: Sequence[str], measures: Sequence[str], *, traced: 
             ineligible=ineligible,
             stops=table["stop_reason"].tolist(),
             decisions=decisions,
+            recorded=table[[f"charged_{unit}" for unit in UNITS[2:]]].to_numpy(dtype=float),
         )

@@ -49,8 +49,9 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--score-cache", metavar="DIR", type=Path, help="where scores are kept; else nowhere")
     for unit, kind, meaning in _UNITS:
         group.add_argument(_flag(unit), metavar="N", type=kind, help=f"{meaning} a query")
-    group.add_argument("--policy", default="uncertainty", help="uncertainty, settled, early_stop or fixed_depth")
-    group.add_argument("--batch-size", metavar="N", type=int, default=5, help="documents a call of the model")
+    group.add_argument("--advice", metavar="FILE", type=Path, help="advice.json of ragtune advise")
+    group.add_argument("--policy", help="uncertainty (if unsaid), settled, early_stop or fixed_depth")
+    group.add_argument("--batch-size", metavar="N", type=int, help="documents a call of the model; 5 if unsaid")
     group.add_argument(
         "--patience",
         metavar="MS",
@@ -82,7 +83,7 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
     if arguments.shadow_texts and arguments.shadow_file is None:
         raise ConfigError("--shadow-texts: allowed with --shadow-file only")
     if arguments.model is None:
-        theirs = [*budget, *_UPSTREAM, *_COMMON, "score_cache", "shadow", "shadow_file"]
+        theirs = [*budget, *_UPSTREAM, *_COMMON, "advice", "score_cache", "shadow", "shadow_file"]
         _refuse(arguments, theirs, "with --model only")
         return nullcontext()
     if arguments.shadow is None:
@@ -104,19 +105,30 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
     shadow = None
     if arguments.shadow is not None:
         shadow = ShadowOptions(arguments.shadow, arguments.shadow_file, arguments.shadow_texts)
+    policy: dict[str, Any] = {"policy": "uncertainty", "batch_size": 5} | _advised(arguments)
+    policy |= {name: value for name in policy if (value := getattr(arguments, name)) is not None}
+    budget["docs"] = policy.pop("docs", None)
     patience_ms = check_number("--patience", arguments.patience, low=0.0)
     return RerankServer(
         reranker_for(arguments.model, options),
         arguments.upstream_model or arguments.model,
         budget=budget,
-        policy=arguments.policy,
-        batch_size=arguments.batch_size,
+        **policy,
         max_documents=arguments.max_batch,
         # A rerank server takes one query a call: there is nothing to share.
         patience_ms=None if is_remote else patience_ms,
         call_docs=arguments.call_docs,
         shadow=shadow,
     )
+
+
+def _advised(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What the file recommends, which options that were said come before; ``docs`` in any case."""
+    if arguments.advice is None:
+        return {"docs": arguments.docs}
+    from ragtune.facade.advice import advised
+
+    return advised(arguments.advice)
 
 
 def _refuse(arguments: argparse.Namespace, names: list[str], allowed: str) -> None:

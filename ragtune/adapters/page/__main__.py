@@ -1,4 +1,4 @@
-"""``python -m ragtune.adapters.page [--corpus DIR] [--port N]``: the page on this machine, for this machine."""
+"""``python -m ragtune.adapters.page [--corpus DIR] [--config FILE] [--port N]``: the page on and for this machine."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from ragtune.adapters.page.documents import MIB, UploadLimits, read_folder
+from ragtune.adapters.page.documents import MIB, UploadLimits
 from ragtune.core.errors import InputError, MissingExtraError
+from ragtune.superprompt.memory.folders import read_folder
+from ragtune.superprompt.options import load_options
+from ragtune.superprompt.options.parts import check_options
 
 OPTIONS = {
     # Settings can send a variable's value to a server: nobody but the person at this machine may reach them.
@@ -29,6 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Serve the page until Ctrl-C; exit code 2 on bad input."""
     parser = argparse.ArgumentParser(prog="python -m ragtune.adapters.page", description=__doc__)
     parser.add_argument("--corpus", type=Path, help="folder of Markdown and text files, or in BEIR's layout")
+    parser.add_argument("--config", type=Path, help="options, as ragtune prompt --print-config shows them")
     parser.add_argument("--port", type=int, default=8501)
     arguments = parser.parse_args(argv)
     try:
@@ -37,6 +41,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.corpus is not None:
             read_folder(arguments.corpus)
             os.environ["RAGTUNE_PAGE_CORPUS"] = str(arguments.corpus.resolve())
+        if arguments.config is not None:
+            chosen = load_options(arguments.config)
+            check_options(chosen)
+            if chosen.memory.folder is not None and chosen.memory.collection is None:
+                read_folder(chosen.memory.folder)
+            os.environ["RAGTUNE_PAGE_CONFIG"] = str(arguments.config.expanduser().resolve())
     except InputError as error:
         sys.stderr.write(f"ragtune: {' '.join(str(error).split())}\n")
         return 2

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
+from ragtune.adapters.page.choices import draw_choices
 from ragtune.adapters.page.example import EXAMPLE
-from ragtune.adapters.page.inputs import draw_conversation, draw_documents, draw_settings
+from ragtune.adapters.page.inputs import draw_conversation, draw_documents
 from ragtune.adapters.page.plain import plain, title_of
 from ragtune.adapters.page.results import draw_results
 from ragtune.adapters.page.session import FIRST, PageSession
@@ -31,8 +32,11 @@ def main() -> None:
     st.html(STYLE)
     session = _session()
     with st.sidebar:
-        draw_documents(session)
-        draw_settings(session)
+        documents, choices = st.container(), st.container()
+        with choices:
+            draw_choices(session)
+        with documents:
+            draw_documents(session)
     st.header("SuperPrompt", anchor=False)
     left, right = st.columns(2, gap="medium")
     with left:
@@ -134,9 +138,10 @@ def _show_progress(bar: st.delta_generator.DeltaGenerator, name: str) -> None:
 
 
 def _note(session: PageSession) -> str:
-    if session.settings.llm is None:
+    llm = session.options.llm
+    if llm.model is None:
         return "Language model off: A2, A3, A4 and A5 follow their documented rules."
-    return f"Language model: {plain(session.settings.llm.model)} ({session.settings.llm.mode})."
+    return f"Language model: {plain(llm.model)} ({llm.mode})."
 
 
 def _draw_box(session: PageSession) -> None:

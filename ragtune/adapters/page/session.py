@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ragtune.adapters.page.assembly import assemble
 from ragtune.adapters.page.conversation import parse_conversation
-from ragtune.adapters.page.documents import DocumentSet, make_memory
+from ragtune.adapters.page.memories import Memories
 from ragtune.adapters.page.records import cost_entry, cost_rows, notices_of
-from ragtune.adapters.page.settings import Settings
 from ragtune.core.errors import RagtuneError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.llm.errors import AnswerError, ServiceError
-from ragtune.superprompt import Pipeline, PipelineConfig, SuperPrompt, Turn
+from ragtune.superprompt import Pipeline, SuperPrompt, Turn
 from ragtune.superprompt.answering import Answerer
-from ragtune.superprompt.memory.documents import DocumentMemory
+from ragtune.superprompt.limits import Chunking
+from ragtune.superprompt.memory.folders import DocumentSet
+from ragtune.superprompt.options import PromptOptions, load_options
+from ragtune.superprompt.options.model import EmbedderOptions, MemoryOptions, RerankerOptions
+from ragtune.superprompt.options.parts import check_options, make_client, make_pipeline, make_reranker
 from ragtune.superprompt.stages.base import ORDER, FailedStageError, next_stage
 from ragtune.superprompt.super_prompt import LIFECYCLE
 
 FIRST = ORDER[0]
 ANSWER = "answer"
 _Inputs = tuple[str, tuple[Turn, ...]]
+_Search = tuple[tuple[DocumentSet, ...], MemoryOptions, EmbedderOptions, Chunking]
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ class Problem:
     """Something that went wrong; the SuperPrompt is as it was before.
 
     Attributes:
-        where: name of the stage or of the input (``conversation``, ``documents``, ``settings``) that it concerns.
+        where: name of the stage or of the input (``conversation``, ``settings``) that it concerns.
         message: what went wrong, and what to do.
     """
 
@@ -43,9 +46,11 @@ class PageSession:
 
     Inputs may change at any time. A changed prompt or conversation, or documents that changed after Retrieval, leave
     what the stages did standing, but only A0 may run then: it begins again. Settings count for the stages run from then
-    on, so that a stage which failed for want of a language model can be run without one.
+    on, so that a stage which failed for want of a language model can be run without one; those of the search itself
+    (memory, embedder, chunking) are as documents are.
 
     Attributes:
+        options: the settings, which a person may change by :meth:`set_settings`.
         sp: the SuperPrompt as the last stage left it.
         problem: what went wrong in the last stage that was run; None if it went well.
         answer: the language model's answer to the final prompt; None before it was asked.
@@ -54,7 +59,8 @@ class PageSession:
     def __init__(self, prompt: str = "") -> None:
         self.prompt = prompt
         self.conversation = ""
-        self.settings = Settings()
+        self.options = load_options()
+        self._settings: Sequence[Mapping[str, Any]] = ()
         self.documents: tuple[DocumentSet, ...] = ()
         self.sp = SuperPrompt.raw(prompt)
         self.problem: Problem | None = None
@@ -62,10 +68,10 @@ class PageSession:
         self.input_problems: dict[str, Problem] = {}
         self._other_costs: list[dict[str, Any]] = []
         self._turns: tuple[Turn, ...] = ()
-        self._memory: DocumentMemory | None = None
-        self._searched: DocumentMemory | None = None
+        self._memories = Memories()
+        self._searched: _Search | None = None
         self._started: _Inputs | None = None
-        self._reranker: tuple[tuple[str, str], BaseReranker | None] | None = None
+        self._reranker: tuple[RerankerOptions, BaseReranker | None] | None = None
 
     # -- inputs ----------------------------------------------------------------------------------------------------
 
@@ -81,15 +87,15 @@ class PageSession:
 
     def set_documents(self, *documents: DocumentSet) -> None:
         """Take the documents that are searched beside the conversation."""
-        if documents != self.documents:
-            self.documents = documents
-            self._memory = None
+        self.documents = documents
 
-    def set_settings(self, settings: Settings) -> None:
-        """Take the settings and check them at once, so that a bad value is seen before a stage runs into it."""
-        if settings != self.settings:
-            self.settings = settings
-            self._check("settings", settings.check)
+    def set_settings(self, *layers: Mapping[str, Any]) -> None:
+        """Take options, each mapping over the one before, and check them at once: a bad value is seen before a stage
+        runs into it, and the options stay as they were.
+        """
+        if layers != self._settings:
+            self._settings = layers
+            self._check("settings", lambda: self._set_options(load_options(None, *layers)))
 
     # -- what may be done ------------------------------------------------------------------------------------------
 
@@ -99,11 +105,12 @@ class PageSession:
         if self._started is None:
             return None
         prompt, turns = self._started
-        has_retrieved = "retrieval" in self.sp.views_by_stage
+        searched = self._searched or self._search
         are_changed = {
             "the prompt": prompt != self.prompt,
             "the conversation": turns != self._turns,
-            "the documents": has_retrieved and self._searched is not self._memory,
+            "the documents": searched[:2] != self._search[:2],
+            "embedder or chunking": searched[2:] != self._search[2:],
         }
         changed = [name for name, is_changed in are_changed.items() if is_changed]
         return f"{' and '.join(changed)} changed: run {FIRST} to begin again" if changed else None
@@ -122,7 +129,7 @@ class PageSession:
     def can_ask(self) -> bool:
         """Whether the final prompt can be sent to the language model."""
         is_ready = self.has_run(ORDER[-1]) and self.stale is None and not self.input_problems
-        return is_ready and self.settings.llm is not None
+        return is_ready and self.options.llm.model is not None
 
     def can_run(self, name: str) -> bool:
         """Whether a stage's button is enabled."""
@@ -162,8 +169,7 @@ class PageSession:
         """Send the final prompt to the language model; on failure ``problem`` says what to do."""
         self.problem = None
         try:
-            client = None if self.settings.llm is None else self.settings.llm.client()
-            result = Answerer(client).answer(self.sp)
+            result = Answerer(make_client(self.options.llm)).answer(self.sp)
         except RagtuneError as error:
             self.problem = Problem(ANSWER, str(error))
             if isinstance(error, ServiceError | AnswerError):
@@ -204,6 +210,17 @@ class PageSession:
     def _set_turns(self, turns: Sequence[Turn]) -> None:
         self._turns = tuple(turns)
 
+    def _set_options(self, options: PromptOptions) -> None:
+        check_options(options)
+        self.options = options
+
+    @property
+    def _search(self) -> _Search:
+        """All that decides what Retrieval finds."""
+        options = self.options
+        documents = () if options.memory.collection else self.documents
+        return documents, options.memory, options.embedder, options.chunking
+
     def _keep(self, name: str, sp: SuperPrompt) -> None:
         self.sp = sp
         self.answer = None
@@ -211,13 +228,11 @@ class PageSession:
             self._started = (self.prompt, self._turns)
             self._searched = None
         if name == "Retrieval":
-            self._searched = self._memory
+            self._searched = self._search
 
     def _pipeline(self) -> Pipeline:
-        settings = self.settings
-        if self._memory is None:
-            self._memory = make_memory(self.documents, PipelineConfig.load().chunking)
-        key = (settings.reranker, settings.reranker_model)
-        if self._reranker is None or self._reranker[0] != key:
-            self._reranker = (key, settings.make_reranker())
-        return assemble(settings, self._memory, self._turns, self._reranker[1])
+        memory = self._memories.get(self.options, *self._search[0])
+        wanted = self.options.reranker
+        if self._reranker is None or self._reranker[0] != wanted:
+            self._reranker = (wanted, make_reranker(wanted))
+        return make_pipeline(self.options, memory, self._turns, self._reranker[1])

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ragtune.canonical.conformance import SPEC
 from ragtune.canonical.policies import ChunkPolicy, CompressPolicy, RetrievalPlan
-from ragtune.canonical.types import SourceDocument
+from ragtune.canonical.types import Chunk, SourceDocument
 
 CORPUS, QUERIES, GOLDEN = "corpus.json", "queries.json", "golden.json"
 
@@ -71,41 +71,83 @@ class Change(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class Group(BaseModel):
+    """Another collection, with its queries.
+
+    Attributes:
+        name: name of the group.
+        analyzer: text analysis of the collection.
+        documents: its documents, in the order in which they are indexed.
+        generated: number of chunks that :func:`generated_chunks` adds.
+        queries: the query cases that it answers.
+    """
+
+    name: str
+    analyzer: str
+    documents: tuple[FixtureDocument, ...] = ()
+    generated: int = 0
+    queries: tuple[QueryCase, ...]
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
 class Fixtures(BaseModel):
     """All inputs of a specification version.
 
     Attributes:
+        analyzer: text analysis of the collection.
         policies: chunking policies by name.
         documents: the corpus, in the order in which it is indexed.
         change: what one document is changed to and back from.
         queries: the query cases.
+        groups: other collections.
     """
 
     policies: dict[str, ChunkPolicy]
     documents: tuple[FixtureDocument, ...]
     change: Change
     queries: tuple[QueryCase, ...]
+    analyzer: str = "english-1"
+    groups: tuple[Group, ...] = ()
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-def load_fixtures() -> Fixtures:
-    """The inputs of :data:`ragtune.canonical.conformance.SPEC`."""
-    return Fixtures.model_validate({**_read(CORPUS), "queries": _read(QUERIES)["cases"]})
+def load_fixtures(spec: str = SPEC) -> Fixtures:
+    """The inputs of a version, one of :data:`ragtune.canonical.conformance.SPECS`."""
+    return Fixtures.model_validate({**_read(spec, CORPUS), "queries": _read(spec, QUERIES)["cases"]})
 
 
-def load_golden() -> Observations:
+def load_golden(spec: str = SPEC) -> Observations:
     """The golden answers to them."""
-    golden: Observations = _read(GOLDEN)["cases"]
+    golden: Observations = _read(spec, GOLDEN)["cases"]
     return golden
 
 
-def dump_golden(observations: Observations) -> str:
+def dump_golden(observations: Observations, spec: str = SPEC) -> str:
     """The text of the golden file: ASCII, a line a case, so that differences are readable."""
     cases = ",\n".join(f"{json.dumps(name)}: {json.dumps(value)}" for name, value in observations.items())
-    return f'{{"spec": "{SPEC}", "cases": {{\n{cases}\n}}}}\n'
+    return f'{{"spec": "{spec}", "cases": {{\n{cases}\n}}}}\n'
 
 
-def _read(name: str) -> Any:
-    file = files("ragtune.canonical.conformance") / f"v{SPEC}" / name
+def generated_chunks(count: int) -> list[Chunk]:
+    """Chunks of 8 to 27 made-up words, frequent and rare ones, the same on every platform.
+
+    Every 50th is tagged ``few``, every third ``many``; ``page`` is 0 to 6.
+    """
+    state, made = 1, []
+    for place in range(count):
+        words = []
+        for _ in range(8 + place % 20):
+            state = state * 6364136223846793005 + 1442695040888963407 & 2**64 - 1  # Knuth's MMIX
+            rank = (state >> 33) % 3000
+            words.append(f"word{rank * rank // 3000}")
+        tags = tuple(tag for tag, each in (("few", 50), ("many", 3)) if place % each == 0)
+        chunk = Chunk(doc_id=f"g{place:05d}", chunk_index=0, content=" ".join(words), tags=tags)
+        made.append(chunk.model_copy(update={"metadata": {"page": place % 7}, "end": len(chunk.content)}))
+    return made
+
+
+def _read(spec: str, name: str) -> Any:
+    file = files("ragtune.canonical.conformance") / f"v{spec}" / name
     return json.loads(file.read_text(encoding="utf-8"))

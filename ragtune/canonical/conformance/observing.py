@@ -12,13 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from ragtune.canonical.conformance.fixtures import FixtureDocument, Fixtures, Observations, QueryCase
+from ragtune.canonical.conformance.fixtures import (
+    FixtureDocument,
+    Fixtures,
+    Group,
+    Observations,
+    QueryCase,
+    generated_chunks,
+)
 from ragtune.canonical.conformance.targets import Target
 from ragtune.canonical.types import Candidate, Chunk, Embedding, SourceDocument
 
 Observe = Callable[[], Any]
 Progress = Callable[[int, int], None]
 """Called with (cases done, cases in all)."""
+
+_BATCH = 1000  # chunks of a request that every server takes
 
 SKIPPED = {"skipped": "the target has no reranker"}
 
@@ -36,8 +45,9 @@ def observe(target: Target, fixtures: Fixtures, progress: Progress = lambda done
             observations[name] = _attempt(case)
             progress(done, len(cases))
     finally:
-        with suppress(Exception):  # whatever is wrong with the target has been observed
-            target.drop(observer.collection)
+        for name in observer.collections:
+            with suppress(Exception):  # whatever is wrong with the target has been observed
+                target.drop(name)
     return observations
 
 
@@ -57,6 +67,11 @@ class _Observer:
         self._fixtures = fixtures
         self._stored: dict[tuple[str, int], Chunk] = {}
 
+    @property
+    def collections(self) -> list[str]:
+        """Names of all collections that are made."""
+        return [self.collection, *(self._name(group) for group in self._fixtures.groups)]
+
     def cases(self) -> Iterator[tuple[str, Observe]]:
         for document in self._fixtures.documents:
             yield f"normalize/{document.doc_id}", partial(self._normalized, document)
@@ -72,7 +87,11 @@ class _Observer:
         yield "store/index what was deleted", self._index
         yield "store/contents", self._contents
         for case in self._fixtures.queries:
-            yield case.name, partial(self._answer, case)
+            yield case.name, partial(self._answer, case, self.collection)
+        for group in self._fixtures.groups:
+            yield f"store/group {group.name}", partial(self._index_group, group)
+            for case in group.queries:
+                yield case.name, partial(self._answer, case, self._name(group))
 
     def _normalized(self, document: SourceDocument) -> Any:
         return self._target.normalize(document.content).model_dump(mode="json")
@@ -101,11 +120,23 @@ class _Observer:
     def _index(self) -> Any:
         chunks = self._own_chunks()
         self._stored = {(chunk.doc_id, chunk.chunk_index): chunk for chunk in chunks}
-        self._target.create(self.collection)
+        self._target.create(self.collection, self._fixtures.analyzer)
         counts = self._target.index(self.collection, chunks)
         keys = [list(key) for key in counts.pop("keys")]
         same = counts.pop("collection") == self.collection and keys == [list(key) for key in self._stored]
         return {**counts, "keys_are_those_given": same}
+
+    def _name(self, group: Group) -> str:
+        return f"{self.collection}-{group.name}"
+
+    def _index_group(self, group: Group) -> Any:
+        chunks = [one for document in group.documents for one in self._chunks(document, document.policy)]
+        chunks += generated_chunks(group.generated)
+        self._stored |= {(chunk.doc_id, chunk.chunk_index): chunk for chunk in chunks}
+        self._target.create(self._name(group), group.analyzer)
+        for start in range(0, len(chunks), _BATCH):
+            self._target.index(self._name(group), chunks[start : start + _BATCH])
+        return self._target.counts(self._name(group)).model_dump()
 
     def _change(self) -> Any:
         change = self._fixtures.change
@@ -131,10 +162,10 @@ class _Observer:
             "digest": _digest(_canonical([chunk.model_dump(mode="json") for chunk in stored])),
         }
 
-    def _answer(self, case: QueryCase) -> Any:
+    def _answer(self, case: QueryCase, collection: str) -> Any:
         if case.rerank and not self._target.has_reranker:
             return SKIPPED
-        candidates = self._candidates(case)
+        candidates = self._candidates(case, collection)
         answer: dict[str, Any] = {"candidates": [self._hit(candidate) for candidate in candidates]}
         excerpts = None
         if case.compress is not None:
@@ -143,9 +174,9 @@ class _Observer:
             answer["package"] = self._target.package(case.query, candidates, excerpts, case.package)
         return answer
 
-    def _candidates(self, case: QueryCase) -> list[Candidate]:
+    def _candidates(self, case: QueryCase, collection: str) -> list[Candidate]:
         def ranked(plan: Any) -> list[Candidate]:
-            return self._target.retrieve(self.collection, case.query, plan)
+            return self._target.retrieve(collection, case.query, plan)
 
         if case.fuse is None:
             (plan,) = case.plans.values() if isinstance(case.plans, dict) else case.plans

@@ -16,6 +16,7 @@ from ragtune.canonical.types import Candidate, Chunk, Embedding, SourceDocument,
 from ragtune.core.errors import RagtuneError
 
 _PAGE = 100
+_ONLY_ANALYZER = "english-1"  # of servers that conform with 1.0.0, which do not know the argument
 
 
 class TargetError(RagtuneError):
@@ -60,8 +61,14 @@ class RemoteTarget(Target):
         answer = self.call("embed", {"texts": list(texts), "embedder": EMBEDDER})
         return np.asarray(answer["embeddings"], dtype=np.float32).reshape(len(texts), answer["embed_dims"])
 
-    def create(self, collection: str) -> None:
-        self.call("create_collection", {"collection": collection, "embedder": EMBEDDER})
+    def create(self, collection: str, analyzer: str) -> None:
+        arguments = {"collection": collection, "embedder": EMBEDDER}
+        try:
+            self.call("create_collection", {**arguments, "analyzer": analyzer})
+        except TargetError:
+            if analyzer != _ONLY_ANALYZER:
+                raise
+            self.call("create_collection", arguments)
 
     def drop(self, collection: str) -> None:
         self.call("delete_collection", {"collection": collection})

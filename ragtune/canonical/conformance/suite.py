@@ -24,6 +24,8 @@ RULES = {
     "rerank": "D9",
     "compress": "D10",
     "package": "D11",
+    "language": "D6",
+    "large": "D6",
 }
 """Rule of docs/rules.md by the first part of a case's name."""
 
@@ -68,18 +70,20 @@ class Report:
         return f"{self.target}: conformance with ragd {self.spec}: {self.outcome} ({cases})"
 
 
-def run_suite(target: Target, progress: Progress = lambda done, total: None) -> Report:
+def run_suite(target: Target, progress: Progress = lambda done, total: None, spec: str = SPEC) -> Report:
     """Ask the target all cases and compare its answers with the golden ones.
 
     Args:
         target: the target that is asked; it is left open.
         progress: function that is called as cases are done.
+        spec: version of the specification, one of :data:`ragtune.canonical.conformance.SPECS`.
     """
-    observed = observe(target, load_fixtures(), progress)
-    found = differences(observed, load_golden())
+    observed = observe(target, load_fixtures(spec), progress)
+    found = differences(observed, load_golden(spec))
     return Report(
         target=target.name,
         observed=observed,
         failures={name: texts for name, texts in found.items() if texts},
+        spec=spec,
         skipped=[name for name, observation in observed.items() if is_skipped(observation)],
     )

@@ -57,8 +57,8 @@ class Target(ABC):
         """As :func:`ragtune.canonical.embed`."""
 
     @abstractmethod
-    def create(self, collection: str) -> None:
-        """Make an empty collection."""
+    def create(self, collection: str, analyzer: str) -> None:
+        """Make an empty collection of that text analysis."""
 
     @abstractmethod
     def drop(self, collection: str) -> None:
@@ -159,8 +159,8 @@ class LibraryTarget(Target):
     def embed(self, texts: Sequence[str]) -> Embedding:
         return embed(texts, self._embedder, cache_dir=None)
 
-    def create(self, collection: str) -> None:
-        self._database.open(collection, self._embedder, create=True)
+    def create(self, collection: str, analyzer: str) -> None:
+        self._database.open(collection, self._embedder, create=True, analyzer=analyzer)
 
     def drop(self, collection: str) -> None:
         self._database.drop(collection)

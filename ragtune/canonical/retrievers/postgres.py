@@ -28,7 +28,7 @@ _NAME_MAX = 50
 
 
 class PostgresRetriever(BaseRetriever):
-    """Searches a collection of PostgreSQL that holds the corpus, cut into chunks (``scripts/ingest.py`` makes it).
+    """Searches a collection of PostgreSQL that holds the corpus, cut into chunks (``ragtune ingest`` makes it).
 
     A document's score is that of its best chunk; equal scores are ordered by document id. Chunks are asked for, twice
     as many each time, until there are ``top_k`` documents or no more chunks. In ``hybrid`` mode, ``sources`` has the
@@ -170,6 +170,5 @@ def _check_documents(store: BaseStore, corpus: Corpus) -> None:
 
 def _advice(name: str) -> str:
     return (
-        f"python scripts/ingest.py dataset=... store=postgres collection={name}, with this run's dataset and embedder, "
-        "makes it"
+        f"ragtune ingest dataset=... store=postgres collection={name}, with this run's dataset and embedder, makes it"
     )

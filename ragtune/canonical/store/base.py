@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Self
 
+from ragtune.canonical.analyzers import Analyzer
 from ragtune.canonical.types import (
     Candidate,
     Chunk,
@@ -19,13 +20,16 @@ from ragtune.core.interfaces import BaseEmbedder
 
 
 class BaseStore(ABC):
-    """One collection of a database, with the embedder that its vectors come from. Safe to use from several threads.
+    """One collection of a database, with the embedder of its vectors and the analyzer of its terms.
+
+    Safe to use from several threads.
 
     Every read orders by score descending, then ``doc_id`` (by code point), then ``chunk_index`` (rule D12).
     """
 
     collection: Collection
     embedder: BaseEmbedder
+    analyzer: Analyzer
 
     @abstractmethod
     def upsert(self, chunks: Sequence[Chunk], embeddings: Embedding) -> UpsertCounts:
@@ -90,12 +94,23 @@ class BaseDatabase(ABC):
     """Holds collections; a context manager that closes its connections."""
 
     @abstractmethod
-    def open(self, name: str, embedder: BaseEmbedder, *, create: bool = False) -> BaseStore:
+    def open(
+        self, name: str, embedder: BaseEmbedder, *, create: bool = False, analyzer: str | None = None
+    ) -> BaseStore:
         """The store of a collection, made if it is missing and ``create`` is true.
+
+        Args:
+            name: name of the collection.
+            embedder: embedder of its vectors.
+            create: whether to make it if it is missing.
+            analyzer: name of the text analysis, as :func:`ragtune.canonical.analyzers.load_analyzer` takes it; None
+                takes the collection's own, for a new one :data:`ragtune.canonical.analyzers.DEFAULT`.
 
         Raises:
             UnknownCollectionError: if there is no collection of that name.
-            CollectionMismatchError: if its embed_model or embed_dims are not the embedder's; the message names both.
+            CollectionMismatchError: if its embed_model or embed_dims are not the embedder's, or its analyzer is not
+                the chosen one, or not the one that is installed; the message names both.
+            ConfigError: on an unknown analyzer.
         """
 
     @abstractmethod

@@ -53,19 +53,21 @@ class PostgresDatabase(BaseDatabase):
         self._connections = Connections(dsn, pool_size, timeout_s, self.search.session, statement_timeout_s, revive)
         self._connections.start(ensure_schema)
 
-    def open(self, name: str, embedder: BaseEmbedder, *, create: bool = False) -> PostgresStore:
-        wanted = describe(name, embedder)
+    def open(
+        self, name: str, embedder: BaseEmbedder, *, create: bool = False, analyzer: str | None = None
+    ) -> PostgresStore:
+        wanted = describe(name, embedder, analyzer)
         found = self._connections.run(lambda connection: _find(connection, name))
         if found is None and create:
             found = self._connections.run(lambda connection: _create(connection, wanted))
         if found is None:
             raise unknown(name, [collection.name for collection in self.collections()])
         collection_id, kept = found
-        check_same(kept, wanted)
-        return PostgresStore(self._connections, Statements(collection_id, kept.embed_dims), kept, embedder, self.search)
+        sql = Statements(collection_id, kept.embed_dims)
+        return PostgresStore(self._connections, sql, kept, embedder, check_same(kept, wanted, analyzer), self.search)
 
     def collections(self) -> list[Collection]:
-        sql = "SELECT name, embed_model, embed_dims FROM ragtune.collections ORDER BY name"
+        sql = "SELECT name, embed_model, embed_dims, analyzer FROM ragtune.collections ORDER BY name"
         rows = self._connections.run(lambda connection: connection.execute(sql).fetchall())
         return [_collection(*row) for row in rows]
 
@@ -81,24 +83,27 @@ class PostgresDatabase(BaseDatabase):
             self._on_close()
 
 
-def _collection(name: str, model: str, dims: int) -> Collection:
-    return Collection(name=name, embed_model=model, embed_dims=dims)
+def _collection(name: str, model: str, dims: int, analyzer: str) -> Collection:
+    return Collection(name=name, embed_model=model, embed_dims=dims, analyzer=analyzer)
 
 
 def _find(connection: Any, name: str) -> tuple[int, Collection] | None:
-    sql = "SELECT collection_id, name, embed_model, embed_dims FROM ragtune.collections WHERE name = %s"
+    sql = "SELECT collection_id, name, embed_model, embed_dims, analyzer FROM ragtune.collections WHERE name = %s"
     found = connection.execute(sql, (name,)).fetchone()
     return None if found is None else (int(found[0]), _collection(*found[1:]))
 
 
 def _create(connection: Any, wanted: Collection) -> tuple[int, Collection]:
     """The collection, made unless somebody else was faster."""
-    sql = "INSERT INTO ragtune.collections (name, embed_model, embed_dims) VALUES (%s, %s, %s) RETURNING collection_id"
+    sql = (
+        "INSERT INTO ragtune.collections (name, embed_model, embed_dims, analyzer) VALUES (%s, %s, %s, %s) "
+        "RETURNING collection_id"
+    )
     with connection.transaction():
         lock_schema(connection)
         if (found := _find(connection, wanted.name)) is not None:
             return found
-        values = (wanted.name, wanted.embed_model, wanted.embed_dims)
+        values = (wanted.name, wanted.embed_model, wanted.embed_dims, wanted.analyzer)
         (collection_id,) = connection.execute(sql, values).fetchone()
         connection.execute(Statements(collection_id, wanted.embed_dims).create_partition())
     return int(collection_id), wanted
@@ -112,7 +117,8 @@ def _drop(connection: Any, name: str) -> bool:
         collection_id, collection = found
         sql = Statements(collection_id, collection.embed_dims)
         connection.execute(sql.lock())
-        connection.execute(sql.drop_partition())
+        for statement in sql.drop_tables():
+            connection.execute(statement)
         connection.execute(sql.drop_documents())
         connection.execute(sql.drop_collection())
     return True

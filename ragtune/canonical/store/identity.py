@@ -6,41 +6,69 @@ from collections.abc import Iterable
 
 from pydantic import ValidationError
 
+from ragtune.canonical.analyzers import DEFAULT, Analyzer, load_analyzer
 from ragtune.canonical.embedding import dimension
 from ragtune.canonical.normalization import check_string
 from ragtune.canonical.types import Collection
-from ragtune.core.errors import CollectionMismatchError, InputError, UnknownCollectionError
+from ragtune.core.errors import CollectionMismatchError, ConfigError, InputError, UnknownCollectionError
 from ragtune.core.interfaces import BaseEmbedder
 
 
-def describe(name: str, embedder: BaseEmbedder) -> Collection:
-    """The collection that ``embedder`` would fill.
+def describe(name: str, embedder: BaseEmbedder, analyzer: str | None) -> Collection:
+    """The collection that ``embedder`` would fill, analyzed as chosen or by default.
 
     Raises:
-        InputError: on a name that is not allowed, or an embedder whose name or dims are not.
+        InputError: on a name that is not allowed, an embedder whose name or dims are not, or an unknown analyzer.
     """
     try:
         return Collection(
             name=check_string(name, "collection"),
             embed_model=check_string(embedder.name, "embed_model"),
             embed_dims=dimension(embedder),
+            analyzer=load_analyzer(DEFAULT if analyzer is None else analyzer).identity,
         )
     except ValidationError as error:
         first = error.errors()[0]
         raise InputError(f"collection {first['loc'][0]}={str(first['input'])[:100]!r}: {first['msg']}") from error
 
 
-def check_same(kept: Collection, wanted: Collection) -> None:
-    """Check that the embedder's vectors are those of the collection.
+def check_same(kept: Collection, wanted: Collection, analyzer: str | None) -> Analyzer:
+    """Check that the embedder's vectors and the chosen analyzer's terms are those of the collection.
+
+    Args:
+        kept: the collection that is there.
+        wanted: what would be made now.
+        analyzer: name of the chosen analyzer; None takes the collection's own.
+
+    Returns:
+        The collection's analyzer.
 
     Raises:
-        CollectionMismatchError: if they are not; the message names model and dims of both.
+        CollectionMismatchError: if they are not, or if the collection's analyzer is not what this installation has
+            under its name; the message names both.
     """
-    if kept != wanted:
+    if (kept.embed_model, kept.embed_dims) != (wanted.embed_model, wanted.embed_dims):
         raise CollectionMismatchError(
             f"collection {kept.name!r} holds vectors of {kept.embed_model!r}, {kept.embed_dims} dims; "
             f"the embedder is {wanted.embed_model!r}, {wanted.embed_dims} dims"
         )
+    if analyzer is not None and kept.analyzer != wanted.analyzer:
+        raise CollectionMismatchError(
+            f"collection {kept.name!r} is analyzed by {kept.analyzer!r}; the chosen analyzer is {wanted.analyzer!r}"
+        )
+    return _installed(kept)
+
+
+def _installed(kept: Collection) -> Analyzer:
+    try:
+        found = load_analyzer(kept.analyzer.partition(" ")[0])
+    except ConfigError as error:
+        raise CollectionMismatchError(f"collection {kept.name!r} is analyzed by {kept.analyzer!r}: {error}") from None
+    if found.identity != kept.analyzer:
+        raise CollectionMismatchError(
+            f"collection {kept.name!r} is analyzed by {kept.analyzer!r}; this installation has {found.identity!r}"
+        )
+    return found
 
 
 def unknown(name: str, known: Iterable[str]) -> UnknownCollectionError:

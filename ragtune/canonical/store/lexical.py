@@ -5,10 +5,10 @@ BM25 (Robertson and Zaragoza 2009; idf as in Lucene and bm25s' default) with k1 
     sum over the query's distinct terms of  idf * tf * (k1 + 1) / (tf + k1 * (1 - b + b * length / average length))
     idf = ln(1 + (N - df + 0.5) / (df + 0.5))
 
-N, df and the average length are those of the whole collection, whatever the filters. The text analysis is
-:func:`ragtune.data.text.terms`, not a text search configuration of the server, so that all stores agree on what a term
-is. In the ``tsvector`` a lexeme has its occurrences counted 1, 2, ... as positions; ``ts_rank_cd`` of one term with
-weights of 1 and no normalization then is exactly tf.
+N, df and the average length are those of the whole collection, whatever the filters. The text analysis is one of
+:mod:`ragtune.canonical.analyzers`, not a text search configuration of the server, so that all stores agree on what a
+term is. In the ``tsvector`` a lexeme has its occurrences counted 1, 2, ... as positions, so that their number, and
+``ts_rank_cd`` of one term with weights of 1 and no normalization, is exactly tf.
 
 PostgreSQL's limits hold for every store: a term of more than 255 bytes is no term, tf counts up to 255, and of a chunk
 with very many distinct terms only those that come first are indexed, about a million bytes of them.
@@ -16,10 +16,15 @@ with very many distinct terms only those that come first are indexed, about a mi
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from typing import Any
 
+import numpy as np
+
+from ragtune.canonical.analyzers import Analyzer
 from ragtune.canonical.normalization import check_string
-from ragtune.data.text import terms
+from ragtune.core.arrays import FloatArray
 
 K1 = 1.5
 B = 0.75
@@ -33,9 +38,24 @@ _SMALL = 50_000  # characters, whose terms and positions are well below the foll
 _MAX_BYTES = 1_000_000  # a tsvector holds at most 2**20 - 1 bytes of lexemes and positions
 
 
-def term_frequencies(content: str) -> dict[str, int]:
+def idf(chunks: int, df: int) -> float:
+    """Weight of a term that ``df`` of the collection's chunks hold."""
+    return math.log(1.0 + (chunks - df + 0.5) / (df + 0.5))
+
+
+def norms(lengths: FloatArray, average: float) -> FloatArray:
+    """What tf is weighed against in chunks of these lengths, shape (n,)."""
+    return K1 * ((1.0 - B) + B * lengths / average)
+
+
+def bm25(weight: float, tf: Any, norm: FloatArray) -> FloatArray:
+    """A term's part of the scores, shape (n,); every store takes these steps, so that all get the same bits."""
+    return np.asarray(weight * (tf * (K1 + 1.0)) / (tf + norm))
+
+
+def term_frequencies(content: str, analyzer: Analyzer) -> dict[str, int]:
     """tf by term in the order of first occurrence, within the limits; their sum is the chunk's length."""
-    counts = Counter(terms(content))
+    counts = Counter(analyzer.terms(content))
     if (
         len(content) <= _SMALL
         and max(map(len, counts), default=0) <= _SHORT
@@ -56,19 +76,19 @@ def term_frequencies(content: str) -> dict[str, int]:
     return kept
 
 
-def query_terms(query: str) -> list[str]:
+def query_terms(query: str, analyzer: Analyzer) -> list[str]:
     """The query's distinct terms in the order of first occurrence.
 
     Raises:
         InputError: if it is no storable text.
     """
-    found = dict.fromkeys(terms(check_string(query, "query")))
+    found = dict.fromkeys(analyzer.terms(check_string(query, "query")))
     return [term for term in found if len(term.encode()) <= _MAX_TERM_BYTES][:MAX_QUERY_TERMS]
 
 
 def tsvector_literal(frequencies: dict[str, int]) -> str:
     """What ``::tsvector`` reads, e.g. ``'tea':1,2 'time':1``."""
-    # Terms are runs of word characters, so none needs the escapes of quote().
+    # Terms are of word characters, + and #, so none needs the escapes of quote().
     return " ".join([f"'{term}':{_POSITIONS[tf]}" for term, tf in frequencies.items()])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -10,9 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from ragtune.canonical.analyzers import Analyzer
 from ragtune.canonical.store.base import BaseDatabase, BaseStore
 from ragtune.canonical.store.identity import check_same, describe, gone, unknown
-from ragtune.canonical.store.lexical import K1, B, query_terms
+from ragtune.canonical.store.lexical import bm25, idf, norms, query_terms
 from ragtune.canonical.store.rows import (
     Row,
     best,
@@ -41,16 +41,17 @@ class MemoryDatabase(BaseDatabase):
         self._contents: dict[str, _Contents] = {}
         self._lock = threading.Lock()
 
-    def open(self, name: str, embedder: BaseEmbedder, *, create: bool = False) -> MemoryStore:
-        wanted = describe(name, embedder)
+    def open(
+        self, name: str, embedder: BaseEmbedder, *, create: bool = False, analyzer: str | None = None
+    ) -> MemoryStore:
+        wanted = describe(name, embedder, analyzer)
         with self._lock:
             if name not in self._contents:
                 if not create:
                     raise unknown(name, sorted(self._contents))
                 self._contents[name] = _Contents(wanted)
             contents = self._contents[name]
-        check_same(contents.collection, wanted)
-        return MemoryStore(contents, embedder)
+        return MemoryStore(contents, embedder, check_same(contents.collection, wanted, analyzer))
 
     def collections(self) -> list[Collection]:
         with self._lock:
@@ -92,7 +93,7 @@ class _Index:
         self.has_vector = self.vectors.any(axis=1)
         lengths = np.array([row.length for row in rows], dtype=np.float64)
         average = float(lengths.sum()) / len(rows) if lengths.any() else 1.0
-        self.norms: FloatArray = K1 * ((1.0 - B) + B * lengths / average)
+        self.norms = norms(lengths, average)
         postings: dict[str, list[tuple[int, int]]] = {}
         for place, row in enumerate(rows):
             for term, tf in row.frequencies.items():
@@ -112,8 +113,7 @@ class _Index:
         for term in terms:
             if term in self.postings:
                 places, tf = self.postings[term]
-                idf = math.log(1.0 + (len(self.rows) - len(places) + 0.5) / (len(places) + 0.5))
-                scores[places] += idf * (tf * (K1 + 1.0)) / (tf + self.norms[places])
+                scores[places] += bm25(idf(len(self.rows), len(places)), tf, self.norms[places])
                 held[places] = True
         return np.where(held, np.round(scores, _DECIMALS), np.nan)
 
@@ -121,13 +121,14 @@ class _Index:
 class MemoryStore(BaseStore):
     """One collection of a :class:`MemoryDatabase`; made by its ``open``."""
 
-    def __init__(self, contents: _Contents, embedder: BaseEmbedder) -> None:
+    def __init__(self, contents: _Contents, embedder: BaseEmbedder, analyzer: Analyzer) -> None:
         self.collection = contents.collection
         self.embedder = embedder
+        self.analyzer = analyzer
         self._contents = contents
 
     def upsert(self, chunks: Sequence[Chunk], embeddings: Embedding) -> UpsertCounts:
-        documents = make_rows(chunks, embeddings, self.collection.embed_dims)
+        documents = make_rows(chunks, embeddings, self.collection.embed_dims, self.analyzer)
         contents = self._alive()
         with contents.lock:
             counts = UpsertCounts()
@@ -163,7 +164,7 @@ class MemoryStore(BaseStore):
         return _copies(best(zip(index.chunks(places), scores, strict=True), k, "vector"))
 
     def lexical_candidates(self, query: str, k: int, filters: Filters) -> list[Candidate]:
-        terms = query_terms(query)
+        terms = query_terms(query, self.analyzer)
         check_k(k)
         kept, index = self._kept(filters)
         scores = index.lexical_scores(terms)

@@ -8,10 +8,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ragtune.canonical.analyzers import Analyzer
 from ragtune.canonical.store.base import BaseStore
 from ragtune.canonical.store.connections import Connections, MissingTableError
 from ragtune.canonical.store.identity import gone
-from ragtune.canonical.store.lexical import query_terms, quote
+from ragtune.canonical.store.lexical import query_terms
 from ragtune.canonical.store.rows import (
     best,
     check_doc_id,
@@ -23,8 +24,9 @@ from ragtune.canonical.store.rows import (
     dump_json,
     make_rows,
 )
+from ragtune.canonical.store.searching import LexicalSearch, fetch_all
 from ragtune.canonical.store.statements import MARGIN, Statements, filter_condition
-from ragtune.canonical.store.writing import IndexPolicy, build_indexes, lock_collection, write_documents
+from ragtune.canonical.store.writing import IndexPolicy, build_indexes, count_write, lock_collection, write_documents
 from ragtune.canonical.types import Candidate, Chunk, Collection, Embedding, Filters, StoreCounts, UpsertCounts
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
@@ -33,7 +35,6 @@ from ragtune.core.interfaces import BaseEmbedder
 T = TypeVar("T")
 
 _EF_MAX = 1000  # pgvector's limit of hnsw.ef_search
-_SCORE_SCALE = 1e6  # the server rounds lexical scores to 6 decimals
 
 
 @dataclass(frozen=True)
@@ -87,14 +88,17 @@ class PostgresStore(BaseStore):
         sql: Statements,
         collection: Collection,
         embedder: BaseEmbedder,
+        analyzer: Analyzer,
         search: SearchSettings,
     ) -> None:
         self.collection = collection
         self.embedder = embedder
+        self.analyzer = analyzer
         self._connections = connections
         self._sql = sql
         self._search = search
         self._policy = IndexPolicy(search.exact_below, search.maintenance_work_mem)
+        self._lexical = LexicalSearch(sql, search.exact_below)
         self._is_indexed = False  # becomes true for good
 
     def upsert(self, chunks: Sequence[Chunk], embeddings: Embedding) -> UpsertCounts:
@@ -115,9 +119,11 @@ class PostgresStore(BaseStore):
 
         def work(connection: Any) -> int:
             with connection.transaction():
-                lock_collection(connection, self._sql)
-                documents, chunks, terms = connection.execute(self._sql.delete_documents(), values).fetchone()
+                is_posted = lock_collection(connection, self._sql).is_posted
+                documents, chunks, terms = connection.execute(self._sql.delete_documents(is_posted), values).fetchone()
                 connection.execute(self._sql.count(), (-documents, -chunks, -terms))
+                if is_posted:
+                    count_write(connection, self._sql, 0)
             return int(documents)
 
         return self._run(work)
@@ -142,22 +148,20 @@ class PostgresStore(BaseStore):
         return best(((chunk, score) for chunk, score, norm in found if norm > 0), k, "vector")
 
     def lexical_candidates(self, query: str, k: int, filters: Filters) -> list[Candidate]:
-        terms = [quote(term) for term in query_terms(query)]
+        terms = query_terms(query, self.analyzer)
         wanted = check_filters(filters)
         check_k(k)
         if not terms:
             self.counts()  # a collection that is gone is an error for any query
             return []
-        sql = self._sql.lexical(filter_condition(wanted), len(terms))
-        values: dict[str, Any] = {f"term{place}": term for place, term in enumerate(terms)}
-        values |= {"any": " | ".join(terms), "k": k, **_filter_values(wanted)}
-        rows = self._run(lambda connection: _fetch(connection, sql, values))
-        return best(((_chunk(row), row[-1] / _SCORE_SCALE) for row in rows), k, "lexical")
+        condition, values = filter_condition(wanted), _filter_values(wanted)
+        rows = self._run(lambda connection: self._lexical.search(connection, terms, k, condition, values))
+        return best(((_chunk(row), row[-1]) for row in rows), k, "lexical")
 
     def chunks(self, doc_id: str) -> list[Chunk]:
         values = (check_doc_id(doc_id),)
         return [
-            _chunk(row) for row in self._run(lambda connection: _fetch(connection, self._sql.read_chunks(), values))
+            _chunk(row) for row in self._run(lambda connection: fetch_all(connection, self._sql.read_chunks(), values))
         ]
 
     def doc_ids(self, after: str | None = None, limit: int | None = None) -> list[str]:
@@ -168,7 +172,7 @@ class PostgresStore(BaseStore):
         return dict(self._documents(self._sql.read_document_digests(), values))
 
     def counts(self) -> StoreCounts:
-        rows = self._run(lambda connection: _fetch(connection, self._sql.read_counts(), ()))
+        rows = self._run(lambda connection: fetch_all(connection, self._sql.read_counts(), ()))
         if not rows:
             raise gone(self.collection.name)
         documents, chunks = rows[0]
@@ -181,24 +185,24 @@ class PostgresStore(BaseStore):
 
     def _documents(self, sql: bytes, values: Any) -> list[Any]:
         """Rows about documents; the statement gives one of nulls for a collection that has none."""
-        rows = self._run(lambda connection: _fetch(connection, sql, values))
+        rows = self._run(lambda connection: fetch_all(connection, sql, values))
         if not rows:
             raise gone(self.collection.name)
         return [row for row in rows if row[0] is not None]
 
     def _write(self, chunks: Sequence[Chunk], embeddings: Embedding, policy: IndexPolicy | None) -> UpsertCounts:
-        documents = make_rows(chunks, embeddings, self.collection.embed_dims)
+        documents = make_rows(chunks, embeddings, self.collection.embed_dims, self.analyzer)
         return self._run(lambda connection: write_documents(connection, self._sql, documents, policy))
 
     def _nearest(self, connection: Any, condition: str, values: dict[str, Any], fetch: int) -> list[Any]:
         if not self._has_index(connection):
-            return _fetch(connection, self._sql.exact(condition), values)
+            return fetch_all(connection, self._sql.exact(condition), values)
         sql = self._sql.nearest(condition)
         if fetch <= self._search.ef_search:
-            return _fetch(connection, sql, values)
+            return fetch_all(connection, sql, values)
         with connection.transaction():
             connection.execute("SELECT set_config('hnsw.ef_search', %s, true)", (str(min(2 * fetch, _EF_MAX)),))
-            return _fetch(connection, sql, values)
+            return fetch_all(connection, sql, values)
 
     def _has_index(self, connection: Any) -> bool:
         if not self._is_indexed and self._sql.has_vector_index:
@@ -211,11 +215,6 @@ class PostgresStore(BaseStore):
             return self._connections.run(work)
         except MissingTableError as error:
             raise gone(self.collection.name) from error
-
-
-def _fetch(connection: Any, sql: bytes, values: Any) -> list[Any]:
-    rows: list[Any] = connection.execute(sql, values, binary=True).fetchall()
-    return rows
 
 
 def _filter_values(filters: Filters) -> dict[str, Any]:

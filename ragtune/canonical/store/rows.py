@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ragtune.canonical.analyzers import Analyzer
 from ragtune.canonical.normalization import check_metadata, check_string
 from ragtune.canonical.store.lexical import term_frequencies
 from ragtune.canonical.types import Candidate, Chunk, Embedding, Filters
@@ -37,6 +38,7 @@ class Row:
         vector: vector of shape (embed_dims,), float32, L2-normalised or zero.
         content_digest: digest of everything in the chunk but its vector.
         digest: digest of everything in the chunk, its vector included.
+        analyzer: the collection's text analysis.
     """
 
     chunk: Chunk
@@ -44,11 +46,12 @@ class Row:
     vector: Embedding
     content_digest: bytes
     digest: bytes
+    analyzer: Analyzer
 
     @cached_property
     def frequencies(self) -> dict[str, int]:
         """Term frequencies by term; counted on first use, while the server takes in the rows before."""
-        return term_frequencies(self.chunk.content)
+        return term_frequencies(self.chunk.content, self.analyzer)
 
     @property
     def length(self) -> int:
@@ -56,7 +59,7 @@ class Row:
         return sum(self.frequencies.values())
 
 
-def make_rows(chunks: Sequence[Chunk], embeddings: Embedding, dims: int) -> dict[str, list[Row]]:
+def make_rows(chunks: Sequence[Chunk], embeddings: Embedding, dims: int, analyzer: Analyzer) -> dict[str, list[Row]]:
     """Rows by document, documents by code point, rows by chunk_index.
 
     Vectors whose length is not 1 are normalised, which no cosine notices.
@@ -70,7 +73,7 @@ def make_rows(chunks: Sequence[Chunk], embeddings: Embedding, dims: int) -> dict
         rows = documents.setdefault(check_doc_id(chunk.doc_id), {})
         if chunk.chunk_index in rows:
             raise InputError(f"chunks: {(chunk.doc_id, chunk.chunk_index)!r} occurs twice, allowed is once")
-        rows[chunk.chunk_index] = _make_row(chunk, vector)
+        rows[chunk.chunk_index] = _make_row(chunk, vector, analyzer)
     return {doc_id: [rows[place] for place in sorted(rows)] for doc_id, rows in sorted(documents.items())}
 
 
@@ -183,7 +186,7 @@ def _candidate(chunk: Chunk, score: float, source: str) -> Candidate:
     )
 
 
-def _make_row(chunk: Chunk, vector: Embedding) -> Row:
+def _make_row(chunk: Chunk, vector: Embedding, analyzer: Analyzer) -> Row:
     check_string(chunk.content, "content")
     for name, value in (("chunk_index", chunk.chunk_index), ("start", chunk.start), ("end", chunk.end)):
         if value > _MAX_INT:
@@ -194,7 +197,7 @@ def _make_row(chunk: Chunk, vector: Embedding) -> Row:
     metadata_json = dump_json(stored.metadata)
     content_digest = _content_digest(stored, metadata_json)
     digest = hashlib.blake2b(content_digest + vector.tobytes(), digest_size=_DIGEST).digest()
-    return Row(stored, metadata_json, vector, content_digest, digest)
+    return Row(stored, metadata_json, vector, content_digest, digest, analyzer)
 
 
 def _stored(chunk: Chunk) -> Chunk:

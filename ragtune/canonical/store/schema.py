@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from ragtune.canonical.analyzers import load_analyzer
 from ragtune.canonical.store.statements import SCHEMA_VERSION, read_sql
 from ragtune.core.errors import StoreError
 
 _LOCK = 0x7261677475  # any number that everybody agrees on
+_UPGRADED = 1  # version of the schema that is brought up to date
 _PGVECTOR_MIN = (0, 8)  # iterative index scans
 
 
 def ensure_schema(connection: Any) -> None:
-    """Make the schema if it is missing; several processes may do so at once. Without it no right to make one is needed.
+    """Make the schema if it is missing, or bring one of version 1 up to date; several processes may do so at once.
+
+    Where it is there and up to date, no right to make one is needed.
 
     Raises:
         StoreError: if the schema is of another version, pgvector too old, or the encoding not UTF8.
@@ -25,7 +29,14 @@ def ensure_schema(connection: Any) -> None:
             lock_schema(connection)
             if not _exists(connection):
                 connection.execute(read_sql("schema.sql", version=SCHEMA_VERSION))
-    (version,) = connection.execute("SELECT version FROM ragtune.schema_version").fetchone()
+    version = _version(connection)
+    if version == _UPGRADED:
+        with connection.transaction():
+            lock_schema(connection)
+            version = _version(connection)
+            if version == _UPGRADED:
+                connection.execute(read_sql("upgrade_1.sql", version=SCHEMA_VERSION, analyzer=_analyzer()))
+                version = SCHEMA_VERSION
     if version != SCHEMA_VERSION:
         raise StoreError(f"the database's schema ragtune is of version {version}: allowed is {SCHEMA_VERSION}")
     (extension,) = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
@@ -36,6 +47,16 @@ def ensure_schema(connection: Any) -> None:
 def lock_schema(connection: Any) -> None:
     """Keep all others from making or dropping tables until the transaction ends."""
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+
+
+def _version(connection: Any) -> int:
+    (version,) = connection.execute("SELECT version FROM ragtune.schema_version").fetchone()
+    return int(version)
+
+
+def _analyzer() -> str:
+    """What collections were analyzed by before they said so, with the stemmer that is installed now."""
+    return load_analyzer("english-1").identity
 
 
 def _exists(connection: Any) -> bool:

@@ -8,17 +8,22 @@ CREATE TABLE ragtune.schema_version (
     version integer NOT NULL
 );
 
--- embed_model and embed_dims are fixed for good. documents, chunks and terms count what the collection holds; every
--- write keeps them in its own transaction and locks the row, so that writes to a collection come one after the other.
+-- embed_model, embed_dims and analyzer are fixed for good. documents, chunks and terms count what the collection holds;
+-- every write keeps them in its own transaction and locks the row, so that writes to a collection come one after the
+-- other. is_posted: there are postings (postings.sql), which have given out so many places in so many writes.
 CREATE TABLE ragtune.collections (
     collection_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name          text COLLATE "C" NOT NULL UNIQUE,
     embed_model   text NOT NULL,
     embed_dims    integer NOT NULL CHECK (embed_dims BETWEEN 1 AND 16000),
+    analyzer      text NOT NULL,
     documents     bigint NOT NULL DEFAULT 0,
     chunks        bigint NOT NULL DEFAULT 0,
     terms         bigint NOT NULL DEFAULT 0,
-    is_indexed    boolean NOT NULL DEFAULT false
+    is_indexed    boolean NOT NULL DEFAULT false,
+    is_posted     boolean NOT NULL DEFAULT false,
+    places        bigint NOT NULL DEFAULT 0,
+    writes        bigint NOT NULL DEFAULT 0
 );
 
 -- metadata: what all chunks of the document have. digest: of its chunks without their vectors.
@@ -31,7 +36,7 @@ CREATE TABLE ragtune.documents (
 );
 
 -- One partition a collection (partition.sql), which has vectors of one length and its own indexes.
--- lexemes is the text analysis of ragtune.core.text as a tsvector literal; the server only reads it.
+-- lexemes is the text analysis of ragtune.canonical.analyzers as a tsvector literal; the server only reads it.
 CREATE TABLE ragtune.chunks (
     collection_id integer NOT NULL,
     doc_id        text COLLATE "C" NOT NULL,

@@ -6,14 +6,15 @@ from functools import cache
 from importlib.resources import files
 
 from ragtune.canonical.store.lexical import K1, B
+from ragtune.canonical.store.postings import BUILT, PostingStatements
 from ragtune.canonical.types import Filters
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 MARGIN = 16
 """Rows beyond k that a vector search reads: the server's float32 sums may order near-ties otherwise than we do."""
 
 _SLACK = 5e-6  # more than the server's distances of unit vectors can be off
-_ROW = "c.doc_id, c.chunk_index, c.content, c.tags, c.metadata, c.span_start, c.span_end"
+ROW = "c.doc_id, c.chunk_index, c.content, c.tags, c.metadata, c.span_start, c.span_end"
 _COLUMNS = (
     "collection_id, doc_id, chunk_index, content, tags, metadata, span_start, span_end, embedding, length, lexemes, "
     "digest"
@@ -45,6 +46,7 @@ class Statements:
         kind = "vector" if self.dims <= 2000 else "halfvec" if self.dims <= 4000 else None
         self._indexed_as = None if kind is None else f"{kind}({self.dims})"
         self._operators = f"{kind}_cosine_ops"
+        self.postings = PostingStatements(self.collection_id)
         self.exact = cache(self._exact)
         self.nearest = cache(self._nearest)
         self.lexical = cache(self._lexical)
@@ -57,8 +59,11 @@ class Statements:
     def create_partition(self) -> bytes:
         return read_sql("partition.sql", partition=self.partition, collection_id=self.collection_id, dims=self.dims)
 
-    def drop_partition(self) -> bytes:
-        return f"DROP TABLE {self.partition}".encode()
+    def create_postings(self) -> bytes:
+        return read_sql("postings.sql", collection_id=self.collection_id, built=BUILT)
+
+    def drop_tables(self) -> list[bytes]:
+        return [f"DROP TABLE {self.partition}".encode(), *self.postings.drop()]
 
     def drop_documents(self) -> bytes:
         return f"DELETE FROM ragtune.documents WHERE {self._mine}".encode()
@@ -82,7 +87,10 @@ class Statements:
         return f"ANALYZE {self.partition}".encode()
 
     def lock(self) -> bytes:
-        return f"SELECT chunks, is_indexed FROM ragtune.collections WHERE {self._mine} FOR NO KEY UPDATE".encode()
+        return (
+            "SELECT chunks, is_indexed, is_posted, places FROM ragtune.collections "
+            f"WHERE {self._mine} FOR NO KEY UPDATE"
+        ).encode()
 
     def read_digests(self) -> bytes:
         return (
@@ -96,21 +104,26 @@ class Statements:
             "ON CONFLICT (collection_id, doc_id) DO UPDATE SET digest = excluded.digest, metadata = excluded.metadata"
         ).encode()
 
-    def delete_rows(self) -> bytes:
+    def delete_rows(self, is_posted: bool) -> bytes:
         return (
             f"WITH gone AS (DELETE FROM {self.partition} c "
             "USING unnest(%s::text[], %s::int[]) old (doc_id, chunk_index) "
-            f"WHERE c.{self._mine} AND c.doc_id = old.doc_id AND c.chunk_index = old.chunk_index RETURNING c.length) "
+            f"WHERE c.{self._mine} AND c.doc_id = old.doc_id AND c.chunk_index = old.chunk_index "
+            f"RETURNING c.doc_id, c.chunk_index, c.tsv, c.length){self._unposted(is_posted)} "
             "SELECT coalesce(sum(length), 0)::bigint FROM gone"
         ).encode()
 
-    def delete_documents(self) -> bytes:
+    def delete_documents(self, is_posted: bool) -> bytes:
         return (
             f"WITH gone AS (DELETE FROM {self.partition} WHERE {self._mine} AND doc_id = ANY(%(doc_ids)s) "
-            "RETURNING length), documents AS (DELETE FROM ragtune.documents "
+            f"RETURNING doc_id, chunk_index, tsv, length){self._unposted(is_posted)}, "
+            "documents AS (DELETE FROM ragtune.documents "
             f"WHERE {self._mine} AND doc_id = ANY(%(doc_ids)s) RETURNING doc_id) "
             "SELECT (SELECT count(*) FROM documents), count(*), coalesce(sum(length), 0)::bigint FROM gone"
         ).encode()
+
+    def _unposted(self, is_posted: bool) -> str:
+        return f", {self.postings.remove('gone')}" if is_posted else ""
 
     def copy_rows(self) -> bytes:
         return f"COPY {self.partition} ({_COLUMNS}) FROM STDIN (FORMAT binary)".encode()
@@ -132,7 +145,7 @@ class Statements:
         return f"SELECT documents, chunks FROM ragtune.collections WHERE {self._mine}".encode()
 
     def read_chunks(self) -> bytes:
-        return f"SELECT {_ROW} FROM {self.partition} c WHERE {self._mine} AND doc_id = %s ORDER BY chunk_index".encode()
+        return f"SELECT {ROW} FROM {self.partition} c WHERE {self._mine} AND doc_id = %s ORDER BY chunk_index".encode()
 
     def read_doc_ids(self) -> bytes:
         """A page: ids beyond a text, at most so many, or all for null. Keys are in this order, so no more are read."""
@@ -160,7 +173,7 @@ class Statements:
         """By the index; where a filter leaves no more than ``exact_below`` rows, those are compared one by one."""
         distance = f"(embedding::{self._indexed_as}) <=> (%(query)s)::{self._indexed_as}"
         index = (
-            f"SELECT {_ROW}, vector_send(c.embedding) FROM {self.partition} c WHERE {condition} "
+            f"SELECT {ROW}, vector_send(c.embedding) FROM {self.partition} c WHERE {condition} "
             f"ORDER BY {distance} FETCH FIRST %(fetch)s ROWS WITH TIES"
         )
         bounded = f"SELECT * FROM ({index}) found LIMIT %(most)s"
@@ -180,14 +193,14 @@ class Statements:
         """The k rows of ``near`` that are closest, and those that may tie with the last; a zero vector's NaN is not."""
         kth = "SELECT distance FROM near WHERE distance <> 'NaN' ORDER BY distance LIMIT %(k)s"
         return (
-            f"SELECT {_ROW}, vector_send(c.embedding) FROM (SELECT doc_id, chunk_index FROM near "
+            f"SELECT {ROW}, vector_send(c.embedding) FROM (SELECT doc_id, chunk_index FROM near "
             f"WHERE distance <= (SELECT max(distance) + {_SLACK} FROM ({kth}) best) "
             "ORDER BY distance, doc_id, chunk_index LIMIT %(most)s) top "
             f"JOIN {self.partition} c ON c.{self._mine} AND c.doc_id = top.doc_id AND c.chunk_index = top.chunk_index"
         )
 
     def _lexical(self, condition: str, terms: int) -> bytes:
-        """BM25 of all rows with any term; df is counted among them, since every row with a term is one of them."""
+        """BM25 of all rows with any term, where there are no postings; df is counted among them, which are all."""
         places = range(terms)
         tf = ", ".join(f"ts_rank_cd('{{1,1,1,1}}', tsv, %(term{i})s::tsquery, 0)::float8 AS tf{i}" for i in places)
         df = ", ".join(f"count(*) FILTER (WHERE tf{i} > 0) AS df{i}" for i in places)
@@ -202,7 +215,7 @@ class Statements:
             f"df AS (SELECT {df} FROM hit), idf AS (SELECT {idf} FROM df, size), "
             f"top AS (SELECT doc_id, chunk_index, round(({score}) * 1e6::float8) AS score FROM hit, idf WHERE kept "
             "ORDER BY score DESC, doc_id, chunk_index LIMIT %(k)s) "
-            f"SELECT {_ROW}, top.score FROM top JOIN {self.partition} c "
+            f"SELECT {ROW}, top.score FROM top JOIN {self.partition} c "
             f"ON c.{self._mine} AND c.doc_id = top.doc_id AND c.chunk_index = top.chunk_index"
         ).encode()
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ragtune.canonical.store.connections import MissingTableError
 from ragtune.canonical.store.lexical import tsvector_literal
+from ragtune.canonical.store.postings import FANOUT
 from ragtune.canonical.store.rows import Row, dump_json, rows_digest, shared_metadata
 from ragtune.canonical.store.statements import COLUMN_TYPES, Statements
 from ragtune.canonical.types import UpsertCounts
+
+_MOST_AT_ONCE = 50_000  # chunks whose postings are made within a request's time
+_SPARE_PLACES = 1000  # numbers that may be gone in a collection of any size
 
 
 @dataclass(frozen=True)
@@ -37,13 +41,21 @@ class _Changes:
     fresh: list[Row]
 
 
-def lock_collection(connection: Any, sql: Statements) -> tuple[int, bool]:
-    """Chunks of the collection and whether it is indexed; no other writer until the transaction ends."""
+class CollectionState(NamedTuple):
+    """Chunks of a collection, whether it has indexes and postings, and how many numbers these have given out."""
+
+    chunks: int
+    is_indexed: bool
+    is_posted: bool
+    places: int
+
+
+def lock_collection(connection: Any, sql: Statements) -> CollectionState:
+    """What the collection is like; no other writer until the transaction ends."""
     found = connection.execute(sql.lock()).fetchone()
     if found is None:
         raise MissingTableError(f"collection {sql.collection_id} is no longer there")
-    chunks, is_indexed = found
-    return int(chunks), bool(is_indexed)
+    return CollectionState(*found)
 
 
 def write_documents(
@@ -58,22 +70,59 @@ def write_documents(
         policy: when to build indexes; None leaves a collection without indexes as it is.
     """
     with connection.transaction():
-        chunks, is_indexed = lock_collection(connection, sql)
+        state = lock_collection(connection, sql)
         changes = _compare(connection, sql, documents)
-        terms = _apply(connection, sql, changes)
+        terms = _apply(connection, sql, changes, state)
         growth = changes.counts.inserted - changes.counts.deleted
         connection.execute(sql.count(), (changes.new_documents, growth, terms))
-        if policy is not None and not is_indexed and chunks + growth > policy.above:
-            _create_indexes(connection, sql, policy)
+        if state.is_posted:
+            _post(connection, sql, changes, state)
+        after = state._replace(chunks=state.chunks + growth, places=state.places + len(changes.fresh))
+        if policy is not None:
+            _complete(connection, sql, policy, after, _MOST_AT_ONCE)
     return changes.counts
 
 
 def build_indexes(connection: Any, sql: Statements, policy: IndexPolicy) -> None:
-    """Build the secondary indexes if the collection is large enough and has none."""
+    """Build the postings if there are none or most of them are gone, and the indexes if the collection is large."""
     with connection.transaction():
-        chunks, is_indexed = lock_collection(connection, sql)
-        if not is_indexed and chunks > policy.above:
-            _create_indexes(connection, sql, policy)
+        _complete(connection, sql, policy, lock_collection(connection, sql))
+
+
+def _complete(
+    connection: Any, sql: Statements, policy: IndexPolicy, state: CollectionState, most: int | None = None
+) -> None:
+    """Build what the collection lacks; of more chunks than ``most``, no postings, which take too long for a request."""
+    is_stale = state.places > 2 * state.chunks + _SPARE_PLACES
+    if (not state.is_posted or is_stale) and (most is None or state.chunks <= most):
+        for name in ("maintenance_work_mem", "work_mem"):
+            _set_local(connection, name, policy.maintenance_work_mem)
+        _make_index(connection, sql.create_postings())
+        for statement in sql.postings.build():
+            connection.execute(statement)
+    if not state.is_indexed and state.chunks > policy.above:
+        _create_indexes(connection, sql, policy)
+
+
+def _post(connection: Any, sql: Statements, changes: _Changes, state: CollectionState) -> None:
+    """Add the fresh rows to the postings, and join blocks when there are many."""
+    if not changes.fresh and not changes.stale:
+        return
+    keys = {
+        "doc_ids": [row.chunk.doc_id for row in changes.fresh],
+        "chunk_indexes": [row.chunk.chunk_index for row in changes.fresh],
+    }
+    connection.execute(sql.postings.add(), {**keys, "places": state.places})
+    count_write(connection, sql, len(changes.fresh))
+
+
+def count_write(connection: Any, sql: Statements, places: int) -> None:
+    """Count a write to the postings that gave out so many numbers, and join blocks when there are many."""
+    (writes,) = connection.execute(sql.postings.count(), (places,)).fetchone()
+    level = 0
+    while writes % FANOUT ** (level + 1) == 0:
+        connection.execute(sql.postings.join(), {"level": level})
+        level += 1
 
 
 def _compare(connection: Any, sql: Statements, documents: Mapping[str, Sequence[Row]]) -> _Changes:
@@ -101,7 +150,7 @@ def _compare(connection: Any, sql: Statements, documents: Mapping[str, Sequence[
     return _Changes(counts, len(documents.keys() - known.keys()), touched, stale, fresh)
 
 
-def _apply(connection: Any, sql: Statements, changes: _Changes) -> int:
+def _apply(connection: Any, sql: Statements, changes: _Changes, state: CollectionState) -> int:
     """Do it; by how much the number of terms grew."""
     if changes.touched:
         digests = [rows_digest(rows) for rows in changes.touched.values()]
@@ -110,7 +159,7 @@ def _apply(connection: Any, sql: Statements, changes: _Changes) -> int:
     lost = 0
     if changes.stale:
         places = [list(column) for column in zip(*changes.stale, strict=True)]
-        (lost,) = connection.execute(sql.delete_rows(), places).fetchone()
+        (lost,) = connection.execute(sql.delete_rows(state.is_posted), places).fetchone()
     if changes.fresh:
         _copy(connection, sql, changes.fresh)
     return sum(row.length for row in changes.fresh) - int(lost)
@@ -142,18 +191,26 @@ def _copy(connection: Any, sql: Statements, rows: Sequence[Row]) -> None:
 
 
 def _create_indexes(connection: Any, sql: Statements, policy: IndexPolicy) -> None:
-    set_local = "SELECT set_config(%s, %s, true)"
-    connection.execute(set_local, ("maintenance_work_mem", policy.maintenance_work_mem))
+    _set_local(connection, "maintenance_work_mem", policy.maintenance_work_mem)
     for statement in sql.create_indexes():
-        try:
-            with connection.transaction():
-                connection.execute(statement)
-        except _out_of_shared_memory():
-            # Parallel workers share the memory of the build in /dev/shm, of which containers often have 64 MB.
-            connection.execute(set_local, ("max_parallel_maintenance_workers", "0"))
-            connection.execute(statement)
+        _make_index(connection, statement)
     connection.execute(sql.set_indexed())
     connection.execute(sql.analyze())
+
+
+def _make_index(connection: Any, statement: bytes) -> None:
+    try:
+        with connection.transaction():
+            connection.execute(statement)
+    except _out_of_shared_memory():
+        # Parallel workers share the memory of the build in /dev/shm, of which containers often have 64 MB.
+        _set_local(connection, "max_parallel_maintenance_workers", "0")
+        connection.execute(statement)
+
+
+def _set_local(connection: Any, name: str, value: str) -> None:
+    """A setting until the transaction ends."""
+    connection.execute("SELECT set_config(%s, %s, true)", (name, value))
 
 
 def _out_of_shared_memory() -> tuple[type[Exception], ...]:

@@ -9,6 +9,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
+from ragtune.core.arguments import did_you_mean
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import ConfigError
 from ragtune.core.pool.columns import PoolColumns
@@ -59,8 +60,9 @@ class Ordering(str, Enum):
         try:
             return cls(value)
         except ValueError:
-            allowed = ", ".join(o.value for o in cls)
-            raise ConfigError(f"unknown ordering {value!r}: allowed are {allowed}") from None
+            known = [o.value for o in cls]
+            meant = did_you_mean(str(value), known)
+            raise ConfigError(f"unknown ordering {value!r}: allowed are {', '.join(known)}{meant}") from None
 
     def keys(self, pool: CandidatePool) -> RankingKeys:
         """The pool's ranking keys as of now; O(n), and a copy, so later changes do not reach it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,3 +37,7 @@ class BaseMemory(ABC):
             conversation: the session's turns as chunks.
             limit: chunks of the memory that each piece must be able to contribute at least, where there are so many.
         """
+
+    def term_weights(self, terms: Collection[str]) -> Mapping[str, float] | None:
+        """How much each term tells, > 0, rarer ones more; None where likeness is not one of terms."""
+        return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -19,10 +19,8 @@ from ragtune.superprompt.chunks import ContextChunk
 from ragtune.superprompt.cleaning import clean
 from ragtune.superprompt.limits import Chunking
 from ragtune.superprompt.memory.base import BaseMemory, Matches
+from ragtune.superprompt.memory.folders import MARKDOWN, read_folder
 from ragtune.superprompt.memory.terms import TermIndex, tfidf_cosines
-
-MARKDOWN = (".md", ".markdown")
-TEXT = (".txt", ".text")
 
 
 class DocumentMemory(BaseMemory):
@@ -68,19 +66,12 @@ class DocumentMemory(BaseMemory):
     def from_folder(
         cls, folder: str | Path, chunking: Chunking, embedder: BaseEmbedder | None = None
     ) -> DocumentMemory:
-        """All Markdown and text files below a folder, hidden ones left out; names are paths below it.
+        """The documents that :func:`read_folder` finds.
 
         Raises:
-            DatasetError: if there is no such folder, no such file in it, or a file cannot be read.
+            DatasetError: if there is no such folder, no document in it, or one that is not UTF-8 text.
         """
-        root = Path(folder).expanduser()
-        if not root.is_dir():
-            raise DatasetError(f"corpus folder {str(folder)!r}: there is no such folder")
-        files = {path.relative_to(root).as_posix(): path for path in root.rglob("*") if _is_document(path, root)}
-        if not files:
-            allowed = ", ".join((*MARKDOWN, *TEXT))
-            raise DatasetError(f"corpus folder {str(folder)!r} holds no document: allowed are files named {allowed}")
-        return cls.from_texts({name: _read(files[name]) for name in sorted(files)}, chunking, embedder)
+        return cls.from_texts(read_folder(folder).texts, chunking, embedder)
 
     @classmethod
     def from_corpus(
@@ -109,6 +100,10 @@ class DocumentMemory(BaseMemory):
             return Matches(chunks, tfidf_cosines(pieces, [TermIndex(turns), self._terms]))
         return Matches(chunks, embedded_cosines(self.embedder, pieces, turns, self._vectors))
 
+    def term_weights(self, terms: Collection[str]) -> Mapping[str, float] | None:
+        """``ln(1 + N / (1 + df))`` over the chunks, without an embedder."""
+        return None if self.embedder is not None else {term: self._terms.rarity(term) for term in sorted(terms)}
+
     @cached_property
     def _terms(self) -> TermIndex:
         return TermIndex([item.snippet for item in self.chunks])
@@ -132,15 +127,3 @@ def embedded_cosines(
     if not parts:
         return np.zeros((0, len(pieces)))
     return np.vstack([np.asarray(part @ queries.T, dtype=np.float64) for part in parts]).clip(-1.0, 1.0)
-
-
-def _is_document(path: Path, root: Path) -> bool:
-    hidden = any(part.startswith(".") for part in path.relative_to(root).parts)
-    return not hidden and path.suffix.lower() in (*MARKDOWN, *TEXT) and path.is_file()
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig", errors="replace")
-    except OSError as error:
-        raise DatasetError(f"document {str(path)!r} cannot be read ({error})") from error

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.data.text import terms
+from ragtune.superprompt.stopwords import content_terms
 
 
 class TermIndex:
@@ -38,13 +39,18 @@ class TermIndex:
         column = self.columns.get(term)
         return 0 if column is None else int(self.frequencies[column])
 
+    def rarity(self, term: str) -> float:
+        """``ln(1 + N / (1 + df))``, >= 0: what a term tells of the texts that hold it."""
+        return float(np.log1p(self.counts.shape[0] / (1.0 + self.frequency(term))))
+
 
 def tfidf_cosines(pieces: Sequence[str], indexes: Sequence[TermIndex]) -> NDArray[np.float64]:
     """Cosines of all texts of all indexes, as one collection, with every piece.
 
     Weights are (1 + ln tf) * (ln((1 + N) / (1 + df)) + 1), as scikit-learn's TfidfVectorizer with sublinear_tf and
-    smooth_idf, with N and df of the union. A piece's norm counts the terms that no text holds as well, so that a
-    text is not alike because little of the piece is known.
+    smooth_idf, with N and df of the union. Of a piece only the terms that say what it is about count
+    (:func:`ragtune.superprompt.stopwords.content_terms`): "why" and "how" make no text alike. A piece's norm counts the
+    terms that no text holds as well, so that a text is not alike because little of the piece is known.
 
     Returns:
         Shape (texts, pieces), in [0, 1]; a text or piece without terms has zeros.
@@ -61,7 +67,7 @@ def _idf(frequency: Any, total: int) -> Any:
 def _piece_weights(piece: str, indexes: Sequence[TermIndex], total: int) -> dict[str, float]:
     weights = {
         term: (1.0 + np.log(count)) * float(_idf(sum(index.frequency(term) for index in indexes), total))
-        for term, count in Counter(terms(piece)).items()
+        for term, count in Counter(content_terms(piece)).items()
     }
     norm = np.sqrt(sum(weight * weight for weight in weights.values()))
     return {term: weight / norm for term, weight in weights.items()}

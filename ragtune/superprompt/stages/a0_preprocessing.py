@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ragtune.core.errors import LLMError, StageError
 from ragtune.core.request.context import CostMeter
 from ragtune.superprompt.cleaning import clean, one_line
+from ragtune.superprompt.content import asks
 from ragtune.superprompt.headers import PromptParser, Section
 from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.mapping import Mapped, MappingLadder
@@ -151,20 +152,35 @@ def _assemble(sections: list[Section]) -> _Parts:
         return _take_all(sections)
     known: dict[str, list[str]] = {}
     unknown: dict[str, list[str]] = {}
-    for section in sections[1:]:
+    free = [section.text for section in sections if section.header is None and section.text]
+    for section in sections:
         if section.mapped and section.mapped.key:
             known.setdefault(section.mapped.key, []).append(section.text)
         elif section.header:
             unknown.setdefault(one_line(section.header.name), []).append(section.text)
     rules = []
-    preamble = sections[0].text
-    if preamble and not any(known.get("task", ())):
-        known["task"] = [preamble]
-        rules.append("no task header: what stands before the first header is the task")
-    elif preamble:
-        known["context"] = [preamble, *known.get("context", ())]
-        rules.append("what stands before the first header is context")
+    if not any(known.get("task", ())):
+        free = free or _asking_end(sections, known)
+        if free:
+            known["task"] = free
+            rules.append("no task header: what stands under no header is the task")
+    elif free:
+        known["context"] = [*free, *known.get("context", ())]
+        rules.append("what stands under no header is context")
     return _Parts(_joined(known), _joined(unknown), rules)
+
+
+def _asking_end(sections: list[Section], known: dict[str, list[str]]) -> list[str]:
+    """The lines at the end of the last part, behind its first, that ask for something; they are taken out of it."""
+    last = sections[-1]
+    if last.mapped is None or last.mapped.key is None:
+        return []
+    lines = last.text.split("\n")
+    begin = next((n for n, line in enumerate(lines) if n and asks(line)), None)
+    if begin is None:
+        return []
+    known[last.mapped.key][-1] = "\n".join(lines[:begin]).rstrip()
+    return ["\n".join(lines[begin:])]
 
 
 def _take_all(sections: list[Section]) -> _Parts:

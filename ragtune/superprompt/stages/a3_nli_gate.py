@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -20,11 +20,14 @@ from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.rendering import prompt_md
 from ragtune.superprompt.stages.agent import AgentStage
 from ragtune.superprompt.super_prompt import SuperPrompt
+from ragtune.superprompt.support import Evidence, FloorOptions
 
 KEEP = "keep"
 DUPLICATE = "duplicate"
+OFF_TOPIC = "off-topic"
 
 NOTHING_LEFT = "no candidate passed the gate: the prompt goes on without context"
+WEAK_SUPPORT = "the documents say little about this: check the answer, or add documents that cover it"
 
 
 class GateOptions(BaseModel):
@@ -34,12 +37,14 @@ class GateOptions(BaseModel):
         max_candidates: size of the working set; candidates behind it are dropped unseen.
         min_word_tokens: texts with fewer tokens of words are trivial and dropped unseen.
         near_duplicate: likeness in (0, 1] from which the rule without a language model takes two texts for one.
+        floor: what a candidate must have for the rule without a language model; None keeps them all.
         tag_of: tag that is implied, by decision.
     """
 
     max_candidates: int = Field(ge=1)
     min_word_tokens: int = Field(ge=0)
     near_duplicate: float = Field(gt=0.0, le=1.0)
+    floor: FloorOptions | None = None
     tag_of: Mapping[str, str]
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -53,10 +58,12 @@ class Gating:
         kept: ids that are kept, in the reranked order.
         decisions: records by id, with ``decision``, ``tag``, ``by`` (``prefilter``, ``agent``, ``default``, ``rule``)
             and more.
+        is_weak: whether the documents say little about the prompt, as far as the rule can tell.
     """
 
     kept: list[str] = field(default_factory=list)
     decisions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    is_weak: bool = False
 
 
 class A3NLIGate(AgentStage[ItemChooser, Gating]):
@@ -64,8 +71,10 @@ class A3NLIGate(AgentStage[ItemChooser, Gating]):
 
     First a deterministic filter: the working set is capped, empty and trivial candidates go. Then the agent decides on
     each of the rest. What it leaves out, says outside the enums, or drops with less than ``min_confidence``, is kept;
-    ids that were not asked about do nothing. Without a language model all but exact and near duplicates of earlier
-    candidates are kept. ``extras["a3_decisions"]`` holds every candidate's decision and why.
+    ids that were not asked about do nothing. Without a language model exact and near duplicates of earlier candidates
+    go, and what is below the floor (:mod:`ragtune.superprompt.support`); where even the best is no more than alike by
+    chance, a notice says that the documents say little. ``extras["a3_decisions"]`` holds every candidate's decision and
+    why.
 
     Args:
         config: configuration of the agent.
@@ -110,7 +119,8 @@ class A3NLIGate(AgentStage[ItemChooser, Gating]):
             decisions[chunk_id] = {"decision": KEEP, "tag": None, "by": "rule"}
             if chunk_id in repeats:
                 decisions[chunk_id] |= {"decision": "drop", "tag": DUPLICATE, "of": repeats[chunk_id]}
-        return _gating(sp, decisions)
+        is_weak = self._drop_below_floor(sp, [chunk_id for chunk_id in ids if chunk_id not in repeats], decisions)
+        return replace(_gating(sp, decisions), is_weak=is_weak)
 
     def write(self, sp: SuperPrompt, config: PipelineConfig, answer: Gating) -> None:
         sp.views_by_stage["a3"] = list(answer.kept)
@@ -120,8 +130,20 @@ class A3NLIGate(AgentStage[ItemChooser, Gating]):
             "version": self.config.version,
             "candidates": answer.decisions,
         }
-        if answer.decisions and not answer.kept:
-            sp.extras.setdefault("notices", []).append({"stage": self.name, "message": NOTHING_LEFT})
+        message = WEAK_SUPPORT if answer.is_weak else NOTHING_LEFT if answer.decisions and not answer.kept else None
+        if message:
+            sp.extras.setdefault("notices", []).append({"stage": self.name, "message": message})
+
+    def _drop_below_floor(self, sp: SuperPrompt, ids: list[str], decisions: dict[str, dict[str, Any]]) -> bool:
+        """Mark candidates that do not bear on the prompt as dropped; whether the rest carries it only weakly."""
+        floor = self.options.floor
+        if floor is None or not ids:
+            return False
+        evidence = Evidence.of(sp, ids, floor.rarest_terms)
+        below = set(ids).difference(evidence.kept(floor))
+        for chunk_id in below:
+            decisions[chunk_id] |= {"decision": "drop", "tag": OFF_TOPIC, "because": "below the floor"}
+        return evidence.is_weak(floor)
 
     def _working_set(self, sp: SuperPrompt) -> tuple[list[str], dict[str, dict[str, Any]]]:
         """Ids that are decided on, and the decisions on those that are not."""

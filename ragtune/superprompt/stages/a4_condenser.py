@@ -14,17 +14,24 @@ from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens
 from ragtune.superprompt.agents.config import WriterConfig
 from ragtune.superprompt.agents.options import stage_options
-from ragtune.superprompt.agents.sections import sectioned
+from ragtune.superprompt.agents.sections import into_sections, sectioned
 from ragtune.superprompt.agents.texts import item_text
 from ragtune.superprompt.agents.writer import Writer
+from ragtune.superprompt.citations import without_false_citations
 from ragtune.superprompt.extractive import extract, unmentioned
+from ragtune.superprompt.formats import without_format
 from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.pieces import normalized_query
 from ragtune.superprompt.rendering import prompt_md
+from ragtune.superprompt.stages.a3_nli_gate import WEAK_SUPPORT
 from ragtune.superprompt.stages.agent import AgentStage
+from ragtune.superprompt.stopwords import content_words
 from ragtune.superprompt.super_prompt import SuperPrompt
 
 NO_CONTEXT = "No context was selected: nothing in conversation or memory may be relied on for this prompt."
+
+
+LITTLE = "The documents say little about this."
 
 
 class CondenserOptions(BaseModel):
@@ -33,15 +40,20 @@ class CondenserOptions(BaseModel):
     Attributes:
         max_attachment_tokens: the most tokens of all selected chunks together.
         window: neighbours of each sentence that the rule without a language model takes.
+        relative_coverage: how much of the prompt's terms a sentence must cover for that rule, as a share of what the
+            best sentence covers.
+        max_quoted: the most sources that it quotes, the first ones; all are attached in full anyway.
         max_unmentioned: words of the task that it reports as not in the context.
-        task_words: words that it does not report: they say what is to be done, not what about.
+        task_words: further words that it does not report: they say how to answer, not what about.
         cues: words by section that give a sentence away, for the rule without a language model.
     """
 
     max_attachment_tokens: int = Field(ge=1)
     window: int = Field(ge=0)
+    relative_coverage: float = Field(default=0.0, ge=0.0, le=1.0)
+    max_quoted: int | None = Field(default=None, ge=1)
     max_unmentioned: int = Field(ge=0)
-    task_words: frozenset[str]
+    task_words: frozenset[str] = frozenset()
     cues: Mapping[str, tuple[str, ...]]
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -57,6 +69,7 @@ class Condensed:
         is_shortened: whether the text lost lines to its limit.
         scores: relevance in [0, 1] by id, as far as the agent gave it.
         calls: number of questions that the agent was asked.
+        rejected: lines of the agent's that cite no source that there is.
     """
 
     text: str
@@ -64,6 +77,7 @@ class Condensed:
     is_shortened: bool = False
     scores: dict[str, float] = field(default_factory=dict)
     calls: int = 0
+    rejected: tuple[str, ...] = ()
 
 
 class A4Condenser(AgentStage[Writer, Condensed]):
@@ -106,21 +120,31 @@ class A4Condenser(AgentStage[Writer, Condensed]):
         written = agent.write(parts, items[: len(shown)], meter)
         scores = {shown[place]: score for place, score in written.scores.items()}
         kept = self._trim(sp, shown, scores, config)
-        if kept == shown:
-            return Condensed(written.text, kept, written.is_shortened, scores, calls=1)
         if not kept:
             return Condensed(NO_CONTEXT, [], scores=scores, calls=1)
-        again = agent.write(parts, [item_text(chunk) for chunk in sp.chunks(kept)], meter)
-        return Condensed(again.text, kept, again.is_shortened, scores, calls=2)
+        calls = 1
+        if kept != shown:
+            written = agent.write(parts, [item_text(chunk) for chunk in sp.chunks(kept)], meter)
+            calls = 2
+        text, rejected = self._cited(written.text, len(kept))
+        return Condensed(text, kept, written.is_shortened, scores, calls, tuple(rejected))
 
     def default(self, sp: SuperPrompt, config: PipelineConfig) -> Condensed:
         kept = self._trim(sp, sp.final_selection_ids, {}, config)
         if not kept:
             return Condensed(NO_CONTEXT, [])
         chunks = sp.chunks(kept)
-        policy = CompressPolicy(method="windows", window=self.options.window, max_tokens=self.config.max_text_tokens)
-        lines = extract(normalized_query(sp.body), chunks, self.config.sections, self.options.cues, policy)
-        missing = unmentioned(sp.body.get("task", ""), chunks, self.options.task_words)[: self.options.max_unmentioned]
+        policy = CompressPolicy(method="spans", window=self.options.window, max_tokens=self.config.max_text_tokens)
+        words = content_words(without_format(normalized_query(sp.body)))
+        subject = " ".join(word for word, _ in words if word not in config.request_words)
+        least = self.options.relative_coverage
+        quoted = chunks[: self.options.max_quoted]
+        lines = extract(subject, quoted, self.config.sections, self.options.cues, policy, least)
+        if any(notice["message"] == WEAK_SUPPORT for notice in sp.extras.get("notices", [])):
+            lines[self.config.sections[-1]].append(f"- {LITTLE}")
+        question = without_format(sp.body.get("task", ""))
+        ignored = self.options.task_words | config.request_words
+        missing = unmentioned(question, chunks, ignored)[: self.options.max_unmentioned]
         if missing:
             lines[self.config.sections[-1]].append(f"- Not mentioned in the context: {', '.join(missing)}")
         text, is_shortened = sectioned(lines, self.config.max_text_tokens)
@@ -133,7 +157,15 @@ class A4Condenser(AgentStage[Writer, Condensed]):
         sp.views_by_stage["a4"] = list(answer.ids)
         log: dict[str, Any] = {"agent": self.config.agent_name, "version": self.config.version}
         log |= {"scores": answer.scores, "trimmed": trimmed, "calls": answer.calls, "shortened": answer.is_shortened}
+        if answer.rejected:
+            log["rejected"] = list(answer.rejected)
         sp.extras["a4_decisions"] = log
+
+    def _cited(self, text: str, sources: int) -> tuple[str, list[str]]:
+        """A model's sections with citations of the sources only, and the lines that went; no section is empty."""
+        checked, rejected = without_false_citations(text, sources)
+        lines = into_sections(checked, self.config.sections)
+        return sectioned(lines, self.config.max_text_tokens)[0], rejected
 
     def _trim(
         self, sp: SuperPrompt, ids: Sequence[str], scores: Mapping[str, float], config: PipelineConfig

@@ -14,7 +14,7 @@ from ragtune.superprompt.agents.extractor import Extractor
 from ragtune.superprompt.agents.options import stage_options
 from ragtune.superprompt.agents.texts import cut
 from ragtune.superprompt.cleaning import clean, one_line
-from ragtune.superprompt.formats import FormatRecipe, recipe_for
+from ragtune.superprompt.formats import FormatRecipe, format_in_task, recipe_for
 from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.rendering import RULE_KEYS, prompt_md, system_md
 from ragtune.superprompt.stages.agent import AgentStage
@@ -74,8 +74,9 @@ class A5FormatEnforcer(AgentStage[Extractor, Format]):
 
     ``extras["format_enforcer"]`` gets exactly :data:`KEYS`. The prompt's own deterministic rules and codes come first
     in ``hard_rules``, word for word, line for line, whatever the agent makes of them. Without a language model
-    ``body["format"]`` is looked up among the configuration's recipes; an unknown format stays what the user wrote.
-    ``extras["a5_decisions"]`` holds what the format was and which recipe was used.
+    ``body["format"]`` is looked up among the configuration's recipes, or, where it is a default only, the format that
+    the task asks for in passing; an unknown format stays what the user wrote. ``extras["a5_decisions"]`` holds what the
+    format was and which recipe was used.
 
     Args:
         config: configuration of the agent.
@@ -112,6 +113,10 @@ class A5FormatEnforcer(AgentStage[Extractor, Format]):
     def default(self, sp: SuperPrompt, config: PipelineConfig) -> Format:
         asked = clean(sp.body.get("format", "")).strip()
         recipe = recipe_for(cut(asked, self.config.max_part_tokens), self.options.formats)
+        if not asked or "format" in sp.extras.get("defaults_used", ()):
+            # The user named no format in a header of its own: the task itself may.
+            found = format_in_task(cut(sp.body.get("task", ""), self.config.max_part_tokens), self.options.formats)
+            recipe, asked = found or (recipe, asked)
         if recipe is None:
             return Format(asked, "", self.options.unknown.rules if asked else ())
         spec = recipe.spec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ragtune.core.request.context import CostMeter
-from ragtune.superprompt.fences import BLOCKS, blocks, escape_borders
+from ragtune.superprompt.fences import BLOCKS, blocks, fenced
 from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.rendering import NOTHING_FOUND, attachments_md, conversation_md, prompt_md, system_md
 from ragtune.superprompt.stages.base import BaseStage
@@ -24,8 +24,8 @@ class PromptBuilder(BaseStage):
         sp.system_md = system_md(sp, config.prompt_schema)
         sp.prompt_md = prompt_md(sp, config.prompt_schema)
         sp.attachments_md = attachments_md(sp)
-        # S_CTX stays as A4 wrote it; only its copy in the final prompt is kept inside its block.
-        context = escape_borders(sp.s_ctx_md) or NOTHING_FOUND
+        # S_CTX stays as A4 wrote it; only its copy in the final prompt is fenced: it quotes documents too.
+        context = fenced(sp.s_ctx_md, "s_ctx") if sp.s_ctx_md else NOTHING_FOUND
         texts = [sp.system_md, sp.prompt_md, context, sp.attachments_md]
         conversation = conversation_md(sp.recent_conversation, config.limits.n4_recent_conv_max_pairs)
         if conversation:

@@ -15,11 +15,15 @@ from ragtune.superprompt.reranking.base import BaseRerankStage, Reranked
 from ragtune.superprompt.stages.base import BaseStage
 from ragtune.superprompt.super_prompt import SuperPrompt
 
+NO_RERANKER = "the ReRanker changed nothing: no reranker is set, so the order is that of Retrieval"
+NOTHING_CHANGED = "the ReRanker changed nothing: the order is that of Retrieval"
+
 
 class ReRanker(BaseStage):
     """Deterministic: score descending, ties by Retrieval's order.
 
-    ``extras["reranked"]`` holds the scores, best first, and what the rerank stage says about itself.
+    A notice says so where it changes nothing. ``extras["reranked"]`` holds the scores, best first, and what the rerank
+    stage says about itself.
 
     Args:
         rerank_stage: how the top N2 are scored, see :mod:`ragtune.superprompt.reranking`; None keeps their order.
@@ -43,6 +47,9 @@ class ReRanker(BaseStage):
             outcome = self.rerank_stage.order(rerank_query(sp.body), candidates, meter)
         if sorted(outcome.ids) != sorted(ids):
             raise StageError(f"{type(self.rerank_stage).__name__} gave other candidates back than it was given")
+        if len(ids) > 1 and list(outcome.ids) == ids:
+            message = NO_RERANKER if self.rerank_stage is None else NOTHING_CHANGED
+            sp.extras.setdefault("notices", []).append({"stage": self.name, "message": message})
         name = "none" if self.rerank_stage is None else type(self.rerank_stage).__name__
         sp.views_by_stage["reranked"] = list(outcome.ids)
         sp.extras["reranked"] = {"rerank_stage": name, "scores": outcome.scores, **outcome.details}

@@ -11,11 +11,13 @@ from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens
 from ragtune.superprompt.aggregation import log_avg_exp
 from ragtune.superprompt.chunks import ContextChunk
+from ragtune.superprompt.formats import without_format
 from ragtune.superprompt.limits import Limits, PipelineConfig
 from ragtune.superprompt.memory.base import BaseMemory, Matches
 from ragtune.superprompt.memory.conversation import conversation_chunks
 from ragtune.superprompt.pieces import normalized_query, split_query
 from ragtune.superprompt.stages.base import BaseStage
+from ragtune.superprompt.stopwords import content_words
 from ragtune.superprompt.super_prompt import SuperPrompt
 
 NOTHING = (
@@ -27,8 +29,8 @@ NOTHING = (
 class Retrieval(BaseStage):
     """Deterministic vector search; ties by source (conversation first), document, place in it.
 
-    A chunk without a positive cosine to any piece is not a candidate. ``extras["retrieval"]`` holds the pieces and the
-    scores, best first.
+    A chunk without a positive cosine to any piece is not a candidate. ``extras["retrieval"]`` holds the pieces, the
+    scores, best first, and where likeness is one of terms what each term of the query weighs.
 
     Args:
         memory: what is searched beside the conversation.
@@ -52,7 +54,11 @@ class Retrieval(BaseStage):
             _report_nothing(sp, config)
         sp.base_context_chunks = [chunk.model_copy(deep=True) for chunk, _ in ranked]
         sp.views_by_stage["retrieval"] = [chunk.id for chunk, _ in ranked]
+        wanted = {term for word, term in content_words(without_format(query)) if word not in config.request_words}
+        weights = self.memory.term_weights(wanted)
         sp.extras["retrieval"] = {"pieces": pieces, "scores": {chunk.id: score for chunk, score in ranked}}
+        if weights is not None:
+            sp.extras["retrieval"]["term_weights"] = dict(weights)
 
     def _search(self, pieces: list[str], turns: list[ContextChunk], limits: Limits) -> list[tuple[ContextChunk, float]]:
         matches = self.memory.search(pieces, turns, limits.n1_retr_max_candidates)

@@ -344,7 +344,7 @@ def test_a_write_that_cannot_index_writes_nothing(dsn: str) -> None:
 def test_a_schema_of_another_version_is_refused_naming_both(dsn: str, store: PostgresStore) -> None:
     with admin(dsn) as outsider:
         outsider.execute("UPDATE ragtune.schema_version SET version = 99")
-    with pytest.raises(StoreError, match="version 99: allowed is 1"):
+    with pytest.raises(StoreError, match="version 99: allowed is 2"):
         PostgresDatabase(dsn)
 
 

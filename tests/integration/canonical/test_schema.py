@@ -9,9 +9,14 @@ import psycopg
 import pytest
 from postgres_server import fresh_dsn
 
+from ragtune.canonical.analyzers import load_analyzer
 from ragtune.canonical.indexing import index
+from ragtune.canonical.policies import RetrievalPlan
+from ragtune.canonical.retrieval import retrieve
 from ragtune.canonical.store.database import PostgresDatabase
+from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.canonical.store.postgres import SearchSettings
+from ragtune.canonical.store.postings import FANOUT
 from ragtune.canonical.store.statements import Statements
 from ragtune.canonical.types import Chunk
 from ragtune.embedders.hashing import HashingEmbedder
@@ -76,6 +81,57 @@ def test_a_page_of_document_ids_reads_no_more_than_it_shows(server: psycopg.Conn
         ((plan,),) = server.execute(b"EXPLAIN (ANALYZE, FORMAT JSON) " + sql, ("d10000", 3)).fetchall()
     scans = [node for node in nodes(plan[0]["Plan"]) if node.get("Relation Name") == "documents"]
     assert [(node["Actual Rows"], node["Index Name"]) for node in scans] == [(3, "documents_pkey")]
+
+
+@pytest.fixture
+def old_dsn() -> str:
+    """A database of version 1: no analyzers, no postings, words of one letter and combining marks left out."""
+    dsn = fresh_dsn()
+    with PostgresDatabase(dsn) as database:
+        store = database.open("tea", HashingEmbedder(dims=8), create=True, analyzer="english-1")
+        index([Chunk(doc_id=f"d{place}", chunk_index=0, content=f"green tea {place} R") for place in range(9)], store)
+    with psycopg.connect(dsn) as connection:
+        connection.execute(
+            "DROP TABLE ragtune.places_1, ragtune.postings_1; ALTER TABLE ragtune.collections DROP COLUMN analyzer, "
+            "DROP COLUMN is_posted, DROP COLUMN places, DROP COLUMN writes; "
+            "UPDATE ragtune.schema_version SET version = 1"
+        )
+    return dsn
+
+
+def test_a_collection_of_before_stays_readable_and_gets_its_postings_with_the_next_write(old_dsn: str) -> None:
+    with PostgresDatabase(old_dsn) as database, psycopg.connect(old_dsn, autocommit=True) as connection:
+        store = database.open("tea", HashingEmbedder(dims=8))
+        assert store.collection.analyzer == load_analyzer("english-1").identity
+        before = retrieve("green tea 42 R", RetrievalPlan(mode="lexical"), store)
+        assert len(before) == 9
+        assert retrieve("R", RetrievalPlan(mode="lexical"), store) == []
+        posted = "SELECT is_posted FROM ragtune.collections"
+        assert connection.execute(posted).fetchone() == (False,)
+        index([Chunk(doc_id="d0", chunk_index=0, content="green tea 0 R")], store)
+        assert connection.execute(posted).fetchone() == (True,)
+        assert retrieve("green tea 42 R", RetrievalPlan(mode="lexical"), store) == before
+    PostgresDatabase(old_dsn).close()
+
+
+def test_blocks_of_many_writes_are_joined_and_what_is_gone_stays_gone() -> None:
+    dsn = fresh_dsn()
+    memory = MemoryDatabase().open("tea", HashingEmbedder(dims=8), create=True)
+    with PostgresDatabase(dsn) as database, psycopg.connect(dsn, autocommit=True) as connection:
+        store = database.open("tea", HashingEmbedder(dims=8), create=True)
+        for place in range(40):
+            for one in (store, memory):
+                text = f"green tea number {place}" + " and more" * (place % 5)
+                index([Chunk(doc_id=f"d{place % 7}", chunk_index=0, content=text)], one)
+        for one in (store, memory):
+            one.delete(["d3"])
+        levels = "SELECT level, count(*) FROM ragtune.postings_1 WHERE term = 'tea' GROUP BY level ORDER BY level"
+        found = dict(ask(connection, levels))
+        assert set(found) == {0, 1, 99}
+        assert max(found[0] / 2, found[1] / 2) < FANOUT
+        for query in ("tea", "more tea 39", "number 12"):
+            plan = RetrievalPlan(mode="lexical")
+            assert retrieve(query, plan, store) == retrieve(query, plan, memory)
 
 
 def nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:

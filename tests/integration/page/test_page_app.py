@@ -13,6 +13,7 @@ from patience import HANG_S
 from streamlit.testing.v1 import AppTest
 
 from ragtune.adapters.page import app
+from ragtune.superprompt.options import parts
 from ragtune.superprompt.stages.base import ORDER
 
 BREAD = (
@@ -40,6 +41,7 @@ def corpus_folder(tmp_path: Path) -> Path:
 def start(corpus_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
     """Opens the page over the folder, with a prompt in its box."""
     monkeypatch.setenv("RAGTUNE_PAGE_CORPUS", str(corpus_folder))
+    monkeypatch.setattr(parts, "reranker_at_hand", lambda model: None)  # a model takes seconds to load
 
     def run(prompt: str = PROMPT) -> AppTest:
         page = AppTest.from_file(str(Path(app.__file__)), default_timeout=HANG_S).run()

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ragtune.adapters.page.conversation import parse_conversation
-from ragtune.adapters.page.documents import DocumentSet, UploadLimits, decode, demo_folder, read_folder, read_uploads
+from ragtune.adapters.page.documents import UploadLimits, read_uploads
 from ragtune.adapters.page.plain import plain
 from ragtune.adapters.page.session import PageSession
-from ragtune.adapters.page.settings import LLMSettings, Settings, parse_limit
 from ragtune.core.errors import ConfigError, DatasetError
+from ragtune.superprompt.memory.folders import DocumentSet, decode, demo_folder, read_folder
+from ragtune.superprompt.options import load_options
 from ragtune.superprompt.stages.base import ORDER
 
 BREAD = DocumentSet(
     "notes", {"bread.md": "# Crumb\n\nA gummy crumb means it was cut hot.", "tea.txt": "Tea is steeped."}
 )
+
+
+def _asking(url: str) -> dict[str, Any]:
+    return {"llm": {"model": "test-model", "base_url": url, "api_key_env": "PAGE_TEST_KEY", "mode": "live"}}
 
 
 @pytest.fixture
@@ -97,26 +103,26 @@ def test_a_malformed_conversation_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (Settings(limits={"N9": 1}), "N9.*allowed are N0_QUERY_PIECES"),
-        (Settings(limits={"N0_QUERY_PIECES": 0}), "N0_QUERY_PIECES"),
-        (Settings(limits={"LOG_AVG_EXP_TAU": float("nan")}), "finite"),
-        (Settings(reranker="magic"), "magic"),
-        (Settings(reranker="cross_encoder", reranker_model=" "), "needs a model"),
-        (Settings(budget_docs=0), "budget"),
-        (Settings(llm=LLMSettings(model="")), "model"),
-        (Settings(llm=LLMSettings(model="m", mode="guess")), "guess"),
-        (Settings(llm=LLMSettings(model="m", base_url="ftp://x")), "base_url"),
+        ({"limits": {"N9": 1}}, "N9.*allowed are N0_QUERY_PIECES"),
+        ({"limits": {"N0_QUERY_PIECES": 0}}, "N0_QUERY_PIECES"),
+        ({"limits": {"LOG_AVG_EXP_TAU": float("nan")}}, "finite"),
+        ({"reranker": {"kind": "magic"}}, "magic.*allowed are auto, none"),
+        ({"reranker": {"kind": "cross_encoder", "model": " "}}, "needs reranker.model"),
+        ({"reranker": {"budgt": 3}}, "did you mean budget"),
+        ({"reranker": {"budget": 0}}, "budget"),
+        ({"embedder": {"kind": "sentence_transformer"}}, "needs embedder.model"),
+        ({"embedder": {"kind": "tfidf"}, "memory": {"collection": "notes"}}, "a collection has vectors"),
+        ({"llm": {"model": ""}}, "model"),
+        ({"llm": {"model": "m", "mode": "guess"}}, "guess"),
+        ({"llm": {"model": "m", "base_url": "ftp://x"}}, "base_url"),
     ],
 )
-def test_a_setting_that_is_not_allowed_is_named(settings: Settings, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        settings.check()
-
-
-@pytest.mark.parametrize("text", ["N1", "N1=", "N1=x", "N1=nan", "=3"])
-def test_a_limit_that_is_no_number_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError):
-        Settings(limits=dict([parse_limit(text)])).check()
+def test_a_setting_that_is_not_allowed_is_named(session: PageSession, settings: dict[str, Any], message: str) -> None:
+    session.set_settings(settings)
+    assert re.search(message, session.input_problems["settings"].message)
+    assert session.options == load_options()
+    session.set_settings({})
+    assert not session.input_problems
 
 
 def test_messages_cannot_bring_markup_along() -> None:
@@ -136,7 +142,7 @@ def test_a_session_runs_stages_only_in_order(session: PageSession) -> None:
 
 
 def test_auto_keeps_what_was_reached_before_a_failure(session: PageSession, tmp_path: Path) -> None:
-    session.set_settings(Settings(reranker="cross_encoder", reranker_model=str(tmp_path / "nowhere")))
+    session.set_settings({"reranker": {"kind": "cross_encoder", "model": str(tmp_path / "nowhere")}})
     done: list[str] = []
     session.run_all(done.append)
     assert done == list(ORDER[:3])
@@ -155,7 +161,7 @@ def test_documents_of_the_same_name_are_refused_before_retrieval_touches_anythin
 
 
 def test_a_loaded_model_is_kept_from_one_stage_to_the_next(session: PageSession, tiny_cross_encoder: str) -> None:
-    session.set_settings(Settings(reranker="cross_encoder", reranker_model=tiny_cross_encoder))
+    session.set_settings({"reranker": {"kind": "cross_encoder", "model": tiny_cross_encoder}})
     session.run_all()
     first = session._reranker
     session.run_all()
@@ -168,7 +174,7 @@ def test_the_final_prompt_is_answered_and_billed_and_the_key_shows_nowhere(
 ) -> None:
     monkeypatch.setenv("PAGE_TEST_KEY", "secret-of-the-page")
     session.run_all()
-    session.set_settings(Settings(llm=LLMSettings("test-model", llm_server.url, "PAGE_TEST_KEY", "live")))
+    session.set_settings(_asking(llm_server.url))
     assert session.can_ask
     session.ask()
     assert session.problem is None
@@ -176,7 +182,7 @@ def test_the_final_prompt_is_answered_and_billed_and_the_key_shows_nowhere(
     assert "A gummy crumb means it was cut hot." in json.dumps(llm_server.requests[-1].body)
     assert session.costs[-1]["stage"] == "answer"
     assert session.costs[-1]["charged_tokens"] > 0
-    assert "secret-of-the-page" not in f"{session.sp.to_json()}{session.costs}{session.settings}"
+    assert "secret-of-the-page" not in f"{session.sp.to_json()}{session.costs}{session.options}"
 
 
 def test_a_service_that_refuses_the_key_is_a_problem_that_does_not_repeat_it(
@@ -186,7 +192,7 @@ def test_a_service_that_refuses_the_key_is_a_problem_that_does_not_repeat_it(
 
     monkeypatch.setenv("PAGE_TEST_KEY", "secret-of-the-page")
     llm_server.faults += [Fault("unauthorized")] * 9
-    session.set_settings(Settings(llm=LLMSettings("test-model", llm_server.url, "PAGE_TEST_KEY", "live")))
+    session.set_settings(_asking(llm_server.url))
     session.run_all()
     assert session.problem is not None
     assert session.problem.where == "A2_PromptShaper"

@@ -28,7 +28,7 @@ def test_words_outside_ascii_are_words() -> None:
 
 def test_the_stems_kept_are_bounded_and_stay_right(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text, "_MOST_WORDS", 3)
-    stems = text._Stems()
+    stems = text.Stems()
     for word in ("running", "cats", "dogs", "the", "retrieval"):
         assert stems[word] == text._stems()[word]
         assert len(stems) <= 3

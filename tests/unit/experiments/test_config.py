@@ -174,6 +174,13 @@ def test_a_budget_can_be_an_amount(short: str, unit: str, limit: float) -> None:
 
 def test_amounts_of_a_sweep_have_one_unit() -> None:
     assert spelled_out(["budget=5,10docs", "seed=1"]) == ["budget=tight", "budget.max_reranker_docs=5,10", "seed=1"]
-    for wrong in ("budget=5,10calls", "budget=20pages", "budget=tight,20", "budget=1.5.2usd"):
+    for wrong in (
+        "budget=5,10calls",
+        "budget=20pages",
+        "budget=tight,20",
+        "budget=1.5.2usd",
+        "budget=-3",
+        "budget=.5usd",
+    ):
         with pytest.raises(ConfigError, match=f"{wrong!r}: allowed are amounts of one unit, docs, calls"):
             spelled_out([wrong])

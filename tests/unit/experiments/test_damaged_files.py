@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+from collection_forms import saved
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -16,17 +17,22 @@ from experiments.datasets.beir import BeirDataset
 from ragtune.core.errors import ConfigError, DatasetError, ScoreTableError
 from ragtune.data.corpus import Corpus
 from ragtune.data.graph import CorpusGraph
-from ragtune.data.trecrun import read_trec_run
+from ragtune.data.runfile import read_run
 from ragtune.rerankers.score_table import ScoreTable
 
 READERS: dict[str, Callable[[Path, Corpus], object]] = {
     "tiny/corpus.jsonl": lambda folder, _: BeirDataset(str(folder / "tiny")).load(),
     "tiny/queries.jsonl": lambda folder, _: BeirDataset(str(folder / "tiny")).load(),
     "tiny/qrels/test.tsv": lambda folder, _: BeirDataset(str(folder / "tiny")).load(),
-    "tiny/bm25.run": lambda folder, _: read_trec_run(folder / "tiny" / "bm25.run"),
+    "tiny/bm25.run": lambda folder, _: read_run(folder / "tiny" / "bm25.run"),
     "tiny/scores.run": lambda folder, _: ScoreTable(folder / "tiny" / "scores.run"),
     "tiny/scores.run.manifest.json": lambda folder, _: ScoreTable(folder / "tiny" / "scores.run"),
     "scores.parquet": lambda folder, _: ScoreTable(folder / "scores.parquet"),
+    "scores.csv": lambda folder, _: ScoreTable(folder / "scores.csv"),
+    "saved/data-00000-of-00001.arrow": lambda folder, _: ScoreTable(folder / "saved"),
+    "saved/state.json": lambda folder, _: ScoreTable(folder / "saved"),
+    "hits.json": lambda folder, _: read_run(folder / "hits.json", ["q1", "q2"]),
+    "topics.xml": lambda folder, _: BeirDataset(str(folder / "tiny"), None, queries=str(folder / "topics.xml")).load(),
     "graph/graph.json": lambda folder, corpus: CorpusGraph.open(folder / "graph", corpus),
     "graph/neighbours.npy": lambda folder, corpus: CorpusGraph.open(folder / "graph", corpus),
     "graph/weights.npy": lambda folder, corpus: CorpusGraph.open(folder / "graph", corpus),
@@ -52,6 +58,12 @@ def files(collection: Path, corpus: Corpus, make_graph: Callable[..., str]) -> S
     (collection / "scores.run.manifest.json").write_text(json.dumps(manifest))
     frame = pd.DataFrame({"query_id": ["q1", "q2"], "doc_id": ["heart-1", "ship-1"], "score": [0.5, 0.25]})
     frame.to_parquet(root / "scores.parquet")
+    frame.to_csv(root / "scores.csv", index=False)
+    saved(root / "saved", frame.to_dict("records"))
+    hits = [{"hits": {"hits": [{"_id": row.doc_id, "_score": row.score}]}} for row in frame.itertuples()]
+    (root / "hits.json").write_text(json.dumps({"responses": hits}))
+    topics = [f'<topic number="{i}"><title>a &amp; b</title><narrative>c</narrative></topic>' for i in (1, 2)]
+    (root / "topics.xml").write_text(f"<topics>{''.join(topics)}</topics>")
     make_graph(root / "graph", corpus, {"heart-1": {"heart-2": 0.5, "heart-3": 0.25}}, k=2)
     return SimpleNamespace(root=root, corpus=corpus)
 

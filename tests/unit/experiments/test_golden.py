@@ -44,7 +44,7 @@ def test_pinning_writes_what_is_decided_and_takes_away_what_is_gone(fixtures: Pa
     (fixtures / BASELINE).unlink()
     assert differences(fixtures) == [
         "scheduler/gone: pinned, but there is no such component",
-        "estimator/baseline: not pinned: python scripts/conformance.py --update pins it",
+        "estimator/baseline: not pinned: ragtune conformance --update pins it",
     ]
     pin(fixtures)
     assert (fixtures / BASELINE).read_bytes() == before

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 from experiments.prepare import graphs
 from experiments.prepare.graphs import build_graph
 from ragtune import Corpus, Document
+from ragtune.adapters.cli import main
 from ragtune.core.errors import ConfigError
 from ragtune.data.graph import MANIFEST, NEIGHBOURS, WEIGHTS, CorpusGraph, GraphManifest
 from ragtune.embedders.tfidf import TfidfEmbedder
@@ -184,17 +184,9 @@ def test_bad_arguments_are_refused(corpus: Corpus, tmp_path: Path, wish: dict) -
 
 
 @pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch):
+def script():
     """The command line, without a process of its own."""
-    import runpy
-
-    path = Path(__file__).parents[3] / "scripts" / "build_graph.py"
-
-    def run(*arguments: str) -> int:
-        monkeypatch.setattr(sys, "argv", [str(path), *arguments])
-        return runpy.run_path(str(path))["main"]()
-
-    return run
+    return lambda *arguments: main(["graph", *arguments])
 
 
 def test_the_script_states_the_cost(script, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -231,5 +223,5 @@ def test_an_interrupted_script_ends_with_exit_code_130_and_one_line(
 
     monkeypatch.setattr(graphs, "_fill", interrupt)
     assert script("--out", str(tmp_path / "graph"), "dataset=demo") == 130
-    assert capsys.readouterr().err.splitlines()[-1] == "interrupted; nothing was kept: repeat the command"
+    assert capsys.readouterr().err.splitlines()[-1] == "error: interrupted; nothing was kept: repeat the command"
     assert list(tmp_path.iterdir()) == []

@@ -182,7 +182,7 @@ def test_with_a_language_model_its_stages_decide_and_are_charged_and_their_recor
     llm = ["llm=local", "llm.model=test", f"llm.base_url={llm_server.url}", f"llm.cache_dir={tmp_path}/record"]
     off, on = run("rerank_stage=none"), run("rerank_stage=none", *llm)
     for query_id, record in on.items():
-        assert view(record, "a3") == view(off[query_id], "a3")[1:]
+        assert view(record, "a3") == view(off[query_id], "reranked")[1:]
     assert sum(record.charged[TOKENS] for record in on.values()) == llm_server.billed_tokens > 0
     sent = len(llm_server.requests)
     again = run("rerank_stage=none", *llm, "llm.mode=replay")
@@ -215,7 +215,7 @@ def test_what_the_pipeline_has_no_place_for_is_refused(
 
 def test_without_the_pipelines_own_options_the_subject_says_where_they_are() -> None:
     config = compose(["subject=pipeline", "retriever=superprompt"])
-    with pytest.raises(ConfigError, match=r"scripts/pipeline\.py"):
+    with pytest.raises(ConfigError, match=r"ragtune pipeline"):
         component(config, "subject").open(results_key(config))
 
 

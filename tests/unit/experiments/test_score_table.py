@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from experiments.config.compose import compose
-from experiments.prepare.score_table import write_score_table
+from experiments.prepare.score_table import Order, write_score_table
 from experiments.replay.build import build_session
 from ragtune.core.errors import ConfigError
 
@@ -26,11 +26,11 @@ def test_a_live_rerankers_table_replays_its_scores(
         collection, "reranker=cross_encoder", f"reranker.model={tiny_cross_encoder}", "reranker.max_length=64"
     )
     table = tmp_path / "tiny.parquet"
-    figures = write_score_table(live, table, pairs, lambda done, total: None)
+    assert write_score_table(live, Order(table, pairs)) == 0
     documents = len(build_session(live).dataset.corpus)
-    assert figures["pairs"] == figures["queries"] * documents if pairs == "all" else figures["pairs"] > 0
 
     manifest = json.loads((tmp_path / "tiny.parquet.manifest.json").read_text(encoding="utf-8"))
+    assert manifest["pairs"] == 4 * documents if pairs == "all" else manifest["pairs"] > 0
     assert manifest["scale"] == "identity"
     assert manifest["text_hash"] == build_session(live).dataset.corpus.digest
     assert manifest["tokens_per_doc"] > 0
@@ -49,20 +49,19 @@ def test_a_tables_times_are_those_of_the_model_whatever_the_cache_holds(
     totals = []
     for name in ("live", "cached"):
         table = tmp_path / f"{name}.parquet"
-        figures = write_score_table(live, table, "pool", lambda done, total: None)
+        assert write_score_table(live, Order(table)) == 0
         manifest = json.loads((tmp_path / f"{name}.parquet.manifest.json").read_text(encoding="utf-8"))
         assert manifest["usd_per_doc"] is None
         assert manifest["ms_per_call"] >= 0
-        totals.append(manifest["ms_per_doc"] * figures["pairs"] + manifest["ms_per_call"] * figures["queries"])
+        totals.append(manifest["ms_per_doc"] * manifest["pairs"] + manifest["ms_per_call"] * 4)
     with sqlite3.connect(private_cache / "scores" / "times.sqlite") as db:
         (kept,) = db.execute("SELECT sum(ms) FROM times").fetchone()
-    assert totals == pytest.approx([kept] * 2, abs=0.01 * (figures["pairs"] + figures["queries"]))
+    assert totals == pytest.approx([kept] * 2, abs=0.01 * (manifest["pairs"] + 4))
 
 
 def test_a_replay_cannot_fill_a_table(collection: Path, tmp_path: Path) -> None:
     run = tmp_path / "scores.run"
     run.write_text("q1 Q0 d1 1 0.5 x\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="scores nothing"):
-        write_score_table(
-            _config(collection, f"reranker.scores={run}"), tmp_path / "t.parquet", "all", lambda d, t: None
-        )
+        write_score_table(_config(collection, f"reranker.scores={run}"), Order(tmp_path / "t.parquet", "all"))
+    assert not list(tmp_path.glob("t.parquet*"))

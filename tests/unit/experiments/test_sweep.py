@@ -27,7 +27,8 @@ from experiments.publish.track import PARENT_FILE, NoTracking
 
 def config(folder: Path, target: str = "experiments.publish.track.NoTracking", **options: object):
     hydra = {"sweep": {"dir": str(folder)}}
-    base = {"hydra": hydra, "tracking": {"_target_": target}, "resume": False, "dry_run": False}
+    table = {"sweep": {"baseline": "fixed depth"}, "bootstrap": {"resamples": 9, "level": 0.95}, "seed": 0}
+    base = {**table, "hydra": hydra, "tracking": {"_target_": target}, "resume": False, "dry_run": False}
     return OmegaConf.create(base | options)
 
 

@@ -15,7 +15,7 @@ import yaml
 
 from experiments.config.compose import compose
 from experiments.evaluate.summary import Summary
-from experiments.publish.described import budget_name, metric_name, params
+from experiments.publish.described import budget_name, metric_name, params, run_name
 from experiments.publish.files import read_summary, write_summary
 from experiments.publish.relog import relog
 from experiments.publish.track import ARTIFACTS, PARENT_FILE, MlflowTracking, NoTracking, parent_of
@@ -222,6 +222,7 @@ def test_parameters_name_the_choices_and_leave_out_what_says_nothing() -> None:
     config = compose(["experiment=settled", "budget=7", "+rerankers.llm={_target_: a.b.C, top: null, each: 1}"])
     told = params(config)
     assert (told["estimator"], told["scheduler"], told["budget"]) == ("uncertainty", "settled", "7 docs")
+    assert (told["scheduler.acquisition"], told["estimator.vectors"]) == ("upper_confidence", "tfidf")
     assert told["budget.max_reranker_docs"] == 7
     assert told["rerankers.llm.each"] == 1
     assert not [name for name, value in told.items() if value is None or "_target_" in name or "_partial_" in name]
@@ -234,6 +235,21 @@ def test_parameters_name_the_choices_and_leave_out_what_says_nothing() -> None:
 )
 def test_a_budget_is_called_by_its_name_or_its_limits(override: str, name: str) -> None:
     assert budget_name(compose([f"budget={override}"])["budget"]) == name
+
+
+def test_runs_of_a_sweep_are_called_by_what_differs() -> None:
+    def name(*overrides: str) -> str:
+        told = SimpleNamespace(overrides=overrides, policy="uncertainty + greedy + posterior", dataset="demo/test")
+        return run_name(told, compose(["budget=tight"]))
+
+    assert name("budget=tight", "hydra.run.dir=x", "retriever.paths=y") == "uncertainty, tight, demo/test"
+    assert name("scheduler.batch_size=4") == "uncertainty, tight, demo/test, batch_size=4"
+    assert name("acquisition@scheduler.acquisition=mean") == "uncertainty, tight, demo/test, acquisition=mean"
+
+
+def test_a_collection_is_called_by_its_folder() -> None:
+    assert params(compose(["dataset=demo"]))["dataset"] == "demo"
+    assert params(compose(["dataset=irds", "dataset.id=vaswani"]))["dataset"] == "irds"
 
 
 def test_a_run_tells_what_it_found_in_mlflows_own_fields(logged: SimpleNamespace) -> None:

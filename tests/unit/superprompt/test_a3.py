@@ -15,7 +15,8 @@ from ragtune.superprompt import SuperPrompt
 from ragtune.superprompt.agents.config import ChooserConfig
 from ragtune.superprompt.agents.factory import AgentFactory
 from ragtune.superprompt.duplicates import duplicates, is_trivial
-from ragtune.superprompt.stages.a3_nli_gate import NOTHING_LEFT, A3NLIGate
+from ragtune.superprompt.stages.a3_nli_gate import NOTHING_LEFT, WEAK_SUPPORT, A3NLIGate
+from ragtune.superprompt.support import Evidence, FloorOptions
 
 GATE = asked_by("A3_NLI_Gate")
 PACKAGED = AgentFactory().config("A3_NLI_Gate", ChooserConfig)
@@ -116,8 +117,8 @@ def test_many_candidates_take_several_calls(llm_server: Any, tmp_path: Path) -> 
     assert sp.extras["costs"][-1]["charged"]["calls"] == 5
 
 
-def test_without_a_language_model_all_but_trivial_and_repeated_candidates_stay() -> None:
-    sp = gated()
+def test_without_a_language_model_and_a_floor_all_but_trivial_and_repeated_candidates_stay(tmp_path: Path) -> None:
+    sp = gated(agents=own_agents(tmp_path, PACKAGED, {"floor": None}))
     order = sp.views_by_stage["reranked"]
     log = sp.extras["a3_decisions"]["candidates"]
     first = min("ac", key=lambda name: order.index(f"{name}#0"))
@@ -126,12 +127,39 @@ def test_without_a_language_model_all_but_trivial_and_repeated_candidates_stay()
     assert sp.final_selection_ids == [name for name in order if name not in ("e#0", f"{second}#0")]
 
 
+def test_what_covers_little_of_the_prompt_is_below_the_floor() -> None:
+    sp = gated()
+    assert "b#0" not in sp.final_selection_ids
+    dropped = sp.extras["a3_decisions"]["candidates"]["b#0"]
+    assert (dropped["tag"], dropped["because"]) == ("off-topic", "below the floor")
+    assert WEAK_SUPPORT not in [notice["message"] for notice in sp.extras["notices"]]
+
+
+def test_documents_that_say_little_leave_one_candidate_and_a_notice_in_the_prompt() -> None:
+    pipeline = agent_pipeline(chunk_memory(TEXTS))
+    sp = advance(pipeline, SuperPrompt.raw("How do oysters make pearls out of a grain of sand in three days?"), "a4")
+    assert len(sp.final_selection_ids) == 1
+    assert {"stage": "A3_NLI_Gate", "message": WEAK_SUPPORT} in sp.extras["notices"]
+    assert "- The documents say little about this." in sp.s_ctx_md.split("## Open issues")[1]
+
+
+def test_the_floor_goes_by_the_distribution_of_the_scores_whatever_their_scale() -> None:
+    floor = FloorOptions.model_validate(PACKAGED.options["floor"])
+    for scores in ([0.8, 0.78, 0.55, 0.52, 0.5, 0.49], [0.9, 0.8, 0.03, 0.02, 0.01, 0.01]):
+        ids = [str(n) for n in range(len(scores))]
+        evidence = Evidence(ids, dict(zip(ids, scores, strict=True)), {})
+        assert (evidence.kept(floor), evidence.is_weak(floor)) == (["0", "1"], False)
+        low = evidence.background(floor)
+        near = Evidence(ids, {name: low + (score - low) / 8 for name, score in evidence.scores.items()}, {})
+        assert (near.kept(floor), near.is_weak(floor)) == (["0"], True)
+
+
 def test_if_nothing_passes_the_prompt_goes_on_and_says_so(llm_server: Any) -> None:
     client = agent_client(llm_server)
     llm_server.answer(decided(*({"id": n, "decision": "drop"} for n in range(1, 9))), GATE)
     sp = gated(client)
     assert sp.final_selection_ids == []
-    assert sp.extras["notices"] == [{"stage": "A3_NLI_Gate", "message": NOTHING_LEFT}]
+    assert {"stage": "A3_NLI_Gate", "message": NOTHING_LEFT} in sp.extras["notices"]
 
 
 def test_without_candidates_nobody_is_asked(llm_server: Any) -> None:

@@ -22,12 +22,13 @@ from superprompt_agents import (
 from ragtune.core.errors import ConfigError
 from ragtune.core.tokens import count_tokens
 from ragtune.superprompt import PipelineConfig, SuperPrompt
-from ragtune.superprompt.agents.config import WriterConfig
+from ragtune.superprompt.agents.config import ChooserConfig, WriterConfig
 from ragtune.superprompt.agents.factory import AgentFactory
 from ragtune.superprompt.stages.a4_condenser import NO_CONTEXT, A4Condenser
 
 CONDENSE = asked_by("A4_Condenser")
 PACKAGED = AgentFactory().config("A4_Condenser", WriterConfig)
+GATE = AgentFactory().config("A3_NLI_Gate", ChooserConfig)
 TEXTS = {
     "a": "Gummy bread was cut while it was hot. Bakers disagree.",
     "b": "Bread must cool for two hours. It is unclear whether steam matters.",
@@ -127,14 +128,15 @@ def test_a_text_that_is_too_long_loses_lines_and_the_log_says_so(llm_server: Any
     assert sp.extras["a4_decisions"]["shortened"]
 
 
-def test_without_a_language_model_the_sources_are_quoted_in_the_sections() -> None:
-    sp = condensed()
+def test_without_a_language_model_the_sources_are_quoted_in_the_sections(tmp_path: Path) -> None:
+    sp = condensed(agents=own_agents(tmp_path, GATE, {"floor": None}))
     numbers = {name: n for n, name in enumerate(sp.final_selection_ids, start=1)}
     facts, constraints, issues = sp.s_ctx_md.split("\n\n")
     assert f"- Gummy bread was cut while it was hot. [{numbers['a#0']}]" in facts
     assert f"- Bread must cool for two hours. [{numbers['b#0']}]" in constraints
-    assert f"- It is unclear whether steam matters. [{numbers['b#0']}]" in issues
     assert f"- Who knows why bread goes stale? [{numbers['c#0']}]" in issues
+    assert "Bakers disagree" not in sp.s_ctx_md, "it shares no term with the prompt"
+    assert "steam" not in sp.s_ctx_md
     assert issues.endswith("- Not mentioned in the context: quinoa")
     assert sp.extras["llm"]["A4_Condenser"] == {"used": False, "reason": "llm_off"}
 
@@ -150,6 +152,21 @@ def test_an_empty_selection_is_said_to_be_empty_and_nobody_is_asked(llm_server: 
     sp = condensed(agent_client(llm_server) if with_model else None, {"x": "Ships sail."})
     assert (sp.s_ctx_md, sp.final_selection_ids) == (NO_CONTEXT, [])
     assert writings(llm_server) == []
+
+
+def test_citations_of_no_source_are_rejected(llm_server: Any) -> None:
+    client = agent_client(llm_server)
+    said = "## Facts\n- true [1]\n- false [9]\n- both [1, 9]\n- year [2024] and [2]\n## Constraints\n- none of ours [0]"
+    llm_server.answer(json.dumps({"s_ctx_md": said, "relevance": {}}), CONDENSE)
+    sp = condensed(client)
+    assert sp.s_ctx_md.startswith("## Facts\n- true [1]\n- both [1]\n- year  and [2]\n\n## Constraints\n- none\n")
+    assert sp.extras["a4_decisions"]["rejected"] == ["- false [9]", "- none of ours [0]"]
+
+
+def test_instructions_are_no_missing_facts() -> None:
+    asked = "Please explain briefly why my bread is gummy, with quinoa, as a table in two short sentences."
+    sp = advance(agent_pipeline(chunk_memory(TEXTS)), SuperPrompt.raw(asked), "a4")
+    assert sp.s_ctx_md.endswith("- Not mentioned in the context: quinoa")
 
 
 def test_a_models_echo_of_the_fences_never_reaches_s_ctx(llm_server: Any) -> None:

@@ -132,3 +132,23 @@ def test_any_format_gives_a_complete_answer(form: str) -> None:
 def test_an_unfit_configuration_is_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         A5FormatEnforcer(PACKAGED.model_copy(update=change))
+
+
+@pytest.mark.parametrize(
+    ("task", "recipe"),
+    [
+        ("List the planets in a JSON array.", "JSON"),
+        ("What are the planets? Answer as a table.", "table"),
+        ("How do I fix a flat tire? Give me numbered steps.", "numbered list"),
+        ("Nenne drei Gründe als Liste.", "bullet list"),
+        ("Don't use bullet points. Explain in plain text.", "plain text"),
+        ("How do I store dates in JSON?", "Markdown"),
+        ("python list comprehension syntax", "Markdown"),
+        ("Explain bread, no tables please", "Markdown"),
+        ("Format: CSV\nTask: List the planets in a JSON array.", "CSV"),
+    ],
+)
+def test_the_task_may_name_the_format_where_no_header_does(task: str, recipe: str) -> None:
+    sp = advance(agent_pipeline(DocumentMemory()), SuperPrompt.raw(task), "a5")
+    assert sp.extras["a5_decisions"]["recipe"] == recipe
+    assert ("Write valid Markdown." in sp.extras["format_enforcer"]["hard_rules"]) == (recipe == "Markdown")

@@ -138,10 +138,12 @@ def test_a_folder_is_read_in_the_order_of_names_without_what_is_hidden(tmp_path:
     (tmp_path / ".git").mkdir()
     for name in ("b.md", "sub/a.txt", ".hidden.md", ".git/c.md", "d.pdf", "e.MD"):
         (tmp_path / name).write_text(f"# T\n\ntext of {name}", encoding="utf-8")
-    (tmp_path / "bad.txt").write_bytes(b"caf\xe9 \xff\x00")
     memory = DocumentMemory.from_folder(tmp_path, config.chunking)
-    assert list(dict.fromkeys(item.doc_id for item in memory.chunks)) == ["b.md", "bad.txt", "e.MD", "sub/a.txt"]
+    assert list(dict.fromkeys(item.doc_id for item in memory.chunks)) == ["b.md", "e.MD", "sub/a.txt"]
     assert all(item.source == "memory" and item.end > item.start for item in memory.chunks)
+    (tmp_path / "bad.txt").write_bytes(b"caf\xe9 \xff")
+    with pytest.raises(DatasetError, match=r"bad.txt: not UTF-8 \(byte 0xe9 at position 3\)"):
+        DocumentMemory.from_folder(tmp_path, config.chunking)
 
 
 def test_a_folder_without_documents_is_refused(tmp_path: Path, config: PipelineConfig) -> None:

@@ -85,8 +85,8 @@ def test_a_missing_folder_file_or_split_is_named(collection: Path) -> None:
     [
         ("corpus.jsonl", '{"_id": "x", "text": ', "corpus.jsonl:13: malformed JSON"),
         ("corpus.jsonl", '["x", "text"]', "corpus.jsonl:13: expected a JSON object, found list"),
-        ("corpus.jsonl", '{"text": "no id"}', "corpus.jsonl:13: '_id' is None: allowed is a string"),
-        ("corpus.jsonl", '{"_id": 5, "text": "t"}', "corpus.jsonl:13: '_id' is 5"),
+        ("corpus.jsonl", '{"text": "no id"}', "corpus.jsonl:13: '_id' is None: allowed is text"),
+        ("corpus.jsonl", '{"_id": 5.5, "text": "t"}', "corpus.jsonl:13: '_id' is 5.5"),
         ("corpus.jsonl", '{"_id": "", "text": "t"}', "corpus.jsonl:13: '_id' is '': it must not be empty"),
         ("corpus.jsonl", '{"_id": "x", "text": ["t"]}', "corpus.jsonl:13: 'text' is ['t']"),
         ("corpus.jsonl", '{"_id": "ship-1", "text": "t"}', "corpus.jsonl:13: duplicate document id 'ship-1', first on"),
@@ -95,9 +95,9 @@ def test_a_missing_folder_file_or_split_is_named(collection: Path) -> None:
         ("queries.jsonl", '{"_id": "q7"}', "queries.jsonl:5: 'text' is None"),
         ("queries.jsonl", '{"_id": "q7", "text": ""}', "queries.jsonl:5: 'text' is '': it must not be empty"),
         ("qrels/test.tsv", "q1\tship-1", "test.tsv:10: malformed line 'q1\\tship-1'"),
-        ("qrels/test.tsv", "q1\tship-1\thigh", "test.tsv:10: malformed line"),
+        ("qrels/test.tsv", "q1\tship-1\thigh", "test.tsv:10: 'score' is 'high': allowed is a whole number"),
         ("qrels/test.tsv", "q1 ship-1 1", "test.tsv:10: malformed line"),
-        ("qrels/test.tsv", "q1\tship-1\t0.5", "test.tsv:10: malformed line"),
+        ("qrels/test.tsv", "q1\tship-1\t0.5", "test.tsv:10: 'score' is '0.5': allowed is a whole number"),
         ("qrels/test.tsv", "q99\tship-1\t1", "1 judged queries have no text, e.g. 'q99'"),
     ],
 )
@@ -178,7 +178,7 @@ def test_a_mark_or_gzip_makes_no_difference(collection: Path, change: Callable[[
         ("qrels/test.tsv", "\tship-1\t1", "test.tsv:10: query id '': an id holds no whitespace"),
         ("qrels/test.tsv", "q1\tx\t1" + "0" * 30, "test.tsv:10: grade 1000000000000000000000000000000: allowed is"),
         ("qrels/test.tsv", "q1\tx\t-1000001", "grade -1000001: allowed is a whole number from -1000000 to 1000000"),
-        ("qrels/test.tsv", "q1\tx\t" + "9" * 5000, "test.tsv:10: malformed line 'q1\\tx\\t999"),
+        ("qrels/test.tsv", "q1\tx\t" + "9" * 5000, "test.tsv:10: 'score' is '999"),
         ("qrels/test.tsv", "q1\theart-1\t2", "test.tsv:10: document 'heart-1' is judged 1 and 2 for query 'q1'"),
     ],
 )
@@ -203,3 +203,29 @@ def test_its_files_are_those_that_it_reads(collection: Path) -> None:
     append(collection, "corpus.jsonl.gz", gzip.compress(b"not read, since there is corpus.jsonl", mtime=0))
     names = [file.relative_to(collection).as_posix() for file in BeirDataset(str(collection)).files()]
     assert names == ["corpus.jsonl", "queries.jsonl", "qrels/test.tsv", "qrels/train.tsv"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("q1 0 heart-1 1\nq1 heart-1 0 1\n", "qrels:2: the iteration is 'heart-1' and the document '0': they look"),
+        ("q1\theart-1\tQ0\t1\n", "qrels:1: the iteration is 'heart-1' and the document 'Q0'"),
+        ("qid,docid,grade,grade\nq1,heart-1,1,0\n", "qrels:1: the column 'grade' comes twice"),
+        ('{"qid": "q1", "docid": "heart-1", "rel": 1, "rel": 0}', "qrels:1: malformed JSON: the key 'rel' comes twice"),
+    ],
+)
+def test_judgments_that_say_two_things_are_refused(collection: Path, content: str, said: str) -> None:
+    (collection / "qrels.x").write_text(content)
+    with pytest.raises(DatasetError) as refused:
+        BeirDataset(str(collection), qrels=str(collection / "qrels.x")).load()
+    assert said.replace("qrels:", "qrels.x:") in str(refused.value)
+
+
+def test_blanks_after_commas_belong_to_texts_but_not_to_judgments(collection: Path) -> None:
+    (collection / "qrels" / "test.tsv").unlink()
+    (collection / "qrels" / "test.csv").write_text("query-id, corpus-id, score\nq1, heart-1, 1\n")
+    (collection / "corpus.jsonl").unlink()
+    (collection / "corpus.csv").write_text("_id, text\nheart-1, a heart\n")
+    dataset = load(collection)
+    assert dataset.qrels == {"q1": {"heart-1": 1}}
+    assert dataset.corpus["heart-1"].text == " a heart"

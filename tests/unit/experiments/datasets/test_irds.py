@@ -116,3 +116,10 @@ def test_a_mark_makes_no_difference(register: Callable[..., str]) -> None:
     dataset = IrdsDataset(register(**marked)).load()
     assert dataset.corpus.digest == plain.corpus.digest
     assert (dataset.queries, dataset.qrels) == (plain.queries, plain.qrels)
+
+
+def test_the_chosen_fields_of_a_topic_are_the_query(register: Callable[..., str]) -> None:
+    name = register(docs=DOCS, queries=QUERIES, qrels=QRELS)
+    assert IrdsDataset(name, "text").load().queries == IrdsDataset(name).load().queries
+    with pytest.raises(DatasetError, match=r"query 'q1' has no field 'title': it has query_id, text"):
+        IrdsDataset(name, ["text", "title"]).load()

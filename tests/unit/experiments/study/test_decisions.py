@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from experiments.study.decisions import ROW, decisions_from_trace, decisions_of
+from experiments.study.decisions import ROW, STEP, decisions_from_trace, decisions_of
 
 
 def field(decisions: dict, name: str) -> list:
@@ -42,3 +42,42 @@ def test_a_written_trace_gives_the_same_rows_without_the_values(fakes: SimpleNam
     for name in ("batch", "doc", "score", "final_rank"):
         assert field(written, name) == field(known, name)
     assert set(field(written, "estimate") + field(written, "first_rank")) == {None}
+
+
+def test_each_step_says_what_became_of_it_and_what_all_cost_so_far(fakes: SimpleNamespace) -> None:
+    reranker = fakes.Reranker(script=[RuntimeError("on fire")])
+    output = fakes.controller(documents=fakes.docs(5), scheduler=fakes.Scheduler(batch_size=2), reranker=reranker).run(
+        "q"
+    )
+    steps = [dict(zip(STEP, step, strict=True)) for step in decisions_of(output)["steps"]]
+    assert [(s["batch"], s["asked"], s["outcome"]) for s in steps] == [
+        (1, 2, "failed"),
+        (2, 2, "scored"),
+        (3, 1, "scored"),
+    ]
+    assert "on fire" in steps[0]["reason"]["error"]
+    assert steps[-1]["cost"][:2] == [output.history[-1].cost.docs, output.history[-1].cost.calls]
+
+
+def test_a_denied_batch_is_a_step_with_the_account_that_cannot_pay(fakes: SimpleNamespace) -> None:
+    output = fakes.controller(documents=fakes.docs(5), scheduler=fakes.Scheduler(batch_size=2)).run("q")
+    trace = output.trace.model_dump()
+    first = next(i for i, event in enumerate(trace["events"]) if event["action"] == "propose")
+    denial = {"timestamp": 0.0, "component": "budget", "action": "deny_rerank", "details": {"reason": "usd_limit"}}
+    trace["events"][first + 1 :] = [denial]
+    (step,) = decisions_from_trace(trace, None, [])["steps"]
+    assert step[STEP.index("outcome") :] == ["denied", {"reason": "usd_limit"}, [0.0] * 5]
+
+
+def test_ranks_before_and_after_a_batch_are_those_of_the_results_at_that_time(fakes: SimpleNamespace) -> None:
+    output = fakes.controller(documents=fakes.docs(7), scheduler=fakes.Scheduler(batch_size=3)).run("query")
+    found = decisions_of(output, [0.1, 0.2, 0.3, 0.4])
+    for batch, doc, before, after in zip(*(field(found, n) for n in ("batch", "doc", "before", "after")), strict=True):
+        assert output.history[batch - 1].ranking[before - 1] == doc
+        assert output.history[batch].ranking[after - 1] == doc
+    assert found["quality"] == [0.1, 0.2, 0.3, 0.4]
+
+
+def test_a_query_that_found_nothing_has_no_steps(fakes: SimpleNamespace) -> None:
+    found = decisions_of(fakes.controller(documents=[]).run("query"))
+    assert (found["rows"], found["steps"], found["stop"]["reason"]) == ([], [], "empty_pool")

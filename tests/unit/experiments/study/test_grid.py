@@ -56,6 +56,13 @@ def test_every_shipped_configuration_is_valid_down_to_its_components(name: str) 
         ({"report": "maybe"}, "report='maybe': allowed are true, false"),
         ({"texts": "maybe"}, "texts='maybe': allowed are true, false"),
         ({"seed": "abc"}, "seed='abc'"),
+        ({"prices": {"usd_per_doc": -1}}, "prices.usd_per_doc=-1: allowed is a number >= 0"),
+        ({"prices": {"docs_per_unit": 0.5}}, "prices.docs_per_unit=0.5: allowed is a number >= 1"),
+        (
+            {"prices": {"usd_a_doc": 1}},
+            "prices: got an unexpected keyword argument 'usd_a_doc'; allowed are usd_per_unit",
+        ),
+        ({"prices": 5}, "prices: "),
         ({"name": 5}, "name 5"),
         ({"collections": 5}, "collections=5: allowed is a list"),
         ({"policies": "fixed"}, "policies='fixed': allowed is a list"),

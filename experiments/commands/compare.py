@@ -1,0 +1,47 @@
+"""Finished runs of one collection, tested against the first.
+
+A RUN is a folder of ``ragtune run`` or an MLflow run id (its files are downloaded from the store that
+conf/tracking/mlflow.yaml or MLFLOW_TRACKING_URI names). Writes compare.md, compare.csv and .parquet, policies.csv,
+per_query.parquet, two figures and report.html, which lets one look at the decisions of the first four runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+NAME = "compare"
+SUMMARY = "test finished runs against the first of them"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the command."""
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="folder or MLflow run id; the first is the reference")
+    parser.add_argument("--out", type=Path, help="results; by default results/compare/FIRST-and-N-more")
+    parser.add_argument(
+        "--texts", action="store_true", help="show queries, documents, judgments (needs the collection)"
+    )
+    parser.add_argument("--no-report", action="store_true", help="no report.html")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Compare runs and write the files."""
+    from experiments.study.compare.run_folder import find_runs
+    from experiments.study.compare.runs import study_of_runs
+    from experiments.study.report import require_plotly
+    from experiments.study.write import file_stem, require_writable, write_study
+
+    if not arguments.no_report:
+        require_plotly()
+    require_writable(arguments.out or Path("results", "compare"))
+    with tempfile.TemporaryDirectory() as downloads:
+        runs = find_runs(arguments.runs, Path(downloads))
+        study = study_of_runs(runs, arguments.command, texts=arguments.texts)
+    name = file_stem(f"{runs[0].name}-and-{len(runs) - 1}-more")
+    folder = arguments.out or Path("results", "compare", name)
+    write_study(study, folder, report=not arguments.no_report)
+    sys.stdout.write((folder / "compare.md").read_text(encoding="utf-8"))
+    sys.stdout.write(f"{folder}\n")
+    return 0

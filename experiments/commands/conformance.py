@@ -1,0 +1,111 @@
+"""Compare the decisions and the canonical answers of the code with the golden ones.
+
+Without options it checks the decisions of all estimators and schedulers, and the canonical blocks (chunk, embed, store,
+retrieve, fuse, rerank, compress, package) on the store in memory.
+
+With ``--target`` it checks only the canonical blocks, as that target offers them:
+
+    ragtune conformance --target memory|postgres|rest|mcp
+    ragtune conformance --target rest --url https://rag.example.org --api-key-env MY_KEY
+
+``postgres`` is the server that RAGTUNE_DSN names, else one of its own; ``rest`` and ``mcp`` start RAGtune's own server
+unless ``--url`` names one (for mcp its endpoint, ``.../mcp``). A server must offer the embedder ``hashing`` (256 dims);
+the reranker of the golden answers is optional: ``--reranker none`` skips its cases. A collection is made and dropped.
+
+How the two suites ended for this version of the code is recorded in the cache folder; runs say so in their summaries
+and tags, or ``not checked`` where nobody has checked this version.
+
+The exit code is 0 if the code conforms, 1 if it does not, 2 on bad input or a server that cannot be reached.
+``--update`` pins the decisions of today, ``--update-canonical`` the canonical answers of today (review the diff: a
+changed decision or answer is a changed spec version).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from ragtune.core.errors import ConfigError, InputError, RagtuneError
+
+NAME = "conformance"
+SUMMARY = "compare decisions and canonical answers with the golden ones"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the command."""
+    parser.add_argument("--target", choices=("memory", "postgres", "rest", "mcp"), help="who is asked")
+    parser.add_argument("--spec", choices=("1.0.0", "1.1.0"), default="1.1.0", help="version of ragd")
+    parser.add_argument("--url", help="a server that is there already")
+    parser.add_argument("--api-key-env", metavar="NAME", help="environment variable that holds its API key")
+    parser.add_argument("--reranker", default="hashing", help="its name for 'hashing'; none: it has none")
+    parser.add_argument("--update", action="store_true", help="pin today's decisions")
+    parser.add_argument("--update-canonical", action="store_true", help="pin today's canonical answers")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check or pin.
+
+    Raises:
+        InputError: on bad input and on a server that cannot be reached: 1 is the exit code of what does not conform.
+    """
+    from experiments.conformance.canonical import pin_canonical
+    from experiments.conformance.golden import pin
+
+    try:
+        if arguments.update:
+            pin()
+        if arguments.update_canonical:
+            pin_canonical()
+        conforms = arguments.target is not None or _check_decisions()
+        return 0 if _check_target(arguments) and conforms else 1
+    except RagtuneError as error:
+        raise InputError(str(error)) from error
+
+
+def _check_decisions() -> bool:
+    from experiments.conformance.golden import differences
+    from experiments.conformance.outcomes import SPECS
+
+    found = differences()
+    sys.stdout.writelines(f"{line}\n" for line in found)
+    sys.stdout.write(f"conformance with spec {SPECS['decisions']}: {'failed' if found else 'passed'}\n")
+    _record("decisions", found)
+    return not found
+
+
+def _check_target(given: argparse.Namespace) -> bool:
+    from experiments.conformance.canonical import open_target
+    from experiments.conformance.outcomes import SPECS
+    from experiments.publish.terminal import progress_bar
+    from ragtune.canonical.conformance.suite import run_suite
+
+    kind = given.target or "memory"
+    reranker = None if given.reranker == "none" else given.reranker
+    with (
+        open_target(kind, given.url, _api_key(given.api_key_env), reranker) as target,
+        progress_bar(f"asking {target.name}", enabled=True) as update,
+    ):
+        report = run_suite(target, update, given.spec)
+    sys.stdout.writelines(f"{line}\n" for line in report.lines)
+    sys.stdout.write(f"{report.summary}\n")
+    if kind == "memory" and not report.skipped and given.spec == SPECS["canonical"]:
+        _record("canonical", report.lines)
+    return report.outcome == "passed"
+
+
+def _record(suite: str, found: list[str]) -> None:
+    from experiments.conformance.outcomes import record
+
+    try:
+        record(suite, found)
+    except OSError as error:
+        sys.stderr.write(f"warning: the outcome cannot be recorded, so runs say 'not checked': {error}\n")
+
+
+def _api_key(variable: str | None) -> str | None:
+    if variable is None:
+        return None
+    if not os.environ.get(variable):
+        raise ConfigError(f"--api-key-env {variable}: that environment variable is not set")
+    return os.environ[variable]

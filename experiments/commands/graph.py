@@ -1,0 +1,62 @@
+"""A corpus graph: the k nearest neighbours of every document of a dataset.
+
+    ragtune graph --out DIR --k 16 dataset=beir dataset.path=../shared/data/nfcorpus
+    ragtune graph --out DIR --kind dense --model MODEL dataset=demo
+
+Written to DIR for ``expander=corpus_graph expander.graph=DIR`` and for the graph-based estimators. A good graph that is
+already there is kept. ``--query-terms`` belongs to bm25 (a document is asked for by its terms of highest tf * idf),
+``--model`` to dense (a local folder or a hub name).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from experiments.commands._overrides import add_overrides
+
+NAME = "graph"
+SUMMARY = "build the graph of a collection's nearest documents"
+KEPT = "nothing was kept: repeat the command"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the command."""
+    parser.add_argument("--out", type=Path, required=True, help="the graph's folder")
+    parser.add_argument("--kind", choices=("tfidf", "bm25", "dense"), default="tfidf", help="what is near")
+    parser.add_argument("--k", type=int, default=16, help="neighbours of each document")
+    parser.add_argument("--query-terms", type=int, default=32, help="bm25: terms that ask for a document's neighbours")
+    parser.add_argument("--model", help="dense: the sentence embedder; all-MiniLM-L6-v2 if unsaid")
+    parser.add_argument("--force", action="store_true", help="replace a graph that is already there")
+    add_overrides(parser, "the dataset, as for ragtune run")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Build a graph and print what it has cost."""
+    from experiments.config.compose import compose
+    from experiments.prepare.graphs import MINILM, build_graph
+    from experiments.publish.terminal import progress_bar
+    from experiments.replay.build import load_dataset
+
+    corpus = load_dataset(compose(arguments.overrides)).corpus
+    with progress_bar("building the graph", enabled=True) as update:
+        cost = build_graph(
+            corpus,
+            arguments.out,
+            update,
+            arguments.kind,
+            arguments.k,
+            arguments.query_terms,
+            arguments.model or MINILM,
+            arguments.force,
+        )
+    if cost.k < arguments.k:
+        others = cost.documents - 1
+        sys.stdout.write(f"--k {arguments.k}: a document has {others:,} others, so k={cost.k} is stored\n")
+    what = "built in" if cost.built else "kept what was there, checked in"
+    sys.stdout.write(
+        f"{arguments.out}: {cost.documents:,} documents, {cost.neighbours:,} neighbours, {what} {cost.seconds:.1f} s, "
+        f"{cost.bytes:,} bytes\n"
+    )
+    return 0

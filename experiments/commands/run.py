@@ -1,0 +1,23 @@
+"""One run: a collection replayed through one policy under one budget. Hydra reads the words, ``--help`` included."""
+
+from __future__ import annotations
+
+import argparse
+
+from experiments.commands._overrides import add_overrides
+
+NAME = "run"
+SUMMARY = "replay a collection under a budget: quality, cost, and what fixed depth does with the same"
+VERBATIM = True
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Overrides, and Hydra's own options."""
+    add_overrides(parser, "Hydra's own options as well")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run, or sweep with ``-m``."""
+    from experiments.cli.main import main
+
+    return main("config", arguments.overrides)

@@ -1,0 +1,50 @@
+"""Every policy at every budget on every collection, in one study.
+
+    ragtune study                                        # the shipped collection
+    ragtune study --config shared --data ../shared/data  # collections beside the checkout
+    ragtune study --policies uncertainty budgets=[10,20] traces.budget=20
+
+Writes frontier.md, frontier.csv and .parquet (one row a cell), policies.csv, per_query.parquet, two figures a
+collection and report.html. Finished cells are kept below the output folder: repeat the command to go on after an
+interruption; cells are replayed again where configuration, code or data changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+NAME = "study"
+SUMMARY = "compare policies over budgets and collections, with a report to explore"
+KEPT = "finished cells are kept: repeat the command to go on"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the command."""
+    parser.add_argument("--config", default="demo", help="a file of conf/frontier without .yaml, or a YAML file's path")
+    parser.add_argument("--data", help="folder of the collections: the configuration's ${data}")
+    parser.add_argument("--out", type=Path, help="results; by default results/frontier/NAME")
+    parser.add_argument("--collections", default="", help="only these, separated by commas")
+    parser.add_argument("--policies", default="", help="only these (and the incumbent), separated by commas")
+    parser.add_argument("options", nargs="*", metavar="KEY=VALUE", help="changes to the configuration")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the study and print its tables."""
+    from experiments.publish.terminal import progress_bar
+    from experiments.study.frontier import run_frontier
+    from experiments.study.grid import load_grid
+
+    options = [*arguments.options, *([f"data={arguments.data}"] if arguments.data else [])]
+    grid = load_grid(arguments.config, options).only(_names(arguments.collections), _names(arguments.policies))
+    folder = arguments.out or Path("results", "frontier", grid.name)
+    with progress_bar(f"study {grid.name}", enabled=True) as update:
+        run_frontier(grid, folder, arguments.command, update)
+    sys.stdout.write((folder / "frontier.md").read_text(encoding="utf-8"))
+    sys.stdout.write(f"{folder}\n")
+    return 0
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]

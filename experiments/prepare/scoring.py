@@ -1,0 +1,272 @@
+"""The scoring of a collection's pairs by a live reranker: what it will cost, what is done, what it has brought."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from experiments.config.progress import Progress
+from experiments.replay.build import Session
+from experiments.replay.journal import JournalOf
+from ragtune.core.errors import ConfigError, InputError
+from ragtune.core.interfaces import BaseReranker
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.budget import CostBudget
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.types import FREE, CostObject
+
+
+@dataclass
+class Scored:
+    """What the scoring of a query has brought so far.
+
+    Attributes:
+        query_id: id of the query.
+        scores: scores by document id.
+        cost: what the scores cost when they were made, by unit.
+        calls: how often the reranker was called.
+        ms_per_call: what it says that a call takes without documents, in milliseconds.
+    """
+
+    query_id: str
+    scores: dict[str, float]
+    cost: dict[str, float]
+    calls: int
+    ms_per_call: float
+
+    def to_json(self) -> str:
+        """One line."""
+        return json.dumps(asdict(self))
+
+    def after(self, former: Scored | None) -> Scored:
+        """This and what an earlier call has brought."""
+        if former is None:
+            return self
+        cost = {unit: amount + former.cost[unit] for unit, amount in self.cost.items()}
+        calls = self.calls + former.calls
+        return Scored(self.query_id, former.scores | self.scores, cost, calls, self.ms_per_call)
+
+
+class ScoreJournal(JournalOf[Scored]):
+    """The journal of a table in the making."""
+
+    ELSEWHERE = "there is scored work to go on with", "choose another --out, or delete that folder to start over"
+
+    @staticmethod
+    def _parsed(line: str) -> Scored:
+        return Scored(**json.loads(line))
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Where scoring stops: documents that are paid for, and US dollars; None for no limit."""
+
+    max_docs: int | None = None
+    max_usd: float | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be done.
+
+    Attributes:
+        queries: queries with pairs.
+        pairs: all pairs.
+        done: pairs that an interrupted command has left scored.
+        kept: pairs whose scores the reranker has kept, which cost nothing.
+        cost: what the others are expected to cost.
+        unknown: units in which that is not known.
+    """
+
+    queries: int
+    pairs: int
+    done: int
+    kept: int
+    cost: CostObject
+    unknown: frozenset[str]
+
+    @property
+    def to_score(self) -> int:
+        """Pairs that have to be paid for."""
+        return self.pairs - self.done - self.kept
+
+
+@dataclass
+class Outcome:
+    """How the scoring ended.
+
+    Attributes:
+        paid: what this command paid.
+        failures: why documents of a query have no score, by query: how many, and the reason.
+        stopped: the limit that was reached, in words; None where none was.
+        gave_up: whether so many queries failed in a row that the rest was not tried.
+    """
+
+    paid: CostObject = FREE
+    failures: dict[str, tuple[int, str]] = field(default_factory=dict)
+    stopped: str | None = None
+    gave_up: bool = False
+
+
+class Scoring:
+    """One reranker and the pairs that it is to score.
+
+    Args:
+        session: the collection, its first stage and the reranker.
+        pairs: ``pool`` (what the first stage finds) or ``all`` (every document for every query).
+        depth: documents that the first stage finds.
+        journal: what is scored already, and where more is kept.
+
+    Raises:
+        ConfigError: if the reranker only replays.
+    """
+
+    def __init__(self, session: Session, pairs: str, depth: int, journal: ScoreJournal) -> None:
+        self.session = session
+        self.reranker: BaseReranker = session.rerankers["default"]
+        self._pairs = pairs
+        self._depth = depth
+        self._journal = journal
+
+    def plan(self) -> Plan:
+        """See what there is to do; nothing is paid. Prices and times are the reranker's own expectation."""
+        queries = pairs = done = kept = 0
+        cost = FREE
+        for context, items in self._queries():
+            left = self._left(context, items)
+            unpaid = self.reranker.unpaid(left, context)
+            queries, pairs = queries + 1, pairs + len(items)
+            done, kept = done + len(items) - len(left), kept + len(left) - len(unpaid)
+            if unpaid:
+                cost += self.reranker.expected_cost(unpaid, context)
+        amounts = cost.by_unit()
+        unknown = frozenset(unit for unit in self.reranker.unpriced if not amounts[unit])
+        return Plan(queries, pairs, done, kept, cost, unknown)
+
+    def run(self, limits: Limits, in_a_row: int, progress: Progress, plan: Plan) -> Outcome:
+        """Score what is not scored yet; each query is kept as soon as it is done.
+
+        Args:
+            limits: where to stop.
+            in_a_row: how many queries may fail in a row before the rest is given up, >= 1.
+            progress: called with the number of pairs done.
+            plan: of these pairs.
+
+        Raises:
+            InputError: if the reranker cannot be used at all.
+        """
+        outcome, failed, done = Outcome(), 0, plan.done
+        progress(done, plan.pairs)
+        for context, items in self._queries():
+            left = self._left(context, items)
+            if not left:
+                continue
+            chosen, outcome.stopped = self._within(left, context, limits, outcome.paid)
+            has_failed = bool(chosen) and not self._score(chosen, context, outcome)
+            failed = failed + 1 if has_failed else 0
+            done += len(chosen)
+            progress(done, plan.pairs)
+            outcome.gave_up = failed >= in_a_row
+            if outcome.stopped or outcome.gave_up:
+                break
+        return outcome
+
+    def found(self) -> list[Scored]:
+        """What is scored, in the order of the queries."""
+        finished = self._journal.finished
+        return [finished[query_id] for query_id in self.session.dataset.queries if query_id in finished]
+
+    def _queries(self) -> Iterator[tuple[RAGtuneContext, list[PoolItem]]]:
+        corpus = self.session.dataset.corpus
+        for query_id, query in self.session.dataset.queries.items():
+            context = RAGtuneContext(query=query, query_id=query_id, tracker=CostBudget.unlimited().create_tracker())
+            if self._pairs == "pool":
+                found = self.session.controller.rounds.retriever.retrieve(context, self._depth)
+            else:
+                found = [corpus.scored(doc_id, 0.0) for doc_id in corpus.doc_ids]
+            if found:
+                yield context, [PoolItem.from_document(doc, rank, {}) for rank, doc in enumerate(found)]
+
+    def _left(self, context: RAGtuneContext, items: list[PoolItem]) -> list[PoolItem]:
+        former = self._journal.finished.get(context.query_id)
+        return items if former is None else [item for item in items if item.doc_id not in former.scores]
+
+    def _within(
+        self, items: list[PoolItem], context: RAGtuneContext, limits: Limits, paid: CostObject
+    ) -> tuple[list[PoolItem], str | None]:
+        """As many of the documents as the limits allow, in their order, and the limit if these are not all."""
+
+        def exceeded(n: int) -> str | None:
+            unpaid = self.reranker.unpaid(items[:n], context)
+            if limits.max_docs is not None and paid.docs + len(unpaid) > limits.max_docs:
+                return f"--max-docs {limits.max_docs}"
+            if limits.max_usd is not None and unpaid:
+                usd = self.reranker.expected_cost(unpaid, context).usd
+                return f"--max-usd {limits.max_usd}" if paid.usd + usd > limits.max_usd else None
+            return None
+
+        limit = exceeded(len(items))
+        if limit is None:
+            return items, None
+        low, high = 0, len(items)  # the first ``low`` are allowed, ``high`` are not
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if exceeded(middle) else (middle, high)
+        return items[:low], limit
+
+    def _score(self, items: Sequence[PoolItem], context: RAGtuneContext, outcome: Outcome) -> bool:
+        """Have the documents scored, and keep what that brings; whether it brought anything."""
+        unpaid = len(self.reranker.unpaid(items, context))
+        started = time.perf_counter()
+        try:
+            scores = self.reranker.rerank(items, context, "default")
+        except InputError:
+            raise
+        except Exception as error:
+            outcome.paid += context.meter.actual
+            outcome.failures[context.query_id] = (len(items), " ".join(str(error).split()) or type(error).__name__)
+            return False
+        elapsed_ms = (time.perf_counter() - started) * 1000
+        expected = self.reranker.expected_cost(items, context)
+        # What the scores cost when they were made, which may have been in an earlier run.
+        cost = context.meter.charged or expected.model_copy(update={"latency_ms": elapsed_ms})
+        outcome.paid += self._actual(context, cost, unpaid)
+        per_call = self.reranker.expected_cost([], context).latency_ms
+        fresh = Scored(context.query_id, dict(scores), dict(cost.by_unit()), 1, per_call)
+        self._journal.append(fresh.after(self._journal.finished.get(context.query_id)))
+        if lost := len(items) - len(scores):
+            outcome.failures[context.query_id] = (lost, "the reranker returned no usable score for them")
+        return bool(scores)
+
+    def _actual(self, context: RAGtuneContext, cost: CostObject, unpaid: int) -> CostObject:
+        actual = context.meter.actual if context.meter.charged or context.meter.actual != FREE else cost
+        return actual.model_copy(update={"docs": unpaid})
+
+
+def require_price(limits: Limits, reranker: BaseReranker, plan: Plan) -> None:
+    """Refuse a limit in dollars that could never bind.
+
+    Raises:
+        ConfigError: naming the options that give a price.
+    """
+    if limits.max_usd is not None and plan.to_score and "usd" in plan.unknown:
+        raise ConfigError(
+            f"--max-usd {limits.max_usd}: nothing has a price: give one, e.g. reranker.usd_per_1k_tokens=PRICE"
+        )
+
+
+def manifest_of(scored: Sequence[Scored], usd_is_known: bool) -> Mapping[str, Any]:
+    """The mean costs of a pair and of a call, for a table's manifest."""
+    pairs = sum(len(each.scores) for each in scored)
+    calls = sum(each.calls for each in scored)
+    total = {unit: sum(each.cost[unit] for each in scored) for unit in scored[0].cost}
+    ms_per_call = min(scored[-1].ms_per_call, total["latency_ms"] / calls)
+    return {
+        "tokens_per_doc": round(total["tokens"] / pairs, 1),
+        "ms_per_doc": round((total["latency_ms"] - ms_per_call * calls) / pairs, 2),
+        "ms_per_call": round(ms_per_call, 2),
+        "usd_per_doc": total["usd"] / pairs if total["usd"] or usd_is_known else None,
+    }

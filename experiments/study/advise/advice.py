@@ -1,0 +1,134 @@
+"""The advice as data: what was chosen, what it keeps and saves, what more would buy, and how sure all this is."""
+
+from __future__ import annotations
+
+import math
+
+from pydantic import BaseModel, ConfigDict
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class Interval(_Part):
+    """A figure with the ends of its interval; None where there are too few queries."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+    @classmethod
+    def of(cls, value: float, low: float, high: float) -> Interval:
+        """The same, where unknown ends are NaN."""
+        return cls(value=value, low=None if math.isnan(low) else low, high=None if math.isnan(high) else high)
+
+
+class Row(_Part):
+    """An option: mean quality, share of the full quality kept with its interval, and mean cost a query by unit."""
+
+    label: str
+    policy: str
+    batch_size: int | None
+    budget: int
+    deployable: bool
+    quality: float
+    kept: Interval
+    cost: dict[str, float]
+
+
+class Purchase(_Part):
+    """What another option buys beside the recommended one.
+
+    Attributes:
+        option: its label.
+        docs: documents a query more (or fewer).
+        cost: a month's cost more (or less), by unit.
+        gain: difference of the headline measure, with its interval.
+    """
+
+    option: str
+    docs: float
+    cost: dict[str, float]
+    gain: Interval
+
+
+class Rung(_Part):
+    """The choice where another share of the full quality is to be kept, and the share of the cost that it saves."""
+
+    quality: float
+    option: str
+    cost: float
+    saved: float
+
+
+class Question(_Part):
+    """A cheaper option, its mean cost, what it seems to keep, and the further queries that would show it."""
+
+    option: str
+    cost: float
+    kept: float
+    more_queries: int
+
+
+class Sureness(_Part):
+    """The advice tried on itself.
+
+    Attributes:
+        halvings: how often the queries were halved: chosen on one half, looked at on the other.
+        held: how often what was kept on the other half lay in the interval.
+        promise: how often the share that was asked for was kept there.
+        kept, saved: means of the share kept and of the share of the cost saved there.
+        choices: what was chosen, by policy, most often first.
+        held_out: share kept by cross-fitting, with its interval; None with too few queries for folds.
+        as_many_new: share that the recommended option should keep on as many other queries.
+    """
+
+    halvings: int
+    held: int
+    promise: int
+    kept: float
+    saved: float
+    choices: dict[str, int]
+    held_out: Interval | None
+    as_many_new: Interval
+
+
+class Advice(_Part):
+    """All that the page, the terminal and ``advice.json`` say; see the classes of the parts.
+
+    Attributes:
+        telling: queries with any quality where everything is reranked.
+        differ: whether the queries differ in what any option keeps of them.
+        missing_queries: how many more must come before anything can be told; 0 if it can.
+    """
+
+    dataset: str
+    queries: int
+    judged: bool
+    measure: str
+    quality: float
+    unit: str
+    level: float
+    traffic: int
+    pool: float
+    prices: dict[str, float]
+    priced: list[str]
+    recommended: Row
+    everything: Row
+    first_stage: Row
+    same_depth: Row | None
+    saved_a_month: dict[str, float]
+    purchases: list[Purchase]
+    next_purchase: Purchase | None
+    ladder: list[Rung]
+    questions: list[Question]
+    telling: int
+    differ: bool
+    missing_queries: int
+    sure: Sureness
+    options: list[Row]
+    warnings: list[str]
+    command: str
+    git_sha: str
+    use: dict[str, str] = {}

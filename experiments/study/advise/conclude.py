@@ -1,0 +1,230 @@
+"""Draws the advice from the replays: the choice, its neighbours, and how sure it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from experiments.evaluate.curves import bootstrap_interval
+from experiments.study.advise.advice import Advice, Interval, Purchase, Question, Row, Rung, Sureness
+from experiments.study.advise.choose import (
+    Bounds,
+    Options,
+    bounds,
+    choose,
+    halvings,
+    held_out,
+    missing_queries,
+    on_others,
+    open_questions,
+    options_of,
+)
+from experiments.study.advise.options import FIXED
+from experiments.study.advise.prices import UNITS, Prices
+from experiments.study.advise.replays import Replays
+from experiments.study.advise.words import does_harm
+
+HALVINGS = 50
+FOLDS = 10
+TARGETS = (0.99, 0.98, 0.97, 0.95, 0.9, 0.8)
+"""Shares of the full quality that the ladder shows, beside the one that was asked for."""
+
+STEP = 5.0
+"""Documents a query that the next purchase brings at least, where there is one."""
+
+
+def conclude(
+    replays: Replays,
+    prices: Prices,
+    *,
+    quality: float,
+    unit: str,
+    traffic: int,
+    resamples: int,
+    level: float,
+    seed: int,
+    command: str,
+    git_sha: str,
+) -> Advice:
+    """Choose, and say all about it.
+
+    Args:
+        replays: every policy on the collection.
+        prices: of the reranker.
+        quality: share of the quality of reranking everything that shall be kept, in (0, 1].
+        unit: what "cheap" means, a key of :data:`experiments.study.advise.prices.UNITS`.
+        traffic: queries a month.
+        resamples, level, seed: of the intervals.
+        command, git_sha: the command that makes it again, and the code.
+
+    Raises:
+        ConfigError: if reranking everything is worth nothing.
+    """
+    options = options_of(replays, prices, unit)
+    known = bounds(options, resamples=resamples, level=level, seed=seed)
+    chosen, missing = choose(options, known, quality), missing_queries(known, quality, level)
+    rows = [_row(options, known, i) for i in range(len(options.options))]
+    nothing = next(i for i, option in enumerate(options.options) if option.is_nothing)
+    settings: dict[str, Any] = {"resamples": resamples, "level": level, "seed": seed}
+    purchases = [] if missing else _purchases(options, chosen, traffic, **settings)
+    dearer = [one for one in purchases if one.docs > 0]
+    full, best = rows[options.full], rows[chosen]
+    return Advice(
+        dataset=replays.dataset.name,
+        queries=len(replays.queries),
+        judged=replays.judged,
+        measure=replays.measures[0],
+        quality=quality,
+        unit=unit,
+        level=level,
+        traffic=traffic,
+        pool=full.cost["docs"],
+        prices=prices.model_dump(exclude_defaults=True),
+        priced=prices.priced,
+        recommended=best,
+        everything=full,
+        first_stage=rows[nothing],
+        same_depth=_same_depth(rows, best),
+        saved_a_month={name: (full.cost[name] - best.cost[name]) * traffic for name in UNITS},
+        purchases=purchases,
+        next_purchase=next((one for one in dearer if one.docs >= STEP), dearer[0] if dearer else None),
+        ladder=[_rung(options, known, target) for target in sorted({*TARGETS, quality}, reverse=True)],
+        questions=[
+            Question(
+                option=options.options[one.option].label,
+                cost=rows[one.option].cost[unit],
+                kept=rows[one.option].kept.value,
+                more_queries=one.more_queries,
+            )
+            for one in ([] if missing else open_questions(options, known, chosen, quality))
+        ],
+        telling=known.telling,
+        differ=known.differ,
+        missing_queries=missing,
+        sure=_sureness(options, known, chosen, quality, resamples=min(resamples, 500), level=level, seed=seed),
+        options=rows,
+        warnings=_warnings(replays, rows, best, full, rows[nothing], unit=unit, quality=quality),
+        command=command,
+        git_sha=git_sha,
+    )
+
+
+def _row(options: Options, known: Bounds, i: int) -> Row:
+    option = options.options[i]
+    return Row(
+        label=option.label,
+        policy=option.candidate.policy,
+        batch_size=option.candidate.batch,
+        budget=option.budget,
+        deployable=option.candidate.deployable,
+        quality=float(options.values[:, i].mean()),
+        kept=Interval.of(float(known.kept[i]), float(known.low[i]), float(known.high[i])),
+        cost={unit: float(cost[:, i].mean()) for unit, cost in options.costs.items()},
+    )
+
+
+def _same_depth(rows: Sequence[Row], best: Row) -> Row | None:
+    """Fixed depth with at least as many documents: the incumbent that the advice has to beat."""
+    if best.policy == FIXED:
+        return None
+    return next(row for row in rows if row.policy == FIXED and row.cost["docs"] >= best.cost["docs"] - 0.5)
+
+
+def _purchases(
+    options: Options, chosen: int, traffic: int, *, resamples: int, level: float, seed: int
+) -> list[Purchase]:
+    """What two smaller and up to four larger budgets buy: of the same policy, or of its batches without a stop.
+
+    Beside no reranking it is small batches that are bought, not a depth.
+    """
+    own = options.options[chosen].candidate
+    names = {own.name} if own.batch is None and options.options[chosen].budget else {f"uncertainty/{own.batch or 5}"}
+    names |= {own.name} if options.options[chosen].budget else set()
+    docs = options.costs["docs"].mean(axis=0)
+    alike = [i for i, option in enumerate(options.options) if option.candidate.name in names and i != chosen]
+    more = sorted((i for i in alike if docs[i] > docs[chosen] + 0.5), key=lambda i: (docs[i], i))
+    less = sorted((i for i in alike if docs[i] < docs[chosen] - 0.5), key=lambda i: (-docs[i], i))
+    picked = [*reversed(less[:2]), *_spaced(more, docs, docs[chosen])]
+    if not picked:
+        return []
+    differences = options.values[:, picked] - options.values[:, [chosen]]
+    low, high = bootstrap_interval(differences, resamples=resamples, level=level, seed=seed)
+    means = {unit: cost.mean(axis=0) for unit, cost in options.costs.items()}
+    return [
+        Purchase(
+            option=options.options[i].label,
+            docs=float(docs[i] - docs[chosen]),
+            cost={unit: float(mean[i] - mean[chosen]) * traffic for unit, mean in means.items()},
+            gain=Interval(value=float(differences[:, k].mean()), low=float(low[k]), high=float(high[k])),
+        )
+        for k, i in enumerate(picked)
+    ]
+
+
+def _spaced(dearer: Sequence[int], docs: Any, start: float) -> list[int]:
+    """At most four of them, each :data:`STEP` documents after the one before; the first one where none is so far."""
+    found: list[int] = []
+    for i in dearer:
+        if docs[i] >= (docs[found[-1]] if found else start) + STEP:
+            found.append(i)
+    return found[:4] or list(dearer[:1])
+
+
+def _rung(options: Options, known: Bounds, quality: float) -> Rung:
+    i = choose(options, known, quality)
+    cost = options.costs[options.unit].mean(axis=0)
+    saved = 1.0 - float(cost[i]) / max(float(cost[options.full]), 1e-12)
+    return Rung(quality=quality, option=options.options[i].label, cost=float(cost[i]), saved=saved)
+
+
+def _sureness(
+    options: Options, known: Bounds, chosen: int, quality: float, *, resamples: int, level: float, seed: int
+) -> Sureness:
+    settings: dict[str, Any] = {"resamples": resamples, "level": level, "seed": seed}
+    # Half of three queries is one, of which there is no spread.
+    trials = list(halvings(options, quality, HALVINGS, **settings)) if known.queries >= 4 else []
+    named = [options.options[one.option] for one in trials]
+    policies = ["no reranking" if o.is_nothing else "everything" if o.is_full else o.candidate.label for o in named]
+    return Sureness(
+        halvings=len(trials),
+        held=sum(one.holds for one in trials),
+        promise=sum(one.kept >= quality for one in trials),
+        kept=float(np.mean([one.kept for one in trials])) if trials else 0.0,
+        saved=float(np.mean([one.saved for one in trials])) if trials else 0.0,
+        choices=dict(Counter(policies).most_common()),
+        held_out=Interval.of(*held_out(options, quality, FOLDS, **settings)) if known.queries >= 4 else None,
+        as_many_new=Interval.of(*on_others(known, chosen, known.queries)),
+    )
+
+
+def _warnings(
+    replays: Replays, rows: Sequence[Row], chosen: Row, full: Row, nothing: Row, *, unit: str, quality: float
+) -> list[str]:
+    found = [f"{count} {what}" for what, count in replays.dataset.warnings.items()]
+    if len(replays.queries) < 30:
+        found.append(
+            f"{len(replays.queries)} queries are few: intervals from so small a sample are themselves uncertain"
+        )
+    best = max((row for row in rows if row.deployable), key=lambda row: row.quality)
+    if replays.judged and does_harm(nothing, full):
+        found.append(
+            f"this reranker does harm here: the first stage alone has {replays.measures[0]} {nothing.quality:.3f}, "
+            f"reranking everything {full.quality:.3f}"
+        )
+    if replays.judged and best.kept.low is not None and best.kept.low > 1.0:
+        found.append(
+            f"quality above that of reranking everything can be had: {best.label} has {best.quality:.3f}, "
+            f"for {best.cost['docs']:.1f} documents a query"
+        )
+    rivals = [row for row in rows if not row.deployable and row.cost[unit] < chosen.cost[unit]]
+    rivals = [row for row in rivals if row.kept.low is not None and row.kept.low >= quality]
+    if rivals:
+        rival = min(rivals, key=lambda row: row.cost[unit])
+        found.append(
+            f"{rival.label}, which only ragtune run has, would do for {rival.cost['docs']:.1f} documents a query: "
+            f"it keeps {100 * rival.kept.value:.1f}%"
+        )
+    return found

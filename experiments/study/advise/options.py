@@ -1,0 +1,82 @@
+"""The policies, batch sizes and budgets that advice chooses among."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+LIKE_THE_FACADE = "vectors@estimator.vectors=candidates"
+"""What the facade and the server compare candidates by, so that what is advised here holds there."""
+
+FIXED = "fixed_depth"
+BATCHES = (5, 10, 20)
+STOPPING_BATCHES = (5, 10)
+PEER_BATCH = 10
+PEERS = {"gar": "GAR", "quam": "Quam", "ore": "ORE"}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A policy with its batch size.
+
+    Attributes:
+        policy: its name, that of the facade and of ``conf/experiment``.
+        batch: documents a call; None for all of them in one.
+        label: its name in tables.
+        deployable: whether the facade and the server have it; the others are shown beside it.
+        stops: whether it may stop before its budget is spent.
+    """
+
+    policy: str
+    batch: int | None
+    label: str
+    deployable: bool = True
+    stops: bool = False
+
+    @property
+    def name(self) -> str:
+        """Policy and batch size."""
+        return self.policy if self.batch is None else f"{self.policy}/{self.batch}"
+
+    @property
+    def overrides(self) -> list[str]:
+        """The policy as overrides of ``ragtune run``."""
+        if self.batch is None:
+            return [f"experiment={self.policy}"]
+        vectors = [LIKE_THE_FACADE] if self.deployable or self.policy == "value_of_information" else []
+        return [f"experiment={self.policy}", *vectors, f"scheduler.batch_size={self.batch}"]
+
+    @property
+    def replayed(self) -> list[str]:
+        """The same, so that one replay shows every depth of it: fixed depth is read in small batches."""
+        if self.policy != FIXED:
+            return self.overrides
+        return ["estimator=baseline", "scheduler=greedy", "assembler.ordering=reranked_first", "scheduler.batch_size=5"]
+
+
+CANDIDATES = (
+    Candidate(FIXED, None, "fixed depth"),
+    *(Candidate("uncertainty", size, f"uncertainty, batches of {size}") for size in BATCHES),
+    *(Candidate("settled", size, f"settled, batches of {size}", stops=True) for size in STOPPING_BATCHES),
+    *(Candidate("early_stop", size, f"early stop, batches of {size}", stops=True) for size in STOPPING_BATCHES),
+    Candidate("value_of_information", 5, "value of information, batches of 5", deployable=False, stops=True),
+    *(Candidate(peer, PEER_BATCH, f"{label}, batches of {PEER_BATCH}", False) for peer, label in PEERS.items()),
+)
+"""What is replayed. ``gar``, ``quam`` and ``ore`` take a document's neighbours inside the pool: they need no graph."""
+
+
+def budgets_up_to(pool: int) -> list[int]:
+    """Budgets in documents, ascending: 5, 10, 15, 20, 30, 40, 60, 80, 120, ... and the whole pool.
+
+    Each is about 1.4 times the one before, and a multiple of 5, so that batches end where budgets do.
+    """
+    grid, size = [5, 10, 15], 20
+    while size < pool:
+        grid += [size, size * 3 // 2]
+        size *= 2
+    return [*(budget for budget in grid if budget < pool), pool]
+
+
+def fitting(batch: int | None, budgets: Sequence[int]) -> list[int]:
+    """Those of the budgets at which a batch ends, the last one (the whole pool) included."""
+    return [b for b in budgets if not batch or b % batch == 0 or b == budgets[-1]]

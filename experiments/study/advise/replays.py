@@ -1,0 +1,178 @@
+"""Replays each policy once to the end of its pool, and reads every budget off its anytime history (rule C4)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from experiments.config.compose import compose, results_key
+from experiments.config.progress import Progress
+from experiments.datasets.dataset import Dataset, Qrels
+from experiments.evaluate.curves import FloatArray, states_at
+from experiments.evaluate.incumbents import by_agreement
+from experiments.evaluate.measures import Measures
+from experiments.evaluate.record import UNITS, QueryRecord
+from experiments.replay.build import Session, session_for
+from experiments.replay.subjects.controller import is_free
+from experiments.study.advise.options import CANDIDATES, FIXED, Candidate, budgets_up_to, fitting
+from experiments.study.advise.prices import Work
+from experiments.study.cells import executed
+from ragtune.core.errors import ConfigError
+
+SELF_CHOSEN = ("tracking=none", "budget=tight", "budget.max_reranker_docs=null")
+"""Overrides of every replay: ``budget=20`` without its limit on documents."""
+
+_POLICY_OPTIONS = ("estimator", "scheduler", "assembler", "budget", "tracking")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A policy at its budgets.
+
+    Attributes:
+        candidate: the policy.
+        budgets: documents allowed, b of them, ascending; the last is the whole pool.
+        values: shape (q, b, m), measures of each query.
+        work: arrays of shape (q, b), what the reranker did.
+    """
+
+    candidate: Candidate
+    budgets: Sequence[int]
+    values: FloatArray
+    work: Work
+
+
+@dataclass(frozen=True)
+class Replays:
+    """All policies on one collection.
+
+    Attributes:
+        dataset: the collection; without judgments, with what stands in for them.
+        judged: whether people have judged it.
+        measures: names of the m measures, the headline first.
+        queries: ids of the q queries that count.
+        pool: documents of the largest pool.
+        curves: by the candidate's name; :data:`FIXED` is there, and ends with reranking everything.
+    """
+
+    dataset: Dataset
+    judged: bool
+    measures: Sequence[str]
+    queries: Sequence[str]
+    pool: int
+    curves: Mapping[str, Curve]
+
+
+@dataclass(frozen=True)
+class _Job:
+    candidate: Candidate
+    config: Mapping[str, Any]
+    queries: Sequence[str]
+    budgets: Sequence[int]
+    measures: Sequence[str]
+    qrels: Qrels
+
+
+def configuration(config: Mapping[str, Any], candidate: Candidate) -> dict[str, Any]:
+    """A user's configuration with a policy in place of its own, and no limit on documents."""
+    return {**config, **json.loads(_policy(tuple(candidate.replayed)))}
+
+
+@lru_cache(maxsize=64)
+def _policy(overrides: tuple[str, ...]) -> str:
+    """The groups that a policy takes the place of, as JSON; composing takes a tenth of a second."""
+    chosen = compose([*SELF_CHOSEN, *overrides])
+    return json.dumps({group: chosen[group] for group in _POLICY_OPTIONS})
+
+
+def replay_all(
+    config: Mapping[str, Any],
+    measures: Sequence[str],
+    processes: int,
+    progress: Progress,
+    candidates: Sequence[Candidate] = CANDIDATES,
+) -> Replays:
+    """Replay every policy over a collection with recorded scores.
+
+    Args:
+        config: resolved configuration: collection, first stage and reranker.
+        measures: what is measured; where nobody has judged the collection, its agreement with reranking everything is.
+        processes: worker processes; -1 for one a core.
+        progress: told of the policies done.
+        candidates: the policies, fixed depth first.
+
+    Raises:
+        ConfigError: if replaying would cost something, or there are fewer than two queries.
+        InputError: if a part of the configuration is unusable, or a score is missing.
+    """
+    fixed = candidates[0]
+    progress(0, len(candidates))
+    base = configuration(config, fixed)
+    session = session_for(results_key(base))
+    if not is_free(session):
+        raise ConfigError("the scores must be recorded and rewriting must be free: a replay asks again and again")
+    queries = session.dataset.judged
+    if len(queries) < 2:
+        raise ConfigError(f"{session.dataset.name} has {len(queries)} query to learn from: at least two are needed")
+    everything = _records(session, queries)
+    judged = bool(session.dataset.qrels)
+    dataset, meter = (
+        (session.dataset, Measures(measures, session.dataset.qrels))
+        if judged
+        else by_agreement(session.dataset, everything)
+    )
+    queries = dataset.judged
+    everything = [record for record in everything if record.query_id in set(queries)]
+    pool = max(int(record.charged[0]) for record in everything)
+    budgets = budgets_up_to(pool)
+    curves = {FIXED: _curve(fixed, everything, [0, *budgets], meter)}
+    progress(1, len(candidates))
+    jobs = [
+        _Job(one, configuration(config, one), queries, fitting(one.batch, budgets), meter.names, dataset.qrels)
+        for one in candidates[1:]
+    ]
+    for done, curve in enumerate(executed(_replayed, jobs, processes), start=2):
+        curves[curve.candidate.name] = curve
+        progress(done, len(candidates))
+    ordered = {candidate.name: curves[candidate.name] for candidate in candidates}
+    return Replays(dataset, judged, meter.names, queries, pool, ordered)
+
+
+def _replayed(job: _Job) -> Curve:
+    session = session_for(results_key(job.config))
+    return _curve(job.candidate, _records(session, job.queries), job.budgets, Measures(job.measures, job.qrels))
+
+
+def _records(session: Session, queries: Sequence[str]) -> list[QueryRecord]:
+    texts = session.dataset.queries
+    return [QueryRecord.of(session.controller.run(texts[q], query_id=q), traced=False) for q in queries]
+
+
+def _curve(candidate: Candidate, records: Sequence[QueryRecord], budgets: Sequence[int], measures: Measures) -> Curve:
+    states = np.array([states_at(record, np.array(budgets)) for record in records])
+    costs = np.array([np.array(r.costs, dtype=float)[states[i]] for i, r in enumerate(records)])
+    spent = {unit: costs[:, :, UNITS.index(unit)].astype(np.int64) for unit in ("docs", "calls", "tokens")}
+    if candidate.batch is None:
+        spent["calls"] = (spent["docs"] > 0).astype(np.int64)
+    largest = np.minimum(spent["docs"], candidate.batch or spent["docs"])
+    return Curve(candidate, budgets, _measured(records, states, measures), Work(**spent, largest=largest))
+
+
+def _measured(records: Sequence[QueryRecord], states: Any, measures: Measures) -> FloatArray:
+    """Measures of the wanted states, each state of a query once."""
+    topics: dict[str, str] = {}
+    rankings: dict[str, list[str]] = {}
+    row: dict[tuple[int, int], int] = {}
+    for i, record in enumerate(records):
+        for step in sorted(set(states[i].tolist())):
+            topic = f"{step}:{record.query_id}"
+            row[i, step] = len(topics)
+            topics[topic] = record.query_id
+            rankings[topic] = record.ranking_at(step)
+    values = measures.of_topics(rankings, topics)
+    return values[[[row[i, step] for step in states[i].tolist()] for i in range(len(records))]]

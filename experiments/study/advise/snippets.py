@@ -1,0 +1,106 @@
+"""The recommended option, ready to be copied: for ragtune run, for the library, and for the server."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from experiments.study.advise.advice import Row
+from experiments.study.advise.options import FIXED, LIKE_THE_FACADE
+
+GROUP = "experiment"
+"""The group of ``conf/`` that the written configuration belongs to."""
+
+_FACADE = """\
+from ragtune import BudgetedReranker
+
+
+def score(query, texts):  # in its place: a cross-encoder's folder or hub name, or a rerank server's address
+    words = set(query.lower().split())
+    return [len(words & set(text.lower().split())) / len(words) for text in texts]
+
+
+reranker = BudgetedReranker({model}, docs={docs}, policy="{policy}", batch_size={batch})
+ranking = reranker.rank(
+    "green tea",
+    ["Coffee is roasted.", "Green tea is steamed.", "Ships have sails."],
+    scores=[3.1, 7.4, 0.2],  # the first stage's, higher is better
+)
+print([found.index for found in ranking])
+"""
+
+_NOTHING = "# Reranking is not worth its cost here: keep the first stage's order.\n"
+
+
+def snippets(row: Row, config: Mapping[str, Any], data: Sequence[str], folder: Path) -> dict[str, str]:
+    """What to copy, by where it goes: ``run``, ``preset`` (a file for Hydra), ``facade``, ``serve``.
+
+    Args:
+        row: the recommended option.
+        config: the user's configuration, with the reranker that the user named.
+        data: the overrides that choose collection, first stage and recorded scores, and so replay what was looked at.
+        folder: where the preset is written.
+    """
+    return {
+        "run": shlex.join(["ragtune", "run", "--config-dir", str(folder), "experiment=advice", *data]),
+        "plain": shlex.join(["ragtune", "run", *data, *_overrides(row)]),
+        "preset": preset(row),
+        "facade": _facade(row, config["reranker"]) if row.budget else _NOTHING,
+        "serve": _serve(row, config["reranker"]) if row.budget else _NOTHING,
+    }
+
+
+def preset(row: Row) -> str:
+    """The option as a preset of ``conf/experiment``, YAML."""
+    is_fixed = row.policy == FIXED
+    defaults = [{"override /estimator": "baseline" if is_fixed else "uncertainty"}]
+    if not is_fixed:
+        defaults.append({f"override /{LIKE_THE_FACADE.partition('=')[0]}": LIKE_THE_FACADE.partition("=")[2]})
+    schedulers = {FIXED: "one_shot", "uncertainty": "greedy"}
+    defaults += [{"override /scheduler": schedulers.get(row.policy, row.policy)}, {"override /budget": "tight"}]
+    body: dict[str, Any] = {"defaults": defaults}
+    if not is_fixed:
+        body["scheduler"] = {"batch_size": row.batch_size}
+    body["assembler"] = {"ordering": "reranked_first" if is_fixed else "posterior"}
+    body["budget"] = {"max_reranker_docs": row.budget}
+    text = yaml.safe_dump(body, sort_keys=False)
+    return f"# @package _global_\n# What ragtune advise recommends: {row.label}.\n{text}"
+
+
+def _overrides(row: Row) -> list[str]:
+    if row.policy == FIXED:
+        return [f"experiment={FIXED}", f"budget={row.budget}"]
+    policy = [f"experiment={row.policy}", LIKE_THE_FACADE, f"scheduler.batch_size={row.batch_size}"]
+    return [*policy, f"budget={row.budget}"]
+
+
+def _facade(row: Row, reranker: Mapping[str, Any]) -> str:
+    model = reranker.get("url") or _cross_encoder(reranker)
+    text = _FACADE.format(
+        model=repr(model) if model else "score", docs=row.budget, policy=row.policy, batch=row.batch_size or row.budget
+    )
+    if not model:
+        return text
+    before, _, rest = text.partition("\n\n\ndef ")
+    return before + "\n\nreranker = " + rest.partition("\nreranker = ")[2]
+
+
+def _serve(row: Row, reranker: Mapping[str, Any]) -> str:
+    model = reranker.get("url") or _cross_encoder(reranker)
+    flags = ["ragtune", "serve", "--store", "memory", "--model", model or "MODEL", "--docs", str(row.budget)]
+    flags += ["--policy", row.policy, "--batch-size", str(row.batch_size or row.budget)]
+    if reranker.get("url"):
+        upstream = {"model": "--upstream-model", "dialect": "--upstream-dialect", "api_key_env": "--upstream-key-env"}
+        flags += [part for name, flag in upstream.items() if reranker.get(name) for part in (flag, str(reranker[name]))]
+    prices = {"usd_per_search_unit": "--usd-per-search-unit", "usd_per_1k_tokens": "--usd-per-1k-tokens"}
+    flags += [part for name, flag in prices.items() if reranker.get(name) for part in (flag, str(reranker[name]))]
+    note = "" if model else "# MODEL: your cross-encoder (a folder or a hub name), or your rerank server's address\n"
+    return note + shlex.join(flags) + "\n"
+
+
+def _cross_encoder(reranker: Mapping[str, Any]) -> str | None:
+    return str(reranker["model"]) if str(reranker["_target_"]).endswith(".CrossEncoderReranker") else None

@@ -1,0 +1,51 @@
+"""The advice in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from experiments.study.advise import words
+from experiments.study.advise.advice import Advice
+
+
+def print_advice(advice: Advice) -> None:
+    """Print the advice on about one screen; the page has the rest."""
+    from rich.console import Console
+    from rich.panel import Panel
+    from rich.text import Text
+
+    console = Console(highlight=False, markup=False)
+    said = [words.quality(advice), words.beside_fixed(advice)]
+    body = Text(words.recommendation(advice) + "\n", style="bold")
+    body.append("\n".join(filter(None, said)), style="not bold")
+    title = f"{advice.dataset}, {advice.queries} queries: keep {words.share(advice.quality)} of {advice.measure}"
+    console.print(Panel(body, title=Text(title), title_align="left"))
+    for warning in advice.warnings:
+        console.print(f"warning: {warning}")
+    months = "; ".join(f"{what} {how_much}" for what, how_much in words.saved(advice))
+    console.print(f"saved a month at {advice.traffic:,} queries: {months}")
+    console.print(words.next_purchase(advice))
+    console.print()
+    _table(
+        ("cheapest that is shown to keep", "keep", "cost a query", "saved"),
+        [
+            (one.option, words.share(one.quality), words.each(advice.unit, one.cost), words.share(one.saved))
+            for one in advice.ladder
+        ],
+        [i for i, one in enumerate(advice.ladder) if one.quality == advice.quality],
+    )
+    for sentence in [*words.sureness(advice), words.more_queries(advice)]:
+        console.print(f"- {sentence}")
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], bold: Sequence[int]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for i, head in enumerate(heads):
+        table.add_column(head, justify="right" if i else "left")
+    for i, row in enumerate(rows):
+        table.add_row(*row, style="bold" if i in bold else "")
+    Console(highlight=False, markup=False).print(table)

@@ -1,0 +1,50 @@
+"""Writes the advice: a page, plain data, and a configuration for ragtune run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from experiments.publish.files import write_text
+from experiments.study.advise import words
+from experiments.study.advise.advice import Advice
+from experiments.study.advise.snippets import GROUP
+from experiments.study.report import PAGE as REPORT_PAGE
+
+PAGE = Path(__file__).with_name("page.html")
+HTML, JSON, PRESET = "advice.html", "advice.json", f"{GROUP}/advice.yaml"
+
+
+def write_advice(advice: Advice, folder: Path) -> list[Path]:
+    """Write ``advice.html``, ``advice.json`` and ``experiment/advice.yaml``; each is whole or missing.
+
+    Returns:
+        The files.
+    """
+    files = {
+        HTML: html(advice),
+        JSON: json.dumps(advice.model_dump(mode="json"), indent=1) + "\n",
+        PRESET: advice.use["preset"],
+    }
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        write_text(folder / name, text)
+    return [folder / name for name in files]
+
+
+def html(advice: Advice) -> str:
+    """The page, which needs no other file and no network."""
+    from jinja2 import Environment
+
+    from experiments.study.advise.figure import svg
+
+    template = Environment(autoescape=True).from_string(PAGE.read_text(encoding="utf-8"))
+    style = (REPORT_PAGE / "page.css").read_text(encoding="utf-8")
+    return template.render(a=advice, w=words, style=_Trusted(style), figure=svg(advice))
+
+
+class _Trusted(str):
+    """Text of this checkout, which the template must not escape."""
+
+    def __html__(self) -> str:
+        return self

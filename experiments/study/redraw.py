@@ -1,0 +1,114 @@
+"""python -m experiments.study.redraw FOLDER...: a study's Markdown and figures again, from its CSV files alone.
+
+Nothing is replayed, so a committed study follows a change of presentation without its data. What the CSV files do not
+hold (single queries, the report) needs the study's own command, which keeps its cells and is as quick where they are.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.evaluate.record import UNITS
+from experiments.study.overview import headline_of, overview_of, write_overview
+from experiments.study.study import Collection, Line, Policy, Study
+from experiments.study.write import write_pictures
+from ragtune.core.errors import ConfigError, RagtuneError
+
+HEAD = {
+    "command": r"- made by `(.*)`",
+    "git_sha": r"- code: `(.*)`",
+    "level": r"- intervals: (\d+)%",
+    "resamples": r"- intervals: .*, (\d+) bootstrap",
+    "seed": r"; seed (\d+)\n",
+    "permutations": r"\((\d+) random sign vectors\)",
+    "target_label": r"- full quality: (.*)\n",
+}
+"""Where the head of the tables says how the study was made."""
+
+
+def redraw(folder: Path) -> None:
+    """Write the Markdown and the figures of a study of a grid again.
+
+    Args:
+        folder: holds ``frontier.md``, ``frontier.csv`` and ``policies.csv``.
+
+    Raises:
+        ConfigError: if one is missing, or the head of the tables does not say how they were made.
+    """
+    import pandas as pd
+
+    for name in ("frontier.md", "frontier.csv", "policies.csv"):
+        if not (folder / name).is_file():
+            raise ConfigError(f"{str(folder)!r} holds no study of a grid: {name} is missing")
+    cells = pd.read_csv(folder / "frontier.csv").assign(budget=lambda table: table["budget"].astype(str))
+    policies = pd.read_csv(folder / "policies.csv")
+    cells = cells.assign(ineligible_mean=cells.get("ineligible_mean", 0.0))
+    text = (folder / "frontier.md").read_text(encoding="utf-8")
+    study = _study(folder.name, cells, policies, _head(folder, text))
+    write_pictures(study, folder, cells, policies)
+    if results := overview_of(folder.resolve()):
+        write_overview(results)
+
+
+def _head(folder: Path, text: str) -> dict[str, Any]:
+    found = {name: re.search(pattern, text) for name, pattern in HEAD.items()}
+    for name, match in found.items():
+        if match is None:
+            raise ConfigError(f"the head of {str(folder / 'frontier.md')!r} does not say {name}")
+    said: dict[str, Any] = {name: match[1] for name, match in found.items() if match}
+    counts = {name: int(said[name]) for name in ("resamples", "seed", "permutations")}
+    return {**said, **counts, "level": int(said["level"]) / 100}
+
+
+def _study(name: str, cells: Any, policies: Any, head: dict[str, Any]) -> Study:
+    named = cells[["policy", "label", "kind"]].drop_duplicates()
+    measures = [column for column in cells.columns if f"{column}_diff_low" in cells.columns]
+    return Study(
+        name=name,
+        collections=[
+            _collection(str(name), mine, policies[policies["collection"] == name], measures)
+            for name, mine in cells.groupby("collection", sort=False)
+        ],
+        policies=[Policy(*map(str, row)) for row in named.itertuples(index=False)],
+        reference=str(named.loc[named["kind"] == "incumbent", "policy"].iloc[0]),
+        columns=list(cells["budget"].unique()),
+        measures=[headline_of(cells), *(measure for measure in measures if measure != headline_of(cells))],
+        family="columns",
+        traced_column=str(cells["budget"].iloc[0]),
+        **head,
+    )
+
+
+def _collection(name: str, cells: Any, policies: Any, measures: list[str]) -> Collection:
+    return Collection(
+        name=name,
+        queries=[""] * int(cells["queries"].iloc[0]),
+        query_texts={},
+        doc_texts={},
+        grades={},
+        cells={},
+        lines={str(policy): _line(mine, measures) for policy, mine in cells.groupby("policy", sort=False)},
+        target=np.array([policies["target"].iloc[0]]),
+        target_docs=float(policies["target_docs"].iloc[0]),
+    )
+
+
+def _line(mine: Any, measures: list[str]) -> Line:
+    mean, low, high = (mine[[m + part for m in measures]].to_numpy(dtype=float) for part in ("", "_low", "_high"))
+    docs = mine["docs_mean"].to_numpy(dtype=float)
+    costs = np.zeros((len(docs), len(UNITS)))
+    costs[:, 0], costs[:, 1] = docs, mine["calls_mean"]
+    return Line(mine["budget"].to_numpy(dtype=float), docs, mean, low, high, costs)
+
+
+if __name__ == "__main__":
+    try:
+        for given in sys.argv[1:]:
+            redraw(Path(given))
+    except RagtuneError as error:
+        sys.exit(f"error: {error}")

@@ -1,0 +1,184 @@
+"""Asks the servers that are configured whether they are there: within seconds, free of charge, showing no secret.
+
+Only what no server bills is asked: the list of models, a health page, a version. Redirections are not followed, so that
+no key goes anywhere but to the address that it is meant for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+from ragtune.core.errors import ConfigError
+
+_HEALTH = ("healthz", "health")
+_LONGEST = 2**20  # bytes of an answer that are read
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a server said.
+
+    Attributes:
+        text: for the reader; holds no secret.
+        is_well: whether it can be used; None where nothing is configured, or nothing could be asked.
+    """
+
+    text: str
+    is_well: bool | None = None
+
+
+def probe_language_model(timeout_s: float) -> Finding:
+    """Ask the OpenAI-compatible server of the environment for its list of models, with its key."""
+    from ragtune.llm.credentials import BASE_URL_VARIABLE, read_credentials
+
+    if not (os.environ.get(BASE_URL_VARIABLE) or os.environ.get("OPENAI_API_KEY")):
+        return Finding(f"not configured: set {BASE_URL_VARIABLE}, and OPENAI_API_KEY where the server wants a key")
+    try:
+        found = read_credentials(None, None, "OPENAI_API_KEY")
+    except ConfigError as error:
+        return Finding(str(error), is_well=False)
+    headers = {"Authorization": f"Bearer {found.key}", **found.headers}
+    answer = _get(f"{found.base_url}/models", headers, timeout_s)
+    if answer.status in (401, 403):
+        return Finding(f"{found.base_url} refuses the key of OPENAI_API_KEY ({answer.status})", is_well=False)
+    if answer.status == 404:
+        return Finding(f"{found.base_url} answers, and lists no models", is_well=True)
+    if answer.status != 200:
+        return Finding(found.redactor.text(f"{found.base_url} {answer.trouble}"), is_well=False)
+    return Finding(f"{found.base_url} answers in {answer.ms:.0f} ms{_models(answer.body)}", is_well=True)
+
+
+def probe_rerank_server(url: str, timeout_s: float) -> Finding:
+    """Ask a rerank server for its health page; no key is sent, so nothing can be billed.
+
+    Args:
+        url: as a reranker is given it, checked, without a password.
+        timeout_s: seconds that an answer may take.
+    """
+    base = re.sub(r"(/v\d+)?(/rerank)?$", "", url.rstrip("/"))
+    answers = []
+    for page in _HEALTH:
+        answers.append(_get(f"{base}/{page}", {}, timeout_s))
+        if answers[-1].status in (0, 200):
+            break
+    if answers[-1].status == 200:
+        return Finding(f"{base} answers in {answers[-1].ms:.0f} ms", is_well=True)
+    if 0 < answers[-1].status < 500:
+        return Finding(f"{base} answers, and has no health page ({answers[-1].status})", is_well=True)
+    return Finding(f"{base} {answers[-1].trouble}", is_well=False)
+
+
+def probe_tracking(timeout_s: float) -> Finding:
+    """Ask the MLflow server of the environment for its health page, or look for the file of its database."""
+    uri = os.environ.get("MLFLOW_TRACKING_URI")
+    if not uri:
+        return Finding("not configured: MLFLOW_TRACKING_URI; runs go to results/mlflow.db below the current folder")
+    if uri.startswith(("http://", "https://")):
+        return _probe_mlflow(uri, timeout_s)
+    scheme, _, rest = uri.partition("://")
+    if rest and scheme not in ("sqlite", "file"):
+        return Finding(f"{scheme}://... is not asked")
+    place = Path(rest.removeprefix("/") if scheme == "sqlite" else rest or uri)
+    parent = next(folder for folder in (place.absolute(), *place.absolute().parents) if folder.exists())
+    if not os.access(parent, os.W_OK):
+        return Finding(f"{place}: {parent} cannot be written to", is_well=False)
+    return Finding(f"{place}{'' if place.exists() else ', which the first run makes'}", is_well=True)
+
+
+def _probe_mlflow(uri: str, timeout_s: float) -> Finding:
+    from ragtune.llm.credentials import read_credentials
+
+    try:
+        found = read_credentials(uri, None, "MLFLOW_TRACKING_TOKEN")
+    except ConfigError:
+        return Finding("MLFLOW_TRACKING_URI: allowed is http(s)://[user:password@]host[:port][/path]", is_well=False)
+    answer = _get(f"{found.base_url}/health", found.headers, timeout_s)
+    if answer.status != 200:
+        return Finding(found.redactor.text(f"{found.base_url} {answer.trouble}"), is_well=False)
+    return Finding(f"{found.base_url} answers in {answer.ms:.0f} ms", is_well=True)
+
+
+def probe_postgres(timeout_s: float) -> Finding:
+    """Ask the PostgreSQL server of the environment for its version and that of pgvector."""
+    dsn = os.environ.get("RAGTUNE_DSN")
+    if not dsn:
+        return Finding("not configured: RAGTUNE_DSN; an embedded server is started where one is needed")
+    try:
+        import psycopg
+        from psycopg.conninfo import conninfo_to_dict, make_conninfo
+    except ImportError:
+        return Finding("RAGTUNE_DSN is set: pip install 'ragtune[postgres]'", is_well=False)
+    from ragtune.llm.redaction import Redactor
+
+    try:
+        parts = conninfo_to_dict(dsn)
+    except psycopg.Error:
+        return Finding("RAGTUNE_DSN cannot be read: postgresql://[user:password@]host[:port]/database", is_well=False)
+    where = f"{parts.get('host', 'the local socket')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}"
+    redactor = Redactor([str(parts.get("password") or "")])
+    try:
+        with psycopg.connect(make_conninfo(dsn, connect_timeout=max(2, round(timeout_s)))) as connection:
+            connection.execute(f"SET statement_timeout = {round(timeout_s * 1000)}")
+            row = connection.execute(
+                "SELECT current_setting('server_version'), default_version, installed_version"
+                " FROM (SELECT) AS one LEFT JOIN pg_available_extensions ON name = 'vector'"
+            ).fetchone()
+    except psycopg.Error as error:
+        reason = " ".join(str(error).split())
+        return Finding(redactor.text(f"{where} does not answer: {reason or type(error).__name__}"), is_well=False)
+    version, available, installed = row or ("?", None, None)
+    if available is None:
+        return Finding(f"{where} is PostgreSQL {version} without pgvector: install it on the server", is_well=False)
+    state = f"pgvector {installed}" if installed else f"pgvector {available}, which the first collection creates"
+    return Finding(f"{where} is PostgreSQL {version} with {state}", is_well=True)
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """``status`` is 0 where there was none, and ``trouble`` says so."""
+
+    status: int
+    trouble: str = ""
+    body: bytes = b""
+    ms: float = 0.0
+
+
+class _StayHere(HTTPRedirectHandler):
+    def redirect_request(self, *arguments: Any) -> None:
+        return None
+
+
+def _get(url: str, headers: Mapping[str, str], timeout_s: float) -> _Answer:
+    started = time.perf_counter()
+    request = Request(url, headers={"User-Agent": "ragtune-doctor", **headers})  # noqa: S310 - http(s), checked
+    try:
+        with build_opener(_StayHere).open(request, timeout=timeout_s) as reply:
+            body = reply.read(_LONGEST)
+    except HTTPError as error:
+        return _Answer(error.code, f"answers {error.code} {error.reason}")
+    except TimeoutError:
+        return _Answer(0, f"does not answer within {timeout_s:g} s")
+    except (URLError, HTTPException, OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        if isinstance(reason, TimeoutError):
+            return _Answer(0, f"does not answer within {timeout_s:g} s")
+        return _Answer(0, f"does not answer: {getattr(reason, 'strerror', None) or reason or type(error).__name__}")
+    return _Answer(200, body=body, ms=(time.perf_counter() - started) * 1000)
+
+
+def _models(body: bytes) -> str:
+    try:
+        names = [str(model["id"]) for model in json.loads(body)["data"]]
+    except (ValueError, KeyError, TypeError):
+        return ", with no list of models"
+    return f", models: {', '.join(names)}" if 0 < len(names) <= 3 else f", {len(names)} models"

@@ -1,0 +1,154 @@
+"""The SQL of a collection's postings: which chunks hold a term, how often, and how long they are.
+
+Every write adds a block for each of its terms; of what it deletes, it adds blocks of numbers that are gone. Blocks of
+:data:`FANOUT` writes are joined to one, as many of those again, so that a term never has many; all are made anew where
+more is gone than there.
+"""
+
+from __future__ import annotations
+
+from ragtune.canonical.store.lexical import K1, B
+
+FANOUT = 16
+"""Writes whose blocks are joined."""
+
+BUILT = 99
+"""Level of blocks that were made from the whole collection; they are never joined."""
+
+_RANGE_BITS = 16  # a block of those has the chunks of so many numbers, and less than a megabyte
+_COLUMNS = "term, first, n, level, peak, average, content"
+_SIZE = "SELECT chunks::float8 AS n, terms::float8 / nullif(chunks, 0) AS average FROM ragtune.collections WHERE"
+
+
+class PostingStatements:
+    """SQL over the postings of a collection; values are parameters, but for our own numbers.
+
+    Args:
+        collection_id: the collection's key.
+    """
+
+    def __init__(self, collection_id: int) -> None:
+        self.collection_id = int(collection_id)
+        self._chunks = f"ragtune.chunks_{self.collection_id}"
+        self._places = f"ragtune.places_{self.collection_id}"
+        self._postings = f"ragtune.postings_{self.collection_id}"
+        self._mine = f"collection_id = {self.collection_id}"
+
+    def drop(self) -> list[bytes]:
+        return [f"DROP TABLE IF EXISTS {table}".encode() for table in (self._places, self._postings)]
+
+    def build(self) -> list[bytes]:
+        """SQL that makes the postings of all chunks anew."""
+        numbered = (
+            f"INSERT INTO {self._places} SELECT row_number() OVER (ORDER BY doc_id, chunk_index) - 1, doc_id, "
+            f"chunk_index FROM {self._chunks}"
+        )
+        rows = f"SELECT p.no, c.length, c.tsv FROM {self._places} p JOIN {self._chunks} c USING (doc_id, chunk_index)"
+        done = f"UPDATE ragtune.collections SET is_posted = true, places = chunks, writes = 0 WHERE {self._mine}"
+        clear = [f"DELETE FROM {table}" for table in (self._postings, self._places)]
+        analyze = [f"ANALYZE {table}" for table in (self._postings, self._places)]
+        return [sql.encode() for sql in (*clear, numbered, self._insert(rows, BUILT, _RANGE_BITS), done, *analyze)]
+
+    def add(self) -> bytes:
+        """SQL that adds chunks by ``doc_ids`` and ``chunk_indexes``, whose numbers begin at ``places``."""
+        rows = (
+            f"SELECT p.no, c.length, c.tsv FROM placed p JOIN {self._chunks} c "
+            f"ON c.{self._mine} AND c.doc_id = p.doc_id AND c.chunk_index = p.chunk_index"
+        )
+        placed = (
+            f"INSERT INTO {self._places} "
+            "SELECT %(places)s::int + row_number() OVER (ORDER BY doc_id, chunk_index) - 1, doc_id, chunk_index "
+            "FROM unnest(%(doc_ids)s::text[], %(chunk_indexes)s::int[]) new (doc_id, chunk_index) "
+            "RETURNING no, doc_id, chunk_index"
+        )
+        return f"WITH placed AS ({placed}) {self._insert(rows, 0, 31)}".encode()
+
+    def remove(self, gone: str) -> str:
+        """CTEs that take chunks out, whose ``doc_id``, ``chunk_index`` and ``tsv`` the CTE of that name returns."""
+        left = (
+            f"DELETE FROM {self._places} p USING {gone} g WHERE p.doc_id = g.doc_id AND p.chunk_index = g.chunk_index "
+            "RETURNING p.no, g.tsv"
+        )
+        return (
+            f"unplaced AS ({left}), unposted AS (INSERT INTO {self._postings} ({_COLUMNS}) "
+            "SELECT e.lexeme, min(no), -count(*), 0, 0, 1, string_agg(int4send(no), ''::bytea ORDER BY no) "
+            "FROM unplaced, LATERAL unnest(tsv) e GROUP BY e.lexeme)"
+        )
+
+    def count(self) -> bytes:
+        """SQL that counts a write and the numbers that it gave out."""
+        return (
+            f"UPDATE ragtune.collections SET places = places + %s, writes = writes + 1 WHERE {self._mine} "
+            "RETURNING writes"
+        ).encode()
+
+    def join(self) -> bytes:
+        """SQL that joins the blocks of a level to blocks of the next."""
+        return (
+            f"WITH old AS (DELETE FROM {self._postings} WHERE level = %(level)s RETURNING {_COLUMNS}) "
+            f"INSERT INTO {self._postings} ({_COLUMNS}) SELECT term, min(first), sum(n), %(level)s + 1, "
+            "max(least(1.0, peak * top.average / old.average)), top.average, "
+            "string_agg(content, ''::bytea ORDER BY first) FROM old, (SELECT max(average) AS average FROM old) top "
+            "GROUP BY term, n < 0, top.average"
+        ).encode()
+
+    def read_blocks(self) -> bytes:
+        """The collection's size with each block of the terms: n, the most that tf / (tf + norm) can be now, content.
+
+        The content is null where all blocks have more than ``most`` postings together.
+        """
+        # The norm of a chunk has shrunk by no more than the average length has grown since.
+        peak = "least(1.0, peak * greatest(1.0, size.average / p.average))"
+        return (
+            f"SELECT size.n, size.average, p.term, p.n, {peak}, "
+            "CASE WHEN sum(abs(p.n)) OVER () <= %(most)s THEN p.content END "
+            f"FROM ({_SIZE} {self._mine}) size JOIN {self._postings} p ON p.term = ANY(%(terms)s) "
+            "ORDER BY p.term, p.first"
+        ).encode()
+
+    def read_is_posted(self) -> bytes:
+        return f"SELECT is_posted FROM ragtune.collections WHERE {self._mine}".encode()
+
+    def matching(self, condition: str, with_terms: bool) -> bytes:
+        """Numbers of chunks that a condition lets through, at most ``limit``; with terms, of those with ``any``."""
+        terms = " AND tsv @@ %(any)s::tsquery" if with_terms else ""
+        return (
+            f"SELECT p.no FROM (SELECT doc_id, chunk_index FROM {self._chunks} "
+            f"WHERE {condition}{terms} LIMIT %(limit)s) c "
+            f"JOIN {self._places} p USING (doc_id, chunk_index) ORDER BY p.no"
+        ).encode()
+
+    def lookup(self, terms: int) -> bytes:
+        """Of chunks by ``nos``: number, length and the tf of each term."""
+        tf = ", ".join(f"ts_rank_cd('{{1,1,1,1}}', c.tsv, %(term{i})s::tsquery, 0)::float8" for i in range(terms))
+        return (
+            f"SELECT p.no, c.length, {tf} FROM unnest(%(nos)s::int[]) given (no) JOIN {self._places} p USING (no) "
+            f"JOIN {self._chunks} c ON c.{self._mine} AND c.doc_id = p.doc_id AND c.chunk_index = p.chunk_index "
+            "ORDER BY p.no"
+        ).encode()
+
+    def chosen(self, columns: str, condition: str) -> bytes:
+        """The ``k`` best of given chunks that a condition lets through (rule D12), and how many of the given exist."""
+        found = (
+            "SELECT p.doc_id, p.chunk_index, given.score, count(*) OVER () AS present FROM "
+            f"unnest(%(nos)s::int[], %(scores)s::float8[]) given (no, score) JOIN {self._places} p USING (no)"
+        )
+        best = "ORDER BY score DESC, doc_id, chunk_index LIMIT %(k)s"
+        join = f"JOIN {self._chunks} c ON c.{self._mine} AND c.doc_id = top.doc_id AND c.chunk_index = top.chunk_index"
+        if condition == "true":
+            return f"SELECT {columns}, top.present, top.score FROM ({found} {best}) top {join}".encode()
+        return (
+            f"SELECT {columns}, top.present, top.score FROM ({found}) top {join} WHERE {condition} "
+            "ORDER BY top.score DESC, c.doc_id, c.chunk_index LIMIT %(k)s"
+        ).encode()
+
+    def _insert(self, rows: str, level: int, bits: int) -> str:
+        tf = "cardinality(e.positions)"
+        norm = f"({K1} * ({1.0 - B} + {B} * r.length / size.average))"
+        one = f"int4send(r.no) || int2send({tf}::int2) || int4send(r.length)"
+        return (
+            f"INSERT INTO {self._postings} ({_COLUMNS}) SELECT e.lexeme, min(r.no), count(*), {level}, "
+            f"max({tf}::float8 / ({tf} + {norm})), size.average, string_agg({one}, ''::bytea ORDER BY r.no) "
+            f"FROM ({rows}) r, ({_SIZE} {self._mine}) size, LATERAL unnest(r.tsv) e "
+            f"GROUP BY e.lexeme, r.no >> {bits}, size.average"
+        )

@@ -1,0 +1,237 @@
+"""Files of ranked documents: TREC and MS MARCO runs, frames of PyTerrier, responses of a search engine."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import count, pairwise
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+from ragtune.core.errors import DatasetError
+from ragtune.core.plain import quoted
+from ragtune.data.filedigest import Stamp, stamp_of
+from ragtune.data.records import (
+    DOC_ID,
+    QUERY_ID,
+    Schema,
+    read_records,
+    record_files,
+    text_form,
+)
+from ragtune.data.searchfile import holds_responses, read_responses
+from ragtune.data.textfile import read_lines
+from ragtune.data.values import id_of, number_of, require_id
+
+
+class RunEntry(NamedTuple):
+    """One retrieved document of one query."""
+
+    doc_id: str
+    rank: int
+    score: float
+
+
+Run = Mapping[str, Sequence[RunEntry]]
+"""Entries by query, best first."""
+
+Found = tuple[str, str, RunEntry]
+"""Where an entry stands, its query, and the entry."""
+
+TREC = "'query_id Q0 doc_id rank score tag'"
+MSMARCO = "'query_id doc_id rank'"
+"""The lines of the two kinds of runs, for messages."""
+
+_NAMES = {"query_id": QUERY_ID, "doc_id": DOC_ID, "score": ("score",), "rank": ("rank",)}
+_SCORED = Schema(_NAMES, frozenset({"query_id", "doc_id", "score"}))
+
+
+def read_run(path: str | Path, queries: Sequence[str] = (), *, needs_scores: bool = False) -> Run:
+    """The entries of each query, best first: by score, then by the file's rank, then by document id.
+
+    The form is told by the content:
+
+    - lines of ``query_id Q0 doc_id rank score tag`` (TREC; Anserini, Pyserini, PyTerrier);
+    - lines of ``query_id doc_id rank`` (MS MARCO), whose score is 1 / rank, as there is none;
+    - a table with columns for query id, document id, score and perhaps rank, in any form of
+      :mod:`ragtune.data.records` (PyTerrier's result frames);
+    - responses of Elasticsearch or OpenSearch, see :mod:`ragtune.data.searchfile`.
+
+    Args:
+        path: text, gzipped or not, Parquet, or a folder.
+        queries: ids of the queries in the order of their responses, for a file of ``_msearch`` that names none.
+        needs_scores: refuse a file that has ranks only.
+
+    Raises:
+        DatasetError: if the file is missing, or holds something else (file and line), or a document comes twice for a
+            query.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise DatasetError(f"run file {str(path)!r} does not exist")
+    return _read_version(path, version_of(path), tuple(queries), needs_scores)
+
+
+def version_of(path: Path) -> tuple[Stamp, ...]:
+    """What identifies the present content of a file, or of the files of a folder.
+
+    Raises:
+        DatasetError: if the folder is of no known kind.
+    """
+    return tuple(stamp_of(file) for file in record_files(path))
+
+
+def source_name(path: Path) -> str:
+    """What a run is called as a source: its file's name without the suffix, and without ``.gz`` behind that."""
+    return Path(path.name.removesuffix(".gz")).stem
+
+
+@lru_cache(maxsize=16)
+def _read_version(path: Path, version: tuple[Stamp, ...], order: tuple[str, ...], needs_scores: bool) -> Run:
+    """The run, read once per process and version of the file: a sweep asks for it again and again."""
+    queries: dict[str, dict[str, RunEntry]] = {}
+    begun: dict[str, str] = {}
+    for where, query_id, entry in _entries(path, order, needs_scores):
+        entries = queries.get(query_id)
+        if entries is None:
+            entries = queries[query_id] = {}
+            begun[query_id] = where
+        if not math.isfinite(entry.score):
+            pair = f"({quoted(query_id)}, {quoted(entry.doc_id)})"
+            raise DatasetError(f"{where}: score {entry.score} of {pair}: allowed is a finite number")
+        if entry.doc_id in entries:
+            raise DatasetError(f"{where}: document {quoted(entry.doc_id)} comes twice for query {quoted(query_id)}")
+        entries[entry.doc_id] = entry
+    if not queries:
+        raise DatasetError(f"{path}: no entries: a run needs lines of {TREC}")
+    if not needs_scores:  # the ranks beside recorded scores may be those of any order, as only their scores are read
+        _require_better_is_higher(queries, begun)
+    return {
+        query_id: sorted(entries.values(), key=lambda e: (-e.score, e.rank, e.doc_id))
+        for query_id, entries in queries.items()
+    }
+
+
+def _require_better_is_higher(queries: Mapping[str, Mapping[str, RunEntry]], begun: Mapping[str, str]) -> None:
+    """Refuse a run whose scores rise with its ranks, and fall in no query of three documents or more.
+
+    Ranks only break ties, and those that an earlier stage left may be in any order, by chance the reverse in a query;
+    where it is so in all of them, the columns are swapped or the scores are distances.
+    """
+    reverse = None
+    for query_id, entries in queries.items():
+        if len(entries) < 3:
+            continue
+        pairs = list(pairwise(sorted(entries.values(), key=lambda e: e.rank)))
+        if any(a.rank == b.rank or a.score > b.score for a, b in pairs):
+            return  # as in every sound run, at its first query
+        if reverse is None and all(a.score < b.score for a, b in pairs):
+            reverse = query_id
+    if reverse is not None:
+        raise DatasetError(
+            f"{begun[reverse]}: the scores of query {quoted(reverse)} rise with its ranks, and fall in no query of 3 "
+            "documents or more: are the columns swapped, or the scores distances? Allowed are scores of which the "
+            "highest is best: write distances negated"
+        )
+
+
+def _entries(path: Path, order: Sequence[str], needs_scores: bool) -> Iterator[Found]:
+    first = record_files(path)[0]
+    form = text_form(first, is_spaced=True)
+    if form == "json" and holds_responses(first):
+        yield from _response_entries(path, order)
+    elif form in ("arrow", "json", "csv") or (form != "empty" and _has_header(first)):
+        yield from _table_entries(path)
+    elif form != "empty":
+        yield from _line_entries(path, needs_scores)
+
+
+def _response_entries(path: Path, order: Sequence[str]) -> Iterator[Found]:
+    answered: set[str] = set()
+    for file in record_files(path):
+        for where, query_id, hits in read_responses(file, order):
+            if query_id in answered:
+                raise DatasetError(f"{where}: a second response for query {quoted(query_id)}: allowed is one")
+            answered.add(query_id)
+            for rank, (doc_id, score) in enumerate(hits, start=1):
+                yield where, query_id, RunEntry(doc_id, rank, score)
+
+
+def _has_header(file: Path) -> bool:
+    _, line = next(read_lines(file))
+    return not _SCORED.lacks(_SCORED.choose(line.split("\t" if "\t" in line else None)))
+
+
+def _table_entries(path: Path) -> Iterator[Found]:
+    last = None
+    for where, (query_id, doc_id, score, rank) in read_records(path, _SCORED):
+        ours = id_of(query_id, where, "query_id"), id_of(doc_id, where, "doc_id")
+        if ours[0] != last:  # rows of a query follow each other
+            last = require_id(ours[0], f"{where}: 'query_id' is")
+        require_id(ours[1], f"{where}: 'doc_id' is")
+        place = 0 if rank is None else number_of(rank, where, "rank")
+        if not math.isfinite(place):
+            raise DatasetError(f"{where}: 'rank' is {quoted(rank)}: allowed is a whole number")
+        yield where, ours[0], RunEntry(ours[1], int(place), number_of(score, where, "score"))
+
+
+def _line_entries(path: Path, needs_scores: bool) -> Iterator[Found]:
+    files = record_files(path)
+    _, line = next(read_lines(files[0]))
+    if len(line.split()) != 3:
+        yield from _parsed(files, TREC, _trec)
+    elif needs_scores:
+        raise DatasetError(f"{path}: lines of {MSMARCO} hold no scores: allowed are lines of {TREC}")
+    else:
+        yield from _ranked(_parsed(files, MSMARCO, _msmarco))
+
+
+def _parsed(
+    files: Sequence[Path], expected: str, parse: Callable[[Sequence[str]], tuple[str, RunEntry]]
+) -> Iterator[Found]:
+    for file in files:
+        for number, line in read_lines(file):
+            try:
+                query_id, entry = parse(line.split())
+            except ValueError:
+                raise DatasetError(
+                    f"{file}:{number}: malformed line {quoted(line.strip())}: expected {expected}"
+                ) from None
+            yield f"{file}:{number}", query_id, entry
+
+
+def _ranked(found: Iterator[Found]) -> Iterator[Found]:
+    """The same entries; refused where the third column is something else than ranks, e.g. scores or grades."""
+    ranks: dict[str, set[int]] = {}
+    begun: dict[str, str] = {}
+    for where, query_id, entry in found:
+        if query_id not in ranks:
+            ranks[query_id], begun[query_id] = set(), where
+        if entry.rank in ranks[query_id]:
+            _refuse_ranks(where, query_id, f"{entry.rank} comes twice")
+        ranks[query_id].add(entry.rank)
+        yield where, query_id, entry
+    for query_id, numbers in ranks.items():
+        if max(numbers) != len(numbers):
+            missing = next(rank for rank in count(1) if rank not in numbers)
+            _refuse_ranks(begun[query_id], query_id, f"{missing} is missing")
+
+
+def _refuse_ranks(where: str, query_id: str, what: str) -> NoReturn:
+    raise DatasetError(
+        f"{where}: the ranks of query {quoted(query_id)}, the third column of {MSMARCO}: {what}: allowed is each of 1 "
+        f"to the number of its documents once; scores need lines of {TREC}, or a CSV or TSV with a header"
+    )
+
+
+def _trec(fields: Sequence[str]) -> tuple[str, RunEntry]:
+    query_id, _, doc_id, rank, score, _ = fields
+    return query_id, RunEntry(doc_id, int(rank), float(score))
+
+
+def _msmarco(fields: Sequence[str]) -> tuple[str, RunEntry]:
+    query_id, doc_id, rank = fields
+    if (place := int(rank)) < 1:
+        raise ValueError(rank)
+    return query_id, RunEntry(doc_id, place, 1.0 / place)

@@ -1,0 +1,43 @@
+"""What ``ragtune advise`` has written, as options of a reranker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from ragtune.core.errors import ConfigError
+from ragtune.data.textfile import read_json
+
+
+class _Option(BaseModel):
+    policy: str
+    batch_size: int | None
+    budget: int
+
+
+class _Advice(BaseModel):
+    recommended: _Option
+
+
+def advised(file: str | Path) -> dict[str, Any]:
+    """The options of :class:`~ragtune.facade.reranker.BudgetedReranker` that an ``advice.json`` recommends.
+
+    Args:
+        file: ``advice.json`` of the folder that ``ragtune advise`` has written.
+
+    Returns:
+        ``docs``, ``policy`` and ``batch_size``: ``BudgetedReranker(model, **advised("advice.json"))``.
+
+    Raises:
+        ConfigError: if the file cannot be read or is no advice, or if it advises not to rerank.
+    """
+    try:
+        option = _Advice.model_validate(read_json(Path(file).read_bytes())).recommended
+    except (OSError, ValueError, ValidationError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not what ragtune advise writes"
+        raise ConfigError(f"advice {str(file)!r} cannot be used: {reason}") from None
+    if not option.budget:
+        raise ConfigError(f"advice {str(file)!r} is not to rerank: keep the first stage's order")
+    return {"docs": option.budget, "policy": option.policy, "batch_size": option.batch_size or option.budget}

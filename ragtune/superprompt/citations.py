@@ -1,0 +1,31 @@
+"""Citations of sources that there are, and no others."""
+
+from __future__ import annotations
+
+import re
+
+_CITATION = re.compile(r"(?<!\w)\[(\d+(?:\s*[,;]\s*\d+)*)\](?!\()")
+_NUMBER = re.compile(r"\d+")
+
+
+def without_false_citations(text: str, sources: int) -> tuple[str, list[str]]:
+    """``text`` without citations ``[n]`` of sources outside 1 to ``sources``, and the lines that were rejected.
+
+    A line all of whose citations are false rests on nothing and goes; of one that has others too, only the false ones
+    go (``[1, 9]`` becomes ``[1]``). Lines without a citation stay.
+    """
+    kept: list[str] = []
+    rejected: list[str] = []
+    for line in text.split("\n"):
+        cited = [int(number) for match in _CITATION.finditer(line) for number in _NUMBER.findall(match[1])]
+        if cited and not any(1 <= number <= sources for number in cited):
+            rejected.append(line)
+        else:
+            kept.append(_CITATION.sub(lambda match: _checked(match, sources), line).rstrip())
+    return "\n".join(kept), rejected
+
+
+def _checked(match: re.Match[str], sources: int) -> str:
+    numbers = _NUMBER.findall(match[1])
+    true = [number for number in numbers if 1 <= int(number) <= sources]
+    return match[0] if len(true) == len(numbers) else f"[{', '.join(true)}]" if true else ""

@@ -1,0 +1,120 @@
+"""Which lines of a prompt are something to work on (a log, YAML, an e-mail) and not its headers (rule E5)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from ragtune.superprompt.mapping import Mapped
+
+MANNER = ("audience", "tone", "depth", "confidence", "format", "purpose", "constraints")
+"""Keys that say how to answer: no usual names of the fields of a log or an e-mail."""
+
+_KEY_LINE = re.compile(r" {0,3}(?:- )?([\w\"'][^:\uff1a]*)(?::(?:[ \t]+|$)|\uff1a[ \t]*)(.*)")
+_STRONG = re.compile(r" {0,3}(?:#{1,6}[ \t]|\[[^\[\]]+\]|\*\*|__)")
+_FIELD = re.compile(r" {0,3}\w+:[ \t]+(?=\S)")
+
+_VERBS = (
+    "add analyse analyze answer calculate change check clarify classify clean compare complete compute convert "
+    "correct count create debug define describe design draft edit evaluate explain extract find fix format "
+    "generate give help identify improve interpret list make name optimise optimize outline paraphrase parse plan "
+    "polish proofread propose read recommend refactor rephrase reply respond review revise rewrite shorten show "
+    "simplify solve sort suggest summarise summarize tell translate turn validate write analysiere beantworte "
+    "beschreibe erkläre erstelle fasse finde formuliere gib hilf korrigiere liste nenne prüfe schreib schreibe "
+    "übersetze verbessere zeige "
+)
+_QUESTIONS = (
+    "am are can could did do does has have how is should was were what when where which who whom whose why will would "
+    "kann können ist sind soll sollte warum wann was welche welcher welches wer wie wieso wo"
+)
+_ASKS = re.compile(
+    r"\W*(?:(?:please|kindly|bitte|now|then|ok|okay|hi|hello|hey)\b\W*)*"
+    rf"(?:{'|'.join((_VERBS + _QUESTIONS).split())})\b"
+    r"|.*\?\s*$|.*\b(?:please|bitte)\b|\W*i\s+(?:need|want|would\s+like|am\s+looking)\b|\W*i'd\s+like\b",
+    re.IGNORECASE,
+)
+_POINTING = re.compile(
+    r"\b(?:this|these|that|the\s+following|following|below|here|my|our|the|diese[nrsm]?|folgende[nrsm]?|mein[e]?[nrsm]?)\b.*:\s*$",
+    re.IGNORECASE,
+)
+
+
+def asks(text: str) -> bool:
+    """Whether a line of the text asks for something: a question, a request, an imperative."""
+    return any(_ASKS.match(line) for line in text.split("\n") if line.strip())
+
+
+def content_lines(
+    lines: Sequence[str], in_code: Sequence[bool], resolve: Callable[[str], Mapped], max_words: int
+) -> frozenset[int]:
+    """Numbers of the lines that are content, whatever they look like.
+
+    - What follows a line that asks for something and points at it ("Fix this YAML:"), up to a header that stands behind
+      a blank line in a form of its own: marked, or a key's own name with a capital.
+    - A run of ``Key: value`` lines behind a beginning that asks, where most of the keys are not a prompt's.
+
+    Args:
+        lines: the prompt's lines.
+        in_code: for each line whether it is fenced code.
+        resolve: what a key means, see :meth:`ragtune.superprompt.mapping.MappingLadder.resolve`.
+        max_words: the most words of a key.
+    """
+
+    def meant(line: str) -> Mapped | None:
+        match = _KEY_LINE.match(line)
+        return resolve(match[1].strip()) if match and len(match[1].split()) <= max_words else None
+
+    keys = [None if code else meant(line) for line, code in zip(lines, in_code, strict=True)]
+    found: set[int] = set()
+    number = 0
+    while number < len(lines):
+        end = number + 1
+        if not in_code[number] and _announces(lines[number], keys[number]):
+            end = _end_of_content(lines, keys, number + 1)
+            found.update(range(number + 1, end))
+        number = end
+    return frozenset(found | _foreign_runs(lines, keys, found))
+
+
+def _announces(line: str, key: Mapped | None) -> bool:
+    """Whether the line asks for something and points at what follows it."""
+    said = _FIELD.sub("", line, count=1) if key is not None and key.key is not None else line
+    return bool(_POINTING.search(said)) and asks(said)
+
+
+def _end_of_content(lines: Sequence[str], keys: Sequence[Mapped | None], begin: int) -> int:
+    for number in range(begin + 1, len(lines)):
+        if lines[number - 1].strip():
+            continue
+        key = keys[number]
+        own = key is not None and key.step in ("exact", "bilingual") and lines[number].lstrip()[:1].isupper()
+        if own or _STRONG.match(lines[number]):
+            return number
+    return len(lines)
+
+
+def _foreign_runs(lines: Sequence[str], keys: Sequence[Mapped | None], taken: set[int]) -> set[int]:
+    """Runs of key lines behind a beginning that asks, whose keys are mostly not those of a prompt."""
+    first = next((n for n, key in enumerate(keys) if key is not None or _STRONG.match(lines[n])), len(lines))
+    if first in taken or not asks("\n".join(lines[:first])):
+        return set()
+    found: set[int] = set()
+    begin = first
+    while begin < len(lines):
+        end = begin
+        while end < len(lines) and keys[end] is not None:
+            end += 1
+        run = [(key, lines[n]) for n in range(begin, end) if (key := keys[n]) is not None]
+        ours = sum(_is_ours(key, line) for key, line in run)
+        known = sum(key.key is not None for key, _ in run)
+        if run and known and (ours == 0 or 2 * ours < len(run)):
+            found.update(range(begin, end))
+        begin = end + 1
+    return found
+
+
+def _is_ours(key: Mapped, line: str) -> bool:
+    """Whether a key line may be a header: a key that says how to answer, or one by its own name, with a capital."""
+    if key.key in MANNER:
+        return True
+    return key.step in ("exact", "bilingual", "typo") and line.lstrip()[:1].isupper()

@@ -1,0 +1,88 @@
+"""Words that say nothing about a text's subject: the lists of bm25s, by language."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from ragtune.data.text import words_and_terms
+
+ENGLISH = "english"
+
+LISTS = {
+    ENGLISH: "STOPWORDS_EN_PLUS",
+    "german": "STOPWORDS_GERMAN",
+    "dutch": "STOPWORDS_DUTCH",
+    "french": "STOPWORDS_FRENCH",
+    "spanish": "STOPWORDS_SPANISH",
+    "portuguese": "STOPWORDS_PORTUGUESE",
+    "italian": "STOPWORDS_ITALIAN",
+    "swedish": "STOPWORDS_SWEDISH",
+    "danish": "STOPWORDS_DANISH",
+    "norwegian": "STOPWORDS_NORWEGIAN",
+    "russian": "STOPWORDS_RUSSIAN",
+    "turkish": "STOPWORDS_TURKISH",
+}
+"""Languages whose words stand between spaces, with the name of their list in :mod:`bm25s.stopwords`."""
+
+_WORD = re.compile(r"\w+")
+_MISSING = {
+    ENGLISH: "can cannot cant let may others us",
+    "german": "warum wieso weshalb wozu wann wer wen wem wessen woher wohin wieviel",
+    "dutch": "waarom wanneer hoe welke waar waarheen hoeveel",
+    "french": "pourquoi comment quand où combien quel quelle quels quelles lequel laquelle est",
+    "spanish": "qué cómo cuándo dónde cuál cuáles cuánto cuánta cuántos quién quiénes",
+    "portuguese": "porquê onde quanto quantos quais",
+    "italian": "perché quando quanti quante cosa quale quali",
+    "swedish": "varför hur när",
+    "danish": "hvorfor hvordan hvornår hvilken",
+    "norwegian": "hvorfor hvordan",
+    "russian": "почему зачем сколько какая какие",
+    "turkish": "neden niçin niye nasıl nerede kaç",  # noqa: RUF001
+}
+"""Question words and modal verbs that the lists lack."""
+
+
+def stopwords(language: str) -> frozenset[str]:
+    """Function words of a language, question words among them, in lower case.
+
+    English has the contracted forms without their apostrophe too ("dont", "cant"), and the verbs that the list knows
+    only in the negative ("could" of "couldn't").
+
+    Raises:
+        KeyError: if the language is not one of :data:`LISTS`.
+    """
+    return _stopwords(language)
+
+
+def language_of(text: str) -> str:
+    """The language of :data:`LISTS` whose stopwords the text has most of; English where no other has more."""
+    words = _WORD.findall(text.lower())
+    counts = {language: sum(word in stopwords(language) for word in words) for language in LISTS}
+    return max(LISTS, key=counts.__getitem__)
+
+
+def content_terms(text: str) -> list[str]:
+    """The terms of :func:`ragtune.data.text.terms` that say what a text is about, in order, with repetitions.
+
+    Those are the terms of words that are no stopwords in the text's language; of a text that has nothing else, all.
+    """
+    return [term for _, term in content_words(text)]
+
+
+def content_words(text: str) -> list[tuple[str, str]]:
+    """As :func:`content_terms`, each behind the lower-case word that it comes from."""
+    every = words_and_terms(text)
+    ignored = stopwords(language_of(text))
+    return [pair for pair in every if pair[0] not in ignored] or every
+
+
+@cache
+def _stopwords(language: str) -> frozenset[str]:
+    import bm25s.stopwords
+
+    words = frozenset(getattr(bm25s.stopwords, LISTS[language])) | frozenset(_MISSING[language].split())
+    if language != ENGLISH:
+        return words
+    positive = {word.removesuffix("n't") for word in words if word.endswith("n't")}
+    return words | positive | {word.replace("'", "") for word in words}

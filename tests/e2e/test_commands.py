@@ -1,0 +1,203 @@
+"""``ragtune NAME ...``: one name for everything, from wherever it is said."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from command_line import ROOT
+from patience import HANG_S
+
+from ragtune.adapters import harness
+from ragtune.adapters.cli import SERVICES, main
+
+ALIASES = {
+    "build_graph": "graph",
+    "compare": "compare",
+    "conformance": "conformance",
+    "frontier": "study",
+    "ingest": "ingest",
+    "pipeline": "pipeline",
+    "relog": "relog",
+    "score_table": "score",
+}
+
+Call = Callable[..., SimpleNamespace]
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Call:
+    """``ragtune`` in this process."""
+
+    def call(*words: str) -> SimpleNamespace:
+        try:
+            code = main(words)
+        except SystemExit as end:
+            code = end.code
+        out, err = capsys.readouterr()
+        return SimpleNamespace(code=code, out=out, err=err)
+
+    return call
+
+
+def test_help_lists_every_command_with_a_sentence_in_the_order_of_its_use(call: Call) -> None:
+    found = harness.summaries(ROOT)
+    assert list(found) == [name for name in harness.COMMANDS if name in found]  # none that a wheel does not know of
+    modules = {file.stem.replace("_", "-") for file in (ROOT / "experiments" / "commands").glob("[!_]*.py")}
+    assert set(found) == modules
+    helped = call("--help")
+    for name, summary in [*found.items(), *((name, one.SUMMARY) for name, one in SERVICES.items())]:
+        assert f"\n  {name:<14}{summary}\n" in helped.out
+    assert max(map(len, helped.out.splitlines())) <= 120
+
+
+@pytest.mark.parametrize("name", harness.summaries(ROOT))
+def test_help_of_a_command_says_its_name_and_starts_at_once(call: Call, name: str) -> None:
+    if getattr(harness.load(name, ()), "VERBATIM", False):
+        return  # Hydra's own
+    helped = call(name, "--help")
+    assert helped.code == 0
+    assert helped.out.startswith(f"usage: ragtune {name} ")
+    assert "scripts/" not in helped.out
+
+
+def test_no_command_is_loaded_with_a_library_before_it_is_known_what_to_do() -> None:
+    names = ", ".join(f"experiments.commands.{file.stem}" for file in (ROOT / "experiments/commands").glob("[!_]*.py"))
+    heavy = "{'hydra', 'numpy', 'pydantic', 'pandas', 'mlflow', 'rich', 'matplotlib'}"
+    code = f"import {names}, sys; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=HANG_S)
+    assert done.stdout == "[]\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"), [("rum", "; did you mean run?"), ("serv", "; did you mean serve?"), ("xyzzy", "")]
+)
+def test_an_unknown_command_is_told_with_what_may_have_been_meant(call: Call, word: str, meant: str) -> None:
+    ended = call(word, "budget=20")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == f"error: no command {word!r}: ragtune --help lists them{meant}\n"
+
+
+def test_without_a_command_the_usage_is_told(call: Call) -> None:
+    assert call().code == 2
+    assert call("--version").out.startswith("ragtune ")
+
+
+def test_every_script_is_the_command_of_the_same_work(run: Call, tmp_path: Path) -> None:
+    for script, name in ALIASES.items():
+        text = (ROOT / "scripts" / f"{script}.py").read_text()
+        assert f'sys.exit(main("{name}"))' in text
+        assert len(text.splitlines()) <= 12
+    helped = run("--help", script="scripts/build_graph.py", cwd=tmp_path)
+    assert (helped.code, helped.out.splitlines()[0][:20]) == (0, "usage: ragtune graph")
+
+
+def ragtune(*words: str, cwd: Path, environment: dict[str, str]) -> SimpleNamespace:
+    command = [sys.executable, "-P", "-m", "ragtune.adapters.cli", *words]
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=HANG_S)
+    return SimpleNamespace(code=done.returncode, out=done.stdout, err=done.stderr)
+
+
+def test_run_is_run_py_from_an_empty_folder_and_sweep_has_one_table(
+    environment: dict[str, str], tmp_path: Path, tiny: list[str]
+) -> None:
+    def call(*words: str) -> SimpleNamespace:
+        return ragtune(*words, *tiny, "tracking=none", "hydra.run.dir=one", cwd=tmp_path, environment=environment)
+
+    assert call("run", "budget=3").out.splitlines()[-1] == str(tmp_path / "one")
+    assert (tmp_path / "one" / "summary.json").is_file()
+    swept = call("sweep", "budget=3,4", "verbosity=0", "hydra.sweep.dir=many")
+    assert swept.code == 0, swept.err
+    assert {folder.name for folder in (tmp_path / "many").iterdir() if folder.is_dir()} == {"0", "1"}
+    refused = call("run", "budgt=3")
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "ragtune run --help" in refused.err
+    assert call("run", "--cfg", "job").out.startswith("dataset:")
+
+
+def test_a_sweep_whose_output_nobody_reads_loses_no_job(
+    environment: dict[str, str], tmp_path: Path, tiny: list[str]
+) -> None:
+    words = ["sweep", "budget=3,4", *tiny, "tracking=none", "hydra.sweep.dir=many"]
+    command = [sys.executable, "-m", "ragtune", *words]
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as swept:
+        swept.stdout.close()
+        told = swept.stderr.read()
+        swept.wait(HANG_S)
+    assert "failed" not in told
+    assert not list(tmp_path.glob("many/*/error.json"))
+    assert len(list(tmp_path.glob("many/*/summary.json"))) == 2
+
+
+def test_the_checkout_of_the_current_folder_comes_before_the_installed_one(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    for file in ("run.py", "conf/config.yaml", "experiments/commands/__init__.py", "ragtune/adapters/harness.py"):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).touch()
+    for package in ("ragtune", "ragtune/adapters", "experiments"):
+        (tmp_path / package / "__init__.py").touch()
+    (tmp_path / "ragtune" / "adapters" / "cli.py").write_text("import sys; print('another', *sys.argv[1:])")
+    below = tmp_path / "results" / "runs"
+    below.mkdir(parents=True)
+    done = ragtune("run", "budget=20", "-m", cwd=below, environment=environment)
+    assert (done.code, done.out) == (0, "another run budget=20 -m\n"), done.err
+
+
+def test_the_folder_that_one_is_in_may_be_gone(environment: dict[str, str], tmp_path: Path) -> None:
+    code = (
+        f"import os, sys; os.rmdir({str(tmp_path / 'gone')!r}); from ragtune.adapters.cli import main; main(['--help'])"
+    )
+    (tmp_path / "gone").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path / "gone", env={**os.environ, **environment}, capture_output=True
+    )
+    assert b"\n  study " in done.stdout
+
+
+TYPED = {
+    "ragtune s": ["sweep", "study", "score", "serve", "shadow"],
+    "ragtune run budget=ti": ["tight "],
+    "ragtune run budget=tight est": ["estimator.", "estimator="],
+    "ragtune sweep estimator=baseline,s": ["baseline,score_oracle", "baseline,similarity"],
+    "ragtune ingest sto": ["store.", "store="],
+    "ragtune graph --kind ": ["tfidf", "bm25", "dense"],
+}
+SHELL = """
+eval "$(ragtune completion bash)"
+while read -r line; do
+    COMP_LINE="${line%|}" COMP_TYPE=9 COMPREPLY=()
+    COMP_POINT=${#COMP_LINE}
+    read -ra COMP_WORDS <<< "${COMP_LINE//=/ = }"
+    [[ "$COMP_LINE" == *" " ]] && COMP_WORDS+=("")
+    COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+    _python_argcomplete ragtune
+    (IFS='|'; echo "${COMPREPLY[*]}")
+done
+"""
+"""What bash does at the key TAB."""
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_bash_completes_commands_options_groups_and_choices(environment: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "ragtune").write_text(f'#!/bin/sh\nexec {sys.executable} -P -m ragtune.adapters.cli "$@"\n')
+    (tmp_path / "ragtune").chmod(0o755)
+    done = subprocess.run(
+        ["bash", "--norc", "-c", SHELL],
+        input="".join(f"{line}|\n" for line in TYPED),
+        cwd=tmp_path,
+        env={**environment, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+    )
+    proposed = [line.split("|") for line in done.stdout.splitlines()]
+    assert dict(zip(TYPED, proposed, strict=True)) == TYPED, done.stderr

@@ -1,0 +1,144 @@
+"""The rule that chooses, and the prices that it goes by."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments.study.advise import words
+from experiments.study.advise.advice import Advice, Interval, Purchase, Row
+from experiments.study.advise.choose import Option, Options, bounds, choose, missing_queries, open_questions
+from experiments.study.advise.options import CANDIDATES, budgets_up_to, fitting
+from experiments.study.advise.prices import Prices, Work, prices_of, read_prices
+from ragtune.core.errors import ConfigError
+
+
+def make_options(values: np.ndarray) -> Options:
+    """Options of rising cost, the last of which is reranking everything."""
+    count = values.shape[1]
+    named = [Option(CANDIDATES[0], 5 * (i + 1), is_full=i == count - 1) for i in range(count)]
+    docs = np.tile(5.0 * np.arange(1, count + 1), (len(values), 1))
+    return Options(named, values, {"docs": docs}, count - 1, "docs")
+
+
+def test_ten_options_that_all_break_the_promise_are_seldom_taken_for_good() -> None:
+    wrong, draws = 0, np.random.default_rng(0)
+    for seed in range(200):
+        full = draws.beta(4, 2, size=(40, 1))
+        shared, own = draws.normal(0, 0.08, size=(40, 1)), draws.normal(0, 0.08, size=(40, 10))
+        options = make_options(np.hstack([0.95 * full + shared + own, full]))
+        known = bounds(options, resamples=200, level=0.95, seed=seed)
+        wrong += choose(options, known, 0.95) != options.full
+    assert wrong <= 20  # each by itself would be wrong 10 times, the luckiest of ten far more often
+
+
+def test_lower_ends_hold_where_few_queries_lose_much() -> None:
+    held, draws = 0, np.random.default_rng(0)
+    for seed in range(200):
+        full = draws.beta(8, 2, size=(40, 1))
+        rarely = draws.random((40, 6)) < 0.1
+        known = bounds(make_options(np.hstack([full * (1 - 0.5 * rarely), full])), resamples=200, level=0.95, seed=seed)
+        held += (known.low[:-1] <= 0.95).all()
+    assert held >= 180  # 190 by rights
+
+
+def test_what_never_changed_in_few_queries_is_not_taken_for_certain() -> None:
+    full = np.linspace(0.2, 0.9, 20)
+    options = make_options(np.stack([full - 0.2, np.where(np.arange(20) % 2, full - 0.1, full), full, full], axis=1))
+    known = bounds(options, resamples=200, level=0.95, seed=0)
+    assert known.kept[2] == pytest.approx(1.0)
+    assert known.low[2] < 0.99 < known.low[3] == pytest.approx(1.0)
+    assert choose(options, known, 0.99) == 3
+    assert choose(options, known, 0.5) == 0
+    (question,) = open_questions(options, known, 3, 0.99)
+    assert question.option == 2
+    assert question.more_queries > 20
+
+
+@pytest.mark.parametrize(
+    ("full", "other", "missing"),
+    [
+        ([0.5, 0.8] + [0.0] * 18, [0.5, 0.9] + [0.0] * 18, 30),  # two of twenty tell anything: three more, at that rate
+        ([0.6] * 5, [0.6, 0.7, 0.7, 0.7, 0.7], 0),
+        ([0.7] * 20, [0.7] * 20, 39),  # 59 alike exclude, with 95%, that one in twenty loses all
+        ([0.7] * 60, [0.7] * 60, 0),
+    ],
+)
+def test_nothing_is_certain_where_queries_tell_nothing(full: list[float], other: list[float], missing: int) -> None:
+    options = make_options(np.stack([other, full], axis=1))
+    known = bounds(options, resamples=100, level=0.95, seed=0)
+    assert missing_queries(known, 0.95, 0.95) == missing
+    assert (choose(options, known, 0.95) == options.full) is (missing > 0)
+
+
+def make_advice(**fields: Any) -> Advice:
+    row = Row.model_construct(label="everything, in one call", quality=0.3, budget=100, batch_size=None)
+    first = Row.model_construct(label="no reranking", quality=0.4, budget=0)
+    known = {"recommended": row, "everything": row, "first_stage": first, "quality": 0.95, "measure": "nDCG@10"}
+    return Advice.model_construct(**{**known, "judged": True, "missing_queries": 0, **fields})
+
+
+def test_the_headline_says_that_it_cannot_be_told_and_what_is_missing() -> None:
+    said = words.recommendation(make_advice(queries=20, telling=2, differ=True, missing_queries=30))
+    assert said == (
+        "It cannot be told yet what keeps 95.0%: only 2 of 20 queries have any quality to keep, about 30 judged "
+        "queries more like these are missing."
+    )
+
+
+def test_a_headline_does_not_tell_to_rerank_everything_without_the_harm() -> None:
+    said = words.recommendation(make_advice())
+    assert said.startswith("This reranker seems to do harm: the first stage alone has nDCG@10 0.400")
+    better = Row.model_construct(quality=0.2)
+    assert words.recommendation(make_advice(first_stage=better)).startswith("Rerank everything")
+
+
+def test_of_equally_cheap_options_the_better_one_is_chosen() -> None:
+    full = np.linspace(0.2, 0.9, 20)
+    options = make_options(np.stack([full + 0.1, full + 0.2, full], axis=1))
+    same = Options(options.options, options.values, {**options.costs, "usd": np.ones((20, 3))}, 2, "usd")
+    known = bounds(same, resamples=200, level=0.95, seed=0)
+    assert choose(same, known, 0.9) == 1
+
+
+def test_budgets_rise_to_the_pool_and_end_where_batches_do() -> None:
+    assert budgets_up_to(100) == [5, 10, 15, 20, 30, 40, 60, 80, 100]
+    assert budgets_up_to(7) == [5, 7]
+    assert fitting(20, budgets_up_to(100)) == [20, 40, 60, 80, 100]
+
+
+def test_search_units_are_paid_for_each_call() -> None:
+    docs, calls = np.array([100, 20, 250, 0]), np.array([1, 4, 1, 0])
+    work = Work(docs, calls, 10 * docs, np.array([100, 5, 250, 0]))
+    bill = Prices(usd_per_search_unit=2.0, ms_per_call=10.0, ms_per_doc=1.0).bill(work)
+    assert bill["usd"].tolist() == [2.0, 8.0, 6.0, 0.0]
+    assert bill["ms"].tolist() == [110.0, 60.0, 260.0, 0.0]
+
+
+def test_the_last_source_that_knows_dollars_replaces_those_before_and_leaves_times() -> None:
+    known = prices_of({"usd_per_doc": 1.0, "ms_per_doc": 3.0}, {"usd_per_call": 0.5}, {"usd_per_1k_tokens": 2.0})
+    assert known == Prices(usd_per_1k_tokens=2.0, ms_per_doc=3.0)
+    assert known.priced == ["usd", "ms", "docs", "calls", "tokens"]
+
+
+def test_what_is_free_by_the_file_is_not_charged_by_the_table(tmp_path: Path) -> None:
+    (tmp_path / "prices.yaml").write_text("usd_per_doc: 0\n")
+    known = prices_of({"usd_per_doc": 1.0, "ms_per_doc": 3.0}, read_prices(tmp_path / "prices.yaml"))
+    assert known == Prices(ms_per_doc=3.0)
+
+
+def test_a_price_is_a_number(tmp_path: Path) -> None:
+    (tmp_path / "prices.yaml").write_text("usd_per_doc: yes\n")
+    with pytest.raises(ConfigError, match="'usd_per_doc' is True: allowed is a number"):
+        read_prices(tmp_path / "prices.yaml")
+
+
+@pytest.mark.parametrize(("ends", "told"), [((-0.2, -0.1), False), ((-0.1, 0.1), True), ((0.1, 0.2), False)])
+def test_only_what_may_be_nothing_cannot_be_told_from_nothing(ends: tuple[float, float], told: bool) -> None:
+    gain = Interval.of(sum(ends) / 2, *ends)
+    more = Purchase(option="all", docs=5.0, cost={}, gain=gain)
+    advice = Advice.model_construct(next_purchase=more, priced=["docs"], measure="nDCG@10")
+    assert ("no gain" in words.next_purchase(advice)) is told

@@ -1,0 +1,122 @@
+"""What a study recommends: by the rule, in words, the same from its table and from its CSV file."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from experiments.study.overview import overview_of, write_overview
+from experiments.study.recommendation import Recommendation, recommendation
+from experiments.study.redraw import redraw
+from ragtune.core.errors import ConfigError
+
+RESULTS = Path(__file__).parents[4] / "results"
+POLICIES = {"fixed": "incumbent", "gar": "peer", "ours": "ours", "oracle": "ceiling"}
+
+
+def row(collection: str, policy: str, budget: str, mean: float, diff: float, p: float) -> dict[str, object]:
+    """A cell whose corrected p-values are both ``p``."""
+    found = {"collection": collection, "policy": policy, "label": f"the {policy}", "kind": POLICIES[policy]}
+    found |= {"budget": budget, "docs_mean": 9.5, "calls_mean": 1.0, "nDCG@10": mean, "nDCG@10_diff": diff}
+    found |= {"nDCG@10_low": mean - 0.1, "nDCG@10_high": mean + 0.1}
+    found |= {"nDCG@10_diff_low": diff - 0.01, "nDCG@10_diff_high": diff + 0.01}
+    return {**found, "nDCG@10_p_t_holm": p, "nDCG@10_p_randomization_holm": p}
+
+
+def found(cells: dict[tuple[str, str, str], tuple[float, float]]) -> Recommendation:
+    """The recommendation for cells of (quality, p) beside fixed depth at .5."""
+    rows = [row(c, p, b, quality, quality - 0.5, p_value) for (c, p, b), (quality, p_value) in cells.items()]
+    fixed = [row(c, "fixed", b, 0.5, 0.0, float("nan")) for c, b in {(c, b): 0 for c, _, b in cells}]
+    table = pd.DataFrame([*fixed, *rows])
+    from_table = recommendation(table, "nDCG@10")
+    assert recommendation(pd.read_csv(StringIO(table.to_csv(index=False))), "nDCG@10") == from_table
+    return from_table
+
+
+def test_the_smallest_budget_that_keeps_the_quality_is_recommended_with_its_evidence() -> None:
+    told = found(
+        {("c", "ours", "10"): (0.6, 0.01), ("c", "ours", "20"): (0.699, 0.001), ("c", "ours", "50"): (0.7, 0.2)}
+    )
+    assert (told.policy, told.column) == ("ours", "20")
+    assert told.title == "Use the ours with at most 20 documents a query."
+    assert told.summary.endswith("nDCG@10 changes by +0.199: significantly better.")
+    assert (
+        "+0.199 [+0.189, +0.209], p 0.001 (t-test) and 0.001 (randomization); significantly better." in told.evidence[0]
+    )
+    assert "No budget here takes the fixed to 0.699." in told.evidence[0]
+
+
+def test_a_policy_that_loses_somewhere_or_wins_on_less_than_half_is_not_recommended() -> None:
+    loses = {("a", "gar", "10"): (0.9, 0.001), ("b", "gar", "10"): (0.2, 0.001)}
+    rarely = {("a", "ours", "10"): (0.9, 0.001), ("b", "ours", "10"): (0.6, 0.3), ("c", "ours", "10"): (0.6, 0.3)}
+    for cells in (loses, rarely):
+        told = found(cells)
+        assert told.policy == "fixed"
+        assert told.title == "Keep the fixed with at most 10 documents a query: nothing here is significantly better."
+        assert told.evidence[0].startswith("a: the largest gain is ")
+
+
+def test_a_ceiling_is_never_recommended_and_of_several_policies_the_one_with_most_gains_is() -> None:
+    told = found(
+        {
+            ("c", "oracle", "10"): (0.99, 0.0001),
+            ("c", "gar", "10"): (0.8, 0.001),
+            ("c", "ours", "10"): (0.7, 0.001),
+            ("c", "oracle", "20"): (0.99, 0.0001),
+            ("c", "gar", "20"): (0.8, 0.3),
+            ("c", "ours", "20"): (0.75, 0.001),
+        }
+    )
+    assert (told.policy, told.column) == ("ours", "20")
+
+
+def test_compared_runs_are_recommended_without_a_budget() -> None:
+    told = found({("c", "ours", "final"): (0.6, 0.01)})
+    assert told.title == "Use the ours."
+    assert "budget" not in told.summary + told.rule
+
+
+def test_the_committed_index_and_tables_are_what_the_code_makes_of_the_committed_figures(tmp_path: Path) -> None:
+    copied = tmp_path / "results"
+    for name in ("ablations", "expansion", "shared"):
+        source, target = RESULTS / "frontier" / name, copied / "frontier" / name
+        target.mkdir(parents=True)
+        for file in source.iterdir():
+            if file.suffix in {".csv", ".md", ".png"} or file.name == "policies.csv":
+                (target / file.name).write_bytes(file.read_bytes())
+    page = write_overview(copied).read_text(encoding="utf-8")
+    assert page == (RESULTS / "index.html").read_text(encoding="utf-8")
+    for name in ("ablations", "expansion", "shared"):
+        head = (RESULTS / "frontier" / name / "frontier.md").read_text(encoding="utf-8").splitlines()[2]
+        told = recommendation(pd.read_csv(RESULTS / "frontier" / name / "frontier.csv"), "nDCG@10")
+        assert head == f"**{told.title}** {told.summary}"
+        assert told.title in page
+    links = {part.split('"')[0] for part in page.split('href="')[2:]}
+    assert len(links) > 15
+    assert all((RESULTS / link).is_file() for link in links)
+
+
+def test_a_study_is_drawn_again_from_its_tables_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("experiments.study.write.draw_lines", lambda *given: given[0].write_text("drawn"))
+    monkeypatch.setattr("experiments.study.write.draw_front", lambda *given: given[0].write_text("drawn"))
+    source, folder = RESULTS / "frontier" / "shared", tmp_path / "results" / "frontier" / "shared"
+    folder.mkdir(parents=True)
+    for name in ("frontier.md", "frontier.csv", "policies.csv"):
+        (folder / name).write_bytes((source / name).read_bytes())
+    redraw(folder)
+    assert (folder / "frontier.md").read_bytes() == (source / "frontier.md").read_bytes()
+    assert len(list(folder.glob("*.png"))) == 10
+    assert (tmp_path / "results" / "index.html").is_file()
+    (folder / "policies.csv").unlink()
+    with pytest.raises(ConfigError, match=r"policies\.csv is missing"):
+        redraw(folder)
+
+
+def test_only_a_folder_of_studies_has_an_index(tmp_path: Path) -> None:
+    assert overview_of(tmp_path / "frontier" / "demo") == tmp_path
+    assert overview_of(tmp_path / "out") is None
+    with pytest.raises(ConfigError, match="no folder of results"):
+        write_overview(tmp_path / "nope")
