@@ -158,6 +158,8 @@ class LLMServer:
         embed: makes vectors.
         relevance: the logit of a query and a document.
         most_at_once: the most requests that were under way at one time.
+        together: no request is served before so many were under way at one time, so that a busy machine is no
+            reason for fewer; after 30 seconds they are served all the same.
     """
 
     rules: list[Rule] = field(default_factory=list)
@@ -170,6 +172,7 @@ class LLMServer:
     embed: Callable[[str], list[float]] = field(default=lambda text: word_vector(text))
     relevance: Callable[[str, str], float] = field(default=lambda query, document: logit(query, document))
     most_at_once: int = 0
+    together: int = 0
     port: int = 0
 
     def __post_init__(self) -> None:
@@ -214,7 +217,7 @@ class LLMServer:
         self._seen.clear()
         self._under_way = []  # what an earlier test gave up on may still be served
         self.random_faults, self.usage, self.embed, self.most_at_once = None, True, word_vector, 0
-        self.alter, self.headers, self.relevance = None, {}, logit
+        self.alter, self.headers, self.relevance, self.together = None, {}, logit, 0
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -264,6 +267,7 @@ class LLMServer:
             fault = self._fault(body)
             record.fault = fault.kind if fault else None
         try:
+            await self._company()
             if fault is not None and fault.kind == "slow":
                 await asyncio.sleep(fault.delay_s)
                 if not any(request is record for request in self.requests):
@@ -275,6 +279,11 @@ class LLMServer:
         finally:
             with self._lock:
                 under_way.pop()
+
+    async def _company(self) -> None:
+        given_up = time.monotonic() + 30
+        while self.most_at_once < self.together and time.monotonic() < given_up:
+            await asyncio.sleep(0.005)
 
     def _fault(self, body: Mapping[str, Any]) -> Fault | None:
         if self.faults:

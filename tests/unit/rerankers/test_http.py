@@ -104,6 +104,7 @@ def test_calls_of_a_batch_are_under_way_at_once_as_far_as_allowed(
     llm_server: Any, make: Any, make_context: MakeContext
 ) -> None:
     llm_server.faults += [Fault("slow", delay_s=0.1)] * 4
+    llm_server.together = 2
     context = make_context()
     assert len(make(batch_size=2, concurrency=2).rerank(items(8), context, "x")) == 8
     assert (len(llm_server.requests), llm_server.most_at_once) == (4, 2)
@@ -113,7 +114,7 @@ def test_calls_of_a_batch_are_under_way_at_once_as_far_as_allowed(
 def test_calls_of_several_requests_are_under_way_at_once_and_one_that_fails_is_its_own_trouble(
     llm_server: Any, make: Any, make_context: MakeContext
 ) -> None:
-    llm_server.faults += [Fault("slow", delay_s=0.1)] * 2
+    llm_server.together = 2
     contexts = [make_context(f"query {n}") for n in range(3)]
     reranker = make(concurrency=2, max_retries=0)
     batches = [RerankBatch(items(n), context) for n, context in enumerate(contexts, start=1)]

@@ -132,7 +132,7 @@ def test_a_document_can_neither_leave_its_fence_nor_break_the_prompt(
 def test_several_documents_are_judged_at_once(
     llm_server: Any, prompts: PromptLibrary, make_context: MakeContext
 ) -> None:
-    llm_server.faults += [Fault("slow", delay_s=0.1)] * 6
+    llm_server.together = 3
     client = LLMClient(model="test", base_url=llm_server.url, mode="live", concurrency=3)
     context = make_context("text")
     LLMPointwiseReranker(client, prompts).rerank(items(*(f"text {i}" for i in range(6))), context, "x")
