@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from ragtune import __version__
 from ragtune.adapters import harness
 from ragtune.adapters.commands import completion, doctor, mcp, prompt, serve, shadow
-from ragtune.adapters.dispatch import BAD_INPUT, Command, complain, declare, run_command
+from ragtune.adapters.dispatch import BAD_INPUT, Command, complain, declare, flush_output, run_command
 from ragtune.core.errors import RagtuneError
 
 SERVICES: dict[str, Command] = {command.NAME: command for command in (serve, mcp, prompt, shadow, doctor, completion)}
@@ -41,7 +41,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"ragtune {__version__}")
     if not parser.parse_args(words).help:
         parser.error("a command is missing; ragtune --help lists them")
-    sys.stdout.write("".join(f"{line}\n" for line in _help()))
+    try:
+        sys.stdout.write("".join(f"{line}\n" for line in _help()))
+        flush_output()
+    except OSError as error:
+        return complain(error)
     return 0
 
 

@@ -82,9 +82,24 @@ def run_command(command: Command, words: Sequence[str]) -> int:
         arguments = parser.parse_intermixed_args(words)
     arguments.command = shlex.join([*parser.prog.split(), *words])
     try:
-        return command.run(arguments)
+        code = command.run(arguments)
+        flush_output()
     except (Exception, KeyboardInterrupt) as error:
         return complain(error, kept=getattr(command, "KEPT", ""))
+    return code
+
+
+def flush_output() -> None:
+    """Write what stdout still holds, so that a full disk is told like any other failure.
+
+    Raises:
+        OSError: if there is no room; what was left is lost, and the interpreter does not try it again.
+    """
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _close_output()
+        raise
 
 
 def complain(error: BaseException, prefix: str = "", kept: str = "", folder: Path | None = None) -> int:

@@ -89,10 +89,21 @@ def probe_tracking(timeout_s: float) -> Finding:
     if rest and scheme not in ("sqlite", "file"):
         return Finding(f"{scheme}://... is not asked")
     place = Path(rest.removeprefix("/") if scheme == "sqlite" else rest or uri)
-    parent = next(folder for folder in (place.absolute(), *place.absolute().parents) if folder.exists())
-    if not os.access(parent, os.W_OK):
-        return Finding(f"{place}: {parent} cannot be written to", is_well=False)
+    obstacle = find_obstacle(place)
+    if obstacle:
+        return Finding(f"{place}: {obstacle} cannot be written to", is_well=False)
     return Finding(f"{place}{'' if place.exists() else ', which the first run makes'}", is_well=True)
+
+
+def find_obstacle(place: Path) -> Path | None:
+    """Find what is in the way of writing to a file or folder that may not be there yet.
+
+    Returns:
+        The nearest thing on its path that exists, if nothing can be put there; None if it can.
+    """
+    nearest = next(path for path in (place.absolute(), *place.absolute().parents) if path.exists())
+    usable = os.access(nearest, os.W_OK) and (nearest.is_dir() or nearest == place.absolute())
+    return None if usable else nearest
 
 
 def _probe_mlflow(uri: str, timeout_s: float) -> Finding:

@@ -23,15 +23,17 @@ _log = logging.getLogger(__name__)
 
 
 def resolve_cache_dir(cache_dir: str | Path | None) -> Path | None:
-    """The folder that ``cache_dir`` means: None for no cache, a path for itself, ``auto`` for the default.
-
-    The default is ``$RAGTUNE_CACHE``, else ``$XDG_CACHE_HOME/ragtune``, else the platform's own (``~/.cache/ragtune``,
-    ``~/Library/Caches/ragtune`` on macOS, ``%LOCALAPPDATA%\\ragtune`` on Windows).
-    """
+    """The folder that ``cache_dir`` means: None for no cache, a path for itself, ``auto`` for the default."""
     if cache_dir is None:
         return None
-    if cache_dir != AUTO:
-        return Path(cache_dir).expanduser()
+    return default_cache_dir() if cache_dir == AUTO else Path(cache_dir).expanduser()
+
+
+def default_cache_dir() -> Path:
+    """``$RAGTUNE_CACHE``, else ``$XDG_CACHE_HOME/ragtune``, else below the platform's own folder for caches.
+
+    That is ``~/.cache``, ``~/Library/Caches`` on macOS and ``%LOCALAPPDATA%`` on Windows.
+    """
     if own := os.environ.get("RAGTUNE_CACHE"):
         return Path(own).expanduser()
     return _platform_cache() / "ragtune"

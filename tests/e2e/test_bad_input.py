@@ -306,6 +306,13 @@ def test_whoever_reads_only_the_first_lines_gets_no_complaint() -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("words", ["--help", "doctor --offline"])
+def test_output_for_which_there_is_no_room_is_told_in_one_line(words: str) -> None:
+    command = f"{sys.executable} -m ragtune {words} >/dev/full"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=HANG_S, cwd=ROOT)
+    assert (done.returncode, done.stderr) == (1, "error: no room for a file: No space left on device\n")
+
+
 def test_the_version_is_ragtunes(main: Main) -> None:
     ended = main("--version")
     assert (ended.code, ended.out) == (0, f"ragtune {ragtune.__version__}\n")

@@ -204,6 +204,9 @@ def _gpu() -> str:
 
 
 def _cache() -> str:
-    from ragtune.data.diskcache import AUTO, resolve_cache_dir
+    from ragtune.adapters.probes import find_obstacle
+    from ragtune.data.diskcache import default_cache_dir
 
-    return str(resolve_cache_dir(AUTO))
+    folder = default_cache_dir()
+    obstacle = find_obstacle(folder)
+    return f"{folder}{f', and cannot be: nothing can be put into {obstacle}' if obstacle else ''}"

@@ -175,3 +175,12 @@ def test_a_collection_without_scores_comes_with_the_command_that_makes_them(
     assert main(["doctor", "--offline", "--data", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert f"no recorded scores: ragtune score --out {tmp_path}/mine/scores/NAME.parquet dataset=beir" in said
+
+
+def test_a_cache_that_cannot_be_made_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("RAGTUNE_CACHE", str(tmp_path / "file" / "cache"))
+    assert main(["doctor", "--offline"]) == 0
+    assert f"cannot be: nothing can be put into {tmp_path / 'file'}\n" in capsys.readouterr().out

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from llm_server import Fault
 
 from ragtune.core.errors import ConfigError, LLMError
 from ragtune.core.pool.items import PoolItem
