@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from ragtune import Corpus, CostBudget, RAGtuneController, RetrievalPlan, ScoredDocument
 from ragtune.core.interfaces import (
@@ -42,7 +42,7 @@ def pytest_configure() -> None:
 
     A shell's background jobs ignore SIGINT and hand that on to their children; a person's is not ignored.
     """
-    settings.register_profile("ragtune", deadline=None)
+    settings.register_profile("ragtune", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("ragtune")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -268,6 +268,27 @@ def llm_server(running_llm_server: Any) -> Any:
     """An OpenAI-compatible server (tests/support/llm_server.py) with its default rules, no faults and no history."""
     running_llm_server.reset()
     return running_llm_server
+
+
+class Machine:
+    """Time that passes only where work is done, so that all of it is exact: what ``time`` is to a clock."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now_ms / 1000.0
+
+    def work(self, ms: float) -> None:
+        self.now_ms += ms
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """What real clocks read in this test."""
+    machine = Machine()
+    monkeypatch.setattr("ragtune.core.request.clock.time", machine)
+    return machine
 
 
 # -- a small collection and small real models, for the contract suites -------------------------------------------------

@@ -33,6 +33,7 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from patience import HANG_S
 from rerank_shapes import SHAPES
 
 from ragtune.core.tokens import count_tokens
@@ -57,12 +58,14 @@ class Fault:
         kind: one of ``FAULTS`` or ``HOSTILE``.
         retry_after: value of the header of ``rate_limit``; None sends none.
         delay_s: how long ``slow`` takes before it answers.
+        until: what ``slow`` waits for instead, if given.
         status: of ``server_error``.
     """
 
     kind: str
     retry_after: str | None = "0"
     delay_s: float = 1.0
+    until: threading.Event | None = None
     status: int = 500
 
     def __post_init__(self) -> None:
@@ -267,9 +270,9 @@ class LLMServer:
             fault = self._fault(body)
             record.fault = fault.kind if fault else None
         try:
-            await self._company()
+            await _until(lambda: self.most_at_once >= self.together, 30)
             if fault is not None and fault.kind == "slow":
-                await asyncio.sleep(fault.delay_s)
+                await _until(fault.until.is_set, HANG_S) if fault.until else await asyncio.sleep(fault.delay_s)
                 if not any(request is record for request in self.requests):
                     return Response(status_code=503)  # an earlier test's, which nobody waits for
             failed = _failure(fault, record) if fault else None
@@ -279,11 +282,6 @@ class LLMServer:
         finally:
             with self._lock:
                 under_way.pop()
-
-    async def _company(self) -> None:
-        given_up = time.monotonic() + 30
-        while self.most_at_once < self.together and time.monotonic() < given_up:
-            await asyncio.sleep(0.005)
 
     def _fault(self, body: Mapping[str, Any]) -> Fault | None:
         if self.faults:
@@ -383,8 +381,14 @@ def _hostile(kind: str) -> Response | None:
     return None
 
 
+async def _until(holds: Callable[[], bool], seconds: float) -> None:
+    given_up = time.monotonic() + seconds
+    while not holds() and time.monotonic() < given_up:
+        await asyncio.sleep(0.005)
+
+
 async def _drip() -> AsyncIterator[bytes]:
-    for _ in range(300):
+    for _ in range(int(HANG_S / 0.05)):
         yield b" "
         await asyncio.sleep(0.05)
 

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 HANG_S = 900.0
 """Guards against hanging alone: more than a command takes on the slowest and busiest machine."""
+
+
+def longer(first: float) -> Iterator[float]:
+    """Time limits, each four times the last: for tests of what happens within one, which a busy machine need not do in
+    the first ones."""
+    yield from (first * 4**step for step in range(6))
 
 
 def wait_until(holds: Callable[[], bool]) -> None:

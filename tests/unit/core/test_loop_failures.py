@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-import time
 from contextlib import suppress
 
 import numpy as np
@@ -150,7 +149,7 @@ def test_a_batch_that_succeeds_starts_the_count_of_failures_again(fakes):
     assert (output.batches.sent, output.batches.failed, output.stop.reason) == (4, 2, "pool_exhausted")
 
 
-def test_after_some_dead_requests_the_strategy_is_closed_for_the_run_until_it_is_tried_again(fakes):
+def test_after_some_dead_requests_the_strategy_is_closed_for_the_run_until_it_is_tried_again(fakes, machine):
     reranker = fakes.Reranker(script=[ConnectionError("refused")] * 6)
     policy = FailurePolicy(batches_in_a_row=2, requests_in_a_row=2, retry_after_s=0.2)
     controller = fakes.controller(reranker=reranker, failures=policy)
@@ -159,10 +158,10 @@ def test_after_some_dead_requests_the_strategy_is_closed_for_the_run_until_it_is
     assert all(output.stop.reason == "strategy_closed" for output in outputs)
     assert outputs[3].batches.first_error == "ConnectionError: refused"
     assert outputs[3].ranking == tuple(ids(*range(20)))
-    time.sleep(0.25)
+    machine.work(250.0)
     assert controller.run("e").batches.sent == 2
     assert controller.run("f").batches.sent == 0
-    time.sleep(0.25)
+    machine.work(250.0)
     assert controller.run("g").batches.failed == 0
     assert controller.run("h").batches.sent == 4
 

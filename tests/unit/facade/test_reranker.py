@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -195,11 +194,6 @@ def test_nothing_to_rank_and_equal_texts() -> None:
 # -- budgets -----------------------------------------------------------------------------------------------------------
 
 
-def slow(query: str, texts: Sequence[str]) -> list[float]:
-    time.sleep(0.05 * len(texts))
-    return overlap(query, texts)
-
-
 @pytest.mark.parametrize(
     ("limits", "unit", "most"),
     [
@@ -220,10 +214,14 @@ def test_every_unit_of_a_budget_binds(limits: dict[str, Any], unit: str, most: f
     assert ranking.saved.calls == 1
 
 
-def test_milliseconds_bind() -> None:
+def test_milliseconds_bind(machine: Any) -> None:
+    def slow(query: str, texts: Sequence[str]) -> list[float]:
+        machine.work(50.0 * len(texts))
+        return overlap(query, texts)
+
     ranking = make(slow, ms=130.0, batch_size=1).rank(QUERY, TEXTS)
     check(ranking, len(TEXTS))
-    assert 0 < ranking.cost.docs < len(TEXTS)
+    assert ranking.cost.docs == 2
     assert ranking.stop is not None
     assert "latency_ms" in ranking.stop.message
 

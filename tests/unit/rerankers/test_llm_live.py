@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from llm_server import Fault
+from patience import HANG_S, longer
 
 from ragtune import CostBudget
 from ragtune.core.errors import LLMError
@@ -24,7 +25,6 @@ from ragtune.rerankers.llm_setwise import LLMSetwiseReranker
 
 MakeContext = Callable[..., RAGtuneContext]
 PRICES = {"test": {"prompt": 1.0, "completion": 10.0}}
-HANG_S = 8.0  # of a server that takes 15 s
 
 
 def items(n: int) -> list[PoolItem]:
@@ -69,15 +69,20 @@ def test_a_batch_ends_with_the_requests_time_and_loses_what_came_too_late(
 ) -> None:
     reranker = live()
     reranker.prepare()
-    llm_server.faults += [None] + [Fault("drip")] * 9
-    context = limited(make_context, 500.0)
-    begun = time.perf_counter()
-    assert set(reranker.rerank(items(4), context, "x")) == {"d0"}
-    assert time.perf_counter() - begun < HANG_S
+    for limit_s in longer(0.5):
+        llm_server.reset()
+        llm_server.faults += [None] + [Fault("drip")] * 9
+        context = limited(make_context, 1000.0 * limit_s)
+        begun = time.perf_counter()
+        scores = reranker.rerank(items(4), context, "x")
+        assert time.perf_counter() - begun < HANG_S / 2
+        if len(llm_server.requests) == 2 and scores:
+            break
+    assert set(scores) == {"d0"}
     assert [event.details["kind"] for event in context.trace.find("no_judgment")] == ["deadline"] * 3
     assert len(llm_server.requests) == 2
     assert context.meter.charged is not None
-    assert 300.0 < context.meter.charged.latency_ms < 1000.0 * HANG_S
+    assert 600.0 * limit_s < context.meter.charged.latency_ms < 1000.0 * HANG_S
     assert context.meter.charged.tokens == llm_server.billed_tokens
     assert context.meter.charged.calls == 2
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -22,21 +23,10 @@ MakeContext = Callable[..., RAGtuneContext]
 LOADING_MS, PASS_MS, TOKEN_MS = 8000.0, 5.0, 2.0
 
 
-class Machine:
-    """Time that passes only where work is done, so that all of it is exact."""
-
-    def __init__(self) -> None:
-        self.now_ms = 0.0
-        self.loads = 0
-
-    def perf_counter(self) -> float:
-        return self.now_ms / 1000.0
-
-
 class Slow(PairwiseReranker):
     """Takes 8 s to load, and 5 ms a pass besides 2 ms a token."""
 
-    def __init__(self, machine: Machine, batch_size: int = 32, cache_dir: str | None = "auto", **options: object):
+    def __init__(self, machine: Any, batch_size: int = 32, cache_dir: str | None = "auto", **options: object):
         given = {"max_length": None, "ms_per_doc": 0.0, "ms_per_call": 0.0, "usd_per_1k_tokens": 0.5, "preload": False}
         super().__init__(batch_size=batch_size, cache_dir=cache_dir, **(given | options))  # type: ignore[arg-type]
         self._machine = machine
@@ -50,7 +40,7 @@ class Slow(PairwiseReranker):
 
     def _make_ready(self) -> None:
         if not self._is_loaded:
-            self._machine.now_ms += LOADING_MS
+            self._machine.work(LOADING_MS)
             self._machine.loads += 1
             self._is_loaded = True
 
@@ -59,17 +49,17 @@ class Slow(PairwiseReranker):
         self.passes.append(len(pairs))
         texts = [pair.item.content for pair in pairs]
         tokens = sum(count_tokens(pair.context.query) + count_tokens(pair.item.content) for pair in pairs)
-        self._machine.now_ms += PASS_MS + TOKEN_MS * tokens + (self.hiccups.pop(0) if self.hiccups else 0.0)
+        self._machine.work(PASS_MS + TOKEN_MS * tokens + (self.hiccups.pop(0) if self.hiccups else 0.0))
         if self.fails:
             raise RuntimeError("out of memory")
         return [(len(text) % 10) / 10 for text in texts]
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
-    machine = Machine()
-    for module in ("ragtune.rerankers._pairwise", "ragtune.core.request.clock"):
-        monkeypatch.setattr(f"{module}.time", machine)
+def machine(machine: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The one of all tests, which counts loads too, and whose time the rerankers read."""
+    machine.loads = 0
+    monkeypatch.setattr("ragtune.rerankers._pairwise.time", machine)
     return machine
 
 
@@ -86,7 +76,7 @@ def charged(context: RAGtuneContext) -> CostObject:
 @pytest.mark.parametrize("batch_size", [2, 32])
 @pytest.mark.parametrize("prices", [{}, {"ms_per_doc": 1.0}])
 def test_a_charge_does_not_depend_on_what_the_cache_holds(
-    machine: Machine,
+    machine: Any,
     items: list[PoolItem],
     make_context: MakeContext,
     batch_size: int,
@@ -109,7 +99,7 @@ def test_a_charge_does_not_depend_on_what_the_cache_holds(
 
 
 def test_a_passes_time_is_shared_among_its_pairs_by_their_tokens(
-    machine: Machine, items: list[PoolItem], make_context: MakeContext
+    machine: Any, items: list[PoolItem], make_context: MakeContext
 ) -> None:
     batch = items[:4]
     Slow(machine).rerank(batch, make_context(), "default")
@@ -124,7 +114,7 @@ def test_a_passes_time_is_shared_among_its_pairs_by_their_tokens(
 
 
 def test_loading_is_on_no_requests_clock_even_in_the_middle_of_a_run(
-    machine: Machine, items: list[PoolItem], make_context: MakeContext
+    machine: Any, items: list[PoolItem], make_context: MakeContext
 ) -> None:
     Slow(machine).rerank(items[:2], make_context(), "default")
     assert machine.loads == 1
@@ -141,7 +131,7 @@ def test_loading_is_on_no_requests_clock_even_in_the_middle_of_a_run(
 
 
 def test_the_warm_up_says_how_long_a_batch_should_take(
-    machine: Machine, items: list[PoolItem], make_context: MakeContext
+    machine: Any, items: list[PoolItem], make_context: MakeContext
 ) -> None:
     reranker = Slow(machine, preload=True)
     assert reranker.expected_cost(items[:4], make_context()).latency_ms == 0.0
@@ -156,7 +146,7 @@ def test_the_warm_up_says_how_long_a_batch_should_take(
 
 
 def test_a_disturbed_warm_up_pass_does_not_count(
-    machine: Machine, items: list[PoolItem], make_context: MakeContext
+    machine: Any, items: list[PoolItem], make_context: MakeContext
 ) -> None:
     calm, disturbed = Slow(machine, preload=True), Slow(machine, preload=True)
     disturbed.hiccups = [0.0, 5000.0, 0.0, 0.0, 9000.0]
@@ -169,7 +159,7 @@ def test_a_disturbed_warm_up_pass_does_not_count(
 
 @pytest.mark.parametrize("cache_dir", ["auto", None])
 def test_a_model_is_timed_where_a_time_limit_asks_and_the_cache_does_not_know(
-    machine: Machine, items: list[PoolItem], make_context: MakeContext, cache_dir: str | None
+    machine: Any, items: list[PoolItem], make_context: MakeContext, cache_dir: str | None
 ) -> None:
     limited = make_context(tracker=CostBudget(max_latency_ms=500.0).create_tracker())
     reranker = Slow(machine, cache_dir=cache_dir)
@@ -190,7 +180,7 @@ def test_a_model_is_timed_where_a_time_limit_asks_and_the_cache_does_not_know(
 
 
 def test_scores_kept_by_a_version_that_timed_nothing_are_charged_the_expected_time(
-    machine: Machine, items: list[PoolItem], make_context: MakeContext, private_cache: Path
+    machine: Any, items: list[PoolItem], make_context: MakeContext, private_cache: Path
 ) -> None:
     Slow(machine).rerank(items[:4], make_context(), "default")
     for file in private_cache.rglob("times.sqlite*"):
@@ -205,7 +195,7 @@ def test_scores_kept_by_a_version_that_timed_nothing_are_charged_the_expected_ti
 
 
 def test_a_failed_pass_leaves_the_charge_of_those_before_it(
-    machine: Machine, items: list[PoolItem], make_context: MakeContext
+    machine: Any, items: list[PoolItem], make_context: MakeContext
 ) -> None:
     reranker, context = Slow(machine), make_context()
     reranker.rerank(items[:1], context, "default")
@@ -220,7 +210,7 @@ def test_a_failed_pass_leaves_the_charge_of_those_before_it(
 
 @pytest.mark.parametrize("clock", [VirtualClock, MonotonicClock])
 def test_a_run_from_the_cache_decides_under_a_time_limit_as_the_first_one_did(
-    machine: Machine, fakes: SimpleNamespace, clock: type[Clock]
+    machine: Any, fakes: SimpleNamespace, clock: type[Clock]
 ) -> None:
     documents = [doc.model_copy(update={"content": "word " * 9, "token_count": 10}) for doc in fakes.docs(20)]
     documents = [doc.model_copy(update={"content": f"{doc.content}{i}"}) for i, doc in enumerate(documents)]
@@ -243,7 +233,7 @@ def test_a_run_from_the_cache_decides_under_a_time_limit_as_the_first_one_did(
 
 
 def test_batches_of_several_requests_share_passes_and_each_has_the_scores_and_the_bill_of_its_own(
-    machine: Machine, items: list[PoolItem], make_context: MakeContext
+    machine: Any, items: list[PoolItem], make_context: MakeContext
 ) -> None:
     one, other = make_context("query"), make_context("another query")
     reranker = Slow(machine, cache_dir=None)
@@ -259,7 +249,7 @@ def test_batches_of_several_requests_share_passes_and_each_has_the_scores_and_th
 
 
 def test_a_pair_that_two_requests_share_is_scored_once_and_paid_by_the_first(
-    machine: Machine, items: list[PoolItem], make_context: MakeContext
+    machine: Any, items: list[PoolItem], make_context: MakeContext
 ) -> None:
     one, other = make_context(), make_context()
     reranker = Slow(machine, cache_dir=None)
@@ -271,7 +261,7 @@ def test_a_pair_that_two_requests_share_is_scored_once_and_paid_by_the_first(
 
 
 def test_a_pass_that_fails_is_the_trouble_of_the_batches_that_it_was_part_of(
-    machine: Machine, make_context: MakeContext, monkeypatch: pytest.MonkeyPatch
+    machine: Any, make_context: MakeContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     long, short = ([PoolItem(doc_id=f"{n}{i}", content=f"{i} word " * n) for i in range(2)] for n in (9, 1))
     lucky, unlucky = make_context(), make_context()
