@@ -13,8 +13,8 @@ from random import Random
 import psutil
 import pytest
 from chaos_runs import Job, assert_clear, assert_same_results
-from command_line import content, finish, finished_queries, wait_for
-from patience import HANG_S
+from command_line import content, finish, finished_queries
+from patience import HANG_S, wait_until
 
 SLOW = ["reranker._target_=misbehaving.Slow", "+reranker.seconds=0.2", "scheduler.batch_size=3", "tracking=none"]
 EXECUTORS = {
@@ -65,5 +65,5 @@ def _await_work(driver: subprocess.Popen[str], killed: Job, mark: str, wanted: i
     def is_there() -> bool:
         return len(finished_queries(killed.out)) >= wanted and killed.log.exists() and bool(workers(driver, mark))
 
-    wait_for(lambda: driver.poll() is not None or is_there(), HANG_S)
+    wait_until(lambda: driver.poll() is not None or is_there())
     assert driver.poll() is None, driver.communicate()

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from command_line import ROOT, finish, make_environment, start_script, wait_for
+from command_line import ROOT, finish, make_environment, start_script
 
 
 @pytest.fixture(scope="session")
@@ -79,9 +79,3 @@ def run_here(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str])
         return SimpleNamespace(code=ended.value.code, out=out, err=err)
 
     return call
-
-
-@pytest.fixture(scope="session", name="wait_for")
-def poll() -> Callable[..., None]:
-    """Polls until a condition holds."""
-    return wait_for

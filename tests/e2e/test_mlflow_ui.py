@@ -49,13 +49,11 @@ def runs(
 
 
 @pytest.fixture(scope="module")
-def ui(
-    runs: SimpleNamespace, environment: dict[str, str], wait_for: Callable, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
+def ui(runs: SimpleNamespace, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of ``mlflow ui`` over that store."""
     command = [sys.executable, "-m", "mlflow", "ui", "--workers", "1", "--backend-store-uri", runs.uri]
     quiet = {**environment, "MLFLOW_DISABLE_TELEMETRY": "true"}
-    with served(command, "/health", wait_for, cwd=tmp_path_factory.mktemp("ui"), env=quiet) as url:
+    with served(command, "/health", cwd=tmp_path_factory.mktemp("ui"), env=quiet) as url:
         yield url
 
 

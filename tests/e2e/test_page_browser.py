@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -37,11 +37,11 @@ BLOCKS = ("# System", "# Prompt", "# S_CTX", "# Attachments")
 
 
 @pytest.fixture(scope="module")
-def address(environment: dict[str, str], wait_for: Callable[..., None]) -> Iterator[str]:
+def address(environment: dict[str, str]) -> Iterator[str]:
     """Where the page is served, over the demo collection, with no key in the environment."""
     keyless = {name: value for name, value in environment.items() if not name.startswith("OPENAI_")}
     command = [sys.executable, "-m", "ragtune.adapters.page"]
-    with served(command, "/_stcore/health", wait_for, cwd=ROOT, env=keyless) as url:
+    with served(command, "/_stcore/health", cwd=ROOT, env=keyless) as url:
         yield url
 
 

@@ -12,12 +12,12 @@ from types import SimpleNamespace
 
 import pytest
 from command_line import finished_queries
-from patience import HANG_S
+from patience import HANG_S, wait_until
 
 from experiments.publish.lock import LOCK, locked
 
 Run = Callable[..., SimpleNamespace]
-SLOW = ["reranker._target_=misbehaving.Slow", "+reranker.seconds=0.15", "budget.max_reranker_docs=4", "tracking=none"]
+SLOW = ["reranker._target_=misbehaving.Slow", "+reranker.seconds=0", "budget.max_reranker_docs=4", "tracking=none"]
 RESULTS = ("run.trec", "curve.csv", "per_query.parquet", "traces.jsonl.gz", "curve.png", "config.yaml")
 
 
@@ -27,19 +27,19 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture
 def slow(tiny: list[str], tmp_path: Path) -> SimpleNamespace:
-    """The command of a run of 4 queries, two batches of 0.15 s each, and where it logs what it reranked."""
+    """The command of a run of 4 queries, and where it logs what it reranked."""
     return SimpleNamespace(
         arguments=[*tiny, *SLOW, "hydra.run.dir=out"], log=tmp_path / "log", cwd=tmp_path, out=tmp_path / "out"
     )
 
 
 @pytest.fixture
-def interrupted(slow: SimpleNamespace, start: Callable, wait_for: Callable) -> Callable[[int], SimpleNamespace]:
-    """Runs it, sends a signal after the first finished query, and waits for its end."""
+def interrupted(slow: SimpleNamespace, start: Callable) -> Callable[[int], SimpleNamespace]:
+    """Runs it, sends a signal while it is at work on the third query, and waits for its end."""
 
     def interrupt(number: int, *more: str) -> SimpleNamespace:
-        process = start(*slow.arguments, *more, cwd=slow.cwd, RERANK_LOG=str(slow.log))
-        wait_for(lambda: finished_queries(slow.out) or process.poll() is not None)
+        process = start(*slow.arguments, *more, cwd=slow.cwd, RERANK_LOG=str(slow.log), HANG_AT="q3")
+        wait_until(lambda: finished_queries(slow.out) or process.poll() is not None)
         os.killpg(process.pid, number)
         out, err = process.communicate(timeout=HANG_S)
         return SimpleNamespace(code=process.returncode, out=out, err=err, kept=finished_queries(slow.out))

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from patience import HANG_S
+from patience import HANG_S, wait_until
 
 from experiments.prepare.table_files import write_table
 from ragtune.data.runfile import read_run
@@ -41,14 +41,13 @@ def test_after_a_kill_only_the_rest_is_scored(
     live: Callable[..., list[str]],
     start: Callable,
     run_here: Callable[..., SimpleNamespace],
-    wait_for: Callable,
     tmp_path: Path,
     number: int,
 ) -> None:
     table, log = tmp_path / "t.csv", tmp_path / "log"
-    command = ["--out", str(table), *live("LiveSlow", "+reranker.seconds=0.3")]
-    process = start(*command, cwd=tmp_path, script=SCRIPT, RERANK_LOG=str(log))
-    wait_for(lambda: scored_queries(table) or process.poll() is not None)
+    command = ["--out", str(table), *live("LiveSlow", "+reranker.seconds=0")]
+    process = start(*command, cwd=tmp_path, script=SCRIPT, RERANK_LOG=str(log), HANG_AT="q3")
+    wait_until(lambda: scored_queries(table) or process.poll() is not None)
     os.killpg(process.pid, number)
     _, err = process.communicate(timeout=HANG_S)
     kept = scored_queries(table)

@@ -6,8 +6,7 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -44,14 +43,6 @@ def finish(process: subprocess.Popen[str], timeout: float = HANG_S) -> SimpleNam
     """Its end: code, out, err, lines."""
     out, err = process.communicate(timeout=timeout)
     return SimpleNamespace(code=process.returncode, out=out, err=err, lines=out.splitlines())
-
-
-def wait_for(condition: Callable[[], object], timeout: float = HANG_S) -> None:
-    """Poll until a condition holds."""
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)
 
 
 def finished_queries(folder: Path) -> list[str]:

@@ -1,4 +1,7 @@
-"""Components that misbehave, for command lines under test."""
+"""Components that misbehave, for command lines under test.
+
+Where the variable ``HANG_AT`` names a query, or a word of a text to embed, they are at work on it until they are killed.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from patience import HANG_S
+
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.rerankers.replay import ReplayReranker
+
+
+def _work(seconds: float, hangs: bool) -> None:
+    time.sleep(HANG_S if hangs else seconds)
 
 
 class Slow(ReplayReranker):
@@ -24,7 +33,7 @@ class Slow(ReplayReranker):
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
         with Path(os.environ["RERANK_LOG"]).open("a") as log:
             log.write(context.query_id + "\n")
-        time.sleep(self.seconds)
+        _work(self.seconds, os.environ.get("HANG_AT") == context.query_id)
         return super().rerank(items, context, strategy)
 
 
@@ -69,5 +78,5 @@ class SlowEmbedder(HashingEmbedder):
         if len(texts):
             with Path(os.environ["EMBED_LOG"]).open("a") as log:
                 log.writelines(text.replace("\n", " ") + "\n" for text in texts)
-            time.sleep(0.3)
+            _work(0.3, os.environ.get("HANG_AT", "no such word") in " ".join(texts))
         return super().embed(texts)

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import socket
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
-from command_line import wait_for
+from web_pages import end, start_serving
 
 
 class MlflowServer:
-    """Its store is an SQLite file and a folder of artifacts in ``folder``, which is made."""
+    """Its store is an SQLite file and a folder of artifacts in ``folder``, which is made; its address is ``url``."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         folder.mkdir()
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        self.url = f"http://127.0.0.1:{port}"
+        self.url = ""
         self.store = f"sqlite:///{folder}/mlflow.db"
         files = ["--backend-store-uri", self.store, "--artifacts-destination", str(folder / "files")]
-        self._command = [sys.executable, "-m", "mlflow", "server", "--workers", "1", "--port", str(port), *files]
+        self._command = [sys.executable, "-m", "mlflow", "server", "--workers", "1", *files]
         self._environment = environment
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -37,20 +29,11 @@ class MlflowServer:
         return self._process.pid
 
     def start(self) -> None:
-        """Start it and wait until it answers."""
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        self._process = subprocess.Popen(self._command, env=self._environment, start_new_session=True, **quiet)
-        wait_for(self._answers, 90)
+        """Start it, where it was before, and wait until it answers."""
+        port = int(self.url.rpartition(":")[2] or 0)
+        self._process, self.url = start_serving(self._command, "/health", port, env=self._environment)
 
     def kill(self) -> None:
         """Kill it and its workers; harmless to call again."""
-        if self._process is None:
-            return
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-
-    def _answers(self) -> bool:
-        with suppress(OSError):
-            return bool(urllib.request.urlopen(f"{self.url}/health", timeout=1).status == 200)
-        return False
+        if self._process is not None:
+            end(self._process)

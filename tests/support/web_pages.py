@@ -7,38 +7,60 @@ import signal
 import socket
 import subprocess
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
+
+from patience import wait_until
 
 
 @contextmanager
-def served(
-    command: Sequence[str], health: str, wait_for: Callable[..., None], *, cwd: Path, env: Mapping[str, str]
-) -> Iterator[str]:
+def served(command: Sequence[str], health: str, *, cwd: Path, env: Mapping[str, str]) -> Iterator[str]:
     """Where ``command --port N`` serves, from when its ``health`` path answers; killed with its children at the end."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    process = subprocess.Popen(
-        [*command, "--port", str(port)],
-        cwd=cwd,
-        env=env,
-        start_new_session=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    url = f"http://127.0.0.1:{port}"
-
-    def answers() -> bool:
-        with suppress(OSError):
-            return urllib.request.urlopen(url + health, timeout=1).status == 200
-        return False
-
+    process, url = start_serving(command, health, cwd=cwd, env=env)
     try:
-        wait_for(answers, 90)
         yield url
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        end(process)
+
+
+def start_serving(
+    command: Sequence[str], health: str, port: int = 0, **options: Any
+) -> tuple[subprocess.Popen[bytes], str]:
+    """The process of ``command --port N`` and where it serves, once its ``health`` path answers.
+
+    Args:
+        command: what ends, if somebody else has the port.
+        health: path.
+        port: 0 takes a free one, and another one where somebody was faster.
+        options: of the process.
+    """
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    for _ in range(5):
+        number = str(port or _free_port())
+        url = f"http://127.0.0.1:{number}"
+        process = subprocess.Popen([*command, "--port", number], start_new_session=True, **quiet, **options)
+        wait_until(lambda process=process, url=url: process.poll() is not None or _answers(url + health))
+        if process.poll() is None:
+            return process, url
+    raise AssertionError(f"{command} ended with code {process.returncode}")
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process and its children; harmless to call again."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def _answers(url: str) -> bool:
+    with suppress(OSError):
+        return bool(urllib.request.urlopen(url, timeout=10).status == 200)
+    return False

@@ -37,6 +37,8 @@ _SETTINGS = {"listen_addresses": "", "shared_buffers": "256MB", "max_wal_size": 
 _ENVIRONMENT = ("PATH", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 """What the server is told of this process's environment, which may hold keys."""
 _OLD_SERVER_S = 30.0
+# Seconds: recovery before a start and the checkpoint before a stop take their time on a busy disk, which is no failure.
+_WAITING = ("-w", "-t", "600")
 _log = logging.getLogger(__name__)
 
 
@@ -109,7 +111,7 @@ class EmbeddedServer:
                 except BlockingIOError:
                     return
                 if is_running(self._data):
-                    self._run("pg_ctl", "-D", str(self._data), "-m", "fast", "-w", "stop")
+                    self._run("pg_ctl", "-D", str(self._data), "-m", "fast", *_WAITING, "stop")
 
     def revive(self) -> None:
         """Start the server again if it was killed; what was committed is there. Safe to call from several threads.
@@ -183,7 +185,7 @@ class EmbeddedServer:
             settings["dynamic_shared_memory_type"] = "mmap"
         options = " ".join(f"-c {shlex.quote(f'{name}={value}')}" for name, value in settings.items())
         log = str(self._data / "server.log")
-        self._run("pg_ctl", "-D", str(self._data), "-l", log, "-o", options, "-w", "-t", "120", "start")
+        self._run("pg_ctl", "-D", str(self._data), "-l", log, "-o", options, *_WAITING, "start")
 
     def _outlives_starter(self) -> bool:
         """Whether a server is there after all: one that was still starting when the process that started it was killed.

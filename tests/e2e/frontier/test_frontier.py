@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+from patience import wait_until
 
 FILES = [
     "cells",
@@ -84,13 +85,12 @@ def test_a_killed_frontier_goes_on_elsewhere_keeps_finished_cells_and_writes_the
     frontier: SimpleNamespace,
     start: Callable[..., subprocess.Popen[str]],
     run: Run,
-    wait_for: Callable[..., None],
     small: tuple[str, ...],
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "results" / "frontier" / "demo"
     process = start(*small, script="scripts/frontier.py", cwd=tmp_path)
-    wait_for(lambda: list((folder / "cells").glob("*.json.gz")))
+    wait_until(lambda: list((folder / "cells").glob("*.json.gz")))
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     assert not (folder / "frontier.md").exists()

@@ -17,7 +17,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from patience import HANG_S
+from patience import HANG_S, wait_until
 from postgres_server import fresh_dsn
 
 from ragtune.canonical.store.database import PostgresDatabase
@@ -86,13 +86,6 @@ def admin(dsn: str) -> Any:
     return closing(psycopg.connect(dsn, autocommit=True))
 
 
-def wait_for(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + HANG_S
-    while not condition():
-        assert time.monotonic() < deadline, "it never came"
-        time.sleep(0.01)
-
-
 def waiting(connection: Any) -> list[int]:
     """Server processes of this database that wait for a lock."""
     rows = connection.execute(
@@ -135,7 +128,7 @@ def test_a_server_killed_in_the_middle_of_a_batch_leaves_no_half_document_and_re
         outsider.execute("BEGIN; LOCK TABLE ragtune.chunks_1 IN SHARE MODE")
         ingest = InThread(lambda: store.load(batches[2:]))
         with admin(server.dsn) as watcher:
-            wait_for(lambda: waiting(watcher))
+            wait_until(lambda: waiting(watcher))
         os.kill(server.pid, signal.SIGKILL)
         error = ingest.outcome()
         assert isinstance(error, StoreError)
@@ -235,7 +228,7 @@ def test_a_query_whose_connection_is_lost_is_asked_once_more(dsn: str, store: Po
         with outsider.transaction():
             outsider.execute("LOCK TABLE ragtune.chunks_1 IN ACCESS EXCLUSIVE MODE")
             query = InThread(lambda: search(store))
-            wait_for(lambda: waiting(outsider))
+            wait_until(lambda: waiting(outsider))
             end_others(outsider)
         assert query.outcome() == ["x"] * 3
 
@@ -245,7 +238,7 @@ def test_a_write_whose_connection_is_lost_is_done_once_more_and_once_only(dsn: s
         with outsider.transaction():
             outsider.execute("LOCK TABLE ragtune.chunks_1 IN ACCESS EXCLUSIVE MODE")
             write = InThread(lambda: store.upsert(*batch("x")))
-            wait_for(lambda: waiting(outsider))
+            wait_until(lambda: waiting(outsider))
             end_others(outsider)
         assert write.outcome().inserted == 5
     assert store.counts() == StoreCounts(documents=1, chunks=5)
@@ -257,9 +250,9 @@ def test_a_query_whose_connection_is_lost_twice_is_an_error(dsn: str, store: Pos
         outsider.execute("LOCK TABLE ragtune.chunks_1 IN ACCESS EXCLUSIVE MODE")
         query = InThread(lambda: search(store))
         for _ in range(2):
-            wait_for(lambda: waiting(watcher))
-            (victim,) = waiting(watcher)
-            watcher.execute("SELECT pg_terminate_backend(%s, 10000)", (victim,))
+            # Asked for once: whoever waits looks up for a moment, after a second, to see whether it is in a deadlock.
+            (victim,) = wait_until(lambda: waiting(watcher))
+            watcher.execute("SELECT pg_terminate_backend(%s, 600000)", (victim,))
         error = query.outcome()
     assert isinstance(error, StoreError)
     assert "lost twice" in str(error)
