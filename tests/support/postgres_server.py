@@ -19,6 +19,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from ragtune.canonical.store.embedded import EmbeddedServer
+from ragtune.canonical.store.processes import is_running
 
 _numbers = itertools.count()
 
@@ -37,6 +38,7 @@ def shared_server() -> EmbeddedServer:
     def remove() -> None:
         with suppress(ProcessLookupError):
             os.kill(server.pid, signal.SIGQUIT)  # at once, without a last checkpoint of some hundred databases
+            wait_until(lambda: not is_running(folder / "pgdata"))
         server.close()
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from patience import HANG_S
 
 pytestmark = pytest.mark.browser
 
@@ -37,6 +38,7 @@ def opened(frontier: SimpleNamespace) -> Iterator[SimpleNamespace]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=list(QUIET))
         page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.set_default_timeout(HANG_S * 1000)
         page.on("request", lambda request: requests.append(request.url))
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from patience import HANG_S
 from starlette.testclient import TestClient
 
 from ragtune.adapters import limits
@@ -72,7 +73,7 @@ def test_whoever_watches_over_the_server_does_not_wait_for_a_flood_of_values_to_
 
     async def check(runner: Runner) -> None:
         threads = 2 * (os.cpu_count() or 1) + 40  # more than the event loop's own pool has
-        flood = [asyncio.create_task(asyncio.to_thread(counted.wait, 60)) for _ in range(threads)]
+        flood = [asyncio.create_task(asyncio.to_thread(counted.wait, HANG_S)) for _ in range(threads)]
         await asyncio.sleep(0)
         try:
             await runner.check()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from mcp import Client
 from mcp.types import CallToolResult
+from patience import HANG_S
 from pydantic_core import from_json
 from starlette.testclient import TestClient
 
@@ -126,7 +127,7 @@ def test_an_unexpected_failure_tells_nothing(service: RagService, monkeypatch: p
 
 def test_a_tool_that_takes_too_long_is_a_problem(service: RagService, monkeypatch: pytest.MonkeyPatch) -> None:
     go_on = threading.Event()
-    monkeypatch.setattr(service.database, "collections", lambda: go_on.wait(20))
+    monkeypatch.setattr(service.database, "collections", lambda: go_on.wait(HANG_S))
 
     async def run() -> CallToolResult:
         async with Client(create_server(service, limits=ServerLimits(timeout_s=0.2))) as client:

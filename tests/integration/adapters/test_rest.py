@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from patience import HANG_S, wait_until
 from starlette.testclient import TestClient
 
 from ragtune.adapters.errors import KINDS
@@ -362,17 +363,18 @@ def test_work_that_takes_too_long_is_answered_and_hanging_work_does_not_pile_up(
 
     def hang() -> list[Any]:
         started.append(1)
-        go_on.wait(20)
+        go_on.wait(HANG_S)
         return []
 
     monkeypatch.setattr(service.database, "collections", hang)
     client = make_client(limits=ServerLimits(timeout_s=0.2, threads=1))
     for _ in range(3):
         refused(client.get("/v1/collections"), 504, "timeout")
+    wait_until(lambda: started)
     assert started == [1]
-    assert client.get("/healthz").status_code == 200
+    wait_until(lambda: client.get("/healthz").status_code == 200)
     go_on.set()
-    assert client.get("/v1/collections").status_code == 200
+    wait_until(lambda: client.get("/v1/collections").status_code == 200)
 
 
 def test_requests_beyond_those_at_once_are_sent_away(
@@ -382,14 +384,14 @@ def test_requests_beyond_those_at_once_are_sent_away(
 
     def hang() -> list[Any]:
         started.set()
-        go_on.wait(20)
+        go_on.wait(HANG_S)
         return []
 
     monkeypatch.setattr(service.database, "collections", hang)
     with make_client(limits=ServerLimits(in_flight=1)) as client:  # one event loop for all requests
         first = threading.Thread(target=client.get, args=("/v1/collections",))
         first.start()
-        assert started.wait(20)
+        assert started.wait(HANG_S)
         response = client.post("/v1/normalize", json={"content": "x"})
         refused(response, 503, "saturated")
         assert response.headers["retry-after"] == "1"

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
+from patience import HANG_S
 from starlette.testclient import TestClient
 
 from ragtune.adapters.application import create_application
@@ -206,7 +207,7 @@ def test_a_request_that_never_ends_is_given_up(make_server: Callable[..., TestCl
 async def stalled(size: int) -> AsyncIterator[dict[str, Any]]:
     """A sender that stops after so many bytes."""
     yield {"type": "http.request", "body": b"x" * size, "more_body": True}
-    await asyncio.sleep(60)
+    await asyncio.sleep(HANG_S)
 
 
 def test_slow_senders_hold_neither_all_places_nor_all_memory(make_server: Callable[..., TestClient]) -> None:
@@ -215,7 +216,7 @@ def test_slow_senders_hold_neither_all_places_nor_all_memory(make_server: Callab
     async def send() -> list[int | None]:
         senders = [asyncio.create_task(status_of(client, "/v1/normalize", stalled(900).__anext__)) for _ in range(17)]
         largest = asyncio.create_task(status_of(client, "/mcp", stalled(990).__anext__))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HANG_S / 2):
             given_up = await largest
             body = iter([{"type": "http.request", "body": b'{"content": "tea"}', "more_body": False}])
 

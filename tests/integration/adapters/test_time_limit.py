@@ -10,6 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from patience import HANG_S
 from postgres_server import await_idle, fresh_dsn, slow_down_writes
 from starlette.testclient import TestClient
 
@@ -23,7 +24,7 @@ from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.rerankers.bi_encoder import BiEncoderReranker
 
 EMBEDDER = HashingEmbedder()
-GENEROUS = ServerLimits(timeout_s=120)
+GENEROUS = ServerLimits(timeout_s=HANG_S)
 INGEST = {"collection": "tea", "documents": [{"doc_id": "after", "content": "Tea."}]}
 TIMEOUT = "urn:ragtune:problem:timeout"
 
@@ -48,7 +49,7 @@ def outsider(dsn: str) -> Iterator[Any]:
 @pytest.fixture
 def service(dsn: str) -> Iterator[RagService]:
     """Whose database has a much shorter limit than its servers."""
-    with RagService(PostgresDatabase(dsn, statement_timeout_s=1.5), {"hashing": EMBEDDER}) as made:
+    with RagService(PostgresDatabase(dsn, statement_timeout_s=2.5), {"hashing": EMBEDDER}) as made:
         yield made
 
 
@@ -64,7 +65,7 @@ def test_a_statement_that_the_database_cancels_is_a_timeout_by_rest(service: Rag
     response = client.post("/v1/ingest", json=INGEST)
     assert (response.status_code, response.headers["content-type"]) == (504, "application/problem+json")
     assert response.json()["type"] == TIMEOUT
-    assert "1.5 s" in response.json()["detail"]
+    assert "2.5 s" in response.json()["detail"]
     assert_nothing_written(outsider)
 
 
@@ -78,7 +79,7 @@ def test_a_statement_that_the_database_cancels_is_a_timeout_by_mcp(service: RagS
 def test_the_database_of_a_command_has_the_time_limit_of_a_request(dsn: str, outsider: Any) -> None:
     parser = argparse.ArgumentParser()
     add_service_options(parser)
-    arguments = parser.parse_args(["--dsn", dsn, "--timeout", "1.5"])
+    arguments = parser.parse_args(["--dsn", dsn, "--timeout", "2.5"])
     with make_service(arguments) as service:
         client = TestClient(create_app(service, limits=make_limits(arguments)), base_url="http://localhost")
         response = client.post("/v1/ingest", json=INGEST)

@@ -158,7 +158,7 @@ def test_a_killed_server_is_started_anew_even_if_a_query_outlives_it(folder: Pat
     with EmbeddedServer(folder) as second:
         assert second.pid != old
         assert is_alive(second.pid)
-    query.join(60)
+    query.join(HANG_S)
     assert not query.is_alive()
     first.close()
 

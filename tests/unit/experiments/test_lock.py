@@ -16,12 +16,12 @@ from experiments.publish.lock import LOCK, locked
 from ragtune.core.errors import ConfigError
 
 HOLD = """
-import sys, time
+import sys
 from pathlib import Path
 from experiments.publish.lock import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
-    time.sleep(60)
+    sys.stdin.read()
 """
 
 
@@ -44,7 +44,9 @@ def test_an_error_frees_it_too(tmp_path: Path) -> None:
 
 
 def test_a_killed_process_holds_nothing(tmp_path: Path) -> None:
-    process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
     with pytest.raises(ConfigError, match="is in use"), locked(tmp_path):
