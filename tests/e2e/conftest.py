@@ -6,11 +6,13 @@ import runpy
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from command_line import ROOT, finish, make_environment, start_script
+from command_line import ROOT, finish, make_environment, start_script, without_progress
 
 
 @pytest.fixture(scope="session")
@@ -54,28 +56,31 @@ def main(
         capfd.readouterr()
         code = main()
         out, err = capfd.readouterr()
-        return SimpleNamespace(code=code, out=out, err=err, lines=out.splitlines(), cwd=cwd)
+        return SimpleNamespace(code=code, out=out, err=without_progress(err), lines=out.splitlines(), cwd=cwd)
 
     return call
 
 
-@pytest.fixture
-def run_here(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., SimpleNamespace]:
-    """Runs a script to its end without a process of its own: what ``run`` takes, and code, out and err."""
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+@pytest.fixture(scope="session")
+def run_here(environment: dict[str, str]) -> Callable[..., SimpleNamespace]:
+    """What ``run`` does, without a process of its own, which costs seconds; what its workers say is not told."""
 
-    def call(*arguments: str, cwd: Path, script: str, **env: str) -> SimpleNamespace:
-        with monkeypatch.context() as here:
+    def call(*arguments: str, cwd: Path, script: str = "run.py", **env: str) -> SimpleNamespace:
+        out, err = StringIO(), StringIO()
+        with pytest.MonkeyPatch.context() as here, redirect_stdout(out), redirect_stderr(err):
             here.chdir(cwd)
-            here.setattr(sys, "argv", [script, *arguments])
+            here.setattr(sys, "argv", [script, *map(str, arguments)])
             here.setattr(sys, "path", [*sys.path])
-            for name, value in env.items():
+            here.delenv("MLFLOW_TRACKING_URI", raising=False)
+            for name, value in {**environment, **env}.items():
                 here.setenv(name, value)
-            capfd.readouterr()
             with pytest.raises(SystemExit) as ended:
                 runpy.run_path(str(ROOT / script), run_name="__main__")
-        out, err = capfd.readouterr()
-        return SimpleNamespace(code=ended.value.code, out=out, err=err)
+        return SimpleNamespace(
+            code=ended.value.code or 0,
+            out=out.getvalue(),
+            err=without_progress(err.getvalue()),
+            lines=out.getvalue().splitlines(),
+        )
 
     return call

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
+from patience import HANG_S
 
 from experiments.commands import advise
 from experiments.config.compose import WHERE_NOT_WHAT, compose, results_key
@@ -88,11 +89,11 @@ def test_what_it_recommends_keeps_what_was_wanted_and_says_what_a_month_saves(ad
 
 
 def test_run_py_reaches_exactly_what_was_advised_under_the_hard_budget(
-    advice: SimpleNamespace, run: Callable[..., SimpleNamespace], tmp_path: Path
+    advice: SimpleNamespace, run_here: Callable[..., SimpleNamespace], tmp_path: Path
 ) -> None:
     words = shlex.split(advice.said["use"]["run"])
     assert words[:2] == ["ragtune", "run"]
-    ended = run(*words[2:], "tracking=none", f"hydra.run.dir={tmp_path / 'run'}", cwd=tmp_path)
+    ended = run_here(*words[2:], "tracking=none", f"hydra.run.dir={tmp_path / 'run'}", cwd=tmp_path)
     assert ended.code == 0, ended.err
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     best = advice.said["recommended"]
@@ -146,6 +147,7 @@ def test_the_page_needs_nothing_else_and_fits_a_telephone(advice: SimpleNamespac
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 420, "height": 900})
+        page.set_default_timeout(HANG_S * 1000)
         page.on("request", lambda request: requests.append(request.url))
         page.goto(address := (advice.folder / "advice.html").as_uri())
         assert page.evaluate("document.documentElement.scrollWidth") <= 420

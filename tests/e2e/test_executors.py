@@ -14,9 +14,9 @@ DEMO = ["estimator=uncertainty", "scheduler=early_stop", "budget=tight", "tracki
 
 
 @pytest.fixture(scope="module")
-def inline(run: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+def inline(run_here: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     folder = tmp_path_factory.mktemp("inline")
-    ended = run(*DEMO, "hydra.run.dir=out", cwd=folder)
+    ended = run_here(*DEMO, "hydra.run.dir=out", cwd=folder)
     assert (ended.code, ended.err) == (0, "")
     return content(folder / "out")
 

@@ -36,13 +36,13 @@ FLAGS = [
 
 @pytest.fixture(scope="module")
 def runs(
-    run: Callable[..., SimpleNamespace], tmp_path_factory: pytest.TempPathFactory, empty_store: Path
+    run_here: Callable[..., SimpleNamespace], tmp_path_factory: pytest.TempPathFactory, empty_store: Path
 ) -> SimpleNamespace:
     """Three policies on the demo collection: children of one sweep in a store of their own."""
     tmp_path = tmp_path_factory.mktemp("runs")
     uri = f"sqlite:///{shutil.copy(empty_store, tmp_path)}"
     policies = "estimator=baseline,similarity,score_oracle"
-    ended = run("-m", policies, "hydra.sweep.dir=sweep", "verbosity=0", cwd=tmp_path, MLFLOW_TRACKING_URI=uri)
+    ended = run_here("-m", policies, "hydra.sweep.dir=sweep", "verbosity=0", cwd=tmp_path, MLFLOW_TRACKING_URI=uri)
     assert ended.code == 0, ended.err
     files = [tmp_path / "sweep" / job / "summary.json" for job in "012"]
     return SimpleNamespace(uri=uri, summaries=[json.loads(file.read_text()) for file in files])

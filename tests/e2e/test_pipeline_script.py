@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -21,11 +22,11 @@ BUDGETED = ("rerank_stage=budgeted", "budget=tight")
 
 
 @pytest.fixture(scope="module")
-def runs(run: Run, tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+def runs(run_here: Run, tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> SimpleNamespace:
     """A fixed depth and a tracked budgeted run of the shipped collection, and a run of run.py."""
     cwd = tmp_path_factory.mktemp("pipeline")
-    uri = f"sqlite:///{cwd}/mlflow.db"
-    top = run(
+    uri = f"sqlite:///{shutil.copy(empty_store, cwd)}"
+    top = run_here(
         "rerank_stage=top",
         "retriever.limits.N2_RERANK_TOP_K=20",
         "tracking=none",
@@ -33,8 +34,8 @@ def runs(run: Run, tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
         script=SCRIPT,
         cwd=cwd,
     )
-    ours = run(*BUDGETED, "hydra.run.dir=ours", script=SCRIPT, cwd=cwd, MLFLOW_TRACKING_URI=uri)
-    harness = run("retriever=superprompt", "budget=tight", "tracking=none", "hydra.run.dir=harness", cwd=cwd)
+    ours = run_here(*BUDGETED, "hydra.run.dir=ours", script=SCRIPT, cwd=cwd, MLFLOW_TRACKING_URI=uri)
+    harness = run_here("retriever=superprompt", "budget=tight", "tracking=none", "hydra.run.dir=harness", cwd=cwd)
     for ended in (top, ours, harness):
         assert (ended.code, ended.err) == (0, "")
     folders = {name: cwd / name for name in ("top", "ours", "harness")}
@@ -96,9 +97,9 @@ def test_mlflow_gets_the_measures_of_every_view(runs: SimpleNamespace) -> None:
     assert {f"run.{view}.trec" for view in VIEWS} <= artifacts
 
 
-def test_pipeline_runs_are_compared_with_each_other_and_with_other_runs(runs: SimpleNamespace, run: Run) -> None:
+def test_pipeline_runs_are_compared_with_each_other_and_with_other_runs(runs: SimpleNamespace, run_here: Run) -> None:
     run_id = summary(runs.ours)["mlflow_run_id"]
-    ended = run(
+    ended = run_here(
         "top",
         run_id,
         "harness",
@@ -123,9 +124,9 @@ def test_the_first_stage_of_the_harness_is_the_pipelines(runs: SimpleNamespace) 
     assert all(pools[0][query] <= pools[1][query] for query in pools[0])
 
 
-def test_two_runs_give_the_same_bytes_whoever_does_the_work(runs: SimpleNamespace, run: Run) -> None:
+def test_two_runs_give_the_same_bytes_whoever_does_the_work(runs: SimpleNamespace, run_here: Run) -> None:
     workers = ("executor=joblib", "executor.n_jobs=2")
-    ended = run(*BUDGETED, *workers, "tracking=none", "hydra.run.dir=again", script=SCRIPT, cwd=runs.cwd)
+    ended = run_here(*BUDGETED, *workers, "tracking=none", "hydra.run.dir=again", script=SCRIPT, cwd=runs.cwd)
     assert ended.code == 0, ended.err
     for file in runs.ours.iterdir():
         if file.name not in ("summary.json", "config.yaml"):
@@ -135,9 +136,9 @@ def test_two_runs_give_the_same_bytes_whoever_does_the_work(runs: SimpleNamespac
     assert differ <= {"wall_s", "mlflow_run_id", "overrides"}
 
 
-def test_a_finished_run_is_not_done_again(runs: SimpleNamespace, run: Run) -> None:
+def test_a_finished_run_is_not_done_again(runs: SimpleNamespace, run_here: Run) -> None:
     before = (runs.top / "run.trec").stat().st_mtime_ns
-    ended = run(
+    ended = run_here(
         "rerank_stage=top", "retriever.limits.N2_RERANK_TOP_K=20", "tracking=none", "hydra.run.dir=top", "resume=true",
         script=SCRIPT, cwd=runs.cwd,
     )  # fmt: skip

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from command_line import finished_queries
-from patience import HANG_S, wait_until
+from command_line import finish, finished_queries
+from patience import wait_until
 
 from experiments.publish.lock import LOCK, locked
 
@@ -41,8 +41,7 @@ def interrupted(slow: SimpleNamespace, start: Callable) -> Callable[[int], Simpl
         process = start(*slow.arguments, *more, cwd=slow.cwd, RERANK_LOG=str(slow.log), HANG_AT="q3")
         wait_until(lambda: finished_queries(slow.out) or process.poll() is not None)
         os.killpg(process.pid, number)
-        out, err = process.communicate(timeout=HANG_S)
-        return SimpleNamespace(code=process.returncode, out=out, err=err, kept=finished_queries(slow.out))
+        return SimpleNamespace(**vars(finish(process)), kept=finished_queries(slow.out))
 
     return interrupt
 

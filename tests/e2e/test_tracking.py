@@ -20,7 +20,7 @@ def mlflow_run_id(folder: Path) -> str | None:
 
 
 def test_a_server_that_is_down_costs_no_result_and_the_log_is_made_up_later(
-    run: Run, main: Run, tiny: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_store: Path
+    run_here: Run, main: Run, tiny: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_store: Path
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     ended = main(*tiny, "hydra.run.dir=out", tracked=True)
@@ -33,7 +33,7 @@ def test_a_server_that_is_down_costs_no_result_and_the_log_is_made_up_later(
     assert mlflow_run_id(folder) is None
 
     uri = f"sqlite:///{shutil.copy(empty_store, tmp_path)}"
-    first = run(str(folder), script="scripts/relog.py", cwd=tmp_path, MLFLOW_TRACKING_URI=uri)
+    first = run_here(str(folder), script="scripts/relog.py", cwd=tmp_path, MLFLOW_TRACKING_URI=uri)
     assert (first.code, first.err) == (0, "")
     assert first.out == f"{folder}: logged as {mlflow_run_id(folder)}\n"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
@@ -48,8 +48,8 @@ def test_a_server_that_is_down_costs_no_result_and_the_log_is_made_up_later(
     assert logged.info.run_id == mlflow_run_id(folder)
 
 
-def test_relogging_what_is_no_run_is_refused(run: Run, tmp_path: Path) -> None:
-    ended = run(str(tmp_path), script="scripts/relog.py", cwd=tmp_path)
+def test_relogging_what_is_no_run_is_refused(run_here: Run, tmp_path: Path) -> None:
+    ended = run_here(str(tmp_path), script="scripts/relog.py", cwd=tmp_path)
     assert ended.code == 2
     assert "holds no complete run" in ended.err
 
@@ -64,9 +64,10 @@ def test_resuming_a_complete_run_that_was_not_logged_logs_it(
 
 
 @pytest.fixture
-def server(tmp_path: Path, environment: dict[str, str]) -> Iterator[MlflowServer]:
+def server(tmp_path: Path, environment: dict[str, str], empty_store: Path) -> Iterator[MlflowServer]:
     """A real tracking server."""
     server = MlflowServer(tmp_path / "server", environment)
+    shutil.copy(empty_store, tmp_path / "server")
     try:
         server.start()
         yield server

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from experiments.config.overrides import WHERE_NOT_WHAT
 
 ROOT = Path(__file__).parents[2]
 SUPPORT = Path(__file__).parent
+PROGRESS = re.compile(r"^.+: \d+ of \d+(, \S+ a second, .+ left)?\n", re.MULTILINE)
 
 
 def make_environment(cache: Path, *python_path: Path) -> dict[str, str]:
@@ -42,7 +44,12 @@ def start_script(
 def finish(process: subprocess.Popen[str], timeout: float = HANG_S) -> SimpleNamespace:
     """Its end: code, out, err, lines."""
     out, err = process.communicate(timeout=timeout)
-    return SimpleNamespace(code=process.returncode, out=out, err=err, lines=out.splitlines())
+    return SimpleNamespace(code=process.returncode, out=out, err=without_progress(err), lines=out.splitlines())
+
+
+def without_progress(err: str) -> str:
+    """What was said to stderr but how far the work is, of which a busy machine says more."""
+    return PROGRESS.sub("", err)
 
 
 def finished_queries(folder: Path) -> list[str]:

@@ -1,6 +1,6 @@
 """Components that misbehave, for command lines under test.
 
-Where the variable ``HANG_AT`` names a query, or a word of a text to embed, they are at work on it until they are killed.
+Where the variable ``HANG_AT`` names a query, or a word of a text to embed, they are at work on it until killed.
 """
 
 from __future__ import annotations

@@ -27,23 +27,23 @@ def small() -> tuple[str, ...]:
 
 
 @pytest.fixture(scope="session")
-def frontier(run: Callable[..., SimpleNamespace], tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+def frontier(run_here: Callable[..., SimpleNamespace], tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     """The finished small frontier: folder, and what the command said."""
     cwd = tmp_path_factory.mktemp("frontier")
-    ended = run(*SMALL, script="scripts/frontier.py", cwd=cwd)
+    ended = run_here(*SMALL, script="scripts/frontier.py", cwd=cwd)
     assert ended.code == 0, ended.err
     return SimpleNamespace(folder=cwd / "results" / "frontier" / "demo", **vars(ended))
 
 
 @pytest.fixture(scope="session")
 def two_runs(
-    run: Callable[..., SimpleNamespace], empty_store: Path, tmp_path_factory: pytest.TempPathFactory
+    run_here: Callable[..., SimpleNamespace], empty_store: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> SimpleNamespace:
     """Two finished runs of the shipped collection; the second is tracked in a store of its own."""
     cwd = tmp_path_factory.mktemp("runs")
     uri = f"sqlite:///{shutil.copy(empty_store, cwd)}"
     fixed = ("experiment=fixed_depth", "tracking=none")
     for folder, overrides in (("fixed", fixed), ("ours", ("experiment=settled",))):
-        ended = run(*overrides, "budget=tight", f"hydra.run.dir={folder}", cwd=cwd, MLFLOW_TRACKING_URI=uri)
+        ended = run_here(*overrides, "budget=tight", f"hydra.run.dir={folder}", cwd=cwd, MLFLOW_TRACKING_URI=uri)
         assert ended.code == 0, ended.err
     return SimpleNamespace(cwd=cwd, uri=uri, fixed=cwd / "fixed", ours=cwd / "ours")

@@ -32,8 +32,8 @@ def altered(two_runs: SimpleNamespace, tmp_path: Path) -> Callable[..., Path]:
     return make
 
 
-def test_two_folders_give_tables_figures_and_report(two_runs: SimpleNamespace, run: Run, tmp_path: Path) -> None:
-    ended = compare(run, tmp_path, two_runs.fixed, two_runs.ours, "--texts")
+def test_two_folders_give_tables_figures_and_report(two_runs: SimpleNamespace, run_here: Run, tmp_path: Path) -> None:
+    ended = compare(run_here, tmp_path, two_runs.fixed, two_runs.ours, "--texts")
     assert ended.code == 0, ended.err
     names = {file.name for file in (tmp_path / "out").iterdir()}
     assert {"compare.md", "compare.csv", "compare.parquet", "per_query.parquet", "policies.csv"} <= names
@@ -115,7 +115,9 @@ def test_one_run_the_same_run_twice_and_an_unfinished_run_are_refused(
         assert said in ended.err
 
 
-def test_a_results_folder_that_cannot_be_written_is_refused_before_any_run_is_read(run: Run, tmp_path: Path) -> None:
-    ended = run("a", "--out", "/proc/nope", "b", script="scripts/compare.py", cwd=tmp_path)
+def test_a_results_folder_that_cannot_be_written_is_refused_before_any_run_is_read(
+    run_here: Run, tmp_path: Path
+) -> None:
+    ended = run_here("a", "--out", "/proc/nope", "b", script="scripts/compare.py", cwd=tmp_path)
     assert ended.code == 2
     assert ended.err == "error: nothing can be written to '/proc/nope': No such file or directory\n"

@@ -81,11 +81,11 @@ def test_a_table_without_a_column_is_refused(
 def test_the_command_says_it_in_one_line(
     two_runs: SimpleNamespace,
     damaged: Callable[[str, bytes | None], Path],
-    run: Callable[..., SimpleNamespace],
+    run_here: Callable[..., SimpleNamespace],
     tmp_path: Path,
 ) -> None:
     folder = damaged("run.trec", b"")
-    ended = run(str(two_runs.fixed), str(folder), script="scripts/compare.py", cwd=tmp_path)
+    ended = run_here(str(two_runs.fixed), str(folder), script="scripts/compare.py", cwd=tmp_path)
     assert ended.code == 2
     assert ended.err.startswith("error: ")
     assert ended.err.count("\n") == 1

@@ -74,8 +74,10 @@ def test_per_query_values_make_up_the_means(frontier: SimpleNamespace) -> None:
         assert cells.loc[key, "nDCG@10"] == pytest.approx(mean)
 
 
-def test_processes_change_nothing(frontier: SimpleNamespace, run: Run, small: tuple[str, ...], tmp_path: Path) -> None:
-    ended = run(*small, "jobs=2", "report=false", "--out", "out", script="scripts/frontier.py", cwd=tmp_path)
+def test_processes_change_nothing(
+    frontier: SimpleNamespace, run_here: Run, small: tuple[str, ...], tmp_path: Path
+) -> None:
+    ended = run_here(*small, "jobs=2", "report=false", "--out", "out", script="scripts/frontier.py", cwd=tmp_path)
     assert ended.code == 0, ended.err
     for name in ("frontier.csv", "frontier.parquet", "per_query.parquet", "policies.csv"):
         assert (tmp_path / "out" / name).read_bytes() == (frontier.folder / name).read_bytes()
@@ -84,7 +86,7 @@ def test_processes_change_nothing(frontier: SimpleNamespace, run: Run, small: tu
 def test_a_killed_frontier_goes_on_elsewhere_keeps_finished_cells_and_writes_the_same_bytes(
     frontier: SimpleNamespace,
     start: Callable[..., subprocess.Popen[str]],
-    run: Run,
+    run_here: Run,
     small: tuple[str, ...],
     tmp_path: Path,
 ) -> None:
@@ -95,7 +97,7 @@ def test_a_killed_frontier_goes_on_elsewhere_keeps_finished_cells_and_writes_the
     process.communicate()
     assert not (folder / "frontier.md").exists()
     kept = {file: file.stat().st_mtime_ns for file in (folder / "cells").glob("*.json.gz")}
-    assert run(*small, script="scripts/frontier.py", cwd=tmp_path).code == 0
+    assert run_here(*small, script="scripts/frontier.py", cwd=tmp_path).code == 0
     assert kept.items() <= {file: file.stat().st_mtime_ns for file in (folder / "cells").glob("*.json.gz")}.items()
     for leftover in (folder / "cells").glob(".*"):
         leftover.unlink()
@@ -126,7 +128,7 @@ def test_bad_input_ends_with_code_2_and_one_line(
     assert not list(tmp_path.rglob("*.md"))
 
 
-def test_an_unknown_component_names_policy_and_collection_in_a_process_too(run: Run, tmp_path: Path) -> None:
+def test_an_unknown_component_names_policy_and_collection_in_a_process_too(run_here: Run, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(
         "collections: [{name: demo}]\n"
         "policies:\n"
@@ -134,7 +136,7 @@ def test_an_unknown_component_names_policy_and_collection_in_a_process_too(run: 
         "  - {name: mine, label: mine, kind: ours, overrides: [estimator=clairvoyant]}\n"
         "budgets: [5]\nmeasures: [nDCG@10]\ntraces: {budget: 5}\n"
     )
-    ended = run("--config", "mine.yaml", script="scripts/frontier.py", cwd=tmp_path)
+    ended = run_here("--config", "mine.yaml", script="scripts/frontier.py", cwd=tmp_path)
     assert ended.code == 2
     assert "policy 'mine' on collection 'demo'" in ended.err
     assert "clairvoyant" in ended.err

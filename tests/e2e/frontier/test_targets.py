@@ -20,12 +20,12 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def study(run: Callable[..., SimpleNamespace], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Table]:
+def study(run_here: Callable[..., SimpleNamespace], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Table]:
     """nDCG@10 and R@100 at the end of each cell: a row a policy, a column a budget."""
     cwd = tmp_path_factory.mktemp("targets")
 
     def make(config: str, collection: str, policies: str, budgets: str, *more: str, data: Path | None = None) -> Table:
-        ended = run(
+        ended = run_here(
             f"--config={config}",
             f"--data={data or DATA}",
             f"--out={cwd / 'out'}",
@@ -86,10 +86,10 @@ def test_on_a_union_of_first_stages_more_budget_does_not_hurt(study: Callable[..
 
 
 def test_expansion_finds_more_and_orders_it_better_than_gar_with_the_same_graph(
-    study: Callable[..., Table], run: Callable[..., SimpleNamespace], tmp_path: Path
+    study: Callable[..., Table], run_here: Callable[..., SimpleNamespace], tmp_path: Path
 ) -> None:
     collection = ("dataset=beir", f"dataset.path={DATA / 'dl19'}")
-    built = run("--out=graphs/dl19", *collection, script="scripts/build_graph.py", cwd=tmp_path)
+    built = run_here("--out=graphs/dl19", *collection, script="scripts/build_graph.py", cwd=tmp_path)
     assert built.code == 0, built.err
     policies = "gar-expansion,settled-expansion"
     graphs = f"graphs={tmp_path / 'graphs'}"
