@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 
 from ragtune.canonical import Chunk, ChunkPolicy, Filters, SourceDocument, chunk
 from ragtune.canonical.store.base import BaseStore
@@ -193,11 +194,13 @@ def compared(
 
 def cpu_seconds(server: int) -> float:
     """Of this process, and of a server's with those that it has started."""
-    import psutil
+    return sum(sum(one.cpu_times()[:4]) for one in processes(server))
 
+
+def processes(server: int) -> list[psutil.Process]:
+    """This one, a server's, and those that the server has started."""
     parent = psutil.Process(server)
-    spent = [sum(one.cpu_times()[:4]) for one in (parent, *parent.children())]
-    return time.process_time() + sum(spent)
+    return list({one.pid: one for one in (psutil.Process(), parent, *parent.children())}.values())
 
 
 def seconds(work: Callable[[], object]) -> float:

@@ -212,6 +212,12 @@ class Chunks(TypedDict):
     chunks: list[Chunk]
 
 
+class DocumentChunks(Chunks):
+    """A document's chunks in order, and the metadata that all of them have."""
+
+    metadata: dict[str, Any]
+
+
 class Vectors(TypedDict):
     """Vectors in the order of the texts, L2-normalised."""
 

@@ -137,15 +137,17 @@ def test_excerpts_and_packages_are_the_librarys(
 
 
 def test_documents_go_in_and_out(client: TestClient, service: RagService) -> None:
-    made = chunk("One. Two.", ChunkPolicy(max_tokens=2), doc_id="n")
+    made = chunk("One. Two.", ChunkPolicy(max_tokens=2), doc_id="n", metadata={"by": "Ann"})
+    made[1] = made[1].model_copy(update={"metadata": {"by": "Ann", "page": 2}})
     answer = post(client, "index", collection="tea", chunks=dumped(made))
     assert answer == {
         "collection": "tea",
         **{"documents": 1, "inserted": 2, "updated": 0, "unchanged": 0, "deleted": 0},
         "keys": [["n", 0], ["n", 1]],
     }
-    assert client.get("/v1/collections/tea/chunks", params={"doc_id": "n"}).json() == {"chunks": dumped(made)}
-    assert client.get("/v1/collections/tea/chunks", params={"doc_id": "?"}).json() == {"chunks": []}
+    for doc_id, chunks, metadata in (("n", dumped(made), {"by": "Ann"}), ("?", [], {})):
+        answer = client.get("/v1/collections/tea/chunks", params={"doc_id": doc_id}).json()
+        assert answer == {"chunks": chunks, "metadata": metadata}
     info = client.get("/v1/collections/tea").json()
     assert (info["name"], info["embed_dims"], info["documents"], info["chunks"]) == ("tea", 32, 4, 5)
     page = client.get("/v1/collections/tea/documents", params={"after": "black", "limit": 2}).json()
