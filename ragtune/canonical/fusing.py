@@ -40,9 +40,10 @@ def fuse(
     """
     fusion = _fusion(method, params or {})
     has_names = isinstance(candidate_sets, Mapping)
+    known = sorted(candidate_sets) if isinstance(candidate_sets, Mapping) else []
     for name in (params or {}).get("weights") or ():
-        if not has_names or name not in candidate_sets:
-            allowed = ", ".join(sorted(candidate_sets)) if has_names else "none, since the lists have no names"
+        if name not in known:
+            allowed = ", ".join(known) or "none, since no list has a name"
             raise ConfigError(f"fuse {method} weights {name!r}: allowed are {allowed}")
     named = _named(candidate_sets)
     copies: dict[tuple[str, int], list[Candidate]] = {}
