@@ -41,7 +41,7 @@ class World:
         return found
 
     def ranking(self, at_once: int, per_lookup: int) -> Ranking:
-        weight = norms(self.lengths, self.average)
+        weight = norms(self.lengths.astype(np.float64), self.average)
         bounds = [
             Bound(name, int((row > 0).sum()), float((row / (row + weight))[row > 0].max()))
             for name, row in zip(self.names, self.tf, strict=True)
@@ -54,7 +54,7 @@ class World:
         scores = np.zeros(self.tf.shape[1])
         for row in self.tf:
             n = np.flatnonzero(row)
-            scores[n] += bm25(idf(len(scores), len(n)), row[n], norms(self.lengths[n], self.average))
+            scores[n] += bm25(idf(len(scores), len(n)), row[n], norms(self.lengths[n].astype(np.float64), self.average))
         held = np.flatnonzero(self.tf.any(axis=0)) if among is None else among
         ranked = sorted((-round(float(scores[no]), 6), int(no)) for no in held)
         return [one for one in ranked if len(ranked) <= k or one[0] <= ranked[k - 1][0]]
