@@ -1,11 +1,14 @@
 """Lexical search of the PostgreSQL store against bm25s, on the same chunks and questions, in turns.
 
-    python benchmarks/bench_lexical.py [--data ../shared/data/nfcorpus] [--generated 200000] [--repeats 3] [--json FILE]
+    python benchmarks/bench_lexical.py [--data ../shared/data/nfcorpus] [--generated 200000] [--repeats 5]
+        [--folder DIR] [--json FILE]
 
-Real: a BEIR folder's documents in chunks of at most 128 tokens, its test queries (short), and the first 30 words of
-every 50th document (long). Generated: words drawn by Zipf's law from 200,000, 20 to 140 a chunk; questions of 4 words,
-and of 30 consecutive words of a chunk. bm25s searches in this process, over the terms of the same analyzer; its times
-have no server, no filter and no rows to fetch. Vectors have 8 dimensions: they are not what is measured here.
+Real: a BEIR folder's documents in chunks of at most 128 tokens, 50 of its test queries (short), and the first 30 words
+of 50 documents (long). Generated: chunks as long as those, of whose words one half is drawn from a document, the other
+from all of them, and one in a hundred is new, so that the vocabulary grows with the collection; the same questions, and
+30 words drawn from all (random), which no chunk is about. bm25s searches in this process, over the terms of the same
+analyzer; its times have no server, no filter and no rows to fetch. Vectors have 8 dimensions: they are not what is
+measured here.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import statistics
 import sys
 import tempfile
@@ -22,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 
 from ragtune.canonical import Chunk, ChunkPolicy, Filters, SourceDocument, chunk
 from ragtune.canonical.store.base import BaseStore
@@ -32,7 +37,8 @@ from ragtune.embedders.hashing import HashingEmbedder
 ROOT = Path(__file__).resolve().parents[1]
 K, BATCH, DIMS = 50, 1000, 8
 LONG_WORDS = 30
-VOCABULARY = 200_000
+QUESTIONS = 50
+ON_TOPIC, NEW, MOST_NEW = 0.5, 0.01, 5_000_000
 
 
 def main() -> int:
@@ -40,100 +46,116 @@ def main() -> int:
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data" / "nfcorpus")
     parser.add_argument("--generated", type=int, default=200_000, help="chunks; 0 for none")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--folder", type=Path, help="keep the server's data here, and search what is there already")
     parser.add_argument("--json", type=Path, help="write the figures here as well")
     arguments = parser.parse_args()
     figures: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory(prefix="ragtune-bench-") as folder:
-        Path(folder).chmod(0o711)  # where this is root, the server runs as another user
-        with EmbeddedServer(folder) as server, PostgresDatabase(server.dsn) as database:
-            for name, corpus in corpora(arguments):
-                chunks, questions = corpus()
-                figures[name] = measured(database, name, chunks, questions, arguments.repeats)
-                sys.stdout.write(f"{name}: {json.dumps(figures[name])}\n")
-                sys.stdout.flush()
+    with tempfile.TemporaryDirectory(prefix="ragtune-bench-") as made:
+        Path(made).chmod(0o711)  # where this is root, the server runs as another user
+        with EmbeddedServer(arguments.folder or made) as server, PostgresDatabase(server.dsn) as database:
+            for name, size in ((arguments.data.name, None), ("generated", arguments.generated)):
+                if size != 0:
+                    texts = Texts(arguments.data, size)
+                    figures[name] = measured(database, server.pid, name, texts, arguments.repeats)
+                    sys.stdout.write(f"{name}: {json.dumps(figures[name])}\n")
+                    sys.stdout.flush()
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     return 0
 
 
-def corpora(arguments: argparse.Namespace) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Names, with what makes chunks and questions by kind."""
-    if arguments.data.is_dir():
-        yield arguments.data.name, lambda: real(arguments.data)
-    if arguments.generated:
-        yield "generated", lambda: generated(arguments.generated)
+class Texts:
+    """Chunks made of a BEIR folder's words, a batch at a time, the same every time.
+
+    Args:
+        data: the folder.
+        size: number of chunks; None for those of the documents themselves.
+    """
+
+    def __init__(self, data: Path, size: int | None) -> None:
+        sys.path.insert(0, str(ROOT))  # the harness is not installed
+        from experiments.datasets.beir import BeirDataset
+
+        dataset = BeirDataset(str(data)).load()
+        documents = list(dataset.corpus)
+        policy = ChunkPolicy(method="sentences", max_tokens=128)
+        self._real = [c for d in documents for c in chunk(SourceDocument(doc_id=d.id, content=d.content), policy)]
+        self.size = size or len(self._real)
+        self.is_generated = size is not None
+        texts = [document.content.split() for document in documents]
+        self._words = np.array([word for text in texts for word in text], dtype=object)
+        self._ends = np.cumsum([len(text) for text in texts])
+        self._lengths = np.array([len(one.content.split()) for one in self._real])
+        every = max(1, len(texts) // QUESTIONS)
+        self.questions = {
+            "short": [dataset.queries[key] for key in dataset.judged][:QUESTIONS],
+            "long": [" ".join(text[:LONG_WORDS]) for text in texts[::every]][:QUESTIONS],
+        }
+        if self.is_generated:
+            drawn = np.random.default_rng(3).choice(self._words, (QUESTIONS, LONG_WORDS))
+            self.questions["random"] = [" ".join(words) for words in drawn]
+
+    def __iter__(self) -> Iterator[list[Chunk]]:
+        for start in range(0, self.size, BATCH):
+            end = min(start + BATCH, self.size)
+            yield self._made(start, end) if self.is_generated else self._real[start:end]
+
+    def _made(self, start: int, end: int) -> list[Chunk]:
+        rng = np.random.default_rng((11, start))
+        lengths = rng.choice(self._lengths, end - start)
+        total = int(lengths.sum())
+        topics = np.repeat(rng.integers(len(self._ends), size=end - start), lengths)
+        first = np.where(topics > 0, self._ends[topics - 1], 0)
+        on_topic = first + (rng.random(total) * (self._ends[topics] - first)).astype(int)
+        words = self._words[
+            np.where(rng.random(total) < ON_TOPIC, on_topic, rng.integers(len(self._words), size=total))
+        ]
+        new = np.flatnonzero(rng.random(total) < NEW)
+        words[new] = [f"x{int(MOST_NEW**u)}" for u in rng.random(len(new))]  # log-uniform: Zipf's law
+        return [
+            Chunk(
+                doc_id=f"d{place // 5:07d}",
+                chunk_index=place % 5,
+                content=" ".join(words[until - length : until]),
+                tags=tuple(tag for tag, each in (("thousandth", 1000), ("tenth", 10)) if place % each == 0),
+            )
+            for place, length, until in zip(
+                range(start, end), lengths.tolist(), np.cumsum(lengths).tolist(), strict=True
+            )
+        ]
 
 
-def real(data: Path) -> tuple[list[Chunk], dict[str, list[str]]]:
-    sys.path.insert(0, str(ROOT))  # the harness is not installed
-    from experiments.datasets.beir import BeirDataset
-
-    dataset = BeirDataset(str(data)).load()
-    policy = ChunkPolicy(method="sentences", max_tokens=128)
-    documents = list(dataset.corpus)
-    chunks = [
-        piece
-        for document in documents
-        for piece in chunk(SourceDocument(doc_id=document.id, content=document.content), policy)
-    ]
-    long = [" ".join(document.content.split()[:LONG_WORDS]) for document in documents[::50]]
-    return chunks, {"short": [dataset.queries[key] for key in dataset.judged][:100], "long": long}
-
-
-def generated(size: int) -> tuple[list[Chunk], dict[str, list[str]]]:
-    rng = np.random.default_rng(11)
-    weights = 1.0 / (np.arange(VOCABULARY) + 2.7)
-    lengths = rng.integers(20, 141, size=size)
-    drawn = np.searchsorted(np.cumsum(weights) / weights.sum(), rng.random(int(lengths.sum())))
-    ends = np.cumsum(lengths)
-    words = np.array([f"w{place}" for place in range(VOCABULARY + 1)], dtype=object)
-    chunks = [
-        Chunk(
-            doc_id=f"d{place:07d}",
-            chunk_index=0,
-            content=" ".join(words[drawn[end - length : end]]),
-            tags=tuple(tag for tag, each in (("thousandth", 1000), ("tenth", 10)) if place % each == 0),
-        )
-        for place, (length, end) in enumerate(zip(lengths.tolist(), ends.tolist(), strict=True))
-    ]
-    picked = [chunks[place].content.split() for place in rng.integers(size, size=100).tolist()]
-    return chunks, {
-        "short": [" ".join(one[:4]) for one in picked],
-        "long": [" ".join(one[:LONG_WORDS]) for one in picked],
-    }
-
-
-def measured(
-    database: PostgresDatabase, name: str, chunks: Sequence[Chunk], questions: dict[str, list[str]], repeats: int
-) -> dict[str, Any]:
+def measured(database: PostgresDatabase, server: int, name: str, texts: Texts, repeats: int) -> dict[str, Any]:
     store = database.open(name, HashingEmbedder(dims=DIMS), create=True)
     vectors = np.random.default_rng(5).standard_normal((BATCH, DIMS)).astype(np.float32)
-    batches = (
-        (chunks[start : start + BATCH], vectors[: len(chunks[start : start + BATCH])])
-        for start in range(0, len(chunks), BATCH)
-    )
-    figures: dict[str, Any] = {"chunks": len(chunks), "load_s": round(seconds(lambda: store.load(batches)), 1)}
-    search = peer(chunks, store.analyzer.terms)
-    for kind, texts in questions.items():
-        figures[kind] = compared(store, search, texts, repeats)
-    if chunks[0].tags:
-        for tag in ("thousandth", "tenth"):
-            filters = Filters(tags_any=(tag,))
-            figures[f"long_{tag}_ms"] = milliseconds(
-                [seconds(lambda q=q, f=filters: store.lexical_candidates(q, K, f)) for q in questions["long"]]  # type: ignore[misc]
-            )
+    figures: dict[str, Any] = {"chunks": texts.size}
+    if store.counts().chunks != texts.size:
+        used = cpu_seconds(server)
+        figures["load_s"] = round(seconds(lambda: store.load((batch, vectors[: len(batch)]) for batch in texts)), 1)
+        figures["load_cpu_s"] = round(cpu_seconds(server) - used, 1)
+        figures["memory_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    search = peer(texts, store.analyzer.terms)
+    for kind, questions in texts.questions.items():
+        figures[kind] = compared(store, server, search, questions, repeats)
+    for tag in ("thousandth", "tenth") if texts.is_generated else ():
+        filters = Filters(tags_any=(tag,))
+        figures[f"long_{tag}_ms"] = milliseconds(
+            [seconds(lambda q=q, f=filters: store.lexical_candidates(q, K, f)) for q in texts.questions["long"]]  # type: ignore[misc]
+        )
     return figures
 
 
-def peer(chunks: Sequence[Chunk], terms: Callable[[str], list[str]]) -> Callable[[str], Any]:
+def peer(texts: Texts, terms: Callable[[str], list[str]]) -> Callable[[str], Any]:
     """A search of bm25s with the scoring of the store."""
     import bm25s
 
     numbers: dict[str, int] = {}
-    tokens = [[numbers.setdefault(term, len(numbers)) for term in terms(one.content)] for one in chunks]
+    tokens = [
+        [numbers.setdefault(term, len(numbers)) for term in terms(one.content)] for batch in texts for one in batch
+    ]
     index = bm25s.BM25(method="lucene", k1=1.5, b=0.75)
     index.index((tokens, numbers), show_progress=False)
-    ranks = min(K, len(chunks))
+    ranks = min(K, texts.size)
 
     def search(query: str) -> Any:
         known = [numbers[term] for term in dict.fromkeys(terms(query)) if term in numbers]
@@ -142,26 +164,43 @@ def peer(chunks: Sequence[Chunk], terms: Callable[[str], list[str]]) -> Callable
     return search
 
 
-def compared(store: BaseStore, search: Callable[[str], Any], texts: Sequence[str], repeats: int) -> dict[str, float]:
+def compared(
+    store: BaseStore, server: int, search: Callable[[str], Any], texts: Sequence[str], repeats: int
+) -> dict[str, float]:
     """Of every question the fastest of the repeats, in turns, after one pass to warm up; medians over the questions.
 
-    The fastest, since other work on the machine can only add to a time; ``store_all_ms`` is the median of all.
+    The fastest, since other work on the machine can only add to a time; ``all_ms`` is the median of all. ``cpu_ms`` is
+    the processor time of a question in this process and the server's, which other work hardly changes; a mean.
     """
-    ours = np.zeros((repeats + 1, len(texts)))
-    theirs = np.zeros_like(ours)
+    sides = {"store": lambda text: store.lexical_candidates(text, K, Filters()), "bm25s": search}
+    times = {side: np.zeros((repeats + 1, len(texts))) for side in sides}
+    used = dict.fromkeys(sides, 0.0)
     for turn in range(repeats + 1):
-        for place, text in enumerate(texts):
-            theirs[turn, place] = seconds(lambda text=text: search(text))  # type: ignore[misc]
-            ours[turn, place] = seconds(lambda text=text: store.lexical_candidates(text, K, Filters()))  # type: ignore[misc]
-    best, peer_best = ours[1:].min(axis=0), theirs[1:].min(axis=0)
-    return {
-        "terms": statistics.median(len(set(store.analyzer.terms(text))) for text in texts),
-        "store_ms": milliseconds(best),
-        "store_p95_ms": round(1000 * float(np.percentile(best, 95)), 2),
-        "store_all_ms": milliseconds(ours[1:].ravel()),
-        "bm25s_ms": milliseconds(peer_best),
-        "ratio": round(float(np.median(best) / np.median(peer_best)), 2),
-    }
+        for side, work in sides.items():
+            before = cpu_seconds(server)
+            times[side][turn] = [seconds(lambda text=text, work=work: work(text)) for text in texts]  # type: ignore[misc]
+            used[side] += (cpu_seconds(server) - before) if turn else 0.0
+    figures = {"terms": statistics.median(len(set(store.analyzer.terms(text))) for text in texts)}
+    for side in sides:
+        best = times[side][1:].min(axis=0)
+        figures |= {
+            f"{side}_ms": milliseconds(best),
+            f"{side}_p95_ms": round(1000 * float(np.percentile(best, 95)), 2),
+            f"{side}_all_ms": milliseconds(times[side][1:].ravel()),
+            f"{side}_cpu_ms": round(1000 * used[side] / (repeats * len(texts)), 2),
+        }
+    return figures
+
+
+def cpu_seconds(server: int) -> float:
+    """Of this process, and of a server's with those that it has started."""
+    return sum(sum(one.cpu_times()[:4]) for one in processes(server))
+
+
+def processes(server: int) -> list[psutil.Process]:
+    """This one, a server's, and those that the server has started."""
+    parent = psutil.Process(server)
+    return list({one.pid: one for one in (psutil.Process(), parent, *parent.children())}.values())
 
 
 def seconds(work: Callable[[], object]) -> float:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from ragtune.adapters.operations import MalformedRequestError
 from ragtune.adapters.rerank_payloads import RERANK_PATHS
 from ragtune.canonical.service import LimitExceededError
+from ragtune.canonical.types import LISTED, OTHER
 from ragtune.core.errors import (
     CollectionMismatchError,
     InputError,
@@ -185,4 +186,5 @@ def invalid(error: ValidationError) -> AdapterError:
 
 
 def _pointer(location: tuple[Any, ...]) -> str:
-    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in location)
+    keys = (str(part) for part in location if part not in (LISTED, OTHER))
+    return "".join("/" + key.replace("~", "~0").replace("/", "~1") for key in keys)

@@ -13,6 +13,7 @@ from ragtune.adapters import payloads as p
 from ragtune.canonical.chunking import chunk
 from ragtune.canonical.normalization import NormalizedText, normalize
 from ragtune.canonical.service import RagService
+from ragtune.canonical.store.rows import shared_metadata
 from ragtune.canonical.types import Collection
 from ragtune.core.errors import InputError
 
@@ -94,6 +95,11 @@ def _describe(service: RagService, request: p.InCollection) -> dict[str, Any]:
 def _embed(service: RagService, request: p.EmbedRequest) -> dict[str, Any]:
     name, model, vectors = service.embed(request.texts, request.embedder)
     return {"embedder": name, "embed_model": model, "embed_dims": vectors.shape[1], "embeddings": vectors.tolist()}
+
+
+def _document(service: RagService, request: p.OneDocument) -> dict[str, Any]:
+    chunks = service.chunks(request.collection, request.doc_id)
+    return {"chunks": chunks, "metadata": shared_metadata(chunks)}
 
 
 def _chunk(_: RagService, request: p.ChunkRequest) -> dict[str, Any]:
@@ -223,10 +229,10 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     ),
     Operation(
         "get_chunks",
-        "Get a document's chunks in order; none if it is not there.",
+        "Get a document's metadata and its chunks in order; none if it is not there.",
         p.OneDocument,
-        p.Chunks,
-        lambda service, request: {"chunks": service.chunks(request.collection, request.doc_id)},
+        p.DocumentChunks,
+        _document,
         method="GET",
         path="/v1/collections/{collection}/chunks",
     ),

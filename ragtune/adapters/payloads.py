@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
 from ragtune.canonical.normalization import check_metadata
 from ragtune.canonical.policies import ChunkPolicy, CompressPolicy, RetrievalPlan
-from ragtune.canonical.types import Candidate, Chunk, Collection, Segment, SourceDocument
+from ragtune.canonical.types import LISTED, OTHER, Candidate, Chunk, Collection, Content, SourceDocument, kind
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$"
 
@@ -23,7 +23,6 @@ def _check_candidate(candidate: Candidate) -> Candidate:
     return candidate
 
 
-Content = str | tuple[Segment, ...]
 GivenCandidate = Annotated[Candidate, AfterValidator(_check_candidate)]
 CandidateList = tuple[GivenCandidate, ...]
 CollectionName = Annotated[str, Field(pattern=_NAME, description="Name of the collection.")]
@@ -127,7 +126,10 @@ class FuseParams(Request):
 class FuseRequest(Request):
     """Ranked lists, by name or in order."""
 
-    candidate_sets: dict[str, CandidateList] | tuple[CandidateList, ...]
+    candidate_sets: Annotated[
+        Annotated[dict[str, CandidateList], Tag(OTHER)] | Annotated[tuple[CandidateList, ...], Tag(LISTED)],
+        Discriminator(kind),
+    ]
     method: Literal["rrf", "concat"] = "rrf"
     params: FuseParams = FuseParams()
 
@@ -208,6 +210,12 @@ class Chunks(TypedDict):
     """Chunks in order."""
 
     chunks: list[Chunk]
+
+
+class DocumentChunks(Chunks):
+    """A document's chunks in order, and the metadata that all of them have."""
+
+    metadata: dict[str, Any]
 
 
 class Vectors(TypedDict):

@@ -28,18 +28,23 @@ def fuse(
             only.
         method: ``rrf`` (:class:`ragtune.fusion.rrf.RRFFusion`) or ``concat``
             (:class:`ragtune.fusion.concat.ConcatFusion`).
-        params: the fusion's arguments: of ``rrf``, ``k`` (60 by default) and ``weights`` by list name; of ``concat``,
-            none.
+        params: the fusion's arguments: of ``rrf``, ``k`` (60 by default) and ``weights`` by the name of a list; of
+            ``concat``, none.
 
     Returns:
         Candidates with the fusion's score. ``sources`` joins those of all copies, and has a candidate's score in every
         list that has a name.
 
     Raises:
-        ConfigError: on an unknown method or argument, or one out of range.
+        ConfigError: on an unknown method or argument, one out of range, or the weight of a list that is not there.
     """
     fusion = _fusion(method, params or {})
     has_names = isinstance(candidate_sets, Mapping)
+    known = sorted(candidate_sets) if isinstance(candidate_sets, Mapping) else []
+    for name in (params or {}).get("weights") or ():
+        if name not in known:
+            allowed = ", ".join(known) or "none, since no list has a name"
+            raise ConfigError(f"fuse {method} weights {name!r}: allowed are {allowed}")
     named = _named(candidate_sets)
     copies: dict[tuple[str, int], list[Candidate]] = {}
     for candidates in named.values():

@@ -36,8 +36,8 @@ class RetrievalPlan(BaseModel):
 
     Attributes:
         mode: ``vector``, ``lexical`` or ``hybrid`` (both, fused by RRF).
-        k: number of results, ``<= candidate_pool``.
-        candidate_pool: number of candidates of each list before fusion.
+        k: number of results; of ``hybrid``, ``<= candidate_pool``.
+        candidate_pool: number of candidates of each list before fusion; raised to k where there is one list.
         rrf_k: damping of reciprocal rank fusion.
         filters: which chunks may be candidates.
     """
@@ -52,6 +52,8 @@ class RetrievalPlan(BaseModel):
 
     @model_validator(mode="after")
     def _pool_holds_k(self) -> RetrievalPlan:
+        if self.k > self.candidate_pool and self.mode != "hybrid":
+            object.__setattr__(self, "candidate_pool", self.k)  # which is how to set a field of a frozen model
         if self.k > self.candidate_pool:
             raise ValueError(f"k={self.k}: allowed is at most candidate_pool={self.candidate_pool}")
         return self

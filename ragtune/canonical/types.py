@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 Embedding: TypeAlias = NDArray[np.float32]
 """One vector, shape (embed_dims,), L2-normalised; several are a matrix, shape (n, embed_dims)."""
@@ -26,6 +26,22 @@ class Segment(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+LISTED, OTHER = "\0listed", "\0other"
+"""Tags of the kinds of :func:`kind`. Validation puts them into the places of errors, which are no keys of the input."""
+
+
+def kind(value: object) -> str:
+    """Which kind a value is that may be a list or something else: errors are told of that kind alone."""
+    return LISTED if isinstance(value, list | tuple) else OTHER
+
+
+Content = Annotated[
+    Annotated[str, Tag(OTHER)] | Annotated[tuple[Segment, ...], Tag(LISTED)],
+    Discriminator(kind),
+]
+"""Plain text, or segments in order."""
+
+
 class SourceDocument(BaseModel):
     """A raw document as it is handed in for ingestion.
 
@@ -37,7 +53,7 @@ class SourceDocument(BaseModel):
     """
 
     doc_id: str = Field(min_length=1)
-    content: str | tuple[Segment, ...]
+    content: Content
     tags: tuple[str, ...] = ()
     metadata: dict[str, Any] = Field(default_factory=dict)
 

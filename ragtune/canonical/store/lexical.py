@@ -18,13 +18,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragtune.canonical.analyzers import Analyzer
 from ragtune.canonical.normalization import check_string
-from ragtune.core.arrays import FloatArray
+
+F = TypeVar("F", bound=np.floating[Any])
 
 K1 = 1.5
 B = 0.75
@@ -43,12 +45,12 @@ def idf(chunks: int, df: int) -> float:
     return math.log(1.0 + (chunks - df + 0.5) / (df + 0.5))
 
 
-def norms(lengths: FloatArray, average: float) -> FloatArray:
-    """What tf is weighed against in chunks of these lengths, shape (n,)."""
-    return K1 * ((1.0 - B) + B * lengths / average)
+def norms(lengths: NDArray[F], average: float) -> NDArray[F]:
+    """What tf is weighed against in chunks of these lengths, shape (n,), in their precision."""
+    return np.asarray(K1 * ((1.0 - B) + B * lengths / average), dtype=lengths.dtype)
 
 
-def bm25(weight: float, tf: Any, norm: FloatArray) -> FloatArray:
+def bm25(weight: float, tf: Any, norm: NDArray[F]) -> NDArray[F]:
     """A term's part of the scores, shape (n,); every store takes these steps, so that all get the same bits."""
     return np.asarray(weight * (tf * (K1 + 1.0)) / (tf + norm))
 

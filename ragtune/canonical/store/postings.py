@@ -8,6 +8,7 @@ more is gone than there.
 from __future__ import annotations
 
 from ragtune.canonical.store.lexical import K1, B
+from ragtune.canonical.store.ranking import RANGE_BITS, TF_BITS
 
 FANOUT = 16
 """Writes whose blocks are joined."""
@@ -15,9 +16,14 @@ FANOUT = 16
 BUILT = 99
 """Level of blocks that were made from the whole collection; they are never joined."""
 
-_RANGE_BITS = 16  # a block of those has the chunks of so many numbers, and less than a megabyte
+LENGTHS = ""
+"""The term whose blocks hold the length of every number that was ever given out, and which no chunk has."""
+
 _COLUMNS = "term, first, n, level, peak, average, content"
-_SIZE = "SELECT chunks::float8 AS n, terms::float8 / nullif(chunks, 0) AS average FROM ragtune.collections WHERE"
+_SIZE = (
+    "SELECT chunks::float8 AS n, greatest(terms, 1)::float8 / greatest(chunks, 1) AS average "
+    "FROM ragtune.collections WHERE"
+)
 
 
 class PostingStatements:
@@ -47,7 +53,7 @@ class PostingStatements:
         done = f"UPDATE ragtune.collections SET is_posted = true, places = chunks, writes = 0 WHERE {self._mine}"
         clear = [f"DELETE FROM {table}" for table in (self._postings, self._places)]
         analyze = [f"ANALYZE {table}" for table in (self._postings, self._places)]
-        return [sql.encode() for sql in (*clear, numbered, self._insert(rows, BUILT, _RANGE_BITS), done, *analyze)]
+        return [sql.encode() for sql in (*clear, numbered, self._insert(rows, BUILT), done, *analyze)]
 
     def add(self) -> bytes:
         """SQL that adds chunks by ``doc_ids`` and ``chunk_indexes``, whose numbers begin at ``places``."""
@@ -61,7 +67,7 @@ class PostingStatements:
             "FROM unnest(%(doc_ids)s::text[], %(chunk_indexes)s::int[]) new (doc_id, chunk_index) "
             "RETURNING no, doc_id, chunk_index"
         )
-        return f"WITH placed AS ({placed}) {self._insert(rows, 0, 31)}".encode()
+        return f"WITH placed AS ({placed}) {self._insert(rows, 0)}".encode()
 
     def remove(self, gone: str) -> str:
         """CTEs that take chunks out, whose ``doc_id``, ``chunk_index`` and ``tsv`` the CTE of that name returns."""
@@ -71,8 +77,8 @@ class PostingStatements:
         )
         return (
             f"unplaced AS ({left}), unposted AS (INSERT INTO {self._postings} ({_COLUMNS}) "
-            "SELECT e.lexeme, min(no), -count(*), 0, 0, 1, string_agg(int4send(no), ''::bytea ORDER BY no) "
-            "FROM unplaced, LATERAL unnest(tsv) e GROUP BY e.lexeme)"
+            f"SELECT e.lexeme, min(no), -count(*), 0, 0, 1, string_agg(int4send({_place()}), ''::bytea ORDER BY no) "
+            f"FROM unplaced, LATERAL unnest(tsv) e GROUP BY e.lexeme, no >> {RANGE_BITS})"
         )
 
     def count(self) -> bytes:
@@ -89,19 +95,20 @@ class PostingStatements:
             f"INSERT INTO {self._postings} ({_COLUMNS}) SELECT term, min(first), sum(n), %(level)s + 1, "
             "max(least(1.0, peak * top.average / old.average)), top.average, "
             "string_agg(content, ''::bytea ORDER BY first) FROM old, (SELECT max(average) AS average FROM old) top "
-            "GROUP BY term, n < 0, top.average"
+            f"GROUP BY term, n < 0, first >> {RANGE_BITS}, top.average"
         ).encode()
 
     def read_blocks(self) -> bytes:
-        """The collection's size with each block of the terms: n, the most that tf / (tf + norm) can be now, content.
+        """The collection's size with each block of the terms: the most that tf / (tf + norm) can be now, and content.
 
-        The content is null where all blocks have more than ``most`` postings together.
+        The content is null where the term has more than ``most`` postings.
         """
         # The norm of a chunk has shrunk by no more than the average length has grown since.
         peak = "least(1.0, peak * greatest(1.0, size.average / p.average))"
+        of_term = "sum(abs(p.n)) OVER (PARTITION BY p.term)"
         return (
-            f"SELECT size.n, size.average, p.term, p.n, {peak}, "
-            "CASE WHEN sum(abs(p.n)) OVER () <= %(most)s THEN p.content END "
+            f"SELECT p.term, p.first, p.n, CASE WHEN p.term = '{LENGTHS}' OR {of_term} <= %(most)s THEN p.content END, "
+            f"{peak}, size.n, size.average "
             f"FROM ({_SIZE} {self._mine}) size JOIN {self._postings} p ON p.term = ANY(%(terms)s) "
             "ORDER BY p.term, p.first"
         ).encode()
@@ -119,36 +126,41 @@ class PostingStatements:
         ).encode()
 
     def lookup(self, terms: int) -> bytes:
-        """Of chunks by ``nos``: number, length and the tf of each term."""
+        """The tf of each term in chunks by ``nos``, in their order."""
         tf = ", ".join(f"ts_rank_cd('{{1,1,1,1}}', c.tsv, %(term{i})s::tsquery, 0)::float8" for i in range(terms))
         return (
-            f"SELECT p.no, c.length, {tf} FROM unnest(%(nos)s::int[]) given (no) JOIN {self._places} p USING (no) "
+            f"SELECT {tf} FROM unnest(%(nos)s::int[]) given (no) JOIN {self._places} p USING (no) "
             f"JOIN {self._chunks} c ON c.{self._mine} AND c.doc_id = p.doc_id AND c.chunk_index = p.chunk_index "
             "ORDER BY p.no"
         ).encode()
 
     def chosen(self, columns: str, condition: str) -> bytes:
-        """The ``k`` best of given chunks that a condition lets through (rule D12), and how many of the given exist."""
+        """The ``k`` best of given chunks that a condition lets through (rule D12)."""
         found = (
-            "SELECT p.doc_id, p.chunk_index, given.score, count(*) OVER () AS present FROM "
+            "SELECT p.doc_id, p.chunk_index, given.score FROM "
             f"unnest(%(nos)s::int[], %(scores)s::float8[]) given (no, score) JOIN {self._places} p USING (no)"
         )
         best = "ORDER BY score DESC, doc_id, chunk_index LIMIT %(k)s"
         join = f"JOIN {self._chunks} c ON c.{self._mine} AND c.doc_id = top.doc_id AND c.chunk_index = top.chunk_index"
         if condition == "true":
-            return f"SELECT {columns}, top.present, top.score FROM ({found} {best}) top {join}".encode()
+            return f"SELECT {columns}, top.score FROM ({found} {best}) top {join}".encode()
         return (
-            f"SELECT {columns}, top.present, top.score FROM ({found}) top {join} WHERE {condition} "
+            f"SELECT {columns}, top.score FROM ({found}) top {join} WHERE {condition} "
             "ORDER BY top.score DESC, c.doc_id, c.chunk_index LIMIT %(k)s"
         ).encode()
 
-    def _insert(self, rows: str, level: int, bits: int) -> str:
+    def _insert(self, rows: str, level: int) -> str:
         tf = "cardinality(e.positions)"
         norm = f"({K1} * ({1.0 - B} + {B} * r.length / size.average))"
-        one = f"int4send(r.no) || int2send({tf}::int2) || int4send(r.length)"
+        held = f"SELECT e.lexeme, ({_place()}) + {tf}, {tf}::float8 / ({tf} + {norm}) FROM unnest(r.tsv) e"
         return (
-            f"INSERT INTO {self._postings} ({_COLUMNS}) SELECT e.lexeme, min(r.no), count(*), {level}, "
-            f"max({tf}::float8 / ({tf} + {norm})), size.average, string_agg({one}, ''::bytea ORDER BY r.no) "
-            f"FROM ({rows}) r, ({_SIZE} {self._mine}) size, LATERAL unnest(r.tsv) e "
-            f"GROUP BY e.lexeme, r.no >> {bits}, size.average"
+            f"INSERT INTO {self._postings} ({_COLUMNS}) SELECT e.term, min(r.no), count(*), {level}, "
+            "max(e.peak), size.average, string_agg(int4send(e.value), ''::bytea ORDER BY r.no) "
+            f"FROM ({rows}) r, ({_SIZE} {self._mine}) size, "
+            f"LATERAL ({held} UNION ALL SELECT '{LENGTHS}', r.length, 0.0) e (term, value, peak) "
+            f"GROUP BY e.term, r.no >> {RANGE_BITS}, size.average"
         )
+
+
+def _place() -> str:
+    return f"(no & {(1 << RANGE_BITS) - 1}) << {TF_BITS}"

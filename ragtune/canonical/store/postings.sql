@@ -7,8 +7,9 @@ CREATE TABLE IF NOT EXISTS ragtune.places_{collection_id} (
     UNIQUE (doc_id, chunk_index)
 );
 
--- The chunks that hold a term, by ascending number, in blocks that are only ever added or joined. content: of each the
--- number (int4), tf (int2) and length (int4). Where n is negative, numbers (int4) of chunks that are gone. peak: the
+-- The chunks that hold a term, by ascending number, in blocks that are only ever added or joined, each of numbers that are
+-- alike but for their last 16 bits. content: of each chunk those bits and, in the last 8, tf (int4). Where n is negative,
+-- of chunks that are gone. Of the empty term, which no chunk has: the length (int4) of every number from 0 on. peak: the
 -- largest tf / (tf + norm) while the average length was average. level: how often blocks of writes have been joined.
 CREATE TABLE IF NOT EXISTS ragtune.postings_{collection_id} (
     term    text COLLATE "C" NOT NULL,

@@ -1,15 +1,15 @@
 """The best chunks by BM25 without scoring them all: MaxScore (Turtle and Flood 1995) over postings read term by term.
 
-Rare terms are read first. Once the k-th best score so far exceeds what all unread terms could give together, no
-chunk that has not been seen can be among the best, and of those seen only the ones near enough to the k-th are kept.
-When they are few, the unread terms are looked up in them alone. Bounds are never below the score, so that the result is
-that of scoring every chunk, to the bit.
+Rare terms are read first. The chunks that are best by them are looked up in full, which tells early what the k-th best
+score is at least. Once that exceeds what all unread terms could give together, no chunk that has not been seen can be
+among the best, and of those seen only the ones near enough are followed. When they are few, the unread terms are looked
+up in them alone. Bounds are never below the score, so that the result is that of scoring every chunk, to the bit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,22 +17,24 @@ from numpy.typing import NDArray
 from ragtune.canonical.store.lexical import K1, bm25, idf, norms
 from ragtune.core.arrays import FloatArray
 
-_SLACK = 2e-6  # scores are equal that are so to 6 decimals; sums in another order are off by far less
-AT_ONCE = 200_000
+_SLACK = 1e-3  # more than sums in single precision, in any order, can be off
+AT_ONCE = 400_000
 """Postings that are read without a thought, since scoring them costs less than asking twice."""
 
 _DECIMALS = 6
-_FIND = 3  # terms whose lookup takes as long as finding the chunk
-_RECORD = np.dtype([("no", ">i4"), ("tf", ">i2"), ("length", ">i4")])
-_GONE = np.dtype(">i4")
+_FIND = 6  # terms whose lookup takes as long as finding the chunk
+RANGE_BITS = 16
+"""A block of postings has chunks whose numbers are alike but for so many last bits."""
+
+TF_BITS = 8
+"""A posting is a number's last bits, and so many of tf, in four bytes."""
 
 
 class Postings(NamedTuple):
-    """The chunks that hold a term: numbers, ascending, with tf and length; each of shape (df,)."""
+    """The chunks that hold a term: numbers, ascending, and tf; each of shape (df,)."""
 
     nos: NDArray[np.int64]
-    tf: FloatArray
-    lengths: FloatArray
+    tf: NDArray[np.float32]
 
 
 class Bound(NamedTuple):
@@ -44,21 +46,41 @@ class Bound(NamedTuple):
     postings: Postings | None = None
 
 
+class Block(NamedTuple):
+    """Some of a term's postings: the first number, how many (negative: of chunks that are gone), and as stored."""
+
+    first: int
+    n: int
+    content: bytes
+
+
 Read = Callable[[Sequence[str]], Mapping[str, Postings]]
 """Postings by term."""
 
-Lookup = Callable[[Sequence[str], NDArray[np.int64]], tuple[FloatArray, FloatArray]]
-"""Lengths, shape (n,), and tf, shape (n, terms), of n chunks by number."""
+Lookup = Callable[[Sequence[str], NDArray[np.int64]], FloatArray]
+"""tf, shape (n, terms), of n chunks by number, ascending."""
 
 
-def decode(present: Sequence[bytes], gone: Sequence[bytes]) -> Postings:
+def decode(blocks: Sequence[Block]) -> Postings:
     """Postings from a term's blocks, in order, without the chunks that are gone."""
-    records = np.frombuffer(b"".join(present), dtype=_RECORD)
-    if gone:
-        records = records[~np.isin(records["no"], np.frombuffer(b"".join(gone), dtype=_GONE))]
-    return Postings(
-        records["no"].astype(np.int64), records["tf"].astype(np.float64), records["length"].astype(np.float64)
-    )
+    nos, tf = _unpacked([block for block in blocks if block.n > 0])
+    gone, _ = _unpacked([block for block in blocks if block.n < 0])
+    if len(gone):
+        kept = ~np.isin(nos, gone)
+        nos, tf = nos[kept], tf[kept]
+    return Postings(nos, tf.astype(np.float32))
+
+
+def decode_lengths(blocks: Sequence[Block]) -> NDArray[np.int32]:
+    """Lengths by number, shape (numbers,), from the blocks that hold them, in order, from number 0 on."""
+    return np.frombuffer(b"".join(block.content for block in blocks), dtype=">i4").astype(np.int32)
+
+
+def _unpacked(blocks: Sequence[Block]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    packed = np.frombuffer(b"".join(block.content for block in blocks), dtype=">i4").astype(np.int64)
+    start = [block.first >> RANGE_BITS << RANGE_BITS for block in blocks]
+    nos = (packed >> TF_BITS) + np.repeat(np.array(start, dtype=np.int64), [abs(block.n) for block in blocks])
+    return nos, packed & ((1 << TF_BITS) - 1)
 
 
 class Ranking:
@@ -67,6 +89,7 @@ class Ranking:
     Args:
         chunks: chunks of the collection.
         average: their average length.
+        lengths: their lengths by number, shape (numbers,); of chunks that are gone, any.
         bounds: the query's terms that the collection has, in the query's order.
         read: reads the postings of terms.
         lookup: looks terms up in chunks.
@@ -78,30 +101,23 @@ class Ranking:
         self,
         chunks: int,
         average: float,
+        lengths: NDArray[np.int32],
         bounds: Sequence[Bound],
         read: Read,
         lookup: Lookup,
         at_once: int = AT_ONCE,
-        per_lookup: int = 30,
+        per_lookup: int = 500,
     ) -> None:
-        self._average = average
+        self._average, self._lengths = average, lengths
         self._terms = [bound.term for bound in bounds]
         self._idf = {bound.term: idf(chunks, bound.df) for bound in bounds}
         self._most = {bound.term: self._idf[bound.term] * (K1 + 1.0) * bound.most for bound in bounds}
         self._df = {bound.term: bound.df for bound in bounds}
-        self._unread = sorted(self._terms, key=lambda term: self._df[term], reverse=True)
         self._read_postings, self._lookup = read, lookup
         self._at_once, self._per_lookup = at_once, per_lookup
-        self._postings: dict[str, Postings] = {}
-        self._partial: FloatArray = np.zeros(0)
-        given = {bound.term: bound.postings for bound in bounds if bound.postings is not None}
-        self._unread = [term for term in self._unread if term not in given]
-        self._add(given)
-
-    @property
-    def is_read(self) -> bool:
-        """Whether the postings of all terms have been read."""
-        return not self._unread
+        self._postings: dict[str, Postings] = {bound.term: bound.postings for bound in bounds if bound.postings}
+        rarest_last = sorted(self._terms, key=lambda term: self._df[term], reverse=True)
+        self._unread = [term for term in rarest_last if term not in self._postings]
 
     @property
     def size(self) -> int:
@@ -110,13 +126,19 @@ class Ranking:
 
     def best(self, k: int) -> tuple[NDArray[np.int64], FloatArray]:
         """Numbers and scores, to 6 decimals, of the k best chunks and all that tie with the last; best first."""
-        while self._unread:
-            seen = self._near(k)
-            if seen is not None and self._is_less_to_look_up(len(seen)):
-                return self._exact(seen, k)
-            self._read_more()
-        seen = self._near(k)
-        return self._exact(np.flatnonzero(self._partial) if seen is None else seen, k)
+        norm = norms(self._lengths.astype(np.float32), self._average)
+        partial = np.zeros(len(norm), dtype=np.float32)
+        for term in self._postings:
+            self._score(term, partial, norm)
+        least, known = 0.0, dict[int, float]()
+        while (rest := self._rest()) and least <= rest + _SLACK:
+            least = self._least(partial, k, least, known)
+            if least <= rest + _SLACK:
+                for term in self._read_more():
+                    self._score(term, partial, norm)
+        least = _kth(partial, k, least)
+        nos = np.flatnonzero(partial > max(0.0, least - rest - _SLACK))
+        return self._exact(self._followed(nos, partial[nos], norm[nos], least, k), k)
 
     def among(self, nos: NDArray[np.int64], k: int) -> tuple[NDArray[np.int64], FloatArray]:
         """As :meth:`best`, of these chunks alone, as far as they hold a term."""
@@ -124,63 +146,90 @@ class Ranking:
             self._read_more()
         return self._exact(nos, k)
 
+    def _rest(self) -> float:
+        """The most that all unread terms can give together."""
+        return sum(self._most[term] for term in self._unread)
+
+    def _least(self, partial: NDArray[np.float32], k: int, before: float, known: dict[int, float]) -> float:
+        """What the k-th best score is at least: by the terms read so far, or by all terms of those best by them."""
+        kth = _kth(partial, k, before)
+        if not kth:
+            return kth
+        first = [no for no in np.flatnonzero(partial >= kth)[: 2 * k].tolist() if no not in known]
+        if first and kth <= self._rest() + _SLACK and self._is_less_to_look_up(len(first)):
+            known.update(zip(first, self._scores(np.array(first, dtype=np.int64))[0].tolist(), strict=True))
+        return max(kth, _kth(np.array(list(known.values())), k, 0.0))
+
+    def _followed(
+        self, nos: NDArray[np.int64], partial: NDArray[np.float32], norm: NDArray[np.float32], least: float, k: int
+    ) -> NDArray[np.int64]:
+        """Those of the chunks that stay near enough to the k-th best, while unread terms are many for them."""
+        while self._unread and not self._is_less_to_look_up(len(nos)):
+            for term in self._read_more():
+                held, there = _places(self._postings[term].nos, nos)
+                partial[held] += bm25(self._idf[term], self._postings[term].tf[there], norm[held])
+            least = _kth(partial, k, least)
+            kept = partial > least - self._rest() - _SLACK
+            nos, partial, norm = nos[kept], partial[kept], norm[kept]
+        return nos
+
     def _is_less_to_look_up(self, chunks: int) -> bool:
         """Whether looking the unread terms up in so many chunks is faster than reading them."""
         looks = (_FIND + len(self._unread)) * chunks
         return looks * self._per_lookup <= sum(self._df[term] for term in self._unread)
 
-    def _read_more(self) -> None:
-        """The rarest terms whose postings are few together, at least one."""
+    def _read_more(self) -> list[str]:
+        """The rarest terms whose postings are few together, at least one, which are read."""
         chosen = [self._unread.pop()]
         room = self._at_once - self._df[chosen[0]]
         while self._unread and self._df[self._unread[-1]] <= room:
             chosen.append(self._unread.pop())
             room -= self._df[chosen[-1]]
-        self._add(self._read_postings(chosen))
+        self._postings |= self._read_postings(chosen)
+        return chosen
 
-    def _add(self, read: Mapping[str, Postings]) -> None:
-        size = max((int(found.nos[-1]) + 1 for found in read.values() if len(found.nos)), default=0)
-        if size > len(self._partial):
-            grown = np.zeros(size)
-            grown[: len(self._partial)] = self._partial
-            self._partial = grown
-        for term, found in read.items():
-            self._postings[term] = found
-            self._partial[found.nos] += bm25(self._idf[term], found.tf, norms(found.lengths, self._average))
+    def _score(self, term: str, partial: NDArray[np.float32], norm: NDArray[np.float32]) -> None:
+        """Add a term's part of the scores to all chunks that hold it."""
+        nos, tf = self._postings[term]
+        partial[nos] += bm25(self._idf[term], tf, norm[nos])
 
-    def _near(self, k: int) -> NDArray[np.int64] | None:
-        """Numbers of all chunks that may be among the k best; None where some may be that have not been seen."""
-        rest = sum(self._most[term] for term in self._unread)
-        scores = self._partial[self._partial > 0]
-        if len(scores) < k:
-            return None
-        least = float(np.partition(scores, len(scores) - k)[len(scores) - k])
-        if least <= rest + _SLACK:
-            return None
-        return np.flatnonzero(self._partial >= least - rest - _SLACK)
-
-    def _exact(self, nos: NDArray[np.int64], k: int) -> tuple[NDArray[np.int64], FloatArray]:
-        """Scores summed in the order of the query's terms, as every store does, of chunks that hold one."""
+    def _scores(self, nos: NDArray[np.int64]) -> tuple[FloatArray, NDArray[np.bool_]]:
+        """Scores summed in the order of the query's terms, as every store does, and which chunks hold one."""
         scores = np.zeros(len(nos))
         is_found = np.zeros(len(nos), dtype=np.bool_)
-        looked_up = list(self._unread)
-        lengths, tfs = self._lookup(looked_up, nos) if looked_up else (scores, scores[:, None])
+        norm = norms(self._lengths[nos].astype(np.float64), self._average)
+        unread = list(self._unread)
+        looked_up = dict(zip(unread, self._lookup(unread, nos).T, strict=True)) if unread else {}
         for term in self._terms:
-            if term in self._postings:
-                found = self._postings[term]
-                places = np.searchsorted(found.nos, nos)
-                held = places < len(found.nos)
-                held[held] = found.nos[places[held]] == nos[held]
-                there = places[held]
-                tf, length = found.tf[there], found.lengths[there]
+            if term in looked_up:
+                held = np.flatnonzero(looked_up[term])
+                tf = looked_up[term][held]
             else:
-                column = tfs[:, looked_up.index(term)]
-                held = column > 0
-                tf, length = column[held], lengths[held]
-            scores[held] += bm25(self._idf[term], tf, norms(length, self._average))
-            is_found |= held
+                held, there = _places(self._postings[term].nos, nos)
+                tf = self._postings[term].tf[there].astype(np.float64)
+            scores[held] += bm25(self._idf[term], tf, norm[held])
+            is_found[held] = True
+        return scores, is_found
+
+    def _exact(self, nos: NDArray[np.int64], k: int) -> tuple[NDArray[np.int64], FloatArray]:
+        """The k best of the chunks that hold a term, and all that tie with the last."""
+        scores, is_found = self._scores(nos)
         nos, scores = nos[is_found], np.round(scores[is_found], _DECIMALS)
         order = np.argsort(-scores, kind="stable")
         if len(order) > k:
             order = order[: int(np.searchsorted(-scores[order], -scores[order[k - 1]], side="right"))]
         return nos[order], scores[order]
+
+
+def _kth(scores: NDArray[np.floating[Any]], k: int, floor: float) -> float:
+    """The k-th largest of the scores that are above 0; the floor, which it is known to reach, where they are fewer."""
+    scores = scores[scores >= floor] if floor else scores[scores > 0]
+    return float(np.partition(scores, len(scores) - k)[len(scores) - k]) if len(scores) >= k else floor
+
+
+def _places(held: NDArray[np.int64], nos: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Which of the numbers are held, by their places, and where; all ascending."""
+    places = np.searchsorted(held, nos)
+    inside = np.flatnonzero(places < len(held))
+    found = inside[held[places[inside]] == nos[inside]]
+    return found, places[found]

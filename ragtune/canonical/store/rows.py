@@ -91,9 +91,9 @@ def rows_digest(rows: Iterable[Row]) -> str:
     return _joined(row.content_digest for row in rows)
 
 
-def shared_metadata(rows: Sequence[Row]) -> dict[str, Any]:
-    """The metadata that all chunks of a document share."""
-    first, *others = (row.chunk.metadata for row in rows)
+def shared_metadata(chunks: Iterable[Chunk]) -> dict[str, Any]:
+    """The metadata that all chunks of a document share; none where there is no chunk."""
+    first, *others = [chunk.metadata for chunk in chunks] or [{}]
     return {
         key: value
         for key, value in first.items()

@@ -9,12 +9,12 @@ from ragtune.canonical.store.statements import SCHEMA_VERSION, read_sql
 from ragtune.core.errors import StoreError
 
 _LOCK = 0x7261677475  # any number that everybody agrees on
-_UPGRADED = 1  # version of the schema that is brought up to date
+_UPGRADED = (1, 2)  # versions of the schema that are brought up to date
 _PGVECTOR_MIN = (0, 8)  # iterative index scans
 
 
 def ensure_schema(connection: Any) -> None:
-    """Make the schema if it is missing, or bring one of version 1 up to date; several processes may do so at once.
+    """Make the schema if it is missing, or bring an earlier one up to date; several processes may do so at once.
 
     Where it is there and up to date, no right to make one is needed.
 
@@ -30,12 +30,12 @@ def ensure_schema(connection: Any) -> None:
             if not _exists(connection):
                 connection.execute(read_sql("schema.sql", version=SCHEMA_VERSION))
     version = _version(connection)
-    if version == _UPGRADED:
+    if version in _UPGRADED:
         with connection.transaction():
             lock_schema(connection)
             version = _version(connection)
-            if version == _UPGRADED:
-                connection.execute(read_sql("upgrade_1.sql", version=SCHEMA_VERSION, analyzer=_analyzer()))
+            if version in _UPGRADED:
+                connection.execute(read_sql(f"upgrade_{version}.sql", version=SCHEMA_VERSION, analyzer=_analyzer()))
                 version = SCHEMA_VERSION
     if version != SCHEMA_VERSION:
         raise StoreError(f"the database's schema ragtune is of version {version}: allowed is {SCHEMA_VERSION}")

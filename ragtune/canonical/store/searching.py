@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.canonical.store.lexical import quote
-from ragtune.canonical.store.ranking import AT_ONCE, Bound, Postings, Ranking, decode
+from ragtune.canonical.store.postings import LENGTHS
+from ragtune.canonical.store.ranking import AT_ONCE, Block, Bound, Postings, Ranking, decode, decode_lengths
 from ragtune.canonical.store.statements import NO_FILTER, ROW, Statements
 from ragtune.core.arrays import FloatArray
 
@@ -46,13 +47,6 @@ class LexicalSearch:
         """
         if not self._has_postings(connection):
             return self._search_tsvectors(connection, terms, k, condition, values)
-        ranking = self._ranking(connection, terms)
-        if ranking.is_read and condition == NO_FILTER:
-            # What a write in between has changed is no longer there, and so is noticed.
-            found = ranking.best(k)
-            rows = _rows(connection, self._sql.postings.chosen(ROW, condition), found, k, values)
-            if not len(found[0]) or (rows and rows[0][-2] == len(found[0])):
-                return rows
         with connection.transaction():
             # All statements of such a search must see the same state.
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
@@ -97,32 +91,31 @@ class LexicalSearch:
         return None if len(rows) > self._exact_below else np.array([no for (no,) in rows], dtype=np.int64)
 
     def _ranking(self, connection: Any, terms: Sequence[str]) -> Ranking:
-        blocks = self._blocks(connection, terms, AT_ONCE)
-        chunks, average = next((found[0][:2] for found in blocks.values()), (0, 1.0))
+        blocks = self._blocks(connection, [*terms, LENGTHS], AT_ONCE // len(terms))
+        lengths = blocks.pop(LENGTHS, [])
+        chunks, average = lengths[0][-2:] if lengths else (0, 1.0)
         bounds = [_bound(term, blocks[term]) for term in terms if term in blocks]
 
         def read(wanted: Sequence[str]) -> Mapping[str, Postings]:
-            return self._read(connection, wanted)
+            return {term: decode(_stored(rows)) for term, rows in self._blocks(connection, wanted, _ALL).items()}
 
-        def lookup(wanted: Sequence[str], nos: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
+        def lookup(wanted: Sequence[str], nos: NDArray[np.int64]) -> FloatArray:
             return self._lookup(connection, wanted, nos)
 
-        return Ranking(int(chunks), average, [bound for bound in bounds if bound.df], read, lookup)
-
-    def _read(self, connection: Any, terms: Sequence[str]) -> Mapping[str, Postings]:
-        return {term: _postings(found) for term, found in self._blocks(connection, terms, _ALL).items()}
+        return Ranking(
+            int(chunks), average, decode_lengths(_stored(lengths)), [one for one in bounds if one.df], read, lookup
+        )
 
     def _blocks(self, connection: Any, terms: Sequence[str], most: int) -> dict[str, list[Any]]:
         blocks: dict[str, list[Any]] = {}
         for row in fetch_all(connection, self._sql.postings.read_blocks(), {"terms": list(terms), "most": most}):
-            blocks.setdefault(row[2], []).append(row)
+            blocks.setdefault(row[0], []).append(row)
         return blocks
 
-    def _lookup(self, connection: Any, terms: Sequence[str], nos: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
+    def _lookup(self, connection: Any, terms: Sequence[str], nos: NDArray[np.int64]) -> FloatArray:
         values = {f"term{place}": quote(term) for place, term in enumerate(terms)}
         rows = fetch_all(connection, self._sql.postings.lookup(len(terms)), {**values, "nos": nos.tolist()})
-        table = np.array(rows, dtype=np.float64).reshape(len(rows), 2 + len(terms))
-        return table[:, 1], table[:, 2:]
+        return np.array(rows, dtype=np.float64).reshape(len(nos), len(terms))
 
     def _search_tsvectors(
         self, connection: Any, terms: Sequence[str], k: int, condition: str, values: Mapping[str, Any]
@@ -153,14 +146,15 @@ def _rows(
     return fetch_all(connection, sql, {"nos": nos.tolist(), "scores": scores.tolist(), "k": k, **values})
 
 
-def _bound(term: str, blocks: Sequence[Any]) -> Bound:
-    df = sum(row[3] for row in blocks)
-    is_there = all(row[5] is not None for row in blocks)
-    return Bound(term, df, max(row[4] for row in blocks), _postings(blocks) if is_there else None)
+def _bound(term: str, rows: Sequence[Any]) -> Bound:
+    is_there = all(row[3] is not None for row in rows)
+    return Bound(
+        term, sum(row[2] for row in rows), max(row[4] for row in rows), decode(_stored(rows)) if is_there else None
+    )
 
 
-def _postings(blocks: Sequence[Any]) -> Postings:
-    return decode([row[5] for row in blocks if row[3] > 0], [row[5] for row in blocks if row[3] < 0])
+def _stored(rows: Sequence[Any]) -> list[Block]:
+    return [Block(*row[1:4]) for row in rows]
 
 
 def _any_of(terms: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from ragtune.canonical.store.lexical import K1, B
 from ragtune.canonical.store.postings import BUILT, PostingStatements
 from ragtune.canonical.types import Filters
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 MARGIN = 16
 """Rows beyond k that a vector search reads: the server's float32 sums may order near-ties otherwise than we do."""
 

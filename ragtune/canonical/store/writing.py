@@ -154,7 +154,7 @@ def _apply(connection: Any, sql: Statements, changes: _Changes, state: Collectio
     """Do it; by how much the number of terms grew."""
     if changes.touched:
         digests = [rows_digest(rows) for rows in changes.touched.values()]
-        metadata = [dump_json(shared_metadata(rows)) for rows in changes.touched.values()]
+        metadata = [dump_json(shared_metadata(row.chunk for row in rows)) for rows in changes.touched.values()]
         connection.execute(sql.write_documents(), (list(changes.touched), digests, metadata))
     lost = 0
     if changes.stale:

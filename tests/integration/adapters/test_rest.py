@@ -138,15 +138,17 @@ def test_excerpts_and_packages_are_the_librarys(
 
 
 def test_documents_go_in_and_out(client: TestClient, service: RagService) -> None:
-    made = chunk("One. Two.", ChunkPolicy(max_tokens=2), doc_id="n")
+    made = chunk("One. Two.", ChunkPolicy(max_tokens=2), doc_id="n", metadata={"by": "Ann"})
+    made[1] = made[1].model_copy(update={"metadata": {"by": "Ann", "page": 2}})
     answer = post(client, "index", collection="tea", chunks=dumped(made))
     assert answer == {
         "collection": "tea",
         **{"documents": 1, "inserted": 2, "updated": 0, "unchanged": 0, "deleted": 0},
         "keys": [["n", 0], ["n", 1]],
     }
-    assert client.get("/v1/collections/tea/chunks", params={"doc_id": "n"}).json() == {"chunks": dumped(made)}
-    assert client.get("/v1/collections/tea/chunks", params={"doc_id": "?"}).json() == {"chunks": []}
+    for doc_id, chunks, metadata in (("n", dumped(made), {"by": "Ann"}), ("?", [], {})):
+        answer = client.get("/v1/collections/tea/chunks", params={"doc_id": doc_id}).json()
+        assert answer == {"chunks": chunks, "metadata": metadata}
     info = client.get("/v1/collections/tea").json()
     assert (info["name"], info["embed_dims"], info["documents"], info["chunks"]) == ("tea", 32, 4, 5)
     page = client.get("/v1/collections/tea/documents", params={"after": "black", "limit": 2}).json()
@@ -200,7 +202,7 @@ def test_a_collection_of_a_model_that_the_server_lacks_is_refused_naming_both(ma
         ({"collection": "tea", "query": 7}, "/query"),
         ({"collection": "tea", "query": "q", "plan": {"k": "12"}}, "/plan/k"),
         ({"collection": "tea", "query": "q", "plan": {"k": 12.0}}, "/plan/k"),
-        ({"collection": "tea", "query": "q", "plan": {"k": 60}}, "/plan"),
+        ({"collection": "tea", "query": "q", "plan": {"mode": "hybrid", "k": 60}}, "/plan"),
         ({"collection": "tea", "query": "q", "plan": {"filters": {"tags_any": "leaf"}}}, "/plan/filters/tags_any"),
         ({"collection": "tea", "query": "q", "plan": {"filters": {"metadata": []}}}, "/plan/filters/metadata"),
         ({"collection": "tea", "query": "q", "a/b": 1}, "/a~1b"),
@@ -211,6 +213,29 @@ def test_a_collection_of_a_model_that_the_server_lacks_is_refused_naming_both(ma
 def test_what_is_not_valid_is_named_by_its_place(client: TestClient, body: Any, pointer: str) -> None:
     problem = refused(client.post("/v1/retrieve", json=body), 422, "invalid-request")
     assert problem["errors"][0]["pointer"] == pointer
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "pointer"),
+    [
+        ("normalize", {"content": [{"text": "a"}, {"text": 7}]}, "/content/1/text"),
+        ("normalize", {"content": [{"text": "a", "str": 1}]}, "/content/0/str"),
+        ("normalize", {"content": 7}, "/content"),
+        (
+            "ingest",
+            {"collection": "tea", "documents": [{"doc_id": "a", "content": [{}]}]},
+            "/documents/0/content/0/text",
+        ),
+        ("fuse", {"candidate_sets": [[], [{"score": "x"}]]}, "/candidate_sets/1/0/doc_id"),
+        ("fuse", {"candidate_sets": {"a/~": [7]}}, "/candidate_sets/a~1~0/0"),
+    ],
+)
+def test_places_within_what_may_be_of_several_kinds_are_pointers_too(
+    client: TestClient, path: str, body: Any, pointer: str
+) -> None:
+    problem = refused(client.post(f"/v1/{path}", json=body), 422, "invalid-request")
+    assert problem["errors"][0]["pointer"] == pointer
+    assert problem["detail"].startswith(f"{pointer}: ")
 
 
 @pytest.mark.parametrize(

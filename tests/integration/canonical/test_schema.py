@@ -13,10 +13,10 @@ from ragtune.canonical.analyzers import load_analyzer
 from ragtune.canonical.indexing import index
 from ragtune.canonical.policies import RetrievalPlan
 from ragtune.canonical.retrieval import retrieve
+from ragtune.canonical.store import postings, ranking
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.canonical.store.postgres import SearchSettings
-from ragtune.canonical.store.postings import FANOUT
 from ragtune.canonical.store.statements import Statements
 from ragtune.canonical.types import Chunk
 from ragtune.embedders.hashing import HashingEmbedder
@@ -83,19 +83,25 @@ def test_a_page_of_document_ids_reads_no_more_than_it_shows(server: psycopg.Conn
     assert [(node["Actual Rows"], node["Index Name"]) for node in scans] == [(3, "documents_pkey")]
 
 
-@pytest.fixture
-def old_dsn() -> str:
-    """A database of version 1: no analyzers, no postings, words of one letter and combining marks left out."""
+_BEFORE = {
+    # No analyzers, no postings, words of one letter and combining marks left out.
+    1: "DROP TABLE ragtune.places_1, ragtune.postings_1; ALTER TABLE ragtune.collections DROP COLUMN analyzer, "
+    "DROP COLUMN is_posted, DROP COLUMN places, DROP COLUMN writes",
+    # Postings of another layout.
+    2: "UPDATE ragtune.postings_1 SET content = decode(repeat('00', 10 * n), 'hex')",
+}
+
+
+@pytest.fixture(params=_BEFORE)
+def old_dsn(request: pytest.FixtureRequest) -> str:
+    """A database of an earlier version."""
     dsn = fresh_dsn()
     with PostgresDatabase(dsn) as database:
         store = database.open("tea", HashingEmbedder(dims=8), create=True, analyzer="english-1")
         index([Chunk(doc_id=f"d{place}", chunk_index=0, content=f"green tea {place} R") for place in range(9)], store)
     with psycopg.connect(dsn) as connection:
-        connection.execute(
-            "DROP TABLE ragtune.places_1, ragtune.postings_1; ALTER TABLE ragtune.collections DROP COLUMN analyzer, "
-            "DROP COLUMN is_posted, DROP COLUMN places, DROP COLUMN writes; "
-            "UPDATE ragtune.schema_version SET version = 1"
-        )
+        connection.execute(_BEFORE[request.param])
+        connection.execute("UPDATE ragtune.schema_version SET version = %s", (request.param,))
     return dsn
 
 
@@ -114,7 +120,12 @@ def test_a_collection_of_before_stays_readable_and_gets_its_postings_with_the_ne
     PostgresDatabase(old_dsn).close()
 
 
-def test_blocks_of_many_writes_are_joined_and_what_is_gone_stays_gone() -> None:
+@pytest.mark.parametrize("bits", [ranking.RANGE_BITS, 2])
+def test_blocks_of_many_writes_are_joined_and_what_is_gone_stays_gone(
+    bits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (ranking, postings):
+        monkeypatch.setattr(module, "RANGE_BITS", bits)
     dsn = fresh_dsn()
     memory = MemoryDatabase().open("tea", HashingEmbedder(dims=8), create=True)
     with PostgresDatabase(dsn) as database, psycopg.connect(dsn, autocommit=True) as connection:
@@ -128,7 +139,7 @@ def test_blocks_of_many_writes_are_joined_and_what_is_gone_stays_gone() -> None:
         levels = "SELECT level, count(*) FROM ragtune.postings_1 WHERE term = 'tea' GROUP BY level ORDER BY level"
         found = dict(ask(connection, levels))
         assert set(found) == {0, 1, 99}
-        assert max(found[0] / 2, found[1] / 2) < FANOUT
+        assert max(found[0] / 2, found[1] / 2) < postings.FANOUT
         for query in ("tea", "more tea 39", "number 12"):
             plan = RetrievalPlan(mode="lexical")
             assert retrieve(query, plan, store) == retrieve(query, plan, memory)

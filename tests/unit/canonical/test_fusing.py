@@ -61,12 +61,13 @@ def test_concatenation_keeps_the_order_of_the_lists() -> None:
         ("max", None, "max"),
         ("rrf", {"depth": 3}, "depth.*k, weights"),
         ("rrf", {"k": -1}, "k=-1"),
+        ("rrf", {"weights": {"b": 1.0, "vectr": 2.0}}, "weights.*'vectr'.*allowed are a, b"),
         ("concat", {"k": 60}, "k.*no arguments"),
     ],
 )
 def test_what_a_fusion_does_not_know_is_refused(method: str, params: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        fuse([], method, params)
+        fuse({"a": [], "b": []}, method, params)
 
 
 def test_nothing_fused_is_nothing() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ragtune.canonical.store.lexical import bm25, idf, norms
-from ragtune.canonical.store.ranking import Bound, Postings, Ranking, decode
+from ragtune.canonical.store.ranking import RANGE_BITS, Block, Bound, Postings, Ranking, decode, decode_lengths
 from ragtune.core.arrays import FloatArray
 
 tables = st.integers(1, 40).flatmap(
@@ -24,7 +24,7 @@ class World:
 
     def __init__(self, tf: Sequence[Sequence[int]], extra: int) -> None:
         self.tf = np.array(tf, dtype=np.float64)
-        self.lengths: FloatArray = self.tf.sum(axis=0) + np.arange(self.tf.shape[1]) % (extra + 1)
+        self.lengths = (self.tf.sum(axis=0) + np.arange(self.tf.shape[1]) % (extra + 1)).astype(np.int32)
         self.average = float(self.lengths.mean()) or 1.0
         self.names = [f"t{place}" for place in range(len(tf))]
         self.read_terms: list[str] = []
@@ -33,27 +33,28 @@ class World:
     def postings(self, terms: Sequence[str]) -> Mapping[str, Postings]:
         self.read_terms += terms
         rows = {term: self.tf[self.names.index(term)] for term in terms}
-        return {t: Postings(n := np.flatnonzero(row), row[n], self.lengths[n]) for t, row in rows.items()}
+        return {t: Postings(n := np.flatnonzero(row), row[n].astype(np.float32)) for t, row in rows.items()}
 
-    def lookup(self, terms: Sequence[str], nos: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
+    def lookup(self, terms: Sequence[str], nos: NDArray[np.int64]) -> FloatArray:
         self.looked_up += len(nos)
-        return self.lengths[nos], self.tf[[self.names.index(term) for term in terms]][:, nos].T
+        found: FloatArray = self.tf[[self.names.index(term) for term in terms]][:, nos].T
+        return found
 
     def ranking(self, at_once: int, per_lookup: int) -> Ranking:
-        weight = norms(self.lengths, self.average)
+        weight = norms(self.lengths.astype(np.float64), self.average)
         bounds = [
             Bound(name, int((row > 0).sum()), float((row / (row + weight))[row > 0].max()))
             for name, row in zip(self.names, self.tf, strict=True)
             if row.any()
         ]
         size = self.tf.shape[1]
-        return Ranking(size, self.average, bounds, self.postings, self.lookup, at_once, per_lookup)
+        return Ranking(size, self.average, self.lengths, bounds, self.postings, self.lookup, at_once, per_lookup)
 
     def expected(self, k: int, among: NDArray[np.int64] | None = None) -> list[tuple[float, int]]:
         scores = np.zeros(self.tf.shape[1])
         for row in self.tf:
             n = np.flatnonzero(row)
-            scores[n] += bm25(idf(len(scores), len(n)), row[n], norms(self.lengths[n], self.average))
+            scores[n] += bm25(idf(len(scores), len(n)), row[n], norms(self.lengths[n].astype(np.float64), self.average))
         held = np.flatnonzero(self.tf.any(axis=0)) if among is None else among
         ranked = sorted((-round(float(scores[no]), 6), int(no)) for no in held)
         return [one for one in ranked if len(ranked) <= k or one[0] <= ranked[k - 1][0]]
@@ -88,14 +89,18 @@ def test_frequent_terms_are_not_read_where_rare_ones_decide() -> None:
 
 
 def test_what_is_gone_is_in_no_postings() -> None:
-    block = np.array([(1, 2, 9), (4, 1, 7)], dtype=[("no", ">i4"), ("tf", ">i2"), ("length", ">i4")]).tobytes()
-    later = np.array([(6, 1, 3)], dtype=[("no", ">i4"), ("tf", ">i2"), ("length", ">i4")]).tobytes()
-    found = decode([block, later], [np.array([4], dtype=">i4").tobytes()])
-    assert [column.tolist() for column in found] == [[1, 6], [2.0, 1.0], [9.0, 3.0]]
+    def block(first: int, sign: int, *packed: int) -> Block:
+        return Block(first, sign * len(packed), np.array(packed, dtype=">i4").tobytes())
+
+    far = 3 << RANGE_BITS
+    found = decode([block(1, 1, 1 << 8 | 2, 4 << 8 | 1), block(far + 6, 1, 6 << 8 | 255), block(4, -1, 4 << 8)])
+    assert [column.tolist() for column in found] == [[1, far + 6], [2.0, 255.0]]
+    assert decode_lengths([block(0, 1, 9, 70000), block(2, 1, 0)]).tolist() == [9, 70000, 0]
 
 
 @pytest.mark.parametrize("given", [[], [Bound("t", 1, 0.5)]])
 def test_a_query_whose_terms_nobody_has_finds_nothing(given: list[Bound]) -> None:
-    empty = Postings(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
-    nothing = Ranking(9, 1.0, given, lambda terms: dict.fromkeys(terms, empty), lambda *_: (np.zeros(0), np.zeros(0)))
+    empty = Postings(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32))
+    lengths = np.ones(9, dtype=np.int32)
+    nothing = Ranking(9, 1.0, lengths, given, lambda terms: dict.fromkeys(terms, empty), lambda *_: np.zeros((0, 1)))
     assert pairs(nothing.best(3)) == []

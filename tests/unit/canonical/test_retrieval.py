@@ -64,6 +64,15 @@ def test_the_default_is_a_vector_search_for_twelve(store: BaseStore) -> None:
     assert set(found[0].sources) == {"vector"}
 
 
+@pytest.mark.parametrize("mode", ["vector", "lexical"])
+def test_of_one_list_more_may_be_asked_for_than_a_pool_holds(store: BaseStore, mode: str) -> None:
+    index([Chunk(doc_id=f"d{i:02d}", chunk_index=0, content="tea") for i in range(70)], store)
+    plan = RetrievalPlan.model_validate({"mode": mode, "k": 60})
+    assert (plan.candidate_pool, len(retrieve("tea", plan, store))) == (60, 60)
+    with pytest.raises(ValueError, match="k=60: allowed is at most candidate_pool=50"):
+        RetrievalPlan(mode="hybrid", k=60)
+
+
 def test_hybrid_fuses_both_lists_and_keeps_their_scores(store: BaseStore) -> None:
     index(chunks(), store)
     found = retrieve("green tea", RetrievalPlan(mode="hybrid", k=2), store)
