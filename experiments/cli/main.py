@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import hydra
+from hydra import initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from hydra.experimental.callback import Callback
@@ -31,6 +33,8 @@ from ragtune.adapters.dispatch import DONE, INTERRUPTED, complain
 PROGRAMS = {"config": "run.py", "pipeline": "scripts/pipeline.py"}
 """What makes a run again in the checkout, by the file of conf/ that its configuration begins with."""
 
+_SWEEPS = {"-m", "--multirun"}
+
 
 class HarnessCallback(Callback):
     """What Hydra calls around a run or a sweep: it notes the folders that are new, and opens and closes a sweep."""
@@ -40,7 +44,10 @@ class HarnessCallback(Callback):
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         from experiments.cli.sweep import begin_sweep
+        from experiments.config.jobs import JobConfigs
 
+        hydra_itself: Any = GlobalHydra.instance().hydra
+        hydra_itself.config_loader = JobConfigs(hydra_itself.config_loader)  # before the sweeper is given one
         note_missing(Path(config.hydra.sweep.dir))
         begin_sweep(config)
 
@@ -77,13 +84,32 @@ def main(root: str = "config", words: Sequence[str] | None = None) -> int:
 
 def _launch(root: str) -> int:
     try:
-        sys.argv[1:] = spelled_out(sys.argv[1:])
-        hydra.main(version_base="1.3", config_path=str(CONF), config_name=root)(_app)()
+        sys.argv[1:] = words = spelled_out(sys.argv[1:])
+        if _asks_hydra(words):
+            hydra.main(version_base="1.3", config_path=str(CONF), config_name=root)(_app)()
+        else:
+            _compose_and_run(root, words)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else DONE
     except (Exception, KeyboardInterrupt) as error:
         return _complain(error)
     return DONE
+
+
+def _asks_hydra(words: Sequence[str]) -> bool:
+    """Whether there is more to do than to run or to sweep."""
+    options = {word for word in words if word.startswith("-")} - _SWEEPS
+    return bool(options) or any(word.startswith("hydra.mode") for word in words)
+
+
+def _compose_and_run(root: str, words: Sequence[str]) -> None:
+    """What Hydra's own entry point does to run or to sweep; that composes everything once more, for the mode only."""
+    overrides = [word for word in words if word not in _SWEEPS]
+    is_sweep = len(overrides) < len(words)
+    with initialize_config_dir(str(CONF), job_name="main", version_base="1.3"):
+        hydra_itself: Any = GlobalHydra.instance().hydra
+        start = hydra_itself.multirun if is_sweep else hydra_itself.run
+        start(root, _app, [*overrides, f"hydra.mode={'MULTIRUN' if is_sweep else 'RUN'}"])
 
 
 def _app(cfg: DictConfig) -> float | None:

@@ -106,7 +106,7 @@ def test_a_sweep_without_a_finished_job_prints_nothing(tmp_path: Path, capsys: p
 
 
 def test_every_query_is_on_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
-    print_queries(pd.DataFrame({"query_id": ["q1", "q2"], "nDCG@10": [0.5, 1.0]}))
+    print_queries({"query_id": ["q1", "q2"], "nDCG@10": [0.5, 1.0]})
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["query_id", "q1", "q2"]
 
 
