@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+import pickle
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -23,7 +23,8 @@ class JobConfigs(ConfigLoaderImpl):
 
     def __init__(self, loader: ConfigLoaderImpl) -> None:
         super().__init__(loader.config_search_path)
-        self._composed: dict[tuple[str, ...], DictConfig] = {}
+        self._composed: dict[tuple[str, ...], bytes] = {}
+        self._is_group: dict[str, bool] = {}
 
     def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
         overrides = OverridesParser.create().parse_overrides(sweep_overrides)
@@ -39,8 +40,8 @@ class JobConfigs(ConfigLoaderImpl):
         values = [override for override in overrides if self._is_value(override)]
         choices = tuple(str(override.input_line) for override in overrides if override not in values)
         if choices not in self._composed:
-            self._composed[choices] = super().load_sweep_config(master_config, list(choices))
-        config = copy.deepcopy(self._composed[choices])
+            self._composed[choices] = pickle.dumps(super().load_sweep_config(master_config, list(choices)))
+        config: DictConfig = pickle.loads(self._composed[choices])  # noqa: S301 -- a fifth of a deep copy's time
         for override in values:
             OmegaConf.update(config, override.key_or_group, override.value(), merge=True)
         config.hydra.overrides.task = [override.input_line for override in overrides]
@@ -51,4 +52,6 @@ class JobConfigs(ConfigLoaderImpl):
     def _is_value(self, override: Override) -> bool:
         """Whether it sets an option of what is chosen, rather than choosing."""
         key = override.key_or_group
-        return override.package is None and ("." in key or not ("/" in key or self.get_group_options(key)))
+        if key not in self._is_group:
+            self._is_group[key] = "/" in key or ("." not in key and bool(self.get_group_options(key)))
+        return override.package is None and not self._is_group[key]
