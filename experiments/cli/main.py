@@ -23,8 +23,8 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from experiments.cli.help import help_template
-from experiments.config.compose import readable, register_resolvers, resolve
+from experiments.cli.help import help_text
+from experiments.config.compose import composed, readable, register_resolvers, resolve
 from experiments.config.overrides import spelled_out
 from experiments.config.paths import CONF
 from experiments.publish.folders import note_missing, remove_if_empty, remove_new_empty
@@ -32,8 +32,6 @@ from ragtune.adapters.dispatch import DONE, INTERRUPTED, complain
 
 PROGRAMS = {"config": "run.py", "pipeline": "scripts/pipeline.py"}
 """What makes a run again in the checkout, by the file of conf/ that its configuration begins with."""
-
-_SWEEPS = {"-m", "--multirun"}
 
 
 class HarnessCallback(Callback):
@@ -73,7 +71,6 @@ def main(root: str = "config", words: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"ragtune {__version__}\n")
         return DONE
     register_resolvers()
-    OmegaConf.register_new_resolver("harness_help", help_template, replace=True)
     code = INTERRUPTED  # by a second Ctrl-C, where the first is still being complained about
     try:
         code = _launch(root)
@@ -85,10 +82,15 @@ def main(root: str = "config", words: Sequence[str] | None = None) -> int:
 def _launch(root: str) -> int:
     try:
         sys.argv[1:] = words = spelled_out(sys.argv[1:])
-        if _asks_hydra(words):
-            hydra.main(version_base="1.3", config_path=str(CONF), config_name=root)(_app)()
+        options = {word for word in words if word.startswith("-")}
+        overrides = [word for word in words if word not in options]
+        if options & {"-h", "--help"} and options <= {"-h", "--help", "--resolve"}:
+            shown = OmegaConf.to_yaml(composed(overrides, root), resolve="--resolve" in options)
+            sys.stdout.write(f"{help_text(root, shown)}\n")
+        elif options <= {"-m", "--multirun"} and not any(word.startswith("hydra.mode") for word in overrides):
+            _compose_and_run(root, overrides, is_sweep=bool(options))
         else:
-            _compose_and_run(root, words)
+            hydra.main(version_base="1.3", config_path=str(CONF), config_name=root)(_app)()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else DONE
     except (Exception, KeyboardInterrupt) as error:
@@ -96,16 +98,8 @@ def _launch(root: str) -> int:
     return DONE
 
 
-def _asks_hydra(words: Sequence[str]) -> bool:
-    """Whether there is more to do than to run or to sweep."""
-    options = {word for word in words if word.startswith("-")} - _SWEEPS
-    return bool(options) or any(word.startswith("hydra.mode") for word in words)
-
-
-def _compose_and_run(root: str, words: Sequence[str]) -> None:
+def _compose_and_run(root: str, overrides: Sequence[str], *, is_sweep: bool) -> None:
     """What Hydra's own entry point does to run or to sweep; that composes everything once more, for the mode only."""
-    overrides = [word for word in words if word not in _SWEEPS]
-    is_sweep = len(overrides) < len(words)
     with initialize_config_dir(str(CONF), job_name="main", version_base="1.3"):
         hydra_itself: Any = GlobalHydra.instance().hydra
         start = hydra_itself.multirun if is_sweep else hydra_itself.run

@@ -33,7 +33,7 @@ def write_parquet(file: Path, table: Columns) -> None:
 
     schema = pa.schema([(name, _arrow_type(values)) for name, values in table.items()])
     notes = [_note(field.name, str(field.type)) for field in schema]
-    about = {"index_columns": [], "column_indexes": [], "columns": notes, "attributes": {}}
+    about: dict[str, Any] = {"index_columns": [], "column_indexes": [], "columns": notes, "attributes": {}}
     about |= {"creator": {"library": "pyarrow", "version": pa.__version__}, "pandas_version": version("pandas")}
     rows = (json.dumps(dict(zip(table, row, strict=True))) for row in _rows(table))
     # Arrow's own reader: its conversion of Python's lists loads pandas.
