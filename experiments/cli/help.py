@@ -49,14 +49,15 @@ Examples
 }
 
 
-def help_template(root: str) -> str:
-    """The template of Hydra's help, in which ``$CONFIG`` stands for the options as they are.
+def help_text(root: str, options: str) -> str:
+    """What ``--help`` prints.
 
     Args:
         root: the file of conf/ that the configuration begins with.
+        options: the configuration as it is, in YAML.
     """
     defaults = {"experiment": None} | _defaults(root)
-    text = "\n".join(
+    return "\n".join(
         [
             _USAGE[root],
             "",
@@ -66,9 +67,11 @@ def help_template(root: str) -> str:
             "Parts of components, GROUP@PLACE=CHOICE, e.g. acquisition@scheduler.acquisition=mean",
             *(line for group, place in _PLACES.items() for line in _group(group, None, place)),
             "",
+            "Options as they are with these choices, OPTION=VALUE",
+            "",
+            options,
         ]
     )
-    return text.replace("$", "$$") + "\nOptions as they are with these choices, OPTION=VALUE\n\n$CONFIG"
 
 
 def _defaults(root: str) -> dict[str, str | None]:

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import hydra
+from hydra import initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from hydra.experimental.callback import Callback
@@ -21,8 +23,8 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from experiments.cli.help import help_template
-from experiments.config.compose import readable, register_resolvers, resolve
+from experiments.cli.help import help_text
+from experiments.config.compose import composed, readable, register_resolvers, resolve
 from experiments.config.overrides import spelled_out
 from experiments.config.paths import CONF
 from experiments.publish.folders import note_missing, remove_if_empty, remove_new_empty
@@ -40,7 +42,10 @@ class HarnessCallback(Callback):
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         from experiments.cli.sweep import begin_sweep
+        from experiments.config.jobs import JobConfigs
 
+        hydra_itself: Any = GlobalHydra.instance().hydra
+        hydra_itself.config_loader = JobConfigs(hydra_itself.config_loader)  # before the sweeper is given one
         note_missing(Path(config.hydra.sweep.dir))
         begin_sweep(config)
 
@@ -66,7 +71,6 @@ def main(root: str = "config", words: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"ragtune {__version__}\n")
         return DONE
     register_resolvers()
-    OmegaConf.register_new_resolver("harness_help", help_template, replace=True)
     code = INTERRUPTED  # by a second Ctrl-C, where the first is still being complained about
     try:
         code = _launch(root)
@@ -77,13 +81,29 @@ def main(root: str = "config", words: Sequence[str] | None = None) -> int:
 
 def _launch(root: str) -> int:
     try:
-        sys.argv[1:] = spelled_out(sys.argv[1:])
-        hydra.main(version_base="1.3", config_path=str(CONF), config_name=root)(_app)()
+        sys.argv[1:] = words = spelled_out(sys.argv[1:])
+        options = {word for word in words if word.startswith("-")}
+        overrides = [word for word in words if word not in options]
+        if options & {"-h", "--help"} and options <= {"-h", "--help", "--resolve"}:
+            shown = OmegaConf.to_yaml(composed(overrides, root), resolve="--resolve" in options)
+            sys.stdout.write(f"{help_text(root, shown)}\n")
+        elif options <= {"-m", "--multirun"} and not any(word.startswith("hydra.mode") for word in overrides):
+            _compose_and_run(root, overrides, is_sweep=bool(options))
+        else:
+            hydra.main(version_base="1.3", config_path=str(CONF), config_name=root)(_app)()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else DONE
     except (Exception, KeyboardInterrupt) as error:
         return _complain(error)
     return DONE
+
+
+def _compose_and_run(root: str, overrides: Sequence[str], *, is_sweep: bool) -> None:
+    """What Hydra's own entry point does to run or to sweep; that composes everything once more, for the mode only."""
+    with initialize_config_dir(str(CONF), job_name="main", version_base="1.3"):
+        hydra_itself: Any = GlobalHydra.instance().hydra
+        start = hydra_itself.multirun if is_sweep else hydra_itself.run
+        start(root, _app, [*overrides, f"hydra.mode={'MULTIRUN' if is_sweep else 'RUN'}"])
 
 
 def _app(cfg: DictConfig) -> float | None:

@@ -47,7 +47,7 @@ def draw_curve(file: Path, curve: Curve, *, title: str, incumbent: FloatArray | 
                 label="fixed depth, from the first stage's order",
             )
         axes.set_xlabel(label)
-        axes.set_title(title, fontsize=10)
+        axes.set_title(title, fontsize=10, y=1.0)
         axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.15), ncols=2, frameon=False, fontsize=9)
     figure.savefig(file, dpi=120, metadata={"Software": None})
 

@@ -20,6 +20,7 @@ from experiments.evaluate.curves import Curve, FloatArray
 from experiments.evaluate.record import UNITS, QueryRecord
 from experiments.evaluate.summary import Summary
 from experiments.evaluate.views import View
+from experiments.publish.columns import Columns, write_csv, write_parquet
 from experiments.publish.figures import draw_curve
 from ragtune.core.errors import DatasetError
 from ragtune.data.textfile import read_json
@@ -62,8 +63,8 @@ def write_results(folder: Path, results: Results) -> None:
         _write_run(partial / "run.trec", {record.query_id: record.ranking for record in results.records})
         for view in results.views:
             _write_run(partial / f"run.{view.name}.trec", view.rankings)
-        per_query_table(results).to_parquet(partial / "per_query.parquet", index=False)
-        curve_table(results.curve).to_csv(partial / "curve.csv", index=False, lineterminator="\n")
+        write_parquet(partial / "per_query.parquet", per_query_table(results))
+        write_csv(partial / "curve.csv", curve_table(results.curve))
         _write_traces(partial / "traces.jsonl.gz", results.records)
         title = f"{results.dataset.name}: {results.summary.policy}"
         draw_curve(partial / "curve.png", results.curve, title=title, incumbent=results.incumbent)
@@ -114,39 +115,37 @@ def write_yaml(file: Path, config: Mapping[str, Any]) -> None:
     file.write_text(yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True), encoding="utf-8")
 
 
-def per_query_table(results: Results) -> Any:
-    """A table with one row a query: measures (missing where unjudged), costs, stop reason and context size."""
-    import pandas as pd
-
+def per_query_table(results: Results) -> Columns:
+    """One row a query: measures (missing where unjudged), costs, stop reason and context size."""
     values = [results.curve.per_query[:, -1, :], *(view.per_query for view in results.views)]
     names = [*results.curve.measures, *(f"{view.name}/{name}" for view in results.views for name in view.measures)]
     measured = dict(zip(results.dataset.judged, np.hstack(values).tolist(), strict=True))
-    rows = []
-    for record in results.records:
-        row: dict[str, Any] = {"query_id": record.query_id, "judged": record.query_id in measured}
-        row |= zip(names, measured.get(record.query_id, [None] * len(names)), strict=True)
-        row |= {f"charged_{unit}": value for unit, value in zip(UNITS, record.charged, strict=True)}
-        row |= {f"actual_{unit}": value for unit, value in zip(UNITS, record.actual, strict=True)}
-        row |= {
-            "stop_reason": record.stop["reason"],
-            "pool_docs": len(record.doc_ids),
-            "dropped_docs": len(record.dropped),
-            "context_docs": record.context_docs,
-            "context_tokens": record.context_tokens,
-        }
-        rows.append(row)
-    return pd.DataFrame(rows)
+    records = results.records
+    table: Columns = {
+        "query_id": [record.query_id for record in records],
+        "judged": [record.query_id in measured for record in records],
+    }
+    rows = [measured.get(record.query_id, [None] * len(names)) for record in records]
+    table |= zip(names, zip(*rows, strict=True), strict=True)
+    for kind, costs in (("charged", [r.charged for r in records]), ("actual", [r.actual for r in records])):
+        table |= zip((f"{kind}_{unit}" for unit in UNITS), zip(*costs, strict=True), strict=True)
+    return table | {
+        "stop_reason": [record.stop["reason"] for record in records],
+        "pool_docs": [len(record.doc_ids) for record in records],
+        "dropped_docs": [len(record.dropped) for record in records],
+        "context_docs": [record.context_docs for record in records],
+        "context_tokens": [record.context_tokens for record in records],
+    }
 
 
-def curve_table(curve: Curve) -> Any:
-    """A table with one row a cost step: documents allowed, mean costs, mean and interval of each measure."""
-    import pandas as pd
-
-    columns: dict[str, Any] = {"documents": curve.docs}
-    columns |= {name: curve.costs[:, i] for i, name in enumerate(COST_COLUMNS)}
+def curve_table(curve: Curve) -> Columns:
+    """One row a cost step: documents allowed, mean costs, mean and interval of each measure."""
+    table: Columns = {"documents": curve.docs.tolist()}
+    table |= {name: curve.costs[:, i].tolist() for i, name in enumerate(COST_COLUMNS)}
     for j, name in enumerate(curve.measures):
-        columns |= {name: curve.mean[:, j], f"{name}_low": curve.low[:, j], f"{name}_high": curve.high[:, j]}
-    return pd.DataFrame(columns)
+        for end, values in (("", curve.mean), ("_low", curve.low), ("_high", curve.high)):
+            table[f"{name}{end}"] = values[:, j].tolist()
+    return table
 
 
 def _write_run(file: Path, rankings: Mapping[str, Sequence[str]]) -> None:

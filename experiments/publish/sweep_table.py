@@ -12,6 +12,7 @@ import numpy as np
 from experiments.config.overrides import choices_of
 from experiments.evaluate.significance import PairedDifferences, holm
 from experiments.evaluate.summary import Summary
+from experiments.publish.columns import write_csv
 from experiments.publish.sweep_baseline import FIXED_DEPTH, differences, references
 from experiments.publish.terminal import fitting_table, print_warning, short
 from ragtune.core.errors import ConfigError
@@ -47,7 +48,6 @@ def print_sweep(
     Returns:
         The files; none without a finished job.
     """
-    import pandas as pd
     from rich.console import Console
 
     if not summaries:
@@ -61,7 +61,8 @@ def print_sweep(
         note = f"baseline: {name}; {NOTE.format('it')}"
     choices = _varying_choices(list(summaries.values()))
     rows = _rows(summaries, choices, tested, compared)
-    pd.DataFrame(rows).to_csv(folder / "sweep.csv", index=False, lineterminator="\n")
+    named = dict.fromkeys(name for row in rows for name in row)
+    write_csv(folder / "sweep.csv", {name: [row.get(name) for row in rows] for name in named})
     headline, *others = next(iter(summaries.values())).measures
     columns = ["rank", "job", *choices[0], *_FIGURES, *(_TESTED if tested else ()), *others, "AUCC"]
     shown = [_shown(row, headline, columns) for row in sorted(rows, key=lambda row: int(row["rank"]))]
@@ -78,7 +79,7 @@ def print_sweep(
     if len(table.columns) < len(heads):
         console.print(f"{len(heads) - len(table.columns)} columns more than have room here: sweep.md, sweep.csv")
     (folder / "sweep.md").write_text(f"{_markdown(heads, shown)}\n{note}\n", encoding="utf-8")
-    tex = pd.DataFrame(shown, columns=heads).to_latex(index=False, escape=True)
+    tex = _latex(heads, shown)
     (folder / "sweep.tex").write_text(f"{tex}% {note}\n" if note else tex, encoding="utf-8")
     return [folder / f"sweep.{kind}" for kind in ("csv", "md", "tex")]
 
@@ -160,6 +161,23 @@ def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [heads, ["---"] * len(heads), *rows]
     table = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
     return f"{table}\n"
+
+
+_LATEX = str.maketrans(
+    {c: f"\\{c}" for c in "&%$#_{}"} | {"\\": "\\textbackslash ", "~": "\\textasciitilde ", "^": "\\textasciicircum "}
+)
+"""What stands for the characters that mean something to LaTeX."""
+
+
+def _latex(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    head, *body = (" & ".join(map(_latex_cell, line)) + " \\\\" for line in (heads, *rows))
+    frame = ("\\begin{tabular}{" + "l" * len(heads) + "}", "\\toprule", head, "\\midrule")
+    return "\n".join((*frame, *body, "\\bottomrule", "\\end{tabular}", ""))
+
+
+def _latex_cell(text: str) -> str:
+    # LaTeX takes the blank after a command for its end, so a blank of the text's own has to be one as well.
+    return re.sub(r"(\\text\w+ ) ", r"\1\\space ", text.translate(_LATEX))
 
 
 def _varying_choices(summaries: Sequence[Summary]) -> list[dict[str, str]]:

@@ -13,6 +13,7 @@ from experiments.config.progress import Progress
 from experiments.evaluate.curves import Curve
 from experiments.evaluate.record import UNITS
 from experiments.evaluate.summary import Agreement, Comparison, Overruns, Summary, ViewFigures
+from experiments.publish.columns import Columns
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -242,11 +243,12 @@ def _few(n: int, limit: int = 8) -> list[int]:
     return sorted({round(i * (n - 1) / (limit - 1)) for i in range(limit)})
 
 
-def print_queries(table: Any) -> None:
+def print_queries(table: Columns) -> None:
     """Print every query on a line of its own (verbosity 2)."""
+    import pandas as pd
     from rich.console import Console
 
-    Console(highlight=False, markup=False, soft_wrap=True).print(table.to_string(index=False))
+    Console(highlight=False, markup=False, soft_wrap=True).print(pd.DataFrame(table).to_string(index=False))
 
 
 def print_path(folder: Path) -> None:

@@ -6,8 +6,15 @@ import json
 
 import pytest
 import yaml
+from hydra import initialize_config_dir
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import HydraException
+from hydra.types import RunMode
+from omegaconf import OmegaConf
 
 from experiments.config.compose import compose, results_key
+from experiments.config.jobs import JobConfigs
 from experiments.config.names import leaf, policy_name
 from experiments.config.options import known_options
 from experiments.config.overrides import spelled_out
@@ -21,6 +28,30 @@ def test_the_resolved_configuration_is_plain_data_without_interpolations() -> No
     assert "${" not in json.dumps(config)
     assert config["dataset"]["path"] == str(PROJECT_ROOT / "datasets" / "demo")
     assert config["reranker"]["scores"] == config["dataset"]["scores"]
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        ["budget=tight", "budget.max_reranker_docs=30", "seed=3", "measures=[AP,RR]", "experiment=gar"],
+        ["estimator=similarity", "estimator.nope=3"],  # an error, in Hydra's words
+        ["acquisition@scheduler.acquisition=mean", "reranker.scores='a b'", "sweep.baseline='estimator=gar'"],
+        ["retriever=runs", "retriever.paths=[a.run]", "+rerankers.weak.k=1", "rerankers.weak.k=2", "~failures"],
+    ],
+)
+def test_a_job_is_composed_as_hydra_would(job: list[str]) -> None:
+    def composed(loader: ConfigLoader) -> object:
+        try:
+            return OmegaConf.to_container(loader.load_sweep_config(sweep, job), resolve=False)
+        except HydraException as error:
+            return str(error)
+
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        hydras = GlobalHydra.instance().config_loader()
+        sweep = hydras.load_configuration("config", ["dataset=demo"], RunMode.MULTIRUN)
+        ours = JobConfigs(hydras)
+        before = composed(hydras)
+        assert [composed(ours), composed(ours)] == [before, before]
 
 
 def test_hydras_own_part_is_left_out() -> None:

@@ -78,6 +78,18 @@ def test_the_query_table_holds_measures_costs_and_reasons(folder: Path, results:
     assert table["nDCG@10"].tolist() == results.curve.per_query[:, -1, 0].tolist()
 
 
+def test_the_tables_are_byte_for_byte_what_pandas_writes(folder: Path, results: Results) -> None:
+    unjudged = replace(results.dataset, qrels={q: v for q, v in results.dataset.qrels.items() if q != "q2"})
+    drawn = replace(results.curve, per_query=results.curve.per_query[:-1])
+    write_results(folder, replace(results, dataset=unjudged, curve=drawn))
+    table = pd.read_parquet(folder / "per_query.parquet")
+    assert table["AP"].isna().tolist() == [False, True, False, False]
+    table.to_parquet(folder / "again.parquet", index=False)
+    assert (folder / "again.parquet").read_bytes() == (folder / "per_query.parquet").read_bytes()
+    text = pd.read_csv(folder / "curve.csv").to_csv(index=False, lineterminator="\n")
+    assert text == (folder / "curve.csv").read_text()
+
+
 def test_the_curve_table_has_one_row_a_cost_step(folder: Path, results: Results) -> None:
     write_results(folder, results)
     table = pd.read_csv(folder / "curve.csv")

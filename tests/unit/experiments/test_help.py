@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import string
-
 import pytest
 import yaml
 
-from experiments.cli.help import help_template
+from experiments.cli.help import help_text
 from experiments.config.paths import CONF
 
 DEFAULTS = yaml.safe_load((CONF / "config.yaml").read_text())["defaults"]
@@ -16,7 +14,7 @@ GROUPS = [group for entry in DEFAULTS if isinstance(entry, dict) for group in en
 
 @pytest.mark.parametrize("root", ["config", "pipeline"])
 def test_every_choice_has_its_sentence_and_the_default_its_mark(root: str) -> None:
-    shown = string.Template(help_template(root)).substitute(CONFIG="seed: 0")
+    shown = help_text(root, "seed: 0")
     assert shown.endswith("seed: 0")
     assert max(map(len, shown.splitlines())) <= 120
     words = " ".join(shown.split())
@@ -31,6 +29,6 @@ def test_every_choice_has_its_sentence_and_the_default_its_mark(root: str) -> No
 
 
 def test_no_group_of_conf_is_left_out() -> None:
-    listed = {line.partition("@")[0] for line in help_template("pipeline").splitlines() if line and line[0] != " "}
+    listed = {line.partition("@")[0] for line in help_text("pipeline", "").splitlines() if line and line[0] != " "}
     elsewhere = {"frontier", "store", "hydra"}  # of ragtune study, ragtune ingest and Hydra itself
     assert {folder.name for folder in CONF.iterdir() if folder.is_dir()} - elsewhere <= listed

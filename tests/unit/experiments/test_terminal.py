@@ -99,6 +99,18 @@ def test_brackets_in_overrides_are_printed_as_they_are(
     assert "[a.run]" in "".join(capsys.readouterr().out.split())
 
 
+def test_a_sweeps_tables_are_byte_for_byte_what_pandas_writes(make_summary: MakeSummary, tmp_path: Path) -> None:
+    odd = ("a_b%", r"c\ d\e ~ f~g^ h & {i}#$", 'j,"k"')
+    print_sweep({str(i): make_summary(overrides=[f"dataset.path={path}"]) for i, path in enumerate(odd)}, tmp_path)
+    head, _, *rows, _, _ = (tmp_path / "sweep.md").read_text(encoding="utf-8").splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in (head, *rows)]
+    latex = pd.DataFrame(cells[1:], columns=cells[0]).to_latex(index=False, escape=True)
+    assert (tmp_path / "sweep.tex").read_text(encoding="utf-8") == latex
+    table = pd.read_csv(tmp_path / "sweep.csv")
+    assert table["dataset.path"].tolist() == list(odd)
+    assert (tmp_path / "sweep.csv").read_text(encoding="utf-8") == table.to_csv(index=False, lineterminator="\n")
+
+
 def test_a_sweep_without_a_finished_job_prints_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     print_sweep({}, tmp_path)
     assert capsys.readouterr().out == ""
@@ -106,7 +118,7 @@ def test_a_sweep_without_a_finished_job_prints_nothing(tmp_path: Path, capsys: p
 
 
 def test_every_query_is_on_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
-    print_queries(pd.DataFrame({"query_id": ["q1", "q2"], "nDCG@10": [0.5, 1.0]}))
+    print_queries({"query_id": ["q1", "q2"], "nDCG@10": [0.5, 1.0]})
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["query_id", "q1", "q2"]
 
 

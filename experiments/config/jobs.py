@@ -1,0 +1,57 @@
+"""The configurations of a sweep's jobs, most of which differ from another by a few values only."""
+
+from __future__ import annotations
+
+import pickle
+
+from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override, OverrideType
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+
+class JobConfigs(ConfigLoaderImpl):
+    """Composes each combination of choices once, and sets a job's values in a copy of that.
+
+    Hydra itself reads some thirty files a job, twice: to see whether they can be composed, and to run the job.
+
+    Args:
+        loader: Hydra's own, for the same files.
+    """
+
+    def __init__(self, loader: ConfigLoaderImpl) -> None:
+        super().__init__(loader.config_search_path)
+        self._composed: dict[tuple[str, ...], bytes] = {}
+        self._is_group: dict[str, bool] = {}
+
+    def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
+        overrides = OverridesParser.create().parse_overrides(sweep_overrides)
+        # What is added may rest on a value that comes before it.
+        if all(override.type == OverrideType.CHANGE and not override.is_hydra_override() for override in overrides):
+            try:
+                return self._derived(master_config, overrides)
+            except (HydraException, OmegaConfBaseException):
+                pass  # Hydra is asked to compose it, for the sake of its message
+        return super().load_sweep_config(master_config, sweep_overrides)
+
+    def _derived(self, master_config: DictConfig, overrides: list[Override]) -> DictConfig:
+        values = [override for override in overrides if self._is_value(override)]
+        choices = tuple(str(override.input_line) for override in overrides if override not in values)
+        if choices not in self._composed:
+            self._composed[choices] = pickle.dumps(super().load_sweep_config(master_config, list(choices)))
+        config: DictConfig = pickle.loads(self._composed[choices])  # noqa: S301 -- a fifth of a deep copy's time
+        for override in values:
+            OmegaConf.update(config, override.key_or_group, override.value(), merge=True)
+        config.hydra.overrides.task = [override.input_line for override in overrides]
+        job = config.hydra.job
+        job.override_dirname = get_overrides_dirname(overrides, **job.config.override_dirname)
+        return config
+
+    def _is_value(self, override: Override) -> bool:
+        """Whether it sets an option of what is chosen, rather than choosing."""
+        key = override.key_or_group
+        if key not in self._is_group:
+            self._is_group[key] = "/" in key or ("." not in key and bool(self.get_group_options(key)))
+        return override.package is None and not self._is_group[key]

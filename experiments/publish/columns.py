@@ -1,0 +1,61 @@
+"""Small tables, written as pandas writes them; loading pandas takes longer than most runs on a small collection."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+Columns = dict[str, Sequence[Any]]
+"""Values by column, all of one length: texts, truth values, integers, or numbers, None where one is missing."""
+
+_PANDAS = {"large_string": ("object", "str"), "double": ("float64", "float64")}
+"""What pandas calls types that Arrow calls otherwise, in its notes for other readers and in its frames."""
+
+
+def write_csv(file: Path, table: Columns) -> None:
+    """Write a table as CSV, every number with the digits that tell it from all others."""
+    with file.open("w", encoding="utf-8", newline="") as out:
+        lines = csv.writer(out, lineterminator="\n")
+        lines.writerow(table)
+        lines.writerows(_rows(table))
+
+
+def write_parquet(file: Path, table: Columns) -> None:
+    """Write a table as Parquet, from which pandas reads its own types."""
+    import pyarrow as pa
+    from pyarrow import json as pajson
+    from pyarrow import parquet
+
+    schema = pa.schema([(name, _arrow_type(values)) for name, values in table.items()])
+    notes = [_note(field.name, str(field.type)) for field in schema]
+    about: dict[str, Any] = {"index_columns": [], "column_indexes": [], "columns": notes, "attributes": {}}
+    about |= {"creator": {"library": "pyarrow", "version": pa.__version__}, "pandas_version": version("pandas")}
+    rows = (json.dumps(dict(zip(table, row, strict=True))) for row in _rows(table))
+    # Arrow's own reader: its conversion of Python's lists loads pandas.
+    found = pajson.read_json(
+        BytesIO("\n".join(rows).encode()), parse_options=pajson.ParseOptions(explicit_schema=schema)
+    )
+    parquet.write_table(found.combine_chunks().replace_schema_metadata({"pandas": json.dumps(about)}), file)
+
+
+def _rows(table: Columns) -> Iterator[list[Any]]:
+    """The rows, in which what is no number is missing."""
+    return ([None if value != value else value for value in row] for row in zip(*table.values(), strict=True))
+
+
+def _arrow_type(values: Sequence[Any]) -> str:
+    kinds = {type(value) for value in values} - {type(None)}
+    if kinds <= {str}:
+        return "large_string"
+    return {frozenset({bool}): "bool", frozenset({int}): "int64"}.get(frozenset(kinds), "float64")
+
+
+def _note(name: str, kind: str) -> Mapping[str, Any]:
+    pandas_type, numpy_type = _PANDAS.get(kind, (kind, kind))
+    about = {"name": name, "field_name": name, "pandas_type": pandas_type, "numpy_type": numpy_type}
+    return {**about, "metadata": None}
