@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from ragtune.core.errors import InvalidScoreError
 from ragtune.core.plain import quoted, well_formed
@@ -19,7 +20,16 @@ def checked_documents(found: Iterable[ScoredDocument]) -> list[ScoredDocument]:
         InvalidScoreError: on a score that is not a finite number, or a token count below 0.
         TypeError: on anything but documents.
     """
-    return [sound(doc) for doc in found]
+    return all_sound(list(found))
+
+
+def all_sound(docs: list[ScoredDocument]) -> list[ScoredDocument]:
+    """The documents, each :func:`sound`; most need no second look, which is seen faster column by column.
+
+    Raises:
+        InvalidScoreError, TypeError, ValueError: as :func:`sound` does.
+    """
+    return docs if _is_nothing_wrong(docs) else [sound(doc) for doc in docs]
 
 
 def sound(doc: ScoredDocument) -> ScoredDocument:
@@ -43,6 +53,31 @@ def sound(doc: ScoredDocument) -> ScoredDocument:
         raise ValueError(f"document id {quoted(doc.id)}: it holds half of a character (a lone surrogate)")
     sources = {well_formed(name): score for name, score in doc.sources.items()}
     return doc.model_copy(update={"content": well_formed(doc.content), "sources": sources})
+
+
+def _is_nothing_wrong(docs: Sequence[ScoredDocument]) -> bool:
+    """Whether every document is sound as it is; False where that takes a closer look."""
+    if not _are(ScoredDocument, docs) or not _are(dict, sources := [doc.sources for doc in docs]):
+        return False
+    texts = [*(doc.id for doc in docs), *(doc.content for doc in docs), *set(chain.from_iterable(sources))]
+    numbers = [*(doc.score for doc in docs), *(doc.original_score for doc in docs)]
+    numbers += (score for doc in docs for score in (doc.fusion_score, doc.reranker_score) if score is not None)
+    numbers += chain.from_iterable(by_source.values() for by_source in sources)
+    counts = [doc.token_count for doc in docs]
+    return (
+        _are(str, texts)
+        and _are(float, numbers)
+        and _are(int, counts)
+        and _are(dict, [doc.metadata for doc in docs])
+        and all(map(math.isfinite, numbers))
+        and min(counts, default=0) >= 0
+        and all(_is_well_formed(text) for text in texts if not text.isascii())
+    )
+
+
+def _are(kind: type, values: Iterable[object]) -> bool:
+    """Whether all of them are of that very type."""
+    return set(map(type, values)) <= {kind}
 
 
 def _is_well_formed(text: str) -> bool:

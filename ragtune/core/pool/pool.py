@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -198,6 +199,11 @@ class CandidatePool:
         """Whether the pool holds the document and it may still be scheduled."""
         position = self._roster.index.get(doc_id)
         return position is not None and bool(self._states[position] == CANDIDATE)
+
+    @property
+    def index(self) -> Mapping[str, int]:
+        """Position of each document."""
+        return MappingProxyType(self._roster.index)
 
     def index_of(self, doc_id: str) -> int:
         """Position of a document.
