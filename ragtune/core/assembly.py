@@ -46,9 +46,7 @@ def best_that_fit(ordering: Ordering, items: Sequence[PoolItem], context: RAGtun
     ]
 
 
-def _paid(
-    documents: list[ScoredDocument], items: Sequence[PoolItem], context: RAGtuneContext
-) -> list[ScoredDocument]:
+def _paid(documents: list[ScoredDocument], items: Sequence[PoolItem], context: RAGtuneContext) -> list[ScoredDocument]:
     known = {item.doc_id: item for item in items}
     prepaid = context.tracker.assembled_tokens
     kept: list[ScoredDocument] = []

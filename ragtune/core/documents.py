@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from itertools import chain
+from itertools import chain, filterfalse
+from operator import itemgetter
 
 from ragtune.core.errors import InvalidScoreError
 from ragtune.core.plain import quoted, well_formed
 from ragtune.core.types import ScoredDocument
 
+_FIELDS = itemgetter(
+    *("id", "content", "metadata", "token_count"),
+    *("score", "original_score", "fusion_score", "reranker_score", "sources"),
+)
 _KINDS = (("id", str), ("content", str), ("metadata", dict), ("token_count", int))
 
 
@@ -57,21 +62,22 @@ def sound(doc: ScoredDocument) -> ScoredDocument:
 
 def _is_nothing_wrong(docs: Sequence[ScoredDocument]) -> bool:
     """Whether every document is sound as it is; False where that takes a closer look."""
-    if not _are(ScoredDocument, docs) or not _are(dict, sources := [doc.sources for doc in docs]):
+    if not docs or not _are(ScoredDocument, docs):
+        return not docs
+    ids, contents, metadata, counts, scores, originals, fusion, reranked, sources = zip(
+        *map(_FIELDS, map(vars, docs)), strict=True
+    )
+    if not (_are(str, ids + contents) and _are(dict, metadata + sources) and _are(int, counts)):
         return False
-    texts = [*(doc.id for doc in docs), *(doc.content for doc in docs), *set(chain.from_iterable(sources))]
-    numbers = [*(doc.score for doc in docs), *(doc.original_score for doc in docs)]
-    numbers += (score for doc in docs for score in (doc.fusion_score, doc.reranker_score) if score is not None)
-    numbers += chain.from_iterable(by_source.values() for by_source in sources)
-    counts = [doc.token_count for doc in docs]
+    names = set(chain.from_iterable(sources))
+    numbers = [*scores, *originals, *(score for score in fusion + reranked if score is not None)]
+    numbers += chain.from_iterable(map(dict.values, sources))
     return (
-        _are(str, texts)
-        and _are(float, numbers)
-        and _are(int, counts)
-        and _are(dict, [doc.metadata for doc in docs])
+        _are(float, numbers)
+        and _are(str, names)
         and all(map(math.isfinite, numbers))
-        and min(counts, default=0) >= 0
-        and all(_is_well_formed(text) for text in texts if not text.isascii())
+        and min(counts) >= 0
+        and all(_is_well_formed(text) for text in filterfalse(str.isascii, (*ids, *contents, *names)))
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,7 +71,7 @@ class Factor:
         self._supposed = []
 
     def having(self, k: int, supposed: Sequence[FloatArray] = ()) -> FloatArray:
-        """The first ``k`` rows with the supposed ones behind, shape (k + len(supposed), n); good until the next call."""
+        """The first ``k`` rows with the supposed ones behind, (k + len(supposed), n); good until the next call."""
         if k != self.k:  # a belief of the past: more is known by now
             return np.vstack([self._rows[:k], *supposed])
         for i, row in enumerate(supposed):
@@ -178,7 +178,7 @@ class RelevancePosterior:
 
     def row(self, position: int, factor: FloatArray, variance: FloatArray) -> tuple[FloatArray, float]:
         """The next row of a ``factor`` of shape (k, n), shape (n,), and its pivot, if ``position`` were scored next."""
-        pivot = float(np.sqrt(max(variance[position], 0.0) + self._prior.noise))
+        pivot = math.sqrt(max(float(variance[position]), 0.0) + self._prior.noise)
         return (self._covariance(position) - factor[:, position] @ factor) / pivot, pivot
 
     @property
@@ -308,10 +308,13 @@ class PosteriorBelief(Belief):
     def observing(self, position: int) -> PosteriorBelief:
         factor = self._factor.having(self._scored, self._supposed)
         row, _ = self._posterior.row(position, factor, self._raw_variance)
-        after = copy(self)
-        after._supposed = (*self._supposed, row)
-        after._raw_variance = self._raw_variance - row**2
-        after.variance = np.maximum(after._raw_variance, 0.0)
+        variance = self._raw_variance - row**2
+        after = PosteriorBelief.__new__(PosteriorBelief)
+        after.__dict__ |= self.__dict__ | {
+            "_supposed": (*self._supposed, row),
+            "_raw_variance": variance,
+            "variance": np.maximum(variance, 0.0),
+        }
         return after
 
 

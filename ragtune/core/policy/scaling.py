@@ -53,14 +53,16 @@ def unit_interval(scores: FloatArray) -> FloatArray:
 
 
 def first_stage_scores(pool: CandidatePool) -> FloatArray:
-    """The pool's retrieval scores in [0, 1], shape (n,).
+    """The pool's retrieval scores in [0, 1], shape (n,), closed for writing.
 
     What the first stage ranked is min-max scaled. What an expander found has a score on the rerankers' scale already,
     and is only clipped: growth changes no earlier document's value.
     """
-    discovered = pool.discovered
-    if not discovered.any():
-        return unit_interval(pool.retrieval_scores)
+    return pool.once(_scaled_first_stage)
+
+
+def _scaled_first_stage(pool: CandidatePool) -> FloatArray:
+    ranked = ~pool.discovered
     scores: FloatArray = np.clip(pool.retrieval_scores, 0.0, 1.0)
-    scores[~discovered] = unit_interval(pool.retrieval_scores[~discovered])
+    scores[ranked] = unit_interval(pool.retrieval_scores[ranked])
     return scores

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Any
@@ -24,7 +24,7 @@ from ragtune.core.pool.columns import (
     read_only,
     replaced,
 )
-from ragtune.core.pool.items import TRANSITIONS, ItemState, PoolItem, SentBatch
+from ragtune.core.pool.items import TRANSITIONS, ItemState, PoolItem, SentBatch, tie_key
 from ragtune.core.pool.roster import Roster
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.gate import Gate
@@ -71,7 +71,7 @@ class CandidatePool:
             InvalidScoreError: if a number is not finite; the pool is left as it was.
         """
         self._gate.require_open()
-        new = sorted(items, key=PoolItem.tie_key)
+        new = sorted(items, key=tie_key)
         roster = self._roster.joined(new)
         if new:
             self._scored_before_growth = len(self.reranked)
@@ -151,6 +151,13 @@ class CandidatePool:
     def discovered(self) -> NDArray[np.bool_]:
         """Whether only an expander found the document, shape (n,): its score is no first stage's."""
         return self._roster.discovered
+
+    def once(self, make: Callable[[CandidatePool], FloatArray]) -> FloatArray:
+        """The column that ``make`` makes of what never changes of the documents: made once, until others join."""
+        made = self._roster.made
+        if make not in made:
+            made[make] = read_only(make(self))
+        return made[make]
 
     @property
     def eligible(self) -> IntArray:
@@ -306,7 +313,7 @@ class CandidatePool:
         """
         self._gate.require_open()
         if isinstance(priorities, Valuation) and priorities.roster is self._roster:
-            self._estimates = priorities.checked()
+            self._estimates = priorities.checked(self._estimates)
         else:
             positions = self._positions(priorities)
             self._estimates = self._estimates.revised(positions, calibrated(priorities, "priority"))
@@ -330,6 +337,8 @@ class CandidatePool:
     def _snapshots_of(self, positions: IntArray) -> list[PoolItem]:
         """Snapshots are kept until the next change: pricing a batch and running it see the same items."""
         known, items, strategies, wanted = self._snapshots, self.entries, self._strategies, positions.tolist()
+        if known.keys() >= set(wanted):
+            return [known[i] for i in wanted]
         now = (column[positions].tolist() for column in (self._states, self.priorities, self._score, self.posteriors))
         for i, state, priority, score, posterior in zip(wanted, *now, strict=True):
             if i not in known:
