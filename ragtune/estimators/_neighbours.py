@@ -71,7 +71,7 @@ class GraphNeighbours(Neighbours):
 
     def _within(self, pool: CandidatePool, position: int) -> Edges:
         """A document's neighbours in the pool; who lacks which of the others is noted."""
-        index, edges = pool.index, Edges([], [])
+        index, edges = pool.roster.index, Edges([], [])
         for doc_id, weight in self._graph.weighted_neighbours(pool.doc_ids[position]):
             if (neighbour := index.get(doc_id)) is None:
                 self._lacking.setdefault(doc_id, []).append(position)

@@ -8,6 +8,7 @@ import numpy as np
 
 from ragtune.core.arrays import FloatArray
 from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.pool.roster import Roster
 
 
 def on_original_scale(original: Mapping[str, float], rewrite: Mapping[str, float], weight: float) -> dict[str, float]:
@@ -58,11 +59,11 @@ def first_stage_scores(pool: CandidatePool) -> FloatArray:
     What the first stage ranked is min-max scaled. What an expander found has a score on the rerankers' scale already,
     and is only clipped: growth changes no earlier document's value.
     """
-    return pool.once(_scaled_first_stage)
+    return pool.roster.once(_scaled_first_stage)
 
 
-def _scaled_first_stage(pool: CandidatePool) -> FloatArray:
-    ranked = ~pool.discovered
-    scores: FloatArray = np.clip(pool.retrieval_scores, 0.0, 1.0)
-    scores[ranked] = unit_interval(pool.retrieval_scores[ranked])
+def _scaled_first_stage(roster: Roster) -> FloatArray:
+    ranked = ~roster.discovered
+    scores: FloatArray = np.clip(roster.retrieval_scores, 0.0, 1.0)
+    scores[ranked] = unit_interval(roster.retrieval_scores[ranked])
     return scores

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -98,6 +97,11 @@ class CandidatePool:
         return self.get_items([doc_id])[0]
 
     @property
+    def roster(self) -> Roster:
+        """Who is in the pool, and what never changes of them."""
+        return self._roster
+
+    @property
     def doc_ids(self) -> tuple[str, ...]:
         """All ids in tie-breaking order."""
         return self._roster.doc_ids
@@ -152,13 +156,6 @@ class CandidatePool:
         """Whether only an expander found the document, shape (n,): its score is no first stage's."""
         return self._roster.discovered
 
-    def once(self, make: Callable[[CandidatePool], FloatArray]) -> FloatArray:
-        """The column that ``make`` makes of what never changes of the documents: made once, until others join."""
-        made = self._roster.made
-        if make not in made:
-            made[make] = read_only(make(self))
-        return made[make]
-
     @property
     def eligible(self) -> IntArray:
         """Positions of the CANDIDATE items, ascending."""
@@ -206,11 +203,6 @@ class CandidatePool:
         """Whether the pool holds the document and it may still be scheduled."""
         position = self._roster.index.get(doc_id)
         return position is not None and bool(self._states[position] == CANDIDATE)
-
-    @property
-    def index(self) -> Mapping[str, int]:
-        """Position of each document."""
-        return MappingProxyType(self._roster.index)
 
     def index_of(self, doc_id: str) -> int:
         """Position of a document.

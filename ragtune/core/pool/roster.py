@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import attrgetter
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import InputError, UnknownDocumentError
-from ragtune.core.pool.columns import are_finite, extended, require_finite
+from ragtune.core.pool.columns import are_finite, extended, read_only, require_finite
 from ragtune.core.pool.items import PoolItem, tie_key
 from ragtune.core.request.context import GRAPH_SOURCE
 
@@ -33,7 +32,7 @@ class Roster:
         base_scores: shape (n,), the best source score of each, 0 where it has no source.
         retrieval_scores: shape (n,), the first stage's (fused) score.
         discovered: shape (n,), whether only an expander found the document.
-        made: columns that were made of the others, by what made them.
+        made: what :meth:`once` has made.
     """
 
     doc_ids: tuple[str, ...]
@@ -42,7 +41,7 @@ class Roster:
     base_scores: FloatArray
     retrieval_scores: FloatArray
     discovered: NDArray[np.bool_]
-    made: dict[Any, FloatArray] = field(default_factory=dict)
+    made: dict[Callable[[Roster], FloatArray], FloatArray] = field(default_factory=dict)
 
     @classmethod
     def empty(cls) -> Roster:
@@ -75,6 +74,12 @@ class Roster:
             retrieval_scores=extended(self.retrieval_scores, [item.retrieval_score for item in new]),
             discovered=extended(self.discovered, [item.sources.keys() == _GRAPH_ALONE for item in new]),
         )
+
+    def once(self, make: Callable[[Roster], FloatArray]) -> FloatArray:
+        """The column that ``make`` makes of these documents, closed for writing; made when first asked for."""
+        if make not in self.made:
+            self.made[make] = read_only(make(self))
+        return self.made[make]
 
     def position(self, doc_id: str) -> int:
         """Position of a document.
