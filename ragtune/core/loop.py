@@ -192,7 +192,7 @@ class RerankLoop:
                 return False
             first = {doc.id: doc for doc in reversed(found)}
             items = [_discovery(first[doc_id], behind + i) for i, doc_id in enumerate(new)]
-            CandidatePool(items)  # refuses what the pool would refuse, before it is paid for
+            pool.roster.joined(items)  # refuses what the pool would refuse, before it is paid for
         except InputError:
             raise
         except Exception as error:
