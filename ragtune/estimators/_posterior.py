@@ -88,7 +88,9 @@ class Factor:
 
     def _put(self, at: int, row: FloatArray) -> None:
         if at == len(self._rows):
-            self._rows = np.vstack([self._rows, np.zeros_like(self._rows)])
+            grown = np.empty((2 * at, self._rows.shape[1]))
+            grown[:at] = self._rows
+            self._rows = grown
         self._rows[at] = row
 
 
