@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
-from ragtune.core.documents import sound
+from ragtune.core.documents import all_sound, sound
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseAssembler
 from ragtune.core.plain import words
@@ -46,18 +46,11 @@ def best_that_fit(ordering: Ordering, items: Sequence[PoolItem], context: RAGtun
     ]
 
 
-def _paid(
-    documents: Iterable[ScoredDocument], items: Sequence[PoolItem], context: RAGtuneContext
-) -> list[ScoredDocument]:
+def _paid(documents: list[ScoredDocument], items: Sequence[PoolItem], context: RAGtuneContext) -> list[ScoredDocument]:
     known = {item.doc_id: item for item in items}
     prepaid = context.tracker.assembled_tokens
     kept: list[ScoredDocument] = []
-    for given in documents:
-        try:
-            document = sound(given)
-        except ValueError as error:
-            context.trace.add("assembler", "refuse_document", doc_id=words(given.id), why=str(error))
-            continue
+    for document in _sound_ones(documents, context):
         item = known.pop(document.id, None)
         if item is None:
             why = "not in the pool, or given twice"
@@ -65,12 +58,26 @@ def _paid(
             continue
         tokens = _tokens(document, item)
         owed = max(0, tokens - prepaid)
-        if not context.tracker.try_consume_tokens(owed):
+        if owed and not context.tracker.try_consume_tokens(owed):
             context.trace.add("assembler", "refuse_document", doc_id=document.id, why="over the token budget")
             continue
         prepaid -= tokens - owed
         kept.append(document if document.token_count == tokens else document.model_copy(update={"token_count": tokens}))
     return kept
+
+
+def _sound_ones(documents: list[ScoredDocument], context: RAGtuneContext) -> Iterator[ScoredDocument]:
+    """The documents that can be handed out; of the others it is traced what is wrong with them."""
+    try:
+        yield from all_sound(documents)
+        return
+    except ValueError:
+        pass  # some are wrong: which?
+    for given in documents:
+        try:
+            yield sound(given)
+        except ValueError as error:
+            context.trace.add("assembler", "refuse_document", doc_id=words(given.id), why=str(error))
 
 
 def _tokens(document: ScoredDocument, item: PoolItem) -> int:

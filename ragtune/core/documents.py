@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import chain, filterfalse
+from operator import itemgetter
 
 from ragtune.core.errors import InvalidScoreError
 from ragtune.core.plain import quoted, well_formed
 from ragtune.core.types import ScoredDocument
 
+_FIELDS = itemgetter(
+    *("id", "content", "metadata", "token_count"),
+    *("score", "original_score", "fusion_score", "reranker_score", "sources"),
+)
 _KINDS = (("id", str), ("content", str), ("metadata", dict), ("token_count", int))
 
 
@@ -19,7 +25,16 @@ def checked_documents(found: Iterable[ScoredDocument]) -> list[ScoredDocument]:
         InvalidScoreError: on a score that is not a finite number, or a token count below 0.
         TypeError: on anything but documents.
     """
-    return [sound(doc) for doc in found]
+    return all_sound(list(found))
+
+
+def all_sound(docs: list[ScoredDocument]) -> list[ScoredDocument]:
+    """The documents, each :func:`sound`; most need no second look, which is seen faster column by column.
+
+    Raises:
+        InvalidScoreError, TypeError, ValueError: as :func:`sound` does.
+    """
+    return docs if _is_nothing_wrong(docs) else [sound(doc) for doc in docs]
 
 
 def sound(doc: ScoredDocument) -> ScoredDocument:
@@ -43,6 +58,32 @@ def sound(doc: ScoredDocument) -> ScoredDocument:
         raise ValueError(f"document id {quoted(doc.id)}: it holds half of a character (a lone surrogate)")
     sources = {well_formed(name): score for name, score in doc.sources.items()}
     return doc.model_copy(update={"content": well_formed(doc.content), "sources": sources})
+
+
+def _is_nothing_wrong(docs: Sequence[ScoredDocument]) -> bool:
+    """Whether every document is sound as it is; False where that takes a closer look."""
+    if not docs or not _are(ScoredDocument, docs):
+        return not docs
+    ids, contents, metadata, counts, scores, originals, fusion, reranked, sources = zip(
+        *map(_FIELDS, map(vars, docs)), strict=True
+    )
+    if not (_are(str, ids + contents) and _are(dict, metadata + sources) and _are(int, counts)):
+        return False
+    names = set(chain.from_iterable(sources))
+    numbers = [*scores, *originals, *(score for score in fusion + reranked if score is not None)]
+    numbers += chain.from_iterable(map(dict.values, sources))
+    return (
+        _are(float, numbers)
+        and _are(str, names)
+        and all(map(math.isfinite, numbers))
+        and min(counts) >= 0
+        and all(_is_well_formed(text) for text in filterfalse(str.isascii, (*ids, *contents, *names)))
+    )
+
+
+def _are(kind: type, values: Iterable[object]) -> bool:
+    """Whether all of them are of that very type."""
+    return set(map(type, values)) <= {kind}
 
 
 def _is_well_formed(text: str) -> bool:

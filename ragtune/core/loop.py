@@ -122,12 +122,10 @@ class RerankLoop:
             return proposal
         cost = self._batches.price(pool.get_items(proposal.doc_ids), proposal.strategy, context, book)
         _trace_proposal(pool, context, proposal, cost)
-        if short := context.tracker.shortfall(cost):
-            context.tracker.consume(cost)  # writes the denial
+        if short := context.tracker.charge(cost):
             return StopRecord(
                 reason="budget_denied", source="budget", details=short.figures(), message=short.in_words()
             )
-        context.tracker.consume(cost)
         yield from self._batches.run(pool, context, proposal, cost, book)
         return None
 
@@ -190,15 +188,17 @@ class RerankLoop:
             with pool.read_only(), context.tracker.read_only():
                 found = checked_documents(self._expander.expand(pool, context, limit))
             new = list(dict.fromkeys(doc.id for doc in found if doc.id not in pool))
+            if not new:
+                return False
             first = {doc.id: doc for doc in reversed(found)}
             items = [_discovery(first[doc_id], behind + i) for i, doc_id in enumerate(new)]
-            CandidatePool(items)  # refuses what the pool would refuse, before it is paid for
+            pool.roster.joined(items)  # refuses what the pool would refuse, before it is paid for
         except InputError:
             raise
         except Exception as error:
             context.trace.add("expander", "expansion_failed", error=describe(error))
             return False
-        if not items or not context.tracker.try_consume_expansion(len(items)):
+        if not context.tracker.try_consume_expansion(len(items)):
             return False
         pool.add(items)
         context.trace.add("expander", "expand", doc_ids=new)

@@ -10,6 +10,8 @@ _QUOTED = 80  # characters
 
 def plain(details: Any) -> Any:
     """What a component wants to be noted, if JSON can hold it; else the same in words."""
+    if details == {}:
+        return details
     try:
         json.dumps(details, ensure_ascii=False).encode()
         return details

@@ -88,6 +88,8 @@ class CostObject(BaseModel):
     def __add__(self, other: CostObject) -> CostObject:
         if other is FREE:
             return self
+        if self is FREE:
+            return other
         return CostObject(
             tokens=self.tokens + other.tokens,
             docs=self.docs + other.docs,

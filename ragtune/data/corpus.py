@@ -61,10 +61,7 @@ class Corpus:
         return doc_id in self._index
 
     def __getitem__(self, doc_id: str) -> Document:
-        try:
-            return self._documents[self._index[doc_id]]
-        except KeyError:
-            raise DatasetError(f"unknown document id {doc_id!r}: the corpus does not hold it") from None
+        return self._documents[self.position(doc_id)]
 
     @cached_property
     def doc_ids(self) -> list[str]:
@@ -85,9 +82,15 @@ class Corpus:
         return sha.hexdigest()
 
     def position(self, doc_id: str) -> int:
-        """Position of a document in the collection's order."""
-        self[doc_id]
-        return self._index[doc_id]
+        """Position of a document in the collection's order.
+
+        Raises:
+            DatasetError: if the collection does not hold it.
+        """
+        try:
+            return self._index[doc_id]
+        except KeyError:
+            raise DatasetError(f"unknown document id {doc_id!r}: the corpus does not hold it") from None
 
     def scored(self, doc_id: str, score: float, sources: dict[str, float] | None = None) -> ScoredDocument:
         """The document as a retrieval result; ``score`` is a finite number."""

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ragtune.core.arguments import check_count
-from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import ConfigError
 from ragtune.core.plain import quoted
 from ragtune.data.corpus import Corpus
@@ -130,20 +129,13 @@ class CorpusGraph:
         Raises:
             DatasetError: if the corpus does not hold the document.
         """
-        doc_ids = self._corpus.doc_ids
-        return [doc_ids[i] for i in self.neighbours_at(self._corpus.position(doc_id))[0]]
-
-    def neighbours_at(self, position: int) -> tuple[IntArray, FloatArray]:
-        """Corpus positions and weights of a document's neighbours, nearest first, each of shape (at most k,)."""
-        row = self._neighbours[position, : self.k]
-        known = row != NOBODY
-        return row[known].astype(np.intp), self._weights[position, : self.k][known].astype(float)
+        return [neighbour for neighbour, _ in self.weighted_neighbours(doc_id)]
 
     def weighted_neighbours(self, doc_id: str) -> list[tuple[str, float]]:
         """Ids of a document's neighbours with their weights, nearest first; errors as in :meth:`neighbours`."""
-        doc_ids = self._corpus.doc_ids
-        positions, weights = self.neighbours_at(self._corpus.position(doc_id))
-        return [(doc_ids[i], weight) for i, weight in zip(positions, weights.tolist(), strict=True)]
+        doc_ids, position = self._corpus.doc_ids, self._corpus.position(doc_id)
+        row, weights = self._neighbours[position, : self.k].tolist(), self._weights[position, : self.k].tolist()
+        return [(doc_ids[i], weight) for i, weight in zip(row, weights, strict=True) if i != NOBODY]
 
 
 def nearest(scores: NDArray[np.floating[Any]], position: int, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
@@ -170,7 +162,8 @@ def create_arrays(folder: Path, documents: int, k: int) -> Mapping[str, np.memma
 
 def _mapped(file: Path, shape: tuple[int, int], dtype: np.dtype[Any]) -> NDArray[Any]:
     try:
-        array: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
+        # Looked at as a plain array: indexing a memmap costs ten times as much, and each row is asked for by itself.
+        array: NDArray[Any] = np.asarray(np.load(file, mmap_mode="r", allow_pickle=False))
     except Exception as error:  # what NumPy's reading of a damaged header ends in is anyone's guess
         reason = quoted(" ".join(str(error).split()))[1:-1]
         raise ConfigError(f"damaged corpus graph: {str(file)!r} cannot be read ({reason})") from None

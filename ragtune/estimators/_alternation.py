@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ragtune.core.arrays import FloatArray
+from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.interfaces import BaseEstimator, TextVectors
 from ragtune.core.policy.scaling import first_stage_scores
 from ragtune.core.pool.pool import CandidatePool
@@ -36,19 +36,21 @@ class AlternationState(ABC):
             self._observed += new
             self._next_turn = self._turn + new
 
-    def order(self, pool: CandidatePool, context: RAGtuneContext) -> tuple[list[int], int]:
+    def order(self, pool: CandidatePool, context: RAGtuneContext) -> tuple[IntArray, int]:
         """Eligible positions, best first, and how many of them are the source's whose turn it is."""
-        queue = self.queue(pool, context)
-        eligible: list[int] = pool.eligible.tolist()
-        initial = [i for i in eligible if not pool.discovered[i]]
-        sources = (initial, queue)
+        eligible = pool.eligible
+        sources = (eligible[~pool.discovered[eligible]], self.queue(pool, context))
         # A source that has run dry is passed over; it is asked anew as long as the batch has not been taken.
-        self._turn = self._next_turn if sources[self._next_turn % 2] else self._next_turn + 1
+        self._turn = self._next_turn if len(sources[self._next_turn % 2]) else self._next_turn + 1
         current, other = sources[self._turn % 2], sources[(self._turn + 1) % 2]
-        return list(dict.fromkeys([*current, *other, *eligible])), len(current)
+        left = np.ones(len(pool), dtype=bool)
+        left[current] = False
+        order = [current, other[left[other]]]
+        left[other] = False
+        return np.concatenate([*order, eligible[left[eligible]]]), len(current)
 
     @abstractmethod
-    def queue(self, pool: CandidatePool, context: RAGtuneContext) -> list[int]:
+    def queue(self, pool: CandidatePool, context: RAGtuneContext) -> IntArray:
         """Eligible positions that the graph leads to, best first."""
 
 

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ragtune.core.arguments import check_count
-from ragtune.core.arrays import FloatArray
+from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.interfaces import TextVectors
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.data.corpus import Corpus
 from ragtune.data.graph import CorpusGraph
 from ragtune.data.topk import best_positions
 
-Edges = list[tuple[int, float]]
-"""Pool positions of a document's neighbours with their weights, nearest first."""
+
+class Edges(NamedTuple):
+    """Pool positions of a document's neighbours with their weights, nearest first."""
+
+    positions: list[int]
+    weights: list[float]
 
 
 class Neighbours(ABC):
-    """Neighbours among the documents of one request's pool; remembered until the pool grows."""
+    """Neighbours among the documents of one request's pool; remembered until growth of the pool changes them."""
 
     def __init__(self) -> None:
         self._edges: dict[int, Edges] = {}
@@ -29,16 +34,28 @@ class Neighbours(ABC):
 
     def of(self, pool: CandidatePool, positions: Sequence[int]) -> list[Edges]:
         """The neighbours of each document that are in the pool."""
-        if len(pool) != self._size:
-            self._size = len(pool)
-            self._edges = {}
+        self.refresh(pool)
         unknown = [position for position in positions if position not in self._edges]
         if unknown:
             self._edges |= zip(unknown, self._find(pool, unknown), strict=True)
         return [self._edges[position] for position in positions]
 
+    def refresh(self, pool: CandidatePool) -> Collection[int]:
+        """Forget the neighbours that are others now because the pool has grown; the documents that they were of."""
+        if len(pool) == self._size:
+            return ()
+        changed = self._changed_by(pool.doc_ids[self._size :])
+        self._size = len(pool)
+        for position in changed:
+            del self._edges[position]
+        return changed
+
     @abstractmethod
     def _find(self, pool: CandidatePool, positions: Sequence[int]) -> list[Edges]: ...
+
+    @abstractmethod
+    def _changed_by(self, joined: Sequence[str]) -> Collection[int]:
+        """The documents whose known neighbours are others because of those that have joined."""
 
 
 class GraphNeighbours(Neighbours):
@@ -47,12 +64,24 @@ class GraphNeighbours(Neighbours):
     def __init__(self, graph: CorpusGraph) -> None:
         super().__init__()
         self._graph = graph
+        self._lacking: dict[str, list[int]] = {}
 
     def _find(self, pool: CandidatePool, positions: Sequence[int]) -> list[Edges]:
-        return [
-            [(pool.index_of(d), w) for d, w in self._graph.weighted_neighbours(pool.doc_ids[i]) if d in pool]
-            for i in positions
-        ]
+        return [self._within(pool, position) for position in positions]
+
+    def _within(self, pool: CandidatePool, position: int) -> Edges:
+        """A document's neighbours in the pool; who lacks which of the others is noted."""
+        index, edges = pool.roster.index, Edges([], [])
+        for doc_id, weight in self._graph.weighted_neighbours(pool.doc_ids[position]):
+            if (neighbour := index.get(doc_id)) is None:
+                self._lacking.setdefault(doc_id, []).append(position)
+            else:
+                edges.positions.append(neighbour)
+                edges.weights.append(weight)
+        return edges
+
+    def _changed_by(self, joined: Sequence[str]) -> Collection[int]:
+        return self._edges.keys() & {position for doc_id in joined for position in self._lacking.pop(doc_id, ())}
 
 
 class TextNeighbours(Neighbours):
@@ -75,7 +104,17 @@ class TextNeighbours(Neighbours):
     def _nearest(self, cosines: FloatArray, position: int) -> Edges:
         cosines[position] = 0.0
         best = best_positions(cosines, np.arange(len(cosines)), self._k, above=0.0)
-        return list(zip(best.tolist(), cosines[best].tolist(), strict=True))
+        return Edges(best.tolist(), cosines[best].tolist())
+
+    def _changed_by(self, joined: Sequence[str]) -> Collection[int]:
+        return list(self._edges)  # each of them may be nearer than what was nearest before
+
+
+def joined(edges: Sequence[Edges]) -> tuple[IntArray, FloatArray, IntArray]:
+    """The edges of several documents in one: where each leads to, its weight, and which of the documents it is of."""
+    of = np.repeat(np.arange(len(edges)), [len(one.positions) for one in edges])
+    to = np.fromiter(chain.from_iterable(one.positions for one in edges), np.intp, len(of))
+    return to, np.fromiter(chain.from_iterable(one.weights for one in edges), float, len(of)), of
 
 
 def neighbours_by(

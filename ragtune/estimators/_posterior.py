@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +47,53 @@ class Prior:
     feedback_docs: int = 3
 
 
+class Factor:
+    """Rows of a Cholesky factor over n documents, shape (k, n), in one array that grows by doubling.
+
+    Behind the rows that stay stand those of what is only supposed to be scored, so that no supposition copies the
+    factor: it writes its own rows, as far as they do not stand there yet.
+    """
+
+    def __init__(self, n: int) -> None:
+        self._rows = np.zeros((32, n))
+        self._supposed: list[FloatArray] = []
+        self.k = 0
+
+    @property
+    def room(self) -> int:
+        """Rows that the array has room for."""
+        return len(self._rows)
+
+    def append(self, row: FloatArray) -> None:
+        """A further row, for good."""
+        self._put(self.k, row)
+        self.k += 1
+        self._supposed = []
+
+    def having(self, k: int, supposed: Sequence[FloatArray] = ()) -> FloatArray:
+        """The first ``k`` rows with the supposed ones behind, (k + len(supposed), n); good until the next call."""
+        if k != self.k:  # a belief of the past: more is known by now
+            return np.vstack([self._rows[:k], *supposed])
+        for i, row in enumerate(supposed):
+            if i >= len(self._supposed) or self._supposed[i] is not row:
+                self._put(k + i, row)
+                self._supposed[i:] = [row]
+        return self._rows[: k + len(supposed)]
+
+    def widened(self, columns: FloatArray) -> Factor:
+        """The factor of more documents: ``columns``, shape (room, count), behind the present ones."""
+        wider = Factor(0)
+        wider._rows, wider.k = np.hstack([self._rows, columns]), self.k
+        return wider
+
+    def _put(self, at: int, row: FloatArray) -> None:
+        if at == len(self._rows):
+            grown = np.empty((2 * at, self._rows.shape[1]))
+            grown[:at] = self._rows
+            self._rows = grown
+        self._rows[at] = row
+
+
 class RelevancePosterior:
     """Exact Gaussian-process regression by an incremental Cholesky factor (Rasmussen and Williams 2006, alg. 2.1).
 
@@ -72,8 +120,9 @@ class RelevancePosterior:
         self._worst = evidence.worst
         self._design = self._features(evidence.columns, feedback)
         self._prior_mean = self._means(evidence.pooled, feedback)
-        self._factor = np.zeros((32, n))
-        self._pivots, self._logits, self._offsets = np.zeros(32), np.zeros(32), np.zeros(32)
+        self.factor = Factor(n)
+        self._pivots: list[float] = []
+        self._logits, self._offsets = np.zeros(32), np.zeros(32)
         self._ranked = n
         self._order: list[int] = []
         self._columns: dict[int, FloatArray] = {}
@@ -109,15 +158,15 @@ class RelevancePosterior:
         """
         from scipy.sparse import vstack
 
-        count, k = rows.shape[0], len(self._order)
+        count = rows.shape[0]
         feedback = self._feedback_of_new(rows)
         design = self._features(np.tile(self._worst, (count, 1)), feedback)
         pooled = np.full(count, self._worst.mean() * self._sources)
-        factor = np.zeros((len(self._factor), count))
-        factor[:k] = self._project(design, rows)
+        columns = np.zeros((self.factor.room, count))
+        columns[: len(self._order)] = self._project(design, rows)
         lengths = _squared_lengths(rows)
-        variance = (design**2).sum(axis=1) + self._prior.text_weight * lengths - (factor**2).sum(axis=0)
-        self._factor = np.hstack([self._factor, factor])
+        variance = (design**2).sum(axis=1) + self._prior.text_weight * lengths - (columns**2).sum(axis=0)
+        self.factor = self.factor.widened(columns)
         self._rows = vstack([self._rows, rows], format="csr")
         self._columns = {}
         self._design = np.vstack([self._design, design])
@@ -130,8 +179,8 @@ class RelevancePosterior:
         self._refit()
 
     def row(self, position: int, factor: FloatArray, variance: FloatArray) -> tuple[FloatArray, float]:
-        """The factor's next row, shape (n,), and its pivot, if ``position`` were scored next."""
-        pivot = float(np.sqrt(max(variance[position], 0.0) + self._prior.noise))
+        """The next row of a ``factor`` of shape (k, n), shape (n,), and its pivot, if ``position`` were scored next."""
+        pivot = math.sqrt(max(float(variance[position]), 0.0) + self._prior.noise)
         return (self._covariance(position) - factor[:, position] @ factor) / pivot, pivot
 
     @property
@@ -139,11 +188,6 @@ class RelevancePosterior:
         """Share of the documents that no first stage ranked, in [0, 1)."""
         share: float = 1.0 - self._ranked / len(self)
         return share
-
-    @property
-    def factor(self) -> FloatArray:
-        """Rows of the Cholesky factor, shape (k, n)."""
-        return self._factor[: len(self._order)]
 
     # -- internals -------------------------------------------------------------------------------------------------
 
@@ -153,8 +197,8 @@ class RelevancePosterior:
 
         known, k = np.array(self._order, dtype=np.intp), len(self._order)
         cross = self._design[known] @ design.T + self._prior.text_weight * (self._rows[known] @ rows.T).toarray()
-        lower = np.tril(self._factor[:k, known].T, -1)
-        lower[np.arange(k), np.arange(k)] = self._pivots[:k]
+        lower = np.tril(self.factor.having(k)[:, known].T, -1)
+        lower[np.arange(k), np.arange(k)] = self._pivots
         projected: FloatArray = solve_triangular(lower, cross, lower=True) if k else cross
         return projected
 
@@ -176,12 +220,14 @@ class RelevancePosterior:
 
     def _condition(self, position: int, logit: float) -> None:
         k = len(self._order)
-        if k == len(self._factor):
-            self._grow()
-        seen = self._factor[:k, position].copy()
+        if k == len(self._logits):
+            self._logits, self._offsets = (np.append(half, np.zeros(k)) for half in (self._logits, self._offsets))
+        factor = self.factor.having(k)
+        seen = factor[:, position].copy()
         self.regularised += bool(self.variance[position] < 0.0)
-        row, pivot = self.row(position, self._factor[:k], self.variance)
-        self._factor[k], self._pivots[k] = row, pivot
+        row, pivot = self.row(position, factor, self.variance)
+        self.factor.append(row)
+        self._pivots.append(pivot)
         self._logits[k] = (logit - seen @ self._logits[:k]) / pivot
         self._offsets[k] = (self._prior_mean[position] - seen @ self._offsets[:k]) / pivot
         self.variance = self.variance - row**2
@@ -201,7 +247,7 @@ class RelevancePosterior:
         a = logits @ logits + prior.scale_strength * prior.scale**2
         b = logits @ offsets
         self.inverse_scale = float((b + np.sqrt(b * b + 4.0 * (k + prior.scale_strength) * a)) / (2.0 * a))
-        self.mean = self._prior_mean + (self.inverse_scale * logits - offsets) @ self._factor[:k]
+        self.mean = self._prior_mean + (self.inverse_scale * logits - offsets) @ self.factor.having(k)
 
     def _covariance(self, position: int) -> FloatArray:
         """Prior covariance of a document with all; a batch asks for it when choosing and again when scored."""
@@ -247,31 +293,31 @@ class RelevancePosterior:
     def _means(self, pooled: FloatArray, feedback: FloatArray) -> FloatArray:
         return self._prior.intercept + self._prior.evidence_slope * pooled + self._prior.feedback_slope * feedback
 
-    def _grow(self) -> None:
-        self._factor = np.vstack([self._factor, np.zeros_like(self._factor)])
-        self._pivots, self._logits, self._offsets = (
-            np.concatenate([column, np.zeros_like(column)]) for column in (self._pivots, self._logits, self._offsets)
-        )
-
 
 class PosteriorBelief(Belief):
     """The posterior as acquisition functions see it; a snapshot that later updates do not reach."""
 
-    def __init__(
-        self, posterior: RelevancePosterior, key: FloatArray, noise: float, factor: FloatArray, variance: FloatArray
-    ) -> None:
+    def __init__(self, posterior: RelevancePosterior, key: FloatArray, noise: float) -> None:
         self._posterior = posterior
-        self._factor = factor
-        self._raw_variance = variance
+        self._factor, self._scored = posterior.factor, posterior.factor.k
+        self._supposed: tuple[FloatArray, ...] = ()
+        self._raw_variance = posterior.variance
         self.mean = posterior.mean
-        self.variance = np.maximum(variance, 0.0)
+        self.variance = np.maximum(posterior.variance, 0.0)
         self.key = key
         self.noise = noise
 
     def observing(self, position: int) -> PosteriorBelief:
-        row, _ = self._posterior.row(position, self._factor, self._raw_variance)
-        factor = np.vstack([self._factor, row])
-        return PosteriorBelief(self._posterior, self.key, self.noise, factor, self._raw_variance - row**2)
+        factor = self._factor.having(self._scored, self._supposed)
+        row, _ = self._posterior.row(position, factor, self._raw_variance)
+        variance = self._raw_variance - row**2
+        after = PosteriorBelief.__new__(PosteriorBelief)
+        after.__dict__ |= self.__dict__ | {
+            "_supposed": (*self._supposed, row),
+            "_raw_variance": variance,
+            "variance": np.maximum(variance, 0.0),
+        }
+        return after
 
 
 def _squared_lengths(rows: Any) -> FloatArray:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from ragtune.core.arrays import IntArray
+from ragtune.core.pool.columns import CANDIDATE
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.estimators._alternation import AlternatingEstimator, AlternationState
@@ -45,34 +46,41 @@ class GAREstimator(AlternatingEstimator):
 
 
 class _Gar(AlternationState):
-    """The neighbour queue, kept from batch to batch, and made anew from all batches where the pool has grown."""
+    """The neighbour queue, kept from batch to batch, and made anew from the first batch whose documents have other
+    neighbours since the pool has grown.
+    """
 
     def __init__(self, neighbours: Neighbours) -> None:
         super().__init__(neighbours)
-        self._restart(0)
-
-    def queue(self, pool: CandidatePool, context: RAGtuneContext) -> list[int]:
-        if len(pool) != self._size:
-            self._restart(len(pool))
-        limit = context.tracker.budget.max_reranker_docs
-        for batch in pool.batches[self._done :]:
-            scored = batch.positions[~np.isnan(pool.scores[batch.positions])]
-            self._feed(pool, scored, math.inf if limit is None else limit)
-            self._done += 1
-        # sorted() is stable: equal scores stay in the order of entering.
-        open_ones = [i for i in self._queue if pool.is_candidate(pool.doc_ids[i])]
-        return sorted(open_ones, key=lambda i: -self._queue[i])
-
-    def _restart(self, size: int) -> None:
-        self._size = size
-        self._done = 0
         self._queue: dict[int, float] = {}
-        self._scored: set[int] = set()
         self._lowest = math.inf
+        self._scored: dict[int, int] = {}  # the batch of each scored document
+        self._before: list[tuple[dict[int, float], float]] = []  # queue and lowest score before each batch
+
+    def queue(self, pool: CandidatePool, context: RAGtuneContext) -> IntArray:
+        if changed := self.neighbours.refresh(pool):
+            self._rewind(min(self._scored[position] for position in changed))
+        limit = context.tracker.budget.max_reranker_docs
+        for batch in pool.batches[len(self._before) :]:
+            scored = batch.positions[~np.isnan(pool.scores[batch.positions])]
+            self._before.append((self._queue.copy(), self._lowest))
+            self._feed(pool, scored, math.inf if limit is None else limit)
+        waiting = np.fromiter(self._queue, np.intp, len(self._queue))
+        scores = np.fromiter(self._queue.values(), float, len(self._queue))
+        is_open = pool.states[waiting] == CANDIDATE
+        # The sort is stable: equal scores stay in the order of entering.
+        best_first: IntArray = waiting[is_open][np.argsort(-scores[is_open], kind="stable")]
+        return best_first
+
+    def _rewind(self, batch: int) -> None:
+        """Go back to how things stood before that batch."""
+        self._queue, self._lowest = self._before[batch]
+        del self._before[batch:]
+        self._scored = {position: number for position, number in self._scored.items() if number < batch}
 
     def _feed(self, pool: CandidatePool, batch: IntArray, limit: float) -> None:
         positions: list[int] = batch.tolist()
-        self._scored.update(positions)
+        self._scored |= dict.fromkeys(positions, len(self._before) - 1)
         for position in positions:
             self._queue.pop(position, None)
         edges = dict(zip(positions, self.neighbours.of(pool, positions), strict=True))
@@ -82,7 +90,7 @@ class _Gar(AlternationState):
             score = scored[position]
             if len(self._queue) >= limit - len(self._scored) and score < self._lowest:
                 continue
-            if self._reach([i for i, _ in edges[position]], score):
+            if self._reach(edges[position].positions, score):
                 self._lowest = min(self._lowest, score)
 
     def _reach(self, neighbours: list[int], score: float) -> bool:

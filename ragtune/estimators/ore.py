@@ -15,7 +15,7 @@ from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import GRAPH_SOURCE, RAGtuneContext
 from ragtune.data.corpus import Corpus
 from ragtune.estimators._first_stage import scores_by_stage
-from ragtune.estimators._neighbours import Neighbours, neighbours_by
+from ragtune.estimators._neighbours import Neighbours, joined, neighbours_by
 
 
 class OREEstimator(BaseEstimator):
@@ -111,12 +111,10 @@ class _Bandit:
     def _features_now(self, pool: CandidatePool) -> FloatArray:
         reranked = pool.reranked
         heads = reranked[np.argsort(-pool.scores[reranked], kind="stable")[: self._top_s]].tolist()
-        sums = np.zeros((len(pool), 2))
-        near = np.zeros(len(pool))
-        for edges, score in zip(self._neighbours.of(pool, heads), pool.scores[heads].tolist(), strict=True):
-            for position, weight in edges:
-                sums[position] += (score * weight, score)
-                near[position] += 1.0
+        to, weights, by = joined(self._neighbours.of(pool, heads))
+        scores = pool.scores[heads][by]
+        sums = np.column_stack([np.bincount(to, values, len(pool)) for values in (scores * weights, scores)])
+        near = np.bincount(to, minlength=len(pool))
         missing = len(pool) - len(self._sources)
         sources = np.vstack([self._sources, np.zeros((missing, self._sources.shape[1]))])
         return np.hstack([sources, sums / np.maximum(near, 1.0)[:, None]])

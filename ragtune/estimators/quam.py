@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 
 from ragtune.core.arguments import check_count
-from ragtune.core.arrays import FloatArray
+from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.interfaces import TextVectors
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
 from ragtune.estimators._alternation import AlternatingEstimator, AlternationState
-from ragtune.estimators._neighbours import Neighbours
+from ragtune.estimators._neighbours import Neighbours, joined
 
 
 class QuamEstimator(AlternatingEstimator):
@@ -65,17 +65,14 @@ class _Quam(AlternationState):
         super().__init__(neighbours)
         self._top_s = top_s
 
-    def queue(self, pool: CandidatePool, context: RAGtuneContext) -> list[int]:
+    def queue(self, pool: CandidatePool, context: RAGtuneContext) -> IntArray:
         reranked = pool.reranked
         best = reranked[np.argsort(-pool.scores[reranked], kind="stable")[: self._top_s]].tolist()
-        affinity: FloatArray = np.zeros(len(pool))
-        reached = np.zeros(len(pool), dtype=bool)
-        for edges, relevance in zip(self.neighbours.of(pool, best), _shares(pool.scores[best]), strict=True):
-            for position, weight in edges:
-                affinity[position] += weight * relevance
-                reached[position] = True
+        to, weights, by = joined(self.neighbours.of(pool, best))
+        affinity = np.bincount(to, weights * _shares(pool.scores[best])[by], len(pool))
+        reached = np.bincount(to, minlength=len(pool)) > 0
         open_ones = pool.eligible[reached[pool.eligible]]
-        order: list[int] = open_ones[np.argsort(-affinity[open_ones], kind="stable")].tolist()
+        order: IntArray = open_ones[np.argsort(-affinity[open_ones], kind="stable")]
         return order
 
 

@@ -87,7 +87,7 @@ class UncertaintyEstimator(BaseEstimator):
             mean,
             variance=spread,
             posterior=key,
-            belief=PosteriorBelief(posterior, key, self._prior.noise, posterior.factor, posterior.variance),
+            belief=PosteriorBelief(posterior, key, self._prior.noise),
             diagnostics={
                 "scored": int(posterior.scored.sum()),
                 "logit_scale": round(scale, 6),

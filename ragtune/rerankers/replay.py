@@ -79,7 +79,7 @@ class ReplayReranker(BaseReranker):
             tokens = round(self.tokens_per_doc * n)
         else:
             tokens = n * _count_cached(context.query) + sum(item.token_count for item in items)
-        return CostObject.model_construct(
+        return CostObject(
             tokens=tokens,
             docs=n,
             calls=1,

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from ragtune.core.interfaces import BaseAcquisition
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BUDGET_EXHAUSTED, STRATEGY_CLOSED, BatchProposal, RemainingBudgetView, StopRecord
@@ -84,7 +82,7 @@ def choose(pool: CandidatePool, count: int, acquisition: BaseAcquisition | None,
     open_positions = pool.eligible
     for _ in range(min(count, len(open_positions))):
         utility = acquisition.utility(belief, pool)[open_positions]
-        pick = int(open_positions[np.argmax(utility)])
+        pick = int(open_positions[utility.argmax()])
         chosen.append(pool.doc_ids[pick])
         open_positions = open_positions[open_positions != pick]
         if len(chosen) < count:

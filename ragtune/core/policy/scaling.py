@@ -8,6 +8,7 @@ import numpy as np
 
 from ragtune.core.arrays import FloatArray
 from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.pool.roster import Roster
 
 
 def on_original_scale(original: Mapping[str, float], rewrite: Mapping[str, float], weight: float) -> dict[str, float]:
@@ -53,14 +54,16 @@ def unit_interval(scores: FloatArray) -> FloatArray:
 
 
 def first_stage_scores(pool: CandidatePool) -> FloatArray:
-    """The pool's retrieval scores in [0, 1], shape (n,).
+    """The pool's retrieval scores in [0, 1], shape (n,), closed for writing.
 
     What the first stage ranked is min-max scaled. What an expander found has a score on the rerankers' scale already,
     and is only clipped: growth changes no earlier document's value.
     """
-    discovered = pool.discovered
-    if not discovered.any():
-        return unit_interval(pool.retrieval_scores)
-    scores: FloatArray = np.clip(pool.retrieval_scores, 0.0, 1.0)
-    scores[~discovered] = unit_interval(pool.retrieval_scores[~discovered])
+    return pool.roster.once(_scaled_first_stage)
+
+
+def _scaled_first_stage(roster: Roster) -> FloatArray:
+    ranked = ~roster.discovered
+    scores: FloatArray = np.clip(roster.retrieval_scores, 0.0, 1.0)
+    scores[ranked] = unit_interval(roster.retrieval_scores[ranked])
     return scores

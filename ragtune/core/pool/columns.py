@@ -118,6 +118,8 @@ def require_finite(values: FloatArray | Sequence[float], doc_ids: Sequence[str],
 
 def is_calibrated(value: object) -> bool:
     """Whether it is a number in [0, 1]; True and False are no numbers, nor is a text that could be read as one."""
+    if type(value) is float:  # which nearly all are
+        return 0.0 <= value <= 1.0
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         return False
     return bool(0.0 <= value <= 1.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from ragtune.core.arrays import IntArray
@@ -83,17 +84,16 @@ class PoolItem:
         self, state: ItemState, priority: float, score: float | None, strategy: str | None, posterior: float | None
     ) -> PoolItem:
         """This item as it stands now."""
-        values = self.__dict__.copy()
-        values["state"] = state
-        values["priority_value"] = priority
-        values["reranker_score"] = score
-        values["reranker_strategy"] = strategy
-        values["posterior"] = posterior
-        return _made(values)
-
-    def tie_key(self) -> tuple[int, str]:
-        """What breaks ties, ascending (rule O4)."""
-        return self.initial_rank, self.doc_id
+        return _made(
+            {
+                **self.__dict__,
+                "state": state,
+                "priority_value": priority,
+                "reranker_score": score,
+                "reranker_strategy": strategy,
+                "posterior": posterior,
+            }
+        )
 
     def final_score(self) -> float:
         """Precedence (rule O2): reranker score, else a positive priority, else the best source score."""
@@ -102,6 +102,10 @@ class PoolItem:
         if self.priority_value > 0:
             return self.priority_value
         return max(self.sources.values()) if self.sources else 0.0
+
+
+tie_key = attrgetter("initial_rank", "doc_id")
+"""What breaks ties, ascending (rule O4)."""
 
 
 def _made(values: dict[str, Any]) -> PoolItem:

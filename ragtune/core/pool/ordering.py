@@ -13,7 +13,7 @@ from ragtune.core.arguments import did_you_mean
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import ConfigError
 from ragtune.core.pool.columns import PoolColumns
-from ragtune.core.pool.items import ItemState, PoolItem
+from ragtune.core.pool.items import ItemState, PoolItem, tie_key
 from ragtune.core.pool.pool import CandidatePool
 
 
@@ -81,7 +81,7 @@ class Ordering(str, Enum):
 
     def ranked(self, items: Sequence[PoolItem]) -> list[tuple[PoolItem, float]]:
         """The items, best first, each with the key that it is sorted by."""
-        items = sorted(items, key=PoolItem.tie_key)
+        items = sorted(items, key=tie_key)
         columns = (
             [np.nan if it.reranker_score is None else it.reranker_score for it in items],
             [it.priority_value for it in items],
@@ -90,7 +90,8 @@ class Ordering(str, Enum):
         )
         dropped = np.array([it.state is ItemState.DROPPED for it in items], dtype=bool)
         keys = self._keys(dropped, *(np.array(column, dtype=float) for column in columns))
-        return [(items[i], float(keys[i])) for i in np.argsort(-keys, kind="stable")]
+        order = np.argsort(-keys, kind="stable")
+        return [(items[i], key) for i, key in zip(order.tolist(), keys[order].tolist(), strict=True)]
 
     def _keys(
         self,

@@ -23,7 +23,7 @@ from ragtune.core.pool.columns import (
     read_only,
     replaced,
 )
-from ragtune.core.pool.items import TRANSITIONS, ItemState, PoolItem, SentBatch
+from ragtune.core.pool.items import TRANSITIONS, ItemState, PoolItem, SentBatch, tie_key
 from ragtune.core.pool.roster import Roster
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.gate import Gate
@@ -70,7 +70,7 @@ class CandidatePool:
             InvalidScoreError: if a number is not finite; the pool is left as it was.
         """
         self._gate.require_open()
-        new = sorted(items, key=PoolItem.tie_key)
+        new = sorted(items, key=tie_key)
         roster = self._roster.joined(new)
         if new:
             self._scored_before_growth = len(self.reranked)
@@ -95,6 +95,11 @@ class CandidatePool:
 
     def __getitem__(self, doc_id: str) -> PoolItem:
         return self.get_items([doc_id])[0]
+
+    @property
+    def roster(self) -> Roster:
+        """Who is in the pool, and what never changes of them."""
+        return self._roster
 
     @property
     def doc_ids(self) -> tuple[str, ...]:
@@ -300,7 +305,7 @@ class CandidatePool:
         """
         self._gate.require_open()
         if isinstance(priorities, Valuation) and priorities.roster is self._roster:
-            self._estimates = priorities.checked()
+            self._estimates = priorities.checked(self._estimates)
         else:
             positions = self._positions(priorities)
             self._estimates = self._estimates.revised(positions, calibrated(priorities, "priority"))
@@ -324,6 +329,8 @@ class CandidatePool:
     def _snapshots_of(self, positions: IntArray) -> list[PoolItem]:
         """Snapshots are kept until the next change: pricing a batch and running it see the same items."""
         known, items, strategies, wanted = self._snapshots, self.entries, self._strategies, positions.tolist()
+        if known.keys() >= set(wanted):
+            return [known[i] for i in wanted]
         now = (column[positions].tolist() for column in (self._states, self.priorities, self._score, self.posteriors))
         for i, state, priority, score, posterior in zip(wanted, *now, strict=True):
             if i not in known:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from operator import attrgetter
 
@@ -12,11 +13,12 @@ from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import InputError, UnknownDocumentError
-from ragtune.core.pool.columns import are_finite, extended, require_finite
-from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.columns import are_finite, extended, read_only, require_finite
+from ragtune.core.pool.items import PoolItem, tie_key
 from ragtune.core.request.context import GRAPH_SOURCE
 
 _GRAPH_ALONE = {GRAPH_SOURCE}
+_NUMBERS = attrgetter("retrieval_score", "priority_value", "fusion_score", "reranker_score", "posterior")
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class Roster:
         base_scores: shape (n,), the best source score of each, 0 where it has no source.
         retrieval_scores: shape (n,), the first stage's (fused) score.
         discovered: shape (n,), whether only an expander found the document.
+        made: what :meth:`once` has made.
     """
 
     doc_ids: tuple[str, ...]
@@ -38,6 +41,7 @@ class Roster:
     base_scores: FloatArray
     retrieval_scores: FloatArray
     discovered: NDArray[np.bool_]
+    made: dict[Callable[[Roster], FloatArray], FloatArray] = field(default_factory=dict)
 
     @classmethod
     def empty(cls) -> Roster:
@@ -54,22 +58,28 @@ class Roster:
             InputError: if an id is present already or given twice, or a rank would come before a present one.
             InvalidScoreError: if a number is not finite.
         """
-        if self.items and new and new[0].tie_key() < self.items[-1].tie_key():
+        if self.items and new and tie_key(new[0]) < tie_key(self.items[-1]):
             raise InputError(f"document {new[0].doc_id!r} ranks before the present ones: additions rank behind them")
-        index = dict(self.index)
-        for item in new:
-            if item.doc_id in index:
-                raise InputError(f"duplicate document id {item.doc_id!r} in the pool: ids must be unique")
-            index[item.doc_id] = len(index)
+        doc_ids = [*self.doc_ids, *(item.doc_id for item in new)]
+        index = dict(zip(doc_ids, range(len(doc_ids)), strict=True))
+        if len(index) < len(doc_ids):
+            twice = next(doc_id for i, doc_id in enumerate(doc_ids) if doc_ids.index(doc_id) < i)
+            raise InputError(f"duplicate document id {twice!r} in the pool: ids must be unique")
         _require_finite_items(new)
         return Roster(
-            doc_ids=tuple(index),
+            doc_ids=tuple(doc_ids),
             index=index,
             items=(*self.items, *new),
             base_scores=extended(self.base_scores, [max(item.sources.values(), default=0.0) for item in new]),
             retrieval_scores=extended(self.retrieval_scores, [item.retrieval_score for item in new]),
             discovered=extended(self.discovered, [item.sources.keys() == _GRAPH_ALONE for item in new]),
         )
+
+    def once(self, make: Callable[[Roster], FloatArray]) -> FloatArray:
+        """The column that ``make`` makes of these documents, closed for writing; made when first asked for."""
+        if make not in self.made:
+            self.made[make] = read_only(make(self))
+        return self.made[make]
 
     def position(self, doc_id: str) -> int:
         """Position of a document.
@@ -96,12 +106,9 @@ class Roster:
 
 
 def _require_finite_items(items: Sequence[PoolItem]) -> None:
-    numbers = [item.retrieval_score for item in items]
-    numbers += [item.priority_value for item in items]
+    numbers = [value for value in chain.from_iterable(map(_NUMBERS, items)) if value is not None]
     numbers += chain.from_iterable([item.sources.values() for item in items])
-    for name in ("fusion_score", "reranker_score", "posterior"):
-        numbers += [value for value in map(attrgetter(name), items) if value is not None]
-    if are_finite(numbers):
+    if (set(map(type, numbers)) <= {float} and all(map(math.isfinite, numbers))) or are_finite(numbers):
         return
     for item in items:
         given = [item.fusion_score, item.reranker_score, item.posterior]

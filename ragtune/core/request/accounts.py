@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ragtune.core.request.limits import Limits
-from ragtune.core.types import UNLIMITED, CostObject
+from ragtune.core.types import FREE, UNLIMITED, CostObject
 
 DIGITS = 9
 """Money and time are kept to this many decimals, so that three charges of $0.10 fit into $0.30."""
@@ -25,18 +26,18 @@ _REASONS = {
 
 
 class Account(NamedTuple):
-    """A unit that reranking draws on.
+    """A limited unit that reranking draws on.
 
     Attributes:
         unit: name of the unit, as in ``CostTracker.snapshot``.
         used: amount spent so far.
-        limit: amount allowed in all; None for no limit.
+        limit: amount allowed in all.
         reserved: part of the limit that is kept for something else (tokens for assembly).
     """
 
     unit: str
     used: float
-    limit: float | None
+    limit: float
     reserved: int = 0
 
     @property
@@ -47,22 +48,17 @@ class Account(NamedTuple):
     @property
     def remaining(self) -> float:
         """What is left for reranking, never below 0."""
-        assert self.limit is not None  # noqa: S101 -- callers ask limited accounts only; for the type checker
         left = round(self.limit - self.used - self.reserved, DIGITS)
         return max(left, type(left)(0))
 
     def has(self, asked: float) -> bool:
         """Whether ``asked`` more may be spent; once time or money are overdrawn, nothing more may start at all."""
-        if self.limit is None:
-            return True
         if not asked and self.unit not in ("latency_ms", "usd"):
             return True
         return asked <= self.remaining and round(self.used, DIGITS) <= self.limit
 
     def is_exhausted(self) -> bool:
         """Whether no batch can be paid for; one that is free of tokens or money can be until they are overdrawn."""
-        if self.limit is None:
-            return False
         if self.unit in ("tokens", "usd"):
             return self.used + self.reserved > self.limit
         return self.used >= self.limit
@@ -141,15 +137,20 @@ class Spending:
             "latency_overrun": overrun_ms,
         }
 
-    def accounts(self, limits: Limits, elapsed_ms: float) -> tuple[Account, ...]:
-        """What reranking draws on, in the order in which a refusal is explained."""
-        return (
-            Account("latency_ms", elapsed_ms, limits.max_latency_ms),
-            Account("usd", self.usd, limits.max_cost_usd),
-            Account("rerank_docs", self.rerank_docs, limits.max_reranker_docs),
-            Account("rerank_calls", self.rerank_calls, limits.max_reranker_calls),
-            Account("tokens", self.tokens, limits.max_tokens, limits.tokens_for_assembly),
-        )
+    def accounts(self, limits: Limits, elapsed_ms: float, cost: CostObject = FREE) -> Iterator[tuple[Account, float]]:
+        """The limited units that reranking draws on, in the order in which a refusal is explained, each with what
+        ``cost`` asks of it.
+        """
+        if limits.max_latency_ms is not None:
+            yield Account("latency_ms", elapsed_ms, limits.max_latency_ms), cost.latency_ms
+        if limits.max_cost_usd is not None:
+            yield Account("usd", self.usd, limits.max_cost_usd), cost.usd
+        if limits.max_reranker_docs is not None:
+            yield Account("rerank_docs", self.rerank_docs, limits.max_reranker_docs), cost.docs
+        if limits.max_reranker_calls is not None:
+            yield Account("rerank_calls", self.rerank_calls, limits.max_reranker_calls), cost.calls
+        if limits.max_tokens is not None:
+            yield Account("tokens", self.tokens, limits.max_tokens, limits.tokens_for_assembly), cost.tokens
 
 
 def left(limit: int | None, used: int) -> int:

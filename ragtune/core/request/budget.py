@@ -129,7 +129,7 @@ class CostTracker:
 
     def shortfall(self, cost: CostObject) -> Shortfall | None:
         """The first unit in which ``cost`` cannot be spent on reranking, or None if it can be in all."""
-        for account, asked in zip(self._spent.accounts(self.budget, self.elapsed_ms), _in_order(cost), strict=True):
+        for account, asked in self._spent.accounts(self.budget, self.elapsed_ms, cost):
             if not account.has(asked):
                 return Shortfall(account, asked)
         return None
@@ -139,16 +139,19 @@ class CostTracker:
         short = self.shortfall(cost)
         return None if short is None else short.figures()
 
-    def consume(self, cost: CostObject) -> bool:
-        """Spend ``cost`` on a rerank batch if every unit allows it; all of it or nothing."""
+    def charge(self, cost: CostObject) -> Shortfall | None:
+        """Spend ``cost`` on a rerank batch; all of it or nothing, and then what is short."""
         self._gate.require_open()
-        denial = self.denial(cost)
-        if denial is not None:
-            self.trace.add("budget", "deny_rerank", **denial)
-            return False
+        if short := self.shortfall(cost):
+            self.trace.add("budget", "deny_rerank", **short.figures())
+            return short
         self._spent.book(cost, RERANK)
         self.trace.add("budget", "consume_rerank", count=cost.docs, cost=cost.by_unit())
-        return True
+        return None
+
+    def consume(self, cost: CostObject) -> bool:
+        """Whether ``cost`` could be spent on a rerank batch, see :meth:`charge`."""
+        return self.charge(cost) is None
 
     def try_consume_rerank(self, n_docs: int) -> bool:
         """0.1's form of :meth:`consume`: ``n_docs`` documents in one call."""
@@ -260,11 +263,11 @@ class CostTracker:
     def exhausted_account(self) -> Account | None:
         """The account of the first unit in which no further batch is possible, or None."""
         accounts = self._spent.accounts(self.budget, self.elapsed_ms)
-        return next((account for account in accounts if account.is_exhausted()), None)
+        return next((account for account, _ in accounts if account.is_exhausted()), None)
 
     def is_exhausted(self) -> bool:
         """Whether no further batch can be paid for (rule B2)."""
-        return self.exhausted_unit() is not None
+        return self.exhausted_account() is not None
 
     def spent(self) -> CostObject:
         """What reranking and LLM calls were charged so far; ``latency_ms`` is the time elapsed."""
@@ -292,11 +295,6 @@ class CostTracker:
         setattr(self._spent, account, used + n)
         self.trace.add("budget", f"consume_{what}", count=n, **given)
         return True
-
-
-def _in_order(cost: CostObject) -> tuple[float, float, int, int, int]:
-    """The amounts of a cost in the order of the accounts."""
-    return cost.latency_ms, cost.usd, cost.docs, cost.calls, cost.tokens
 
 
 def _require_not_negative(what: str, n: int) -> None:

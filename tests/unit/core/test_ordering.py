@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtune.core.errors import ConfigError
-from ragtune.core.pool.items import ItemState, PoolItem
+from ragtune.core.pool.items import ItemState, PoolItem, tie_key
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.pool.pool import CandidatePool
 
@@ -36,11 +36,11 @@ def pools(draw) -> CandidatePool:
 def naive_order(ordering: Ordering, items: list[PoolItem]) -> list[str]:
     def key(item: PoolItem):
         if item.state is ItemState.DROPPED:
-            return (2, 0.0, *item.tie_key())
+            return (2, 0.0, *tie_key(item))
         if ordering is Ordering.FINAL_SCORE:
             return 0, -item.final_score(), item.initial_rank, item.doc_id
         value = item.posterior if by_posterior else item.reranker_score
-        return (1, 0.0, *item.tie_key()) if value is None else (0, -value, *item.tie_key())
+        return (1, 0.0, *tie_key(item)) if value is None else (0, -value, *tie_key(item))
 
     by_posterior = ordering is Ordering.POSTERIOR and any(it.posterior is not None for it in items)
     return [it.doc_id for it in sorted(items, key=key)]

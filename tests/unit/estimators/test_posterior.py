@@ -95,11 +95,25 @@ def test_observing_shrinks_the_variance_of_the_document_and_its_likes_and_moves_
     rows = _rows(10)
     posterior = RelevancePosterior(_evidence(10), rows, Prior())
     posterior.update([0], [0.9], ["a"])
-    belief = PosteriorBelief(posterior, posterior.mean, 0.2, posterior.factor, posterior.variance)
+    belief = PosteriorBelief(posterior, posterior.mean, 0.2)
     after = belief.observing(4)
     np.testing.assert_array_equal(after.mean, belief.mean)
     assert after.variance[4] < belief.variance[4]
     assert (after.variance <= belief.variance + 1e-12).all()
+
+
+def test_a_belief_stays_what_it_was_whatever_is_supposed_or_scored_after_it() -> None:
+    posterior = RelevancePosterior(_evidence(60), _rows(60), Prior())
+    posterior.update([0], [0.9], ["a"])
+    belief = PosteriorBelief(posterior, posterior.mean, 0.2)
+    supposed = belief.observing(4)
+    first, second = belief.observing(5).variance, supposed.observing(5).variance
+    supposed.observing(6).observing(7)
+    np.testing.assert_array_equal(belief.observing(5).variance, first)
+    np.testing.assert_array_equal(supposed.observing(5).variance, second)
+    posterior.update(range(10, 50), [0.5] * 40, ["a"] * 40)
+    np.testing.assert_array_equal(belief.observing(5).variance, first)
+    np.testing.assert_array_equal(supposed.observing(5).variance, second)
 
 
 @settings(max_examples=60, deadline=None)
