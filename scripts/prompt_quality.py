@@ -32,12 +32,12 @@ def main() -> int:
     """Print the table and return the exit code: 0 done, 2 bad input."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="*", type=Path, default=[_DEMO], metavar="FOLDER")
-    parser.add_argument("--reranker", choices=("none", "at_hand"), default="at_hand")
+    parser.add_argument("--reranker", choices=("none", "at_hand", "latent"), default="at_hand")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="every N-th query of a collection only")
     parser.add_argument("--uncovered", type=Path, default=_DEMO / "uncovered.jsonl", metavar="FILE")
     arguments = parser.parse_args()
     try:
-        stage = _rerank_stage(arguments.reranker)
+        stage = None if arguments.reranker == "latent" else _rerank_stage(arguments.reranker)
         halves = _questions(arguments.uncovered)
         rows: dict[str, dict[str, float]] = {}
         for folder in arguments.folders:
@@ -74,6 +74,10 @@ def _rows(
 ) -> dict[str, dict[str, float]]:
     dataset = BeirDataset(str(folder), every=every).load()
     memory = DocumentMemory.from_corpus(dataset.corpus)
+    from ragtune.superprompt.reranking.latent import LatentRerankStage
+    from ragtune.superprompt.limits import PipelineConfig
+    import os
+    if os.environ.get("LAT"): stage=LatentRerankStage(memory.index, PipelineConfig.load().request_words)
     pipeline = build_pipeline(memory=memory, rerank_stage=stage, clock=VirtualClock())
     name = folder.resolve().name
     rows = {f"{name}: its queries": covered_row(dataset, pipeline)}

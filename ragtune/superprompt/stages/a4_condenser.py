@@ -134,7 +134,7 @@ class A4Condenser(AgentStage[Writer, Condensed]):
         if not kept:
             return Condensed(NO_CONTEXT, [])
         chunks = sp.chunks(kept)
-        policy = CompressPolicy(method="spans", window=self.options.window, max_tokens=self.config.max_text_tokens)
+        policy = CompressPolicy(method="windows", window=self.options.window, max_tokens=self.config.max_text_tokens)
         words = content_words(without_format(normalized_query(sp.body)))
         subject = " ".join(word for word, _ in words if word not in config.request_words)
         least = self.options.relative_coverage
