@@ -43,7 +43,7 @@ def reranker_at_hand(model: str = CROSS_ENCODER) -> BaseReranker | None:
 def rerank_stage_without_model(
     memory: DocumentMemory, request_words: Collection[str] = (), folder: Path | None = None
 ) -> BaseRerankStage:
-    """What reranks where there is no model: recorded scores where they are of the prompt, else the documents' own terms.
+    """What reranks without a model: recorded scores where they are of the prompt, else the documents' own terms.
 
     Args:
         memory: the documents.

@@ -20,8 +20,8 @@ class Reranked:
     Attributes:
         ids: all candidates, best first.
         scores: calibrated relevance in [0, 1] of those that were scored.
-        details: further facts about the outcome, as JSON values; ``reranker`` in place of the stage's label, ``support``
-            for how far the best candidate carries the prompt, in [0, 1], where the stage can tell.
+        details: further facts about the outcome, as JSON values; ``reranker`` in place of the stage's label,
+            ``support`` by id for how far each candidate carries the prompt, at most 1, where the stage can tell.
         output: every decision and the anytime history, where a controller made the order.
     """
 

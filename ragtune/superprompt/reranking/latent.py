@@ -37,8 +37,8 @@ class LatentRerankStage(BaseRerankStage):
     prompt's; the terms keep it from taking what is near for what is asked. It has the ``2 sqrt(n)`` largest singular
     values of n texts, 200 at most, learned from 10,000 texts at most, once.
 
-    ``details["support"]`` is the best candidate's mean where words of the prompt that the collection does not know, or
-    that have nothing to do with its subjects, count against it: low where the collection is about something else.
+    ``details["support"]`` has each candidate's mean where words of the prompt count against it that the collection does
+    not know, or that have nothing to do with its subjects: low where the collection is about something else.
 
     Args:
         index: terms of the collection.
@@ -68,10 +68,12 @@ class LatentRerankStage(BaseRerankStage):
         wanted = _normalized(latent[0])
         related = texts @ wanted
         best = np.argsort(-np.round(lexical + related, _DECIMALS), kind="stable")[:_FEEDBACK]
-        means = np.round((lexical + texts @ _normalized(wanted + _normalized(texts[best].mean(axis=0)))) / 2.0, _DECIMALS)
-        support = known[0] * float((lexical + length * related).max()) / 2.0
-        scores = {candidates[place].id: (1.0 + float(means[place])) / 2.0 for place in np.argsort(-means, kind="stable")}
-        return Reranked(list(scores), scores, {"support": round(support, _DECIMALS)})
+        told = _normalized(wanted + _normalized(texts[best].mean(axis=0)))
+        means = np.round((lexical + texts @ told) / 2.0, _DECIMALS)
+        support = np.round(known[0] * (lexical + length * related) / 2.0, _DECIMALS).tolist()
+        order = np.argsort(-means, kind="stable")
+        scores = {candidates[place].id: (1.0 + float(means[place])) / 2.0 for place in order}
+        return Reranked(list(scores), scores, {"support": dict(zip((c.id for c in candidates), support, strict=True))})
 
     def _rows(self, counts: Sequence[Counter[str]], weights: Vector, unknown: float) -> tuple[Any, list[float]]:
         """Rows of length 1 over the collection's terms, and which share of its whole length each text has in them."""

@@ -20,8 +20,8 @@ NO_RERANKER = "the ReRanker changed nothing: no reranker is set, so the order is
 class ReRanker(BaseStage):
     """Deterministic: score descending, ties by Retrieval's order.
 
-    A notice says what reranked, and where that changed nothing. ``extras["reranked"]`` holds the scores, best first, and
-    what the rerank stage says about itself.
+    A notice says what reranked, and where that changed nothing. ``extras["reranked"]`` holds the scores, best first,
+    and what the rerank stage says about itself.
 
     Args:
         rerank_stage: how the top N2 are scored, see :mod:`ragtune.superprompt.reranking`; None keeps their order.
