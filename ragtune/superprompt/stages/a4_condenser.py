@@ -85,8 +85,8 @@ class A4Condenser(AgentStage[Writer, Condensed]):
     The most relevant stay: by the agent's scores, unscored ones behind, ties by A3's order, each taken if it still
     fits. Where that leaves some out, the agent is asked again with what stays, so that S_CTX_MD rests on the final
     selection only and its ``[n]`` is attachment n. Without a language model the first ones stay, and S_CTX_MD quotes
-    their sentences that match the prompt best, sorted into the sections by cue words. An empty selection is said to be
-    empty, and no one is asked. ``extras["a4_decisions"]`` holds scores and what was trimmed.
+    of each the sentence that matches the prompt best, sorted into the sections by cue words. An empty selection is said
+    to be empty, and no one is asked. ``extras["a4_decisions"]`` holds scores and what was trimmed.
 
     Args:
         config: configuration of the agent.
