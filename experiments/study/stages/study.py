@@ -8,7 +8,6 @@ from statistics import fmean
 from typing import Any
 
 from experiments.datasets.dataset import Dataset
-from experiments.replay.subjects.prompt_session import DocumentRerankStage
 from experiments.study.stages.support import (
     answer_support,
     bullet_precision,
@@ -24,6 +23,7 @@ from ragtune.superprompt.answering import Answerer
 from ragtune.superprompt.build import build_pipeline
 from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.options.model import AGENT_STAGES, AgentStageName, PromptOptions
+from ragtune.superprompt.reranking.documents import DocumentRerankStage
 from ragtune.superprompt.reranking.top import TopRerankStage
 
 MEASURES = ("attachments", "precision", "recall", "bullets", "support", "grounded")

@@ -235,4 +235,4 @@ class PageSession:
         wanted = self.options.reranker
         if self._reranker is None or self._reranker[0] != wanted:
             self._reranker = (wanted, make_reranker(wanted))
-        return make_pipeline(self.options, memory, self._turns, self._reranker[1])
+        return make_pipeline(self.options, memory, self._turns, self._reranker[1], sets=self._search[0])

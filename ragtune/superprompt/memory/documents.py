@@ -87,7 +87,7 @@ class DocumentMemory(BaseMemory):
     def prepare(self) -> None:
         """Make the embedder and the chunks' vectors ready, or the chunks' terms."""
         if self.embedder is None:
-            _ = self._terms
+            _ = self.index
         else:
             self.embedder.prepare()
             _ = self._vectors
@@ -97,15 +97,16 @@ class DocumentMemory(BaseMemory):
         chunks = [*conversation, *self.chunks]
         turns = [item.snippet for item in conversation]
         if self.embedder is None:
-            return Matches(chunks, tfidf_cosines(pieces, [TermIndex(turns), self._terms]))
+            return Matches(chunks, tfidf_cosines(pieces, [TermIndex(turns), self.index]))
         return Matches(chunks, embedded_cosines(self.embedder, pieces, turns, self._vectors))
 
     def term_weights(self, terms: Collection[str]) -> Mapping[str, float] | None:
         """``ln(1 + N / (1 + df))`` over the chunks, without an embedder."""
-        return None if self.embedder is not None else {term: self._terms.rarity(term) for term in sorted(terms)}
+        return None if self.embedder is not None else {term: self.index.rarity(term) for term in sorted(terms)}
 
     @cached_property
-    def _terms(self) -> TermIndex:
+    def index(self) -> TermIndex:
+        """The chunks' terms."""
         return TermIndex([item.snippet for item in self.chunks])
 
     @cached_property

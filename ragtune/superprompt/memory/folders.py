@@ -24,10 +24,12 @@ class DocumentSet:
     Attributes:
         label: name of the set for people.
         texts: Markdown or plain text by document name; the suffix of the name says which.
+        collection: folder of the collection in BEIR's layout that they are of; None for other documents.
     """
 
     label: str
     texts: Mapping[str, str]
+    collection: Path | None = None
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -50,7 +52,7 @@ def read_folder(folder: str | Path) -> DocumentSet:
     if not root.is_dir():
         raise DatasetError(f"corpus folder {str(folder)!r}: there is no such folder")
     if (root / COLLECTION).is_file():
-        return DocumentSet(root.name, _passages(root / COLLECTION))
+        return DocumentSet(root.resolve().name, _passages(root / COLLECTION), root)
     files = {path.relative_to(root).as_posix(): path for path in root.rglob("*") if _is_document(path, root)}
     if not files:
         allowed = f"allowed are files named {', '.join(SUFFIXES)}, or a {COLLECTION}"

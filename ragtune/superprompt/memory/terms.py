@@ -39,6 +39,10 @@ class TermIndex:
         column = self.columns.get(term)
         return 0 if column is None else int(self.frequencies[column])
 
+    def idf(self, frequency: Any) -> Any:
+        """``ln((1 + N) / (1 + df)) + 1`` of one document frequency or an array of them: scikit-learn's smooth idf."""
+        return _idf(frequency, self.counts.shape[0])
+
     def rarity(self, term: str) -> float:
         """``ln(1 + N / (1 + df))``, >= 0: what a term tells of the texts that hold it."""
         return float(np.log1p(self.counts.shape[0] / (1.0 + self.frequency(term))))

@@ -69,7 +69,8 @@ class RerankerOptions(BaseModel):
 
     Attributes:
         kind: cross_encoder reads the top N2; budgeted reads what is worth it; auto reads the top N2, with the model
-            where it is on this machine, else with an installed all-MiniLM-L6-v2, else none.
+            where it is on this machine, else with an installed all-MiniLM-L6-v2, else without a model by recorded
+            scores of the collection's own questions, or by latent semantic analysis of the documents.
         model: folder or hub name of a cross-encoder.
         budget: the most chunks that budgeted may read for a prompt.
     """

@@ -19,7 +19,7 @@ from ragtune.superprompt.memory.folders import DocumentSet, demo_folder, read_fo
 from ragtune.superprompt.memory.store import StoreMemory
 from ragtune.superprompt.options.model import EmbedderOptions, LLMOptions, MemoryOptions, PromptOptions, RerankerOptions
 from ragtune.superprompt.pipeline import Pipeline
-from ragtune.superprompt.reranking.at_hand import reranker_at_hand
+from ragtune.superprompt.reranking.at_hand import rerank_stage_without_model, reranker_at_hand
 from ragtune.superprompt.reranking.base import BaseRerankStage
 from ragtune.superprompt.reranking.budgeted import CandidateRerankStage, settled_stage
 from ragtune.superprompt.reranking.top import TopRerankStage
@@ -170,6 +170,7 @@ def make_pipeline(
     turns: Sequence[Turn] = (),
     reranker: BaseReranker | None = None,
     clock: Clock | None = None,
+    sets: Sequence[DocumentSet] = (),
 ) -> Pipeline:
     """A pipeline out of its parts; the language model's client alone is made ready here, so that no stage's time holds
     the import of its library.
@@ -180,21 +181,26 @@ def make_pipeline(
         turns: turns of the conversation, whose chunks may become candidates too.
         reranker: the reranker that :func:`make_reranker` made.
         clock: clock that the stages' milliseconds are read from; None takes the monotonic clock.
+        sets: the documents of the memory, whose scores may be recorded.
 
     Raises:
         ConfigError: on a setting that is not allowed.
+        DatasetError, ScoreTableError: if recorded scores of the documents cannot be read.
         MissingExtraError: if the language model's client is not installed.
     """
-    chunks = None
+    chunks, stage = None, None
     if isinstance(memory, DocumentMemory):
         chunks = [*conversation_chunks(turns, options.chunking.conversation), *memory.chunks]
+        if reranker is None and options.reranker.kind == "auto" and memory.embedder is None:
+            folder = sets[0].collection if len(sets) == 1 else None
+            stage = rerank_stage_without_model(memory, options.request_words, folder)
     client = make_client(options.llm)
     if client is not None:
         client.prepare()
     return build_pipeline(
         config=options,
         memory=memory,
-        rerank_stage=make_rerank_stage(options.reranker, reranker, chunks),
+        rerank_stage=stage or make_rerank_stage(options.reranker, reranker, chunks),
         client=client,
         agents=options.agents,
         a2_passes=options.a2_passes,
@@ -219,7 +225,7 @@ def open_pipeline(options: PromptOptions, turns: Sequence[Turn] = (), clock: Clo
     check_options(options)
     sets = [] if options.memory.collection else [read_folder(options.memory.folder or demo_folder())]
     with open_memory(options, *sets) as memory:
-        yield make_pipeline(options, memory, turns, make_reranker(options.reranker), clock)
+        yield make_pipeline(options, memory, turns, make_reranker(options.reranker), clock, sets)
 
 
 def _make_document_embedder(options: EmbedderOptions) -> BaseEmbedder | None:

@@ -44,6 +44,7 @@ class BudgetedRerankStage(BaseRerankStage):
         seed: int = 0,
         rerankers: Mapping[str, BaseReranker] | None = None,
     ) -> None:
+        self._label = getattr(reranker, "model", type(reranker).__name__)
         # One controller for all prompts: what it learns of a strategy (that it is dead, how long it takes) lasts.
         self._controller = RAGtuneController(
             retriever=GivenRetriever(),
@@ -56,6 +57,10 @@ class BudgetedRerankStage(BaseRerankStage):
             plan=RetrievalPlan(original_query_depth=sys.maxsize, num_reformulations=0),
             seed=seed,
         )
+
+    @property
+    def label(self) -> str:
+        return f"{self._label}, under a budget"
 
     def forget_failures(self) -> None:
         self._controller.forget_failures()

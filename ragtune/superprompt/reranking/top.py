@@ -28,6 +28,10 @@ class TopRerankStage(BaseRerankStage):
     def __init__(self, reranker: BaseReranker) -> None:
         self.reranker = reranker
 
+    @property
+    def label(self) -> str:
+        return str(getattr(self.reranker, "model", type(self.reranker).__name__))
+
     @classmethod
     def cross_encoder(cls, model: str = CROSS_ENCODER, **options: Any) -> TopRerankStage:
         """With a cross-encoder of sentence-transformers, see :class:`CrossEncoderReranker` for the options."""

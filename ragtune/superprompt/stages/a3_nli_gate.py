@@ -37,7 +37,8 @@ class GateOptions(BaseModel):
         max_candidates: size of the working set; candidates behind it are dropped unseen.
         min_word_tokens: texts with fewer tokens of words are trivial and dropped unseen.
         near_duplicate: likeness in (0, 1] from which the rule without a language model takes two texts for one.
-        floor: what a candidate must have for the rule without a language model; None keeps them all.
+        floor: what a candidate must have for the rule without a language model, and what all that are kept must have
+            for support that is not weak; None asks for nothing.
         tag_of: tag that is implied, by decision.
     """
 
@@ -58,7 +59,7 @@ class Gating:
         kept: ids that are kept, in the reranked order.
         decisions: records by id, with ``decision``, ``tag``, ``by`` (``prefilter``, ``agent``, ``default``, ``rule``)
             and more.
-        is_weak: whether the documents say little about the prompt, as far as the rule can tell.
+        is_weak: whether what is kept says little about the prompt, as far as terms and scores can tell.
     """
 
     kept: list[str] = field(default_factory=list)
@@ -72,9 +73,9 @@ class A3NLIGate(AgentStage[ItemChooser, Gating]):
     First a deterministic filter: the working set is capped, empty and trivial candidates go. Then the agent decides on
     each of the rest. What it leaves out, says outside the enums, or drops with less than ``min_confidence``, is kept;
     ids that were not asked about do nothing. Without a language model exact and near duplicates of earlier candidates
-    go, and what is below the floor (:mod:`ragtune.superprompt.support`); where even the best is no more than alike by
-    chance, a notice says that the documents say little. ``extras["a3_decisions"]`` holds every candidate's decision and
-    why.
+    go, and what is below the floor (:mod:`ragtune.superprompt.support`). Either way, where even the best of what is
+    kept is no more than alike by chance, a notice says that the documents say little. ``extras["a3_decisions"]`` holds
+    every candidate's decision and why.
 
     Args:
         config: configuration of the agent.
@@ -109,7 +110,11 @@ class A3NLIGate(AgentStage[ItemChooser, Gating]):
         items = [item_text(chunk) for chunk in sp.chunks(ids)]
         choices = dict(zip(ids, agent.choose(parts, items, meter), strict=True))
         decisions |= {chunk_id: self._decision(choice) for chunk_id, choice in choices.items()}
-        return _gating(sp, decisions)
+        gating = _gating(sp, decisions)
+        floor = self.options.floor
+        if floor is None or not gating.kept:
+            return gating
+        return replace(gating, is_weak=Evidence.of(sp, ids, floor.rarest_terms).is_weak(floor, gating.kept))
 
     def default(self, sp: SuperPrompt, config: PipelineConfig) -> Gating:
         ids, decisions = self._working_set(sp)
@@ -143,7 +148,7 @@ class A3NLIGate(AgentStage[ItemChooser, Gating]):
         below = set(ids).difference(evidence.kept(floor))
         for chunk_id in below:
             decisions[chunk_id] |= {"decision": "drop", "tag": OFF_TOPIC, "because": "below the floor"}
-        return evidence.is_weak(floor)
+        return evidence.is_weak(floor, ids)
 
     def _working_set(self, sp: SuperPrompt) -> tuple[list[str], dict[str, dict[str, Any]]]:
         """Ids that are decided on, and the decisions on those that are not."""

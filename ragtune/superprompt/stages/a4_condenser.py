@@ -30,7 +30,6 @@ from ragtune.superprompt.super_prompt import SuperPrompt
 
 NO_CONTEXT = "No context was selected: nothing in conversation or memory may be relied on for this prompt."
 
-
 LITTLE = "The documents say little about this."
 
 
@@ -86,8 +85,8 @@ class A4Condenser(AgentStage[Writer, Condensed]):
     The most relevant stay: by the agent's scores, unscored ones behind, ties by A3's order, each taken if it still
     fits. Where that leaves some out, the agent is asked again with what stays, so that S_CTX_MD rests on the final
     selection only and its ``[n]`` is attachment n. Without a language model the first ones stay, and S_CTX_MD quotes
-    their sentences that match the prompt best, sorted into the sections by cue words. An empty selection is said to be
-    empty, and no one is asked. ``extras["a4_decisions"]`` holds scores and what was trimmed.
+    of each the sentence that matches the prompt best, sorted into the sections by cue words. An empty selection is said
+    to be empty, and no one is asked. ``extras["a4_decisions"]`` holds scores and what was trimmed.
 
     Args:
         config: configuration of the agent.
@@ -126,7 +125,7 @@ class A4Condenser(AgentStage[Writer, Condensed]):
         if kept != shown:
             written = agent.write(parts, [item_text(chunk) for chunk in sp.chunks(kept)], meter)
             calls = 2
-        text, rejected = self._cited(written.text, len(kept))
+        text, rejected = self._cited(written.text, len(kept), _little(sp))
         return Condensed(text, kept, written.is_shortened, scores, calls, tuple(rejected))
 
     def default(self, sp: SuperPrompt, config: PipelineConfig) -> Condensed:
@@ -134,14 +133,13 @@ class A4Condenser(AgentStage[Writer, Condensed]):
         if not kept:
             return Condensed(NO_CONTEXT, [])
         chunks = sp.chunks(kept)
-        policy = CompressPolicy(method="spans", window=self.options.window, max_tokens=self.config.max_text_tokens)
+        policy = CompressPolicy(method="windows", window=self.options.window, max_tokens=self.config.max_text_tokens)
         words = content_words(without_format(normalized_query(sp.body)))
         subject = " ".join(word for word, _ in words if word not in config.request_words)
         least = self.options.relative_coverage
         quoted = chunks[: self.options.max_quoted]
         lines = extract(subject, quoted, self.config.sections, self.options.cues, policy, least)
-        if any(notice["message"] == WEAK_SUPPORT for notice in sp.extras.get("notices", [])):
-            lines[self.config.sections[-1]].append(f"- {LITTLE}")
+        lines[self.config.sections[-1]] += _little(sp)
         question = without_format(sp.body.get("task", ""))
         ignored = self.options.task_words | config.request_words
         missing = unmentioned(question, chunks, ignored)[: self.options.max_unmentioned]
@@ -161,10 +159,11 @@ class A4Condenser(AgentStage[Writer, Condensed]):
             log["rejected"] = list(answer.rejected)
         sp.extras["a4_decisions"] = log
 
-    def _cited(self, text: str, sources: int) -> tuple[str, list[str]]:
-        """A model's sections with citations of the sources only, and the lines that went; no section is empty."""
+    def _cited(self, text: str, sources: int, further: Sequence[str]) -> tuple[str, list[str]]:
+        """A model's sections with citations of the sources only, further open issues, and the lines that went."""
         checked, rejected = without_false_citations(text, sources)
         lines = into_sections(checked, self.config.sections)
+        lines[self.config.sections[-1]] += further
         return sectioned(lines, self.config.max_text_tokens)[0], rejected
 
     def _trim(
@@ -179,3 +178,8 @@ class A4Condenser(AgentStage[Writer, Condensed]):
                 chosen.add(chunk.id)
                 left -= size
         return [chunk_id for chunk_id in ids if chunk_id in chosen]
+
+
+def _little(sp: SuperPrompt) -> list[str]:
+    """The open issue that the documents say little, where A3 found so."""
+    return [f"- {LITTLE}"] if any(n["message"] == WEAK_SUPPORT for n in sp.extras.get("notices", [])) else []

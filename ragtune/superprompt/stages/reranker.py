@@ -10,20 +10,18 @@ from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
 from ragtune.superprompt.chunks import ContextChunk
 from ragtune.superprompt.limits import PipelineConfig
-from ragtune.superprompt.rendering import rerank_query
 from ragtune.superprompt.reranking.base import BaseRerankStage, Reranked
 from ragtune.superprompt.stages.base import BaseStage
 from ragtune.superprompt.super_prompt import SuperPrompt
 
 NO_RERANKER = "the ReRanker changed nothing: no reranker is set, so the order is that of Retrieval"
-NOTHING_CHANGED = "the ReRanker changed nothing: the order is that of Retrieval"
 
 
 class ReRanker(BaseStage):
     """Deterministic: score descending, ties by Retrieval's order.
 
-    A notice says so where it changes nothing. ``extras["reranked"]`` holds the scores, best first, and what the rerank
-    stage says about itself.
+    A notice says what reranked, and where that changed nothing. ``extras["reranked"]`` holds the scores, best first,
+    and what the rerank stage says about itself.
 
     Args:
         rerank_stage: how the top N2 are scored, see :mod:`ragtune.superprompt.reranking`; None keeps their order.
@@ -44,15 +42,20 @@ class ReRanker(BaseStage):
         if self.rerank_stage is None or not candidates:
             outcome = Reranked(ids, {})
         else:
-            outcome = self.rerank_stage.order(rerank_query(sp.body), candidates, meter)
+            outcome = self.rerank_stage.order(self.rerank_stage.query_of(sp.body), candidates, meter)
         if sorted(outcome.ids) != sorted(ids):
             raise StageError(f"{type(self.rerank_stage).__name__} gave other candidates back than it was given")
-        if len(ids) > 1 and list(outcome.ids) == ids:
-            message = NO_RERANKER if self.rerank_stage is None else NOTHING_CHANGED
-            sp.extras.setdefault("notices", []).append({"stage": self.name, "message": message})
-        name = "none" if self.rerank_stage is None else type(self.rerank_stage).__name__
         sp.views_by_stage["reranked"] = list(outcome.ids)
-        sp.extras["reranked"] = {"rerank_stage": name, "scores": outcome.scores, **outcome.details}
+        sp.extras["reranked"] = {"rerank_stage": "none", "scores": outcome.scores}
+        message = NO_RERANKER
+        if self.rerank_stage is not None:
+            told = {"rerank_stage": type(self.rerank_stage).__name__, "reranker": self.rerank_stage.label}
+            sp.extras["reranked"] |= told | outcome.details
+            message = f"reranked by {sp.extras['reranked']['reranker']}"
+            if list(outcome.ids) == ids:
+                message += ": the ReRanker changed nothing, the order is that of Retrieval"
+        if len(ids) > 1:
+            sp.extras.setdefault("notices", []).append({"stage": self.name, "message": message})
 
 
 def _document(chunk: ContextChunk, score: float) -> ScoredDocument:

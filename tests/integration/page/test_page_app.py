@@ -251,7 +251,7 @@ def test_a_model_that_cannot_answer_fails_a2_which_then_runs_without_it(start: S
 
 
 def test_markup_of_documents_is_shown_and_never_rendered(start: Start) -> None:
-    page = click(start(), "auto")
+    page = click(start(HOSTILE), "auto")
     tables = "".join(html.proto.body for html in page.get("html"))
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in tables
     assert "<script>" not in tables

@@ -1,4 +1,4 @@
-"""What the prompt pipeline attaches without a language model and without a reranker; with one: docs/superprompt.md."""
+"""What the prompt pipeline attaches without a language model, without a reranker and as on a fresh install."""
 
 from __future__ import annotations
 
@@ -26,17 +26,29 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     return int(module.main())  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize(
+    ("reranker", "precision", "recall", "bullets", "notices"),
+    [("none", 0.4, 0.7, 0.5, 0.7), ("latent", 0.6, 0.8, 0.6, 0.9), ("without_model", 0.6, 0.8, 0.7, 0.9)],
+)
 def test_the_table_has_precision_and_notices_and_no_bullet_is_a_stranger(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    reranker: str,
+    precision: float,
+    recall: float,
+    bullets: float,
+    notices: float,
 ) -> None:
-    assert run(monkeypatch, "--reranker", "none", "--every", "5") == 0
+    assert run(monkeypatch, "--reranker", reranker) == 0
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in capsys.readouterr().out.split("\n")[2:]]
     head, queries, seen, held_out = lines[0], lines[2], lines[3], lines[4]
     covered = dict(zip(head[1:], queries[1:], strict=True))
-    assert (covered["queries"], covered["strangers"]) == ("10", "0")
-    assert float(covered["precision"]) > 0.3
+    assert (covered["queries"], covered["strangers"]) == ("50", "0")
+    found = [float(covered[name]) for name in ("precision", "recall", "relevant bullets")]
+    assert all(value >= least for value, least in zip(found, (precision, recall, bullets), strict=True)), found
+    assert float(covered["false notices"]) < 0.05
     for row in (seen, held_out):
-        assert float(dict(zip(head[1:], row[1:], strict=True))["notices"]) >= 0.7
+        assert float(dict(zip(head[1:], row[1:], strict=True))["notices"]) >= notices
 
 
 def test_a_file_of_other_lines_is_refused(

@@ -29,9 +29,9 @@ TEXTS = {
 }
 
 
-def gated(client: Any = None, texts: dict[str, str] = TEXTS, **options: Any) -> SuperPrompt:
+def gated(client: Any = None, texts: dict[str, str] = TEXTS, stage: str = "a3", **options: Any) -> SuperPrompt:
     pipeline = agent_pipeline(chunk_memory(texts), client, **options)
-    return advance(pipeline, SuperPrompt.raw("Why is my bread gummy, cut hot?"), "a3")
+    return advance(pipeline, SuperPrompt.raw("Why is my bread gummy, cut hot?"), stage)
 
 
 def bodies(server: Any) -> list[Any]:
@@ -147,11 +147,26 @@ def test_the_floor_goes_by_the_distribution_of_the_scores_whatever_their_scale()
     floor = FloorOptions.model_validate(PACKAGED.options["floor"])
     for scores in ([0.8, 0.78, 0.55, 0.52, 0.5, 0.49], [0.9, 0.8, 0.03, 0.02, 0.01, 0.01]):
         ids = [str(n) for n in range(len(scores))]
-        evidence = Evidence(ids, dict(zip(ids, scores, strict=True)), {})
-        assert (evidence.kept(floor), evidence.is_weak(floor)) == (["0", "1"], False)
+        evidence = Evidence(ids, dict(zip(ids, scores, strict=True)), {}, {})
+        assert (evidence.kept(floor), evidence.is_weak(floor, ids)) == (["0", "1"], False)
         low = evidence.background(floor)
-        near = Evidence(ids, {name: low + (score - low) / 8 for name, score in evidence.scores.items()}, {})
-        assert (near.kept(floor), near.is_weak(floor)) == (["0"], True)
+        near = Evidence(ids, {name: low + (score - low) / 8 for name, score in evidence.scores.items()}, {}, {})
+        assert (near.kept(floor), near.is_weak(floor, ids)) == (["0"], True)
+
+
+def test_support_is_measured_on_what_the_agent_kept_and_the_writer_cannot_leave_its_weakness_out(
+    llm_server: Any,
+) -> None:
+    client = agent_client(llm_server)
+    shown = [name for name in gated(client).views_by_stage["reranked"] if name != "e#0"]
+    said = ({"id": number, "decision": "drop"} for number, name in enumerate(shown, start=1) if name != "b#0")
+    assert WEAK_SUPPORT not in [notice["message"] for notice in gated(client).extras["notices"]]
+    llm_server.answer(decided(*said), GATE)
+    sp = gated(client, stage="a4")
+    assert sp.views_by_stage["a3"] == ["b#0"]
+    assert {"stage": "A3_NLI_Gate", "message": WEAK_SUPPORT} in sp.extras["notices"]
+    assert sp.extras["llm"]["A4_Condenser"]["used"]
+    assert "- The documents say little about this." in sp.s_ctx_md.split("## Open issues")[1]
 
 
 def test_if_nothing_passes_the_prompt_goes_on_and_says_so(llm_server: Any) -> None:

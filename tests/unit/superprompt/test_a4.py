@@ -32,7 +32,7 @@ GATE = AgentFactory().config("A3_NLI_Gate", ChooserConfig)
 TEXTS = {
     "a": "Gummy bread was cut while it was hot. Bakers disagree.",
     "b": "Bread must cool for two hours. It is unclear whether steam matters.",
-    "c": "Hot bread tastes best. Who knows why bread goes stale?",
+    "c": "Bread tastes best. Who knows why hot bread goes stale?",
     "d": "Bread keeps for three days in a box.",
 }
 SECTIONS = ["## Facts", "## Constraints", "## Open issues"]
@@ -134,7 +134,7 @@ def test_without_a_language_model_the_sources_are_quoted_in_the_sections(tmp_pat
     facts, constraints, issues = sp.s_ctx_md.split("\n\n")
     assert f"- Gummy bread was cut while it was hot. [{numbers['a#0']}]" in facts
     assert f"- Bread must cool for two hours. [{numbers['b#0']}]" in constraints
-    assert f"- Who knows why bread goes stale? [{numbers['c#0']}]" in issues
+    assert f"- Who knows why hot bread goes stale? [{numbers['c#0']}]" in issues
     assert "Bakers disagree" not in sp.s_ctx_md, "it shares no term with the prompt"
     assert "steam" not in sp.s_ctx_md
     assert issues.endswith("- Not mentioned in the context: quinoa")

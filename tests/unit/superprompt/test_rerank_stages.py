@@ -14,6 +14,10 @@ from ragtune.core.request.context import CostMeter
 from ragtune.core.types import BatchProposal
 from ragtune.estimators.baseline import BaselineEstimator
 from ragtune.schedulers.greedy import GreedyScheduler
+from ragtune.superprompt import SuperPrompt
+from ragtune.superprompt.memory.documents import DocumentMemory
+from ragtune.superprompt.options import load_options
+from ragtune.superprompt.options.parts import make_pipeline
 from ragtune.superprompt.reranking.base import BaseRerankStage
 from ragtune.superprompt.reranking.budgeted import BudgetedRerankStage
 from ragtune.superprompt.reranking.none import NoRerankStage
@@ -23,6 +27,37 @@ from ragtune.superprompt.reranking.top import TopRerankStage
 def budgeted(reranker: Any, scheduler: Any = None, **options: Any) -> BudgetedRerankStage:
     chosen = scheduler or GreedyScheduler(batch_size=2)
     return BudgetedRerankStage(BaselineEstimator(), chosen, reranker, CostBudget.unlimited(), **options)
+
+
+LANGUAGES = {
+    "german": (
+        "Warum ist mein Brot so dicht?",
+        "Dichtes Brot: Ein schweres, dichtes Brot hat meistens zu kurz gegärt.",
+        "Warum der Himmel so blau ist: mein Licht wird in der Luft gestreut.",
+    ),
+    "french": (
+        "Pourquoi mon pain est-il si dense ?",
+        "Un pain lourd et dense n'a pas assez levé avant la cuisson.",
+        "Pourquoi le ciel est si bleu : mon oeil voit la lumière que l'air disperse.",
+    ),
+    "spanish": (
+        "¿Por qué está mi pan tan denso?",
+        "El pan pesado y denso no ha fermentado lo suficiente.",
+        "Por qué está el cielo tan azul: mi ojo ve la luz que el aire dispersa.",
+    ),
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_function_words_of_other_languages_attach_nothing(language: str) -> None:
+    question, answer, stranger = LANGUAGES[language]
+    others = {f"other-{n}": text for n, text in enumerate(text for _, *texts in LANGUAGES.values() for text in texts)}
+    memory = DocumentMemory.from_texts({"answer": answer, "stranger": stranger, **others}, load_options().chunking)
+    done = make_pipeline(load_options(), memory).run_all(SuperPrompt.raw(question))
+    attached = {done.chunk(chunk_id).snippet for chunk_id in done.final_selection_ids}
+    assert answer in attached
+    assert stranger not in attached
+    assert not [notice for notice in done.extras["notices"] if notice["stage"] != "ReRanker"]
 
 
 @pytest.mark.parametrize("make", [TopRerankStage, budgeted])

@@ -58,8 +58,8 @@ def test_what_was_prepared_is_made_no_more(
 ) -> None:
     retriever = SuperPromptRetriever(corpus, embedder)
     retriever.prepare()
-    made = {name for name in vars(retriever.memory) if name in ("_terms", "_vectors")}
-    assert made == {"_vectors" if embedder else "_terms"}
+    made = {name for name in vars(retriever.memory) if name in ("index", "_vectors")}
+    assert made == {"_vectors" if embedder else "index"}
     retriever.retrieve(make_context(PROMPT), 5)
     assert embedder is None or embedder.sizes.count(len(corpus)) == 1
 

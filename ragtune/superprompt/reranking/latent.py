@@ -1,0 +1,126 @@
+"""An order without a model: what a collection's own texts say of the likeness of words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from math import sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtune.core.request.context import CostMeter
+from ragtune.core.types import ScoredDocument
+from ragtune.data.text import terms
+from ragtune.superprompt.formats import without_format
+from ragtune.superprompt.memory.terms import TermIndex
+from ragtune.superprompt.pieces import normalized_query
+from ragtune.superprompt.reranking.base import BaseRerankStage, Reranked
+from ragtune.superprompt.stopwords import content_words
+
+_DECIMALS = 6
+_SAMPLE = 10_000
+_MAX_DIMENSIONS = 200
+_FEEDBACK = 5
+
+Vector = NDArray[np.float64]
+
+
+class LatentRerankStage(BaseRerankStage):
+    """The mean of two cosines, mapped to [0, 1] by (1 + mean) / 2: of TF-IDF vectors, and in the latent space of the
+    collection (Deerwester et al. 1990) with log-entropy weights (Dumais 1991) and the five best as relevance feedback
+    (Rocchio 1971).
+
+    The latent space knows which words the collection uses alike, so that a text may answer in other words than the
+    prompt's; the terms keep it from taking what is near for what is asked. It has the ``2 sqrt(n)`` largest singular
+    values of n texts, 200 at most, learned from 10,000 texts at most, once.
+
+    ``details["support"]`` has each candidate's mean where words of the prompt count against it that the collection does
+    not know, or that have nothing to do with its subjects: low where the collection is about something else.
+
+    Args:
+        index: terms of the collection.
+        request_words: words that ask, and say nothing about the subject.
+    """
+
+    def __init__(self, index: TermIndex, request_words: Collection[str] = ()) -> None:
+        self._index = index
+        self._request_words = frozenset(request_words)
+
+    @property
+    def label(self) -> str:
+        return "terms and latent semantic analysis of the documents, without a model"
+
+    def query_of(self, body: Mapping[str, str]) -> str:
+        words = content_words(without_format(normalized_query(body)))
+        return " ".join(word for word, _ in words if word not in self._request_words)
+
+    def order(
+        self, query: str, candidates: Sequence[ScoredDocument], meter: CostMeter, query_id: str | None = None
+    ) -> Reranked:
+        counts = [Counter(terms(text)) for text in (query, *(candidate.content for candidate in candidates))]
+        rows, known = self._rows(counts, self._index.idf(self._index.frequencies), self._index.idf(0))
+        lexical = (rows[1:] @ rows[0].T).toarray().ravel()
+        latent = np.asarray(self._rows(counts, self._entropy, 1.0)[0] @ self._axes.T)
+        length, texts = float(np.linalg.norm(latent[0])), _normalized(latent[1:])
+        wanted = _normalized(latent[0])
+        related = texts @ wanted
+        best = np.argsort(-np.round(lexical + related, _DECIMALS), kind="stable")[:_FEEDBACK]
+        told = _normalized(wanted + _normalized(texts[best].mean(axis=0)))
+        means = np.round((lexical + texts @ told) / 2.0, _DECIMALS)
+        support = np.round(known[0] * (lexical + length * related) / 2.0, _DECIMALS).tolist()
+        order = np.argsort(-means, kind="stable")
+        scores = {candidates[place].id: (1.0 + float(means[place])) / 2.0 for place in order}
+        return Reranked(list(scores), scores, {"support": dict(zip((c.id for c in candidates), support, strict=True))})
+
+    def _rows(self, counts: Sequence[Counter[str]], weights: Vector, unknown: float) -> tuple[Any, list[float]]:
+        """Rows of length 1 over the collection's terms, and which share of its whole length each text has in them."""
+        from scipy.sparse import csr_matrix
+
+        rows, columns, values, known = [], [], [], []
+        for row, found in enumerate(counts):
+            places = {term: self._index.columns[term] for term in found if term in self._index.columns}
+            mine = {place: (1.0 + np.log(found[term])) * weights[place] for term, place in places.items()}
+            length = sqrt(sum(weight * weight for weight in mine.values()))
+            other = sum(((1.0 + np.log(n)) * unknown) ** 2 for term, n in found.items() if term not in places)
+            known.append(length / sqrt(length**2 + other) if length else 0.0)
+            if length:
+                rows += [row] * len(mine)
+                columns += list(mine)
+                values += [weight / length for weight in mine.values()]
+        return csr_matrix((values, (rows, columns)), shape=(len(counts), len(weights))), known
+
+    @cached_property
+    def _entropy(self) -> Vector:
+        """Weights of the terms: 1 for one that a single text has, 0 for one that all have alike."""
+        counts = self._index.counts.tocsc()
+        share = counts.data / np.repeat(np.asarray(counts.sum(axis=0)).ravel(), np.diff(counts.indptr))
+        columns = np.repeat(np.arange(counts.shape[1]), np.diff(counts.indptr))
+        spread = np.bincount(columns, share * np.log(share), counts.shape[1])
+        weights: Vector = 1.0 + spread / np.log(max(2, counts.shape[0]))
+        return weights
+
+    @cached_property
+    def _axes(self) -> Vector:
+        """Axes of the latent space, shape (dimensions, terms); none where the collection is too small to have any."""
+        from scipy.sparse import diags
+        from scipy.sparse.linalg import svds
+
+        counts = self._index.counts
+        matrix = counts[:: 1 + (counts.shape[0] - 1) // _SAMPLE] @ diags(self._entropy)
+        lengths = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
+        matrix = diags(1.0 / np.where(lengths > 0.0, lengths, 1.0)) @ matrix
+        dimensions = min(_MAX_DIMENSIONS, int(2.0 * sqrt(matrix.shape[0])), min(matrix.shape) - 1)
+        if dimensions < 1 or not matrix.nnz:
+            return np.zeros((0, counts.shape[1]))
+        # A start of its own: ARPACK's would be random.
+        axes: Vector = svds(matrix, k=dimensions, v0=np.ones(min(matrix.shape)))[2]
+        return axes
+
+
+def _normalized(vectors: Vector) -> Vector:
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    unit: Vector = vectors / np.where(lengths > 0.0, lengths, 1.0)
+    return unit
