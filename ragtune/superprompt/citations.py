@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import re
 
-_CITATION = re.compile(r"(?<!\w)\[(\d+(?:\s*[,;]\s*\d+)*)\](?!\()")
+_BETWEEN = r"\s*(?:[,;&\u2013-]|and|und)\s*"
+_CITATION = re.compile(
+    rf"`[^`\n]*`|[\[\u3010]\s*(?:source\s+)?(\d+(?:{_BETWEEN}\d+)*)\s*[\]\u3011](?!\()", re.IGNORECASE
+)
+"""Code, which cites nothing, or a citation in any of the ways in which models write them."""
+
 _NUMBER = re.compile(r"\d+")
 
 
@@ -17,7 +22,7 @@ def without_false_citations(text: str, sources: int) -> tuple[str, list[str]]:
     kept: list[str] = []
     rejected: list[str] = []
     for line in text.split("\n"):
-        cited = [int(number) for match in _CITATION.finditer(line) for number in _NUMBER.findall(match[1])]
+        cited = [int(number) for match in _CITATION.finditer(line) for number in _numbers(match)]
         if cited and not any(1 <= number <= sources for number in cited):
             rejected.append(line)
         else:
@@ -26,6 +31,10 @@ def without_false_citations(text: str, sources: int) -> tuple[str, list[str]]:
 
 
 def _checked(match: re.Match[str], sources: int) -> str:
-    numbers = _NUMBER.findall(match[1])
+    numbers = _numbers(match)
     true = [number for number in numbers if 1 <= int(number) <= sources]
     return match[0] if len(true) == len(numbers) else f"[{', '.join(true)}]" if true else ""
+
+
+def _numbers(match: re.Match[str]) -> list[str]:
+    return _NUMBER.findall(match[1] or "")

@@ -12,6 +12,7 @@ MANNER = ("audience", "tone", "depth", "confidence", "format", "purpose", "const
 
 _KEY_LINE = re.compile(r" {0,3}(?:- )?([\w\"'][^:\uff1a]*)(?::(?:[ \t]+|$)|\uff1a[ \t]*)(.*)")
 _STRONG = re.compile(r" {0,3}(?:#{1,6}[ \t]|\[[^\[\]]+\]|\*\*|__)")
+_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]")
 _FIELD = re.compile(r" {0,3}\w+:[ \t]+(?=\S)")
 
 _VERBS = (
@@ -21,22 +22,22 @@ _VERBS = (
     "polish proofread propose read recommend refactor rephrase reply respond review revise rewrite shorten show "
     "simplify solve sort suggest summarise summarize tell translate turn validate write analysiere beantworte "
     "beschreibe erkläre erstelle fasse finde formuliere gib hilf korrigiere liste nenne prüfe schreib schreibe "
-    "übersetze verbessere zeige "
+    "übersetze verbessere zeige analyse compare corrige donne écris explique fais liste rédige réponds résume traduis "
 )
 _QUESTIONS = (
     "am are can could did do does has have how is should was were what when where which who whom whose why will would "
-    "kann können ist sind soll sollte warum wann was welche welcher welches wer wie wieso wo"
+    "kann können ist sind soll sollte warum wann was welche welcher welches wer wie wieso wo "
+    "combien comment où peux pourquoi pouvez quand que quel quelle quels quelles qui quoi"
 )
 _ASKS = re.compile(
-    r"\W*(?:(?:please|kindly|bitte|now|then|ok|okay|hi|hello|hey)\b\W*)*"
+    r"\W*(?:(?:please|kindly|bitte|merci de|now|then|ok|okay|hi|hello|hey)\b\W*)*"
     rf"(?:{'|'.join((_VERBS + _QUESTIONS).split())})\b"
     r"|.*\?\s*$|.*\b(?:please|bitte)\b|\W*i\s+(?:need|want|would\s+like|am\s+looking)\b|\W*i'd\s+like\b",
     re.IGNORECASE,
 )
-_POINTING = re.compile(
-    r"\b(?:this|these|that|the\s+following|following|below|here|my|our|the|diese[nrsm]?|folgende[nrsm]?|mein[e]?[nrsm]?)\b.*:\s*$",
-    re.IGNORECASE,
-)
+_SHOWING = r"this|these|(?:the\s+)?following|below|here|diese[nrsm]?|folgende[nrsm]?|ce|cet|cette|ces|suivante?s?|voici"
+_POINTING = re.compile(rf"\b(?:{_SHOWING}|that|my|our|the|meine?[nrsm]?)\b.*[:\uff1a]\s*$", re.IGNORECASE)
+_ASKED_OF = re.compile(rf"\b(?:{_SHOWING})\b.*[?:\uff1a]\s*$", re.IGNORECASE)
 
 
 def asks(text: str) -> bool:
@@ -50,8 +51,10 @@ def content_lines(
     """Numbers of the lines that are content, whatever they look like.
 
     - What follows a line that asks for something and points at it ("Fix this YAML:"), up to a header that stands behind
-      a blank line in a form of its own: marked, or a key's own name with a capital.
-    - A run of ``Key: value`` lines behind a beginning that asks, where most of the keys are not a prompt's.
+      a blank line in a form of its own: marked, or a key's own name with a capital. A document that begins with a
+      title goes on through the headings below that title's level.
+    - A run of ``Key: value`` lines behind a beginning that asks, or one that ends in a colon and a question behind the
+      run, where most of the keys are not a prompt's, or where the question is of "this" and the first key is not.
 
     Args:
         lines: the prompt's lines.
@@ -70,7 +73,7 @@ def content_lines(
     while number < len(lines):
         end = number + 1
         if not in_code[number] and _announces(lines[number], keys[number]):
-            end = _end_of_content(lines, keys, number + 1)
+            end = _end_of_content(lines, keys, number + 1, _title(lines[number + 1 :], resolve))
             found.update(range(number + 1, end))
         number = end
     return frozenset(found | _foreign_runs(lines, keys, found))
@@ -82,9 +85,10 @@ def _announces(line: str, key: Mapped | None) -> bool:
     return bool(_POINTING.search(said)) and asks(said)
 
 
-def _end_of_content(lines: Sequence[str], keys: Sequence[Mapped | None], begin: int) -> int:
+def _end_of_content(lines: Sequence[str], keys: Sequence[Mapped | None], begin: int, title: int) -> int:
     for number in range(begin + 1, len(lines)):
-        if lines[number - 1].strip():
+        is_titled = 0 < title < _level(lines[number]) or (title and not any(map(str.strip, lines[begin:number])))
+        if lines[number - 1].strip() or is_titled:
             continue
         key = keys[number]
         own = key is not None and key.step in ("exact", "bilingual") and lines[number].lstrip()[:1].isupper()
@@ -93,10 +97,23 @@ def _end_of_content(lines: Sequence[str], keys: Sequence[Mapped | None], begin: 
     return len(lines)
 
 
+def _title(lines: Sequence[str], resolve: Callable[[str], Mapped]) -> int:
+    """Level of the heading that the lines begin with, 0 if they begin with none or with one of a prompt."""
+    first = next((line.strip() for line in lines if line.strip()), "")
+    return _level(first) if resolve(first.lstrip("#").strip()).key is None else 0
+
+
+def _level(line: str) -> int:
+    match = _HEADING.match(line)
+    return len(match[1]) if match else 0
+
+
 def _foreign_runs(lines: Sequence[str], keys: Sequence[Mapped | None], taken: set[int]) -> set[int]:
-    """Runs of key lines behind a beginning that asks, whose keys are mostly not those of a prompt."""
-    first = next((n for n, key in enumerate(keys) if key is not None or _STRONG.match(lines[n])), len(lines))
-    if first in taken or not asks("\n".join(lines[:first])):
+    """Runs of key lines behind a beginning that asks or shows, whose keys are mostly not those of a prompt."""
+    first = next((n for n, key in enumerate(keys) if _is_field(lines[n], key) or _STRONG.match(lines[n])), len(lines))
+    shows = "\n".join(lines[:first]).rstrip().endswith((":", "\uff1a"))
+    rest = [line for line, key in zip(lines[first:], keys[first:], strict=True) if key is None]
+    if first in taken or not (asks("\n".join(lines[:first])) or (shows and asks("\n".join(rest)))):
         return set()
     found: set[int] = set()
     begin = first
@@ -107,10 +124,16 @@ def _foreign_runs(lines: Sequence[str], keys: Sequence[Mapped | None], taken: se
         run = [(key, lines[n]) for n in range(begin, end) if (key := keys[n]) is not None]
         ours = sum(_is_ours(key, line) for key, line in run)
         known = sum(key.key is not None for key, _ in run)
-        if run and known and (ours == 0 or 2 * ours < len(run)):
+        shown = bool(run and begin and run[0][0].key is None and _ASKED_OF.search(lines[begin - 1]))
+        if run and known and (ours == 0 or 2 * ours < len(run) or shown):
             found.update(range(begin, end))
         begin = end + 1
     return found
+
+
+def _is_field(line: str, key: Mapped | None) -> bool:
+    """Whether a key line says something: "My log:" is the end of a sentence."""
+    return key is not None and (key.key is not None or not line.rstrip().endswith((":", "\uff1a")))
 
 
 def _is_ours(key: Mapped, line: str) -> bool:

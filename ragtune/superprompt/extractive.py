@@ -59,11 +59,11 @@ def extract(
 
 
 def unmentioned(question: str, chunks: Sequence[ContextChunk], ignored: Collection[str]) -> list[str]:
-    """Words of the question whose stem no chunk holds, in order, those to be ignored left out."""
-    held = {term for chunk in chunks for term in terms(chunk.snippet)}
+    """Words of the question whose stem no chunk holds, in order, without numbers and what is to be ignored."""
+    held = {term for chunk in chunks for term in terms(chunk.snippet)}.union(*map(terms, ignored))
     missing: dict[str, str] = {}
     for word, term in content_words(question):
-        if term not in held and word not in ignored:
+        if term not in held and word not in ignored and not word.isdigit():
             missing.setdefault(term, word)
     return list(missing.values())
 

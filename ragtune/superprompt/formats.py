@@ -26,7 +26,7 @@ _VERB = (
 )
 _ASKED = re.compile(rf"{_VERB}(?:\s+[\w'-]+){{0,4}}?\s+(?:in|as|with|using|only|als|mit)?\s*{_FORM}", re.IGNORECASE)
 _WISH = re.compile(
-    rf"{_ASKED.pattern}|\b(?:in|as|into|using|als|with)\s+(?:(?:at\s+most|under|about|around|exactly|up\s+to)\s+)?{_FORM}"
+    rf"{_ASKED.pattern}|\A\W*{_FORM}(?=,?\s*(?:please|bitte|only)\b)|\b(?:in|as|into|using|als|with)\s+(?:(?:at\s+most|under|about|around|exactly|up\s+to)\s+)?{_FORM}"
     r"(?=\s*(?:$|[,;:.!?)]|of\b|with\b|in\b|for\b|where\b|containing\b|that\b|and\b|please\b))",
     re.IGNORECASE,
 )
@@ -34,7 +34,9 @@ _ASKING_HOW = re.compile(
     r"\W*(?:how\s+(?:do|does|can|could|should|to|would)|why|what\s+is|is|are|can\s+i|should\s+i|wie|warum)\b",
     re.IGNORECASE,
 )
-_NEGATED = re.compile(r"\b(?:no|not|never|without|don't|dont|avoid|keine?[nm]?|ohne)(?:\s+\w+){0,2}\s*$", re.IGNORECASE)
+_NO = r"\b(?:no|not|never|without|don't|dont|avoid|keine?[nm]?|nicht|ohne)"
+_NEGATED = re.compile(rf"{_NO}(?:\s+\w+){{0,2}}\s*$", re.IGNORECASE)
+_NEGATES = re.compile(rf"{_NO}\s+(?:\w+\s+)?{_FORM}$", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 _QUOTED = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|\"[^\"\n]*\"", re.DOTALL)
 
@@ -99,7 +101,7 @@ def _wishes(task: str) -> Iterator[str]:
     for sentence in _SENTENCE_END.split(_QUOTED.sub(" ", task)):
         pattern = _ASKED if _ASKING_HOW.match(sentence) else _WISH
         for match in pattern.finditer(sentence):
-            if not _NEGATED.search(sentence[: match.start()]):
+            if not (_NEGATED.search(sentence[: match.start()]) or _NEGATES.search(match[0])):
                 yield match[0].strip(" ,")
 
 

@@ -21,6 +21,7 @@ _COLON = ":\uff1a"
 """The ASCII and the full-width colon, for character classes."""
 
 _BRACKET = re.compile(rf" {{0,3}}\[([^\[\]]+)\](?!\()[ \t]*[{_COLON}]?[ \t]*(.*)")
+_BULLET = re.compile(r" {0,3}[-*+][ \t]+(?=\*\*|__)")
 _BOLD = re.compile(rf" {{0,3}}(\*\*|__)((?:(?!\1)[^*{_COLON}])+)(?:[{_COLON}]\1|\1[ \t]*[{_COLON}]?)[ \t]*(.*)")
 _KEY_LINE = re.compile(rf" {{0,3}}(\w[^{_COLON}]*)(?::(?:[ \t]+|$)|\uff1a[ \t]*)(.*)")
 _BLANK_START = re.compile(r"\A(?:[ \t]*\n)+")
@@ -94,8 +95,9 @@ class PromptParser:
 
     A header of a known key always opens a section. With an unknown key, a heading does (unless it is a sub-heading of
     a known section), ``[KEY]`` alone on its line does, and ``Key: value`` does in a run of key lines that holds a known
-    one, or in capitals after a blank line. A blank line ends a ``Key: value`` line that says how to answer. Fenced code
-    is never searched for headers, nor is what the prompt asks to be worked on (:mod:`ragtune.superprompt.content`).
+    one, or in capitals after a blank line. A prompt that begins with ``- **KEY**`` is a list of such. A blank line ends
+    a ``Key: value`` line that says how to answer. Fenced code is never searched for headers, nor is what the prompt
+    asks to be worked on (:mod:`ragtune.superprompt.content`).
 
     Args:
         schema: rules that say what may be a header.
@@ -121,10 +123,12 @@ class PromptParser:
             lambda name: self._resolved(name, False, memo),
             self._rules.max_words,
         )
+        is_list = bool(_BULLET.match(next((line for line, _, _ in lines if line.strip()), "")))
         for number, (line, in_code, after_gap) in enumerate(lines):
             last = sections[-1]
             closed = in_code or not line or number in content
-            found = None if closed else self._opening(line, last, after_gap, memo)
+            said = _BULLET.sub("", line) if is_list else line
+            found = None if closed else self._opening(said, last, after_gap, memo)
             if found is None:
                 if line and after_gap and last.is_short_key_line:
                     sections.append(Section(None, None))

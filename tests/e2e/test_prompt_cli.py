@@ -215,7 +215,7 @@ def test_the_final_prompt_is_answered_recorded_and_replayed(call_here: Call, not
 
 
 def test_a_collection_that_ragd_keeps_is_the_long_term_memory(
-    call_here: Call, tiny_cross_encoder: str, monkeypatch: pytest.MonkeyPatch
+    call_here: Call, tiny_cross_encoder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from postgres_server import fresh_dsn
 
@@ -238,6 +238,9 @@ def test_a_collection_that_ragd_keeps_is_the_long_term_memory(
     done = json.loads(call_here(*given, "--reranker-model", tiny_cross_encoder).out)
     assert "crumb#0" in done["views_by_stage"]["retrieval"]
     assert len(done["extras"]["reranked"]["scores"]) == 1
+    (tmp_path / "crumb.txt").write_text("Crumb dense? Bake it longer.", encoding="utf-8")
+    both = json.loads(call_here(*given[:5], "--reranker", "none", "--corpus", "crumb.txt").out)
+    assert {"crumb#0", "crumb.txt#0"} <= set(both["views_by_stage"]["retrieval"])
     other = call_here(PROMPT, "--collection", "kpt", "--auto")
     assert (other.code, other.err) == (2, "error: no collection 'kpt': there are 'kept'\n")
     wrong = call_here(PROMPT, "--collection", "kept", "--auto", "--embedder", "hashing")
@@ -267,7 +270,6 @@ BAD = {
     "unknown option": (["--corpus", "NOTES", "--auto", "--set", "rerankr.kind=none"], "did you mean reranker?"),
     "malformed option": (["--corpus", "NOTES", "--auto", "--set", "llm_off"], "NAME=VALUE"),
     "missing configuration": (["--auto", "--config", "nowhere.yaml"], "cannot be read"),
-    "corpus and collection": (["--corpus", "NOTES", "--collection", "c", "--auto"], "allowed is one of them"),
     "data folder alone": (["--corpus", "NOTES", "--data-dir", "x", "--auto"], "--collection only"),
     "embedder without model": (["--corpus", "NOTES", "--auto", "--embedder", "sentence_transformer"], "embedder.model"),
     "budget for nothing": (["--corpus", "NOTES", "--auto", "--budget", "3"], "--reranker budgeted only"),

@@ -45,9 +45,9 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
         "--corpus",
         metavar="DIR",
         type=Path,
-        help="Markdown and text files, or BEIR's corpus.jsonl; without it the shipped demo collection",
+        help="Markdown and text files, one file, or BEIR's corpus.jsonl; without it and --collection the shipped demo",
     )
-    memory.add_argument("--collection", metavar="NAME", help="a collection that ragd keeps, in place of files")
+    memory.add_argument("--collection", metavar="NAME", help="a collection of ragd; --corpus is searched beside")
     memory.add_argument("--dsn", help="its PostgreSQL server; $RAGTUNE_DSN keeps a password out of the process list")
     memory.add_argument("--data-dir", metavar="DIR", type=Path, help="folder of the embedded PostgreSQL")
     memory.add_argument("--embedder", metavar="KIND", help="tfidf, hashing, sentence_transformer, openai_compatible")
@@ -75,11 +75,7 @@ def pipeline_options(arguments: argparse.Namespace) -> PromptOptions:
     from ragtune.superprompt.options.reading import nested, parse_change
 
     given = {name: value for name in _NAMES if (value := getattr(arguments, name)) is not None}
-    if "corpus" in given and "collection" in given:
-        raise ConfigError("--corpus and --collection: allowed is one of them")
     flat: dict[str, Any] = {_NAMES[name]: value for name, value in given.items()}
-    if "corpus" in given:
-        flat["memory.collection"] = None
     changes = [*map(parse_change, arguments.set), {"limits": dict(map(_parse_limit, arguments.limits))}, nested(flat)]
     options = load_options(arguments.config, *changes)
     _require_followed(given, options)

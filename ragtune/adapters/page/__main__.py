@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.config is not None:
             chosen = load_options(arguments.config)
             check_options(chosen)
-            if chosen.memory.folder is not None and chosen.memory.collection is None:
+            if chosen.memory.folder is not None:
                 read_folder(chosen.memory.folder)
             os.environ["RAGTUNE_PAGE_CONFIG"] = str(arguments.config.expanduser().resolve())
     except InputError as error:

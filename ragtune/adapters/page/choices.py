@@ -141,11 +141,11 @@ def _draw_search() -> dict[str, Any]:
         "Long-term memory",
         (_DEFAULT, _COLLECTION),
         key="store",
-        help="Documents above, or a collection that ragd keeps in PostgreSQL.",
+        help="The documents above alone, or a collection that ragd keeps in PostgreSQL and they beside it.",
     )
     collection = data_dir = None
     if store == _COLLECTION:
-        st.caption("The documents above are not searched.")
+        st.caption("Searched together with the documents above, which stand over its own of the same name.")
         collection = st.text_input("Collection", key="collection", placeholder="its name")
         data_dir = st.text_input(
             "Folder of the embedded PostgreSQL",

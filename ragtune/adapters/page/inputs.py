@@ -20,10 +20,12 @@ _CONVERSATION = "User: My starter is called Bob.\nAssistant: A lively starter do
 def draw_documents(session: PageSession) -> None:
     """Draw what is searched: the folder that the page was started with, and uploads."""
     st.subheader("Documents", anchor=False)
-    shipped = _shipped(session)
+    folder = os.environ.get(CORPUS_VARIABLE) or session.options.memory.folder
     sets: list[DocumentSet] = []
-    if st.checkbox(f"{plain(shipped.label)}: {len(shipped):,} documents", value=True, key="use_shipped"):
-        sets.append(shipped)
+    if folder or session.options.memory.collection is None:
+        shipped: DocumentSet = _read_once(str(folder or demo_folder()))
+        if st.checkbox(f"{plain(shipped.label)}: {len(shipped):,} documents", value=True, key="use_shipped"):
+            sets.append(shipped)
     limits = UploadLimits()
     files = st.file_uploader(
         "Add your own",
@@ -39,7 +41,8 @@ def draw_documents(session: PageSession) -> None:
         sets.append(uploads)
     session.set_documents(*sets)
     if not sets:
-        st.caption("No documents: only the conversation is searched.")
+        rest = "the conversation is" if session.options.memory.collection is None else "collection and conversation are"
+        st.caption(f"No documents: only {rest} searched.")
 
 
 def draw_conversation(session: PageSession) -> None:
@@ -52,13 +55,6 @@ def draw_conversation(session: PageSession) -> None:
     problem = session.input_problems.get("conversation")
     if problem:
         st.error(plain(problem.message))
-
-
-def _shipped(session: PageSession) -> DocumentSet:
-    shipped: DocumentSet = _read_once(
-        os.environ.get(CORPUS_VARIABLE) or str(session.options.memory.folder or demo_folder())
-    )
-    return shipped
 
 
 @st.cache_resource(show_spinner=False)

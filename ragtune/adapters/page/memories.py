@@ -39,7 +39,7 @@ class Memories:
     def _make(self, options: PromptOptions, documents: tuple[DocumentSet, ...]) -> BaseMemory:
         if options.memory.collection is None:
             return document_memory(options, *documents)
-        return collection_memory(options, self._open(options.memory))
+        return collection_memory(options, self._open(options.memory), *documents)
 
     def _open(self, memory: MemoryOptions) -> BaseDatabase:
         server = (memory.dsn, memory.data_dir)

@@ -218,8 +218,7 @@ class PageSession:
     def _search(self) -> _Search:
         """All that decides what Retrieval finds."""
         options = self.options
-        documents = () if options.memory.collection else self.documents
-        return documents, options.memory, options.embedder, options.chunking
+        return self.documents, options.memory, options.embedder, options.chunking
 
     def _keep(self, name: str, sp: SuperPrompt) -> None:
         self.sp = sp

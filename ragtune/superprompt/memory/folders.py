@@ -43,12 +43,14 @@ def demo_folder() -> Path:
 def read_folder(folder: str | Path) -> DocumentSet:
     """The passages of a folder's ``corpus.jsonl``, or where there is none all Markdown and text files below it.
 
-    Hidden files are left out; names are paths below the folder, in their order.
+    Hidden files are left out; names are paths below the folder, in their order. One such file is a set by itself.
 
     Raises:
         DatasetError: if there is no such folder, no document in it, or one that is not UTF-8 text.
     """
     root = Path(folder).expanduser()
+    if root.is_file() and root.suffix.lower() in SUFFIXES:
+        return DocumentSet(root.name, {root.name: decode(root.name, _bytes_of(root))})
     if not root.is_dir():
         raise DatasetError(f"corpus folder {str(folder)!r}: there is no such folder")
     if (root / COLLECTION).is_file():

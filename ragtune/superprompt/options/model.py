@@ -41,11 +41,12 @@ class EmbedderOptions(BaseModel):
 
 
 class MemoryOptions(BaseModel):
-    """The long-term memory: a folder of documents, or a collection that ragd keeps.
+    """The long-term memory: documents, a collection that ragd keeps, or both, which are searched as one.
 
     Attributes:
-        folder: Markdown and text files, or a collection in BEIR's layout; null is the shipped demo collection.
-        collection: name of a ragd collection, which then takes the folder's place; null for none.
+        folder: Markdown and text files (or one file), or a collection in BEIR's layout; null is the shipped demo
+            collection, and beside a ragd collection none.
+        collection: name of a ragd collection; its documents give way to the folder's of the same name. Null for none.
         dsn: the collection's PostgreSQL server; $RAGTUNE_DSN keeps a password out of files.
         data_dir: folder of the embedded PostgreSQL, used without a DSN; null is ragd's own.
         tags_any: tags of which a chunk of the collection must have at least one.

@@ -82,7 +82,7 @@ def open_memory(options: PromptOptions, *sets: DocumentSet) -> Iterator[BaseMemo
 
     Args:
         options: the options.
-        sets: documents that are searched where no collection is named.
+        sets: documents that are searched, beside the collection where one is named.
 
     Raises:
         InputError: on options that do not fit the collection, or documents that cannot be used.
@@ -92,7 +92,7 @@ def open_memory(options: PromptOptions, *sets: DocumentSet) -> Iterator[BaseMemo
         yield document_memory(options, *sets)
         return
     with open_database(options.memory) as database:
-        yield collection_memory(options, database)
+        yield collection_memory(options, database, *sets)
 
 
 def document_memory(options: PromptOptions, *sets: DocumentSet) -> DocumentMemory:
@@ -104,7 +104,7 @@ def document_memory(options: PromptOptions, *sets: DocumentSet) -> DocumentMemor
     from ragtune.data.corpus import Corpus, Document
     from ragtune.data.docvectors import DocumentVectors
 
-    chunks = [chunk for one in sets for chunk in DocumentMemory.from_texts(one.texts, options.chunking).chunks]
+    chunks = _chunks(options, sets)
     embedder = _make_document_embedder(options.embedder)
     if embedder is None or not chunks:
         return DocumentMemory(chunks, embedder)
@@ -126,10 +126,11 @@ def open_database(options: MemoryOptions) -> BaseDatabase:
     return connect(options.dsn, options.data_dir, pool_size=2)
 
 
-def collection_memory(options: PromptOptions, database: BaseDatabase) -> StoreMemory:
-    """A collection as the memory.
+def collection_memory(options: PromptOptions, database: BaseDatabase, *sets: DocumentSet) -> StoreMemory:
+    """A collection as the memory, and documents beside it.
 
     Raises:
+        DatasetError: if two sets have a document of the same name.
         UnknownCollectionError: if there is no collection of that name.
         CollectionMismatchError: if it was made with another embedder.
         ConfigError: if the embedder is to be the collection's own and cannot be told from its name.
@@ -141,7 +142,7 @@ def collection_memory(options: PromptOptions, database: BaseDatabase) -> StoreMe
     made_with = {one.name: one.embed_model for one in database.collections()}
     embedder = _make_collection_embedder(options.embedder, name, made_with.get(name))
     filters = Filters(tags_any=wanted.tags_any, tags_all=wanted.tags_all, metadata=wanted.metadata)
-    return StoreMemory(database.open(name, embedder), filters)
+    return StoreMemory(database.open(name, embedder), filters, _chunks(options, sets))
 
 
 def make_rerank_stage(
@@ -223,9 +224,14 @@ def open_pipeline(options: PromptOptions, turns: Sequence[Turn] = (), clock: Clo
         StoreError: if the database cannot be reached or started.
     """
     check_options(options)
-    sets = [] if options.memory.collection else [read_folder(options.memory.folder or demo_folder())]
+    folder = options.memory.folder or (None if options.memory.collection else demo_folder())
+    sets = [] if folder is None else [read_folder(folder)]
     with open_memory(options, *sets) as memory:
         yield make_pipeline(options, memory, turns, make_reranker(options.reranker), clock, sets)
+
+
+def _chunks(options: PromptOptions, sets: Sequence[DocumentSet]) -> list[ContextChunk]:
+    return [chunk for one in sets for chunk in DocumentMemory.from_texts(one.texts, options.chunking).chunks]
 
 
 def _make_document_embedder(options: EmbedderOptions) -> BaseEmbedder | None:

@@ -164,6 +164,8 @@ def _assemble(sections: list[Section]) -> _Parts:
         if free:
             known["task"] = free
             rules.append("no task header: what stands under no header is the task")
+        elif all(section.header.form == "line_template" for section in sections if section.header):
+            return _take_all(sections)  # "Act as a baker and tell me ..." is a sentence, and all that was asked
     elif free:
         known["context"] = [*free, *known.get("context", ())]
         rules.append("what stands under no header is context")

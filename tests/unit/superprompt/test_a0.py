@@ -283,3 +283,8 @@ def test_hostile_prompts_are_prepared_or_refused(text: str) -> None:
 def test_a_prompt_of_a_megabyte_is_prepared(line: str) -> None:
     text = "Task: begin\n" + line * (1_000_000 // len(line.encode()))
     assert prepared(text).body["task"].startswith("begin")
+
+
+def test_a_role_in_a_sentence_that_also_asks_is_the_task() -> None:
+    asked = "Act as a baker and say how to avoid a gummy crumb"
+    assert prepared(asked).body["task"] == asked

@@ -156,15 +156,28 @@ def test_an_empty_selection_is_said_to_be_empty_and_nobody_is_asked(llm_server: 
 
 def test_citations_of_no_source_are_rejected(llm_server: Any) -> None:
     client = agent_client(llm_server)
-    said = "## Facts\n- true [1]\n- false [9]\n- both [1, 9]\n- year [2024] and [2]\n## Constraints\n- none of ours [0]"
+    said = "## Facts\n- true [1]\n- false [9]\n- both [1, 9]\n- year [2024] and [2]\n- `a[9]`\n## Constraints\n"
+    disguised = [
+        "- none of ours [0]",
+        "- hot[9]",
+        "- wide [ 9 ]",
+        "- odd \u30109\u3011",
+        "- named [source 9]",
+        "- two [8 and 9]",
+    ]
+    said += "\n".join(disguised)
     llm_server.answer(json.dumps({"s_ctx_md": said, "relevance": {}}), CONDENSE)
     sp = condensed(client)
-    assert sp.s_ctx_md.startswith("## Facts\n- true [1]\n- both [1]\n- year  and [2]\n\n## Constraints\n- none\n")
-    assert sp.extras["a4_decisions"]["rejected"] == ["- false [9]", "- none of ours [0]"]
+    assert sp.s_ctx_md.startswith(
+        "## Facts\n- true [1]\n- both [1]\n- year  and [2]\n- `a[9]`\n\n## Constraints\n- none\n"
+    )
+    assert sp.extras["a4_decisions"]["rejected"] == ["- false [9]", *disguised]
 
 
 def test_instructions_are_no_missing_facts() -> None:
-    asked = "Please explain briefly why my bread is gummy, with quinoa, as a table in two short sentences."
+    asked = (
+        "Please write an email explaining briefly why my bread is gummy, with quinoa, as a table in 20 short sentences."
+    )
     sp = advance(agent_pipeline(chunk_memory(TEXTS)), SuperPrompt.raw(asked), "a4")
     assert sp.s_ctx_md.endswith("- Not mentioned in the context: quinoa")
 

@@ -145,6 +145,9 @@ def test_an_unfit_configuration_is_refused(change: dict[str, Any], message: str)
         ("How do I store dates in JSON?", "Markdown"),
         ("python list comprehension syntax", "Markdown"),
         ("Explain bread, no tables please", "Markdown"),
+        ("Write no JSON: why is bread dense?", "Markdown"),
+        ("Antworte mit JSON, nicht als Tabelle.", "JSON"),
+        ("bullet points please: why is bread dense", "bullet list"),
         ("Format: CSV\nTask: List the planets in a JSON array.", "CSV"),
     ],
 )

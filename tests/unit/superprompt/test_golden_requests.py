@@ -1,4 +1,8 @@
-"""100 natural prompts and how a person takes them apart: at least 95 must come out so."""
+"""130 natural prompts and how a person takes them apart: at least 95% must come out so.
+
+The last 30, of kinds that the first 100 lack, are of 60 that were written before their writer had read the parser: 53
+of the 60 came out right at once, 59 after what was systematic had been mended; those that did not are all among them.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +29,10 @@ def taken_apart(prompt: str) -> dict[str, Any]:
 
 
 def test_natural_prompts_are_taken_apart_as_a_person_would() -> None:
-    assert len(GOLDEN) == 100
+    assert (len(GOLDEN), sum(row.get("held_out", False) for row in GOLDEN)) == (130, 30)
     got = [taken_apart(row["prompt"]) for row in GOLDEN]
     wanted = [{"body": row["body"], "unknown": row.get("unknown", {})} for row in GOLDEN]
     wrong = [(row["prompt"], one) for row, one, other in zip(GOLDEN, got, wanted, strict=True) if one != other]
-    assert len(wrong) <= 5, wrong
+    assert len(wrong) <= 0.05 * len(GOLDEN), wrong
     noted = {row["prompt"] for row in GOLDEN if "noted" in row}
     assert {prompt for prompt, _ in wrong} == noted, wrong

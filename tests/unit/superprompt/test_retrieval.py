@@ -184,6 +184,14 @@ def test_a_store_gives_the_order_of_the_same_documents_in_memory(
     assert by_store.views_by_stage == by_memory.views_by_stage
     spans = {item.id: (item.start, item.end) for item in by_memory.base_context_chunks}
     assert {item.id: (item.start, item.end) for item in by_store.base_context_chunks} == spans
+    # The same once some of the documents are attached, of which the store has older texts of the same name.
+    names = list(dict.fromkeys(item.doc_id for item in memory.chunks))[::2]
+    beside = [item for item in memory.chunks if item.doc_id in names]
+    old = [one for name in names for one in chunk("old", doc_id=name)]
+    store.upsert(old, embedder.embed([one.content for one in old]))
+    both = reach("retrieval", make_pipeline(memory=StoreMemory(store, beside=beside)))
+    assert beside
+    assert both.base_context_chunks == by_memory.base_context_chunks
 
 
 def _stored(memory: DocumentMemory, doc_id: str) -> list[object]:
