@@ -12,6 +12,8 @@ BENCHMARKS = (
     "bench_estimators.py",
     "bench_superprompt.py",
     "bench_sweep.py",
+    "bench_models.py",
+    "bench_bm25.py",
     "bench_store.py",
     "bench_rest.py",
 )

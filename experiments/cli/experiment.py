@@ -16,7 +16,15 @@ from experiments.evaluate.summary import Summary, has_given_up, summarize
 from experiments.evaluate.views import views_of
 from experiments.publish.files import Results, per_query_table, read_summary, write_results, write_summary
 from experiments.publish.provenance import provenance
-from experiments.publish.terminal import print_path, print_queries, print_run, print_views, print_warning, progress_bar
+from experiments.publish.terminal import (
+    library_progress,
+    print_path,
+    print_queries,
+    print_run,
+    print_views,
+    print_warning,
+    progress_bar,
+)
 from experiments.publish.track import Tracking, parent_of
 from experiments.replay.build import component, load_measures
 from experiments.replay.inputs import identity, require_same
@@ -73,7 +81,8 @@ def _produce(config: Mapping[str, Any], folder: Path, overrides: list[str], *, p
     started = time.perf_counter()
     subject: Subject = component(config, "subject")
     run = identity(config)  # before the files are read: what changes in between is noticed by who resumes
-    dataset = subject.open(results_key(config))
+    with library_progress(enabled=progress):
+        dataset = subject.open(results_key(config))
     if dataset.qrels:
         measures = load_measures(config)
     else:

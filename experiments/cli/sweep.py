@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
 from experiments.config.compose import register_resolvers
+from experiments.config.paths import PROJECT_ROOT
 from experiments.evaluate.summary import Summary
 from experiments.publish.files import SUMMARY, read_summary
 from experiments.publish.lock import locked
@@ -77,6 +79,9 @@ def begin_sweep(config: DictConfig) -> None:
         raise SystemExit(2) from None  # Hydra turns a callback's errors into warnings
     if OmegaConf.select(config, "hydra.sweeper.direction") == "minimize":
         sys.stderr.write("warning: hydra.sweeper.direction=minimize finds the worst: hydra/sweeper=tune maximizes\n")
+    if "submitit" in str(OmegaConf.select(config, "hydra.launcher._target_")):
+        # Its jobs are Python processes of their own, here or on other machines, which would not find this checkout.
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(PROJECT_ROOT), *filter(None, [os.getenv("PYTHONPATH")])])
     folder = Path(config.hydra.sweep.dir).absolute()
     sweep = _Sweep(folder, _job_folders(folder))
     _unfinished.append(sweep if config.dry_run else _open_parent(config, _take_folder(sweep)))
@@ -224,7 +229,9 @@ def _job_folders(folder: Path) -> dict[str, int]:
     """Time of the last change, in nanoseconds, of every job's folder: a job makes files in its own."""
     if not folder.is_dir():
         return {}
-    return {entry.name: entry.stat().st_mtime_ns for entry in folder.iterdir() if entry.is_dir()}
+    # Hidden ones are a launcher's own.
+    jobs = (entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    return {entry.name: entry.stat().st_mtime_ns for entry in jobs}
 
 
 def note_failure(folder: Path, exit_code: int) -> None:

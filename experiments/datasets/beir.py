@@ -18,13 +18,18 @@ from experiments.datasets.topics import read_topics
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
-from ragtune.data.corpus import Corpus, Document
+from ragtune.data.corpus import EMPTY, Corpus, Document, DuplicateIdError
+from ragtune.data.filedigest import file_digests
 from ragtune.data.records import DOC_ID, QUERY_ID, Schema, read_records, record_files, text_form
 from ragtune.data.runfile import source_name
+from ragtune.data.storedcorpus import stored
 from ragtune.data.values import id_of, require_id, require_text
 
 FORMS = (".jsonl", ".jsonl.gz", ".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".xml", "")
 """How the names of corpus and queries may end, in order of preference; the last is a folder."""
+
+STORED_FROM = 2**28
+"""Bytes of files from which on documents are copied to the cache and mapped from there, not held in memory."""
 
 _TEXT = ("text", "contents", "content", "body", "passage")
 _QUERY_TEXT = ("text", "query", "question", "title")
@@ -97,7 +102,7 @@ class BeirDataset(DatasetLoader):
         return [file for part in parts for file in record_files(part)]
 
     def load(self) -> Dataset:
-        corpus = Corpus(self._documents())
+        corpus = self._read()
         if self._judgments is None:
             return assemble(self.name, corpus, self._queries(), None).every(self.every)
         qrels = read_qrels(self._judgments)
@@ -109,19 +114,28 @@ class BeirDataset(DatasetLoader):
         }
         return assemble(self.name, corpus, queries, qrels).every(self.every)
 
-    def _documents(self) -> Iterator[Document]:
-        seen: set[str] = set()
-        for where, (doc_id, title, text) in read_records(self._corpus, _DOCUMENTS):
-            doc_id = _id(doc_id, where)
-            if doc_id in seen:
-                first = next(place for place, row in read_records(self._corpus, _DOCUMENTS) if str(row[0]) == doc_id)
-                raise DatasetError(f"{where}: duplicate document id {quoted(doc_id)}, first {_place(first)}")
-            seen.add(doc_id)
-            yield Document.model_construct(
-                id=doc_id, text=_text(text, "text", where, ""), title=_text(title, "title", where, "")
+    def _read(self) -> Corpus:
+        files = record_files(self._corpus)
+        try:
+            if sum(file.stat().st_size for file in files) < STORED_FROM:
+                return Corpus(self._documents())
+            return stored(self._documents, " ".join(file_digests(files)))
+        except DuplicateIdError as error:
+            first, second, *_ = (
+                w for w, row in read_records(self._corpus, _DOCUMENTS) if _id(row[0], w) == error.doc_id
             )
-        if not seen:
-            raise DatasetError(f"{self._corpus}: the corpus is empty: at least one document is needed")
+            raise DatasetError(
+                f"{second}: duplicate document id {quoted(error.doc_id)}, first {_place(first)}"
+            ) from None
+
+    def _documents(self) -> Iterator[Document]:
+        where = ""
+        for where, (doc_id, title, text) in read_records(self._corpus, _DOCUMENTS):
+            yield Document.model_construct(
+                id=_id(doc_id, where), text=_text(text, "text", where, ""), title=_text(title, "title", where, "")
+            )
+        if not where:
+            raise DatasetError(f"{self._corpus}: {EMPTY}")
 
     def _queries(self) -> dict[str, str]:
         queries: dict[str, str] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -64,6 +65,22 @@ def progress_bar(label: str, *, enabled: bool) -> Iterator[Progress]:
     finally:
         if shown:
             bar.stop()
+
+
+@contextmanager
+def library_progress(*, enabled: bool) -> Iterator[None]:
+    """Show on stderr what the library tells of work on a large collection, such as the building of an index."""
+    log, handler = logging.getLogger("ragtune"), logging.StreamHandler(sys.stderr)
+    handler.addFilter(lambda record: record.levelno == logging.INFO)  # warnings go where they always go
+    before = log.level
+    if enabled:
+        log.addHandler(handler)
+        log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(before)
 
 
 def _lines(label: str) -> Progress:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from ragtune.core.arrays import IntArray
 from ragtune.core.errors import DatasetError
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
+from ragtune.data.topk import id_ranks
 
 
 class Document(BaseModel):
@@ -27,6 +29,30 @@ class Document(BaseModel):
     def content(self) -> str:
         """The title, a space, and the text."""
         return f"{self.title} {self.text}".strip()
+
+
+EMPTY = "the corpus is empty: at least one document is needed"
+
+
+class DuplicateIdError(DatasetError):
+    """Two documents have one id.
+
+    Args:
+        doc_id: the id.
+    """
+
+    def __init__(self, doc_id: str) -> None:
+        super().__init__(f"duplicate document id {doc_id!r}: ids must be unique")
+        self.doc_id = doc_id
+
+
+def digest_of(documents: Iterable[Document]) -> str:
+    """SHA-256 over the ids and contents of documents, in their order."""
+    sha = hashlib.sha256()
+    for document in documents:
+        content = document.content
+        sha.update(f"{len(document.id)}:{document.id}{len(content)}:{content}".encode())
+    return sha.hexdigest()
 
 
 class Corpus:
@@ -45,9 +71,12 @@ class Corpus:
         self._index: dict[str, int] = {}
         for i, document in enumerate(self._documents):
             if self._index.setdefault(document.id, i) != i:
-                raise DatasetError(f"duplicate document id {document.id!r}: ids must be unique")
+                raise DuplicateIdError(document.id)
         if not self._documents:
-            raise DatasetError("the corpus is empty: at least one document is needed")
+            raise DatasetError(EMPTY)
+        self._begin(count)
+
+    def _begin(self, count: Callable[[str], int]) -> None:
         self._count = count
         self._known: dict[str, dict[str, Any]] = {}
 
@@ -58,39 +87,47 @@ class Corpus:
         return iter(self._documents)
 
     def __contains__(self, doc_id: object) -> bool:
-        return doc_id in self._index
+        return self._find(doc_id) is not None
 
     def __getitem__(self, doc_id: str) -> Document:
-        return self._documents[self.position(doc_id)]
+        return self._document(self.position(doc_id))
 
     @cached_property
-    def doc_ids(self) -> list[str]:
+    def doc_ids(self) -> Sequence[str]:
         """Ids in the collection's order."""
         return [document.id for document in self._documents]
 
     @cached_property
-    def contents(self) -> list[str]:
+    def contents(self) -> Sequence[str]:
         """Contents in the collection's order."""
         return [document.content for document in self._documents]
 
     @cached_property
+    def id_ranks(self) -> IntArray:
+        """Rank of each document's id in ascending order of ids, shape (n,), by which ties are decided."""
+        return id_ranks(self.doc_ids)
+
+    @cached_property
     def digest(self) -> str:
         """SHA-256 over ids and contents: the key of every index, cache and graph made from this corpus."""
-        sha = hashlib.sha256()
-        for document in self._documents:
-            sha.update(f"{len(document.id)}:{document.id}{len(document.content)}:{document.content}".encode())
-        return sha.hexdigest()
+        return digest_of(self)
 
     def position(self, doc_id: str) -> int:
         """Position of a document in the collection's order.
 
         Raises:
-            DatasetError: if the collection does not hold it.
+            DatasetError: if there is no such document.
         """
-        try:
-            return self._index[doc_id]
-        except KeyError:
-            raise DatasetError(f"unknown document id {doc_id!r}: the corpus does not hold it") from None
+        found = self._find(doc_id)
+        if found is None:
+            raise DatasetError(f"unknown document id {doc_id!r}: the corpus does not hold it")
+        return found
+
+    def _find(self, doc_id: object) -> int | None:
+        return self._index.get(doc_id)  # type: ignore[call-overload,no-any-return]
+
+    def _document(self, position: int) -> Document:
+        return self._documents[position]
 
     def scored(self, doc_id: str, score: float, sources: dict[str, float] | None = None) -> ScoredDocument:
         """The document as a retrieval result; ``score`` is a finite number."""

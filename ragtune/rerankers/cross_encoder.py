@@ -7,12 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragtune.data.diskcache import AUTO
-from ragtune.data.models import load_model, model_identity
+from ragtune.core.arguments import check_choice
+from ragtune.core.errors import ConfigError
+from ragtune.data.diskcache import AUTO, DiskCache
+from ragtune.data.models import load_model, model_identity, require_models
 from ragtune.rerankers._pairwise import Pair, PairwiseReranker
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
+
+BACKENDS = ("torch", "onnx")
+"""What can make the forward passes: PyTorch, or ONNX Runtime on the CPU."""
 
 _DECIMALS = 5
 
@@ -39,10 +44,13 @@ class CrossEncoderReranker(PairwiseReranker):
         usd_per_1k_tokens: dollars, >= 0; 0 means unknown.
         cache_dir: where scores are kept: ``auto`` for the platform's cache folder, a folder, or None for no cache.
         preload: whether the model is loaded beforehand even where all scores may be in the cache.
+        backend: ``torch``, or ``onnx`` for ONNX Runtime (extra ``onnx``) on the CPU. Scores differ by less than 1e-4
+            and are kept apart; which is faster depends on the processor (``benchmarks/bench_models.py``). The model is
+            exported once, which takes some seconds, and kept in the cache. A loaded model stays with PyTorch.
 
     Raises:
         ConfigError: on an argument out of range.
-        MissingExtraError: once the model is loaded, if the extra ``models`` is not installed.
+        MissingExtraError: once the model is loaded, if the extra ``models`` (or ``onnx``) is not installed.
         ModelLoadError: once the model is loaded, if it cannot be loaded or has more than one output.
     """
 
@@ -58,7 +66,13 @@ class CrossEncoderReranker(PairwiseReranker):
         usd_per_1k_tokens: float = 0.0,
         cache_dir: str | Path | None = AUTO,
         preload: bool = True,
+        backend: str = "torch",
     ) -> None:
+        self.backend = check_choice("reranker backend", backend, BACKENDS)
+        if backend == "onnx" and device not in (None, "cpu"):
+            raise ConfigError(f"reranker device={device!r}: allowed with backend='onnx' is 'cpu'")
+        if backend == "onnx" and not isinstance(model, str):
+            raise ConfigError("reranker backend='onnx': allowed for a loaded model is 'torch'; give its folder or name")
         cache_dir = cache_dir if isinstance(model, str) else None
         super().__init__(batch_size, max_length, ms_per_doc, ms_per_call, usd_per_1k_tokens, cache_dir, preload)
         self.model = model if isinstance(model, str) else type(model).__name__
@@ -75,28 +89,40 @@ class CrossEncoderReranker(PairwiseReranker):
         if identity is None:
             self._ready()
             identity = model_identity(self.model, self.revision) or f"{self.model}@{self.revision or 'main'}"
-        return f"cross_encoder sigmoid {identity} max_length={self.max_length}"
+        by = "" if self.backend == "torch" else f" {self.backend}"
+        return f"cross_encoder sigmoid {identity} max_length={self.max_length}{by}"
 
     def _make_ready(self) -> None:
         self._ready()
 
     def _ready(self) -> Any:
         if self._loaded is None:
+            if self.backend == "onnx":
+                require_models(f"model {self.model!r}")
+                from ragtune.rerankers._onnx import require_onnx
+
+                require_onnx()
             self._loaded = self._given or load_model(self.model, self.revision, self._load)
         return self._loaded
 
     def _load(self, model: str, local_files_only: bool) -> Any:
         from sentence_transformers import CrossEncoder
 
-        return _with_one_output(
+        loaded = _with_one_output(
             CrossEncoder(
                 model,
                 max_length=self.max_length,
-                device=self.device,
+                device="cpu" if self.backend == "onnx" else self.device,
                 revision=self.revision,
                 local_files_only=local_files_only,
             )
         )
+        if self.backend == "torch":
+            return loaded
+        from ragtune.rerankers._onnx import run_by_onnx
+
+        identity = model_identity(model, self.revision)
+        return run_by_onnx(loaded, str(identity), DiskCache("onnx", self._folder if identity else None))
 
     def _score(self, pairs: Sequence[Pair]) -> list[float]:
         import torch

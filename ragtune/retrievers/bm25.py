@@ -6,6 +6,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ragtune.core.arguments import check_choice, check_number
 from ragtune.core.interfaces import BaseRetriever
 from ragtune.core.request.context import RAGtuneContext
@@ -13,7 +15,8 @@ from ragtune.core.types import ScoredDocument
 from ragtune.data.corpus import Corpus
 from ragtune.data.diskcache import AUTO, DiskCache
 from ragtune.data.text import analyzer_id, terms
-from ragtune.data.topk import best_positions, id_ranks
+from ragtune.data.topk import best_positions
+from ragtune.retrievers._postings import built
 
 METHODS = ("lucene", "robertson", "atire")
 """Variants in which a document without any query term scores 0 (Kamphuis et al. 2020)."""
@@ -24,7 +27,8 @@ class BM25Retriever(BaseRetriever):
 
     Documents without any query term are not returned; a term that the query repeats counts as often as it is
     repeated, which is what weighted queries (``rm3``) rely on. The index is cached on disk, keyed by the corpus, the
-    settings and the versions of the libraries.
+    settings and the versions of the libraries, and read from there memory-mapped, so that processes share it. Building
+    it takes memory that hardly grows with the collection.
 
     Args:
         corpus: what is searched.
@@ -49,7 +53,7 @@ class BM25Retriever(BaseRetriever):
         self.b = check_number("bm25 b", b, 0.0, 1.0)
         self.method = check_choice("bm25 method", method, METHODS)
         self._corpus = corpus
-        self._tie_ranks = id_ranks(corpus.doc_ids)
+        self._tie_ranks = corpus.id_ranks
         key = f"{corpus.digest} {analyzer_id()} bm25s-{version('bm25s')} {self.method} k1={self.k1!r} b={self.b!r}"
         self._index = DiskCache("bm25", cache_dir).fetch(key, self._build, _save, _load)
 
@@ -63,13 +67,7 @@ class BM25Retriever(BaseRetriever):
         return [self._corpus.scored(doc_ids[i], float(scores[i])) for i in best]
 
     def _build(self) -> Any:
-        import bm25s
-
-        index = bm25s.BM25(k1=self.k1, b=self.b, method=self.method)
-        tokens = [terms(content) for content in self._corpus.contents]
-        # bm25s divides by the mean length, so a collection without a single term needs a token that no query has.
-        index.index(tokens if any(tokens) else [[""] for _ in tokens], show_progress=False)
-        return index
+        return built(self._corpus.contents, len(self._corpus), terms, self.k1, self.b, self.method)
 
 
 def _save(index: Any, folder: Path) -> None:
@@ -79,4 +77,7 @@ def _save(index: Any, folder: Path) -> None:
 def _load(folder: Path) -> Any:
     import bm25s
 
-    return bm25s.BM25.load(folder, show_progress=False)
+    index = bm25s.BM25.load(folder, mmap=True, show_progress=False)
+    # As plain arrays over the same mapped files: a memmap costs microseconds whenever it is sliced.
+    index.scores |= {name: np.asarray(index.scores[name]) for name in ("data", "indices", "indptr")}
+    return index

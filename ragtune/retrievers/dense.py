@@ -12,7 +12,7 @@ from ragtune.core.types import ScoredDocument
 from ragtune.data.corpus import Corpus
 from ragtune.data.diskcache import AUTO
 from ragtune.data.docvectors import DocumentVectors
-from ragtune.data.topk import best_positions, id_ranks
+from ragtune.data.topk import best_positions
 
 _DECIMALS = 6
 
@@ -35,7 +35,7 @@ class DenseRetriever(BaseRetriever):
         self._corpus = corpus
         self._embedder = embedder
         self._documents = DocumentVectors(corpus, embedder, cache_dir)
-        self._tie_ranks = id_ranks(corpus.doc_ids)
+        self._tie_ranks = corpus.id_ranks
 
     def prepare(self) -> None:
         """Make the embedder and the document vectors ready."""

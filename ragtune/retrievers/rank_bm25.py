@@ -8,7 +8,7 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
 from ragtune.data.corpus import Corpus
 from ragtune.data.text import terms
-from ragtune.data.topk import best_positions, id_ranks
+from ragtune.data.topk import best_positions
 
 
 class RankBM25Retriever(BaseRetriever):
@@ -35,7 +35,7 @@ class RankBM25Retriever(BaseRetriever):
         self.b = check_number("rank_bm25 b", b, 0.0, 1.0)
         self.epsilon = check_number("rank_bm25 epsilon", epsilon, low=0.0)
         self._corpus = corpus
-        self._tie_ranks = id_ranks(corpus.doc_ids)
+        self._tie_ranks = corpus.id_ranks
         tokens = [terms(content) for content in corpus.contents]
         self._vocabulary = {term for document in tokens for term in document}
         # BM25Okapi divides by the mean length and by the number of terms: without any term there is nothing to index.

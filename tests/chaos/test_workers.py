@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from command_line import content, finish, finished_queries
 from patience import HANG_S, wait_until
 
 SLOW = ["reranker._target_=misbehaving.Slow", "+reranker.seconds=0.2", "scheduler.batch_size=3", "tracking=none"]
+LONG = ["reranker._target_=misbehaving.Slow", "+reranker.seconds=0.7", "scheduler.batch_size=2", "tracking=none"]
 EXECUTORS = {
     "joblib": (5, ["executor=joblib", "executor.n_jobs=2"], "loky"),
     "ray": (3, ["executor=ray", "executor.num_cpus=2", "executor.shards=4"], "ray::"),
@@ -65,5 +67,60 @@ def _await_work(driver: subprocess.Popen[str], killed: Job, mark: str, wanted: i
     def is_there() -> bool:
         return len(finished_queries(killed.out)) >= wanted and killed.log.exists() and bool(workers(driver, mark))
 
-    wait_until(lambda: driver.poll() is not None or is_there())
+    _await(driver, is_there)
+
+
+def test_a_cluster_goes_on_without_a_worker_a_node_and_at_last_its_driver(
+    job: Callable[..., Job],
+    tiny: list[str],
+    tmp_path: Path,
+    environment: dict[str, str],
+    tally: Counter[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from ray.cluster_utils import Cluster
+
+    undisturbed = job(*tiny, *LONG, cwd=tmp_path / "undisturbed")
+    assert_clear(undisturbed.run(), 0)
+    storage, cwd = tmp_path / "storage", tmp_path / "cluster"
+    for name, value in {**environment, "RERANK_LOG": str(cwd / "log")}.items():
+        monkeypatch.setenv(name, value)  # the workers' environment is that of the nodes
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    try:
+        nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
+        options = ["executor=ray", f"executor.address={cluster.address}", "executor.shards=100"]
+        killed = job(*tiny, *LONG, *options, f"executor.storage={storage}", cwd=cwd)
+        driver = killed.start()
+        _await(driver, lambda: _stored(storage) and _ray_workers())
+        os.kill(_ray_workers()[0].pid, signal.SIGKILL)
+        before = len(_stored(storage))
+        _await(driver, lambda: len(_stored(storage)) > before)
+        cluster.remove_node(nodes[0], allow_graceful=False)
+        before = len(_stored(storage))
+        _await(driver, lambda: len(_stored(storage)) > before)
+        os.killpg(driver.pid, signal.SIGKILL)
+        finish(driver, HANG_S)
+        wait_until(lambda: not _ray_workers())
+        assert_clear(killed.resume(_stored(storage)), 0)
+    finally:
+        cluster.shutdown()
+    assert_same_results(killed.out, content(undisturbed.out))
+    assert not any(storage.iterdir()), "files of a complete run were left"
+    for what in ("workers", "nodes", "drivers"):
+        tally[f"kill -9 of {what} of a Ray cluster"] += 1
+
+
+def _ray_workers() -> list[psutil.Process]:
+    children = psutil.Process().children(recursive=True)
+    return [process for process in children if "ray::in_worker" in _command(process)]
+
+
+def _stored(storage: Path) -> set[str]:
+    """The queries of finished shards."""
+    lines = [line for file in storage.glob("*/*.jsonl") for line in file.read_text().splitlines()]
+    return {json.loads(line)["query_id"] for line in lines}
+
+
+def _await(driver: subprocess.Popen[str], condition: Callable[[], object]) -> None:
+    wait_until(lambda: driver.poll() is not None or bool(condition()))
     assert driver.poll() is None, driver.communicate()

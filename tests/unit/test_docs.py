@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -141,3 +142,32 @@ def test_code_cites_nothing_that_a_reader_cannot_open() -> None:
         for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1)
         if UNOPENABLE.search(line)
     ] == []
+
+
+def test_what_the_compose_file_starts_is_what_its_programs_take() -> None:
+    from mlflow.cli import server
+    from psycopg.conninfo import conninfo_to_dict
+    from sqlalchemy import make_url
+
+    text = (ROOT / "compose.yaml").read_text(encoding="utf-8")
+    assert set(re.findall(r"\$\{(\w+)", text)) == {"POSTGRES_PASSWORD"}
+    made = yaml.safe_load(re.sub(r"\$\{POSTGRES_PASSWORD[^}]*\}", "secret", text))
+    services = made["services"]
+    for service in services.values():
+        assert ("image" in service) != (service.get("build") == ".")
+        assert set(service.get("depends_on", ())) < set(services)
+        assert {volume.partition(":")[0] for volume in service["volumes"]} <= set(made["volumes"])
+    options = server.make_context("mlflow", services["mlflow"]["command"]).params
+    store = make_url(options["backend_store_uri"])
+    store.get_dialect().import_dbapi()  # its driver is among the extras of the image
+    ragtune = services["ragtune"]["environment"]
+    dsn = conninfo_to_dict(ragtune["RAGTUNE_DSN"])
+    assert (store.host, store.username, store.password) == (dsn["host"], dsn["user"], dsn["password"])
+    host = ragtune["MLFLOW_TRACKING_URI"].removeprefix("http://")
+    assert host == f"mlflow:{options['port']}"
+    assert host in options["allowed_hosts"].split(",")
+    compile(services["mlflow"]["healthcheck"]["test"][-1], "healthcheck", "exec")
+    image = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    (chosen,) = re.findall(r"^ARG EXTRAS=(.*)", image, flags=re.MULTILINE)
+    assert {"experiments", "postgres"} <= set(chosen.split(",")) <= set(extras)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -9,26 +10,42 @@ from typing import Any
 from experiments.config.paths import PROJECT_ROOT
 from experiments.evaluate.record import QueryRecord
 from experiments.replay.executors.executor import Executor, ShardWork, WorkersLostError, require_positive, shards
+from experiments.replay.executors.shardfiles import ShardFiles
+from experiments.replay.inputs import identity
+from ragtune.core.arguments import check_number
 from ragtune.core.errors import MissingExtraError
 
 
 class RayExecutor(Executor):
-    """Runs shards of queries as plain Ray tasks.
+    """Runs shards of queries as plain Ray tasks, which Ray gives to other workers if theirs die.
 
     Args:
         address: address of a cluster; None starts a local Ray and stops it afterwards.
         num_cpus: cores of the local Ray; None for all.
         shards: number of tasks.
+        num_gpus: share of a GPU that each task takes, >= 0; its process loads the model for its shard.
+        storage: where each finished shard is kept until the run is complete, for a driver that takes over from one that
+            died: a folder that all machines share, or ``s3://`` or ``gs://``. None hands records to the driver only,
+            which keeps in its journal what it has received.
 
     Raises:
         ConfigError: on an argument out of range.
         MissingExtraError: if Ray is not installed.
     """
 
-    def __init__(self, address: str | None = None, num_cpus: int | None = None, shards: int = 8) -> None:
+    def __init__(
+        self,
+        address: str | None = None,
+        num_cpus: int | None = None,
+        shards: int = 8,
+        num_gpus: float = 0.0,
+        storage: str | None = None,
+    ) -> None:
         self.address = address
         self.num_cpus = None if num_cpus is None else require_positive("num_cpus", num_cpus)
         self.shards = require_positive("shards", shards)
+        self.num_gpus = check_number("executor.num_gpus", num_gpus, low=0.0)
+        self.storage = storage
 
     def run(self, work: ShardWork, config_json: str, query_ids: Sequence[str]) -> Iterator[QueryRecord]:
         try:
@@ -37,16 +54,30 @@ class RayExecutor(Executor):
             raise MissingExtraError("executor=ray", "ray") from None
         if not query_ids:
             return
+        kept = None if self.storage is None else ShardFiles(self.storage, _name_of(config_json))
+        waiting = dict.fromkeys(query_ids)
+        for record in kept.finished() if kept else ():
+            if record.query_id in waiting:
+                del waiting[record.query_id]
+                yield record
+        if waiting:
+            yield from self._replayed(ray, work, config_json, list(waiting), kept)
+        if kept:
+            kept.clear()
+
+    def _replayed(
+        self, ray: Any, work: ShardWork, config_json: str, query_ids: Sequence[str], kept: ShardFiles | None
+    ) -> Iterator[QueryRecord]:
         local: dict[str, Any] = {"num_cpus": self.num_cpus, "include_dashboard": False} if self.address is None else {}
         ray.init(address=self.address, log_to_driver=False, logging_level=logging.ERROR, **local)
         try:
-            task = ray.remote(_worker_of(str(PROJECT_ROOT)))
-            pickled: bytes = ray.cloudpickle.dumps(work)  # type: ignore[no-untyped-call]
+            task = ray.remote(num_gpus=self.num_gpus)(_worker_of(str(PROJECT_ROOT)))
+            pickled: bytes = ray.cloudpickle.dumps((work, kept))
             pending = [task.remote(pickled, config_json, list(part)) for part in shards(query_ids, self.shards)]
             while pending:
                 done, pending = ray.wait(pending)
-                for records in ray.get(done):
-                    yield from records
+                for shard in ray.get(done):
+                    yield from kept.read(shard) if kept else shard
         except ray.exceptions.RayTaskError as error:
             raise error.cause from None
         except ray.exceptions.RayError as error:
@@ -55,16 +86,22 @@ class RayExecutor(Executor):
             ray.shutdown()
 
 
-def _worker_of(root: str) -> Callable[[bytes, str, Sequence[str]], list[QueryRecord]]:
+def _name_of(config_json: str) -> str:
+    """What tells a run, and the content of its input files, from every other."""
+    return str(identity(json.loads(config_json))["fingerprint"])[:16]
+
+
+def _worker_of(root: str) -> Callable[[bytes, str, Sequence[str]], Any]:
     """What a worker does. It is sent as it is, not by its module's name, which a worker would look up first."""
 
-    def in_worker(pickled: bytes, config_json: str, query_ids: Sequence[str]) -> list[QueryRecord]:
+    def in_worker(pickled: bytes, config_json: str, query_ids: Sequence[str]) -> Any:
         import pickle
         import sys
 
         if sys.path[0] != root:  # Ray puts the working directory there, which may be another checkout
             sys.path.insert(0, root)
-        work: ShardWork = pickle.loads(pickled)  # noqa: S301 -- of the driver that runs this very function
-        return work(config_json, query_ids)
+        work, kept = pickle.loads(pickled)  # noqa: S301 -- of the driver that runs this very function
+        records = work(config_json, query_ids)
+        return kept.write(records) if kept else records
 
     return in_worker

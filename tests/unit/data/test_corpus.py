@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ragtune import Corpus, Document
 from ragtune.core.errors import DatasetError
+from ragtune.data.storedcorpus import stored
 
 
 def small(**fields) -> Corpus:
@@ -54,3 +57,29 @@ def test_the_digest_knows_ids_contents_and_order_and_nothing_else():
     assert digest == Corpus([one, two], count=len).digest
     others = [[two, one], [one], [Document(id="a", text="xb"), two], [Document(id="ab", text="x"), two]]
     assert len({digest, *(Corpus(docs).digest for docs in others)}) == 5
+
+
+def test_a_stored_corpus_is_the_one_in_memory_and_is_read_once(private_cache: Path) -> None:
+    documents = [
+        Document(id="zoë", text="Weiß, 東京", title="Ü"),
+        Document(id="a", text=""),
+        Document(id="z", text="of z", title=""),
+        Document(id="a-longer-id", text="text", title="title"),
+        Document(id="é", text="x"),
+    ]
+    memory = Corpus(documents)
+    for read in (lambda: documents, None):
+        disk = stored(read, "key")
+        assert list(disk) == list(memory)
+        assert (disk.digest, len(disk)) == (memory.digest, len(memory))
+        assert (list(disk.doc_ids), list(disk.contents)) == (memory.doc_ids, memory.contents)
+        assert (disk.doc_ids[-1], disk.doc_ids[1:3]) == (memory.doc_ids[-1], memory.doc_ids[1:3])
+        assert disk.id_ranks.tolist() == memory.id_ranks.tolist()
+        for document in documents:
+            assert disk.position(document.id) == memory.position(document.id)
+            assert disk.scored(document.id, 1.0) == memory.scored(document.id, 1.0)
+        for unknown in ("", "b", "zz", "an id that is longer than all of them"):
+            assert unknown not in disk
+    for wrong, message in (([*documents, documents[1]], "duplicate document id 'a'"), ([], "empty")):
+        with pytest.raises(DatasetError, match=message):
+            stored(lambda wrong=wrong: wrong, message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ from experiments.evaluate.curves import Curve
 from experiments.evaluate.summary import Summary
 from experiments.publish import terminal
 from experiments.publish.sweep_table import print_sweep
-from experiments.publish.terminal import print_path, print_queries, print_run, progress_bar
+from experiments.publish.terminal import library_progress, print_path, print_queries, print_run, progress_bar
 
 MakeSummary = Callable[..., Summary]
 
@@ -179,3 +180,15 @@ def test_a_log_gets_a_line_of_progress_now_and_then(
         update(2, 3)
     told = re.sub(r"[\d.e+]+ a second, 0 s left", "FAST", capsys.readouterr().err)
     assert told == "replaying: 1 of 3\nreplaying: 2 of 3, FAST\n"[: lines * 24]
+
+
+def test_what_the_library_tells_of_long_work_is_shown_once_and_only_if_wanted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    log = logging.getLogger("ragtune.retrievers.bm25")
+    for enabled in (True, False):
+        with library_progress(enabled=enabled):
+            log.info("%d of 9 documents read", enabled)
+            log.debug("a detail")
+    log.info("afterwards")
+    assert capsys.readouterr().err == "1 of 9 documents read\n"

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import logging
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -10,6 +13,8 @@ import ragtune.retrievers.bm25 as bm25
 from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus, Document
+from ragtune.data.text import terms
+from ragtune.retrievers import _postings
 from ragtune.retrievers.bm25 import BM25Retriever
 
 MakeContext = Callable[..., RAGtuneContext]
@@ -45,6 +50,27 @@ def test_a_repeated_query_term_counts_as_often_as_it_is_repeated(corpus: Corpus,
     retriever = BM25Retriever(corpus)
     once, thrice = (retriever.retrieve(make_context(q), 1)[0].score for q in ("honey", "honey honey honey"))
     assert thrice == pytest.approx(3 * once, rel=1e-6)
+
+
+@pytest.mark.parametrize("method", bm25.METHODS)
+def test_an_index_built_in_pieces_is_the_one_that_bm25s_builds_at_once(
+    method: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    import bm25s
+
+    caplog.set_level(logging.INFO, "ragtune")
+
+    rng = Random(3)
+    texts = [" ".join(f"w{int(40 * rng.random() ** 3)}" for _ in range(rng.randrange(12))) for _ in range(60)]
+    whole = bm25s.BM25(k1=0.9, b=0.4, method=method)
+    whole.index([terms(text) for text in texts], show_progress=False)
+    monkeypatch.setattr(_postings, "_TOKENS", 25)  # less than a tenth of them at once
+    for index in (BM25Retriever(_corpus(*texts), 0.9, 0.4, method)._index for _ in range(2)):  # built, then loaded
+        assert {*index.vocab_dict} == {*whole.vocab_dict} - {""}
+        for term in index.vocab_dict:
+            got, expected = (each.get_scores([term]) for each in (index, whole))
+            assert got.tolist() == expected.tolist()
+    assert re.search(r"bm25: 5\d of 60 documents read, \d+ terms", caplog.text)
 
 
 @pytest.mark.parametrize("texts", [("", "?"), ("the of", "")])

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from experiments.evaluate.record import QueryRecord
 from experiments.replay.executors.executor import Executor, WorkersLostError, shards
 from experiments.replay.executors.inline import InlineExecutor
 from experiments.replay.executors.joblib import JoblibExecutor
 from experiments.replay.executors.ray import RayExecutor
+from experiments.replay.executors.shardfiles import ShardFiles
 from ragtune.core.errors import ConfigError, ScoreTableError
 
 IDS = [f"q{i}" for i in range(11)]
@@ -70,9 +75,44 @@ def test_a_worker_that_dies_is_told_of_in_words_that_say_how_to_go_on() -> None:
         (lambda: RayExecutor(shards=0), "executor.shards=0: allowed is an integer >= 1"),
         (lambda: RayExecutor(num_cpus=-2), "executor.num_cpus=-2"),
         (lambda: RayExecutor(num_cpus=True), "executor.num_cpus=True"),
+        (lambda: RayExecutor(num_gpus=-1), "executor.num_gpus=-1"),
+        (lambda: list(ShardFiles("ftp://host/folder", "run").finished()), "executor.storage='ftp://host/folder': "),
     ],
 )
 def test_a_bad_argument_is_refused(make, said: str) -> None:
     with pytest.raises(ConfigError) as refused:
         make()
     assert said in str(refused.value)
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A folder of a real S3 server of this machine."""
+    server = pytest.importorskip("moto.server", reason="needs the extra dev").ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "anything")
+    host, port = server.get_host_and_port()
+    yield f"s3://bucket/runs?scheme=http&endpoint_override={host}:{port}&region=us-east-1&allow_bucket_creation=true"
+    server.stop()
+
+
+@pytest.mark.parametrize("kind", ["folder", "s3"])
+def test_finished_shards_outlive_the_process_on_a_disk_and_in_object_storage(
+    kind: str, tmp_path: Path, fakes: SimpleNamespace, request: pytest.FixtureRequest
+) -> None:
+    storage = str(tmp_path / "runs") if kind == "folder" else request.getfixturevalue("bucket")
+    output = fakes.controller(documents=fakes.docs(4)).run("query", query_id="q")
+    records = [replace(QueryRecord.of(output), query_id=query_id) for query_id in ("q0", "q1", "q2")]
+    files, other = ShardFiles(storage, "run"), ShardFiles(storage, "another run")
+    assert list(files.finished()) == []
+    name = files.write(records[:2])
+    other.write(records)
+    assert files.write(records[:2]) == name  # by a worker that was thought dead
+    assert files.read(name) == records[:2]
+    files.write(records[2:])
+    taken_over = ShardFiles(storage, "run")
+    assert sorted(taken_over.finished(), key=lambda record: record.query_id) == records
+    taken_over.clear()
+    assert list(files.finished()) == []
+    assert list(other.finished()) == records

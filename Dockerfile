@@ -1,0 +1,13 @@
+# RAGtune with what replays, tracks, stores and serves need; --build-arg EXTRAS=experiments,models,... brings other parts.
+#   docker build -t ragtune . && docker run --rm ragtune run budget=tight tracking=none
+FROM python:3.11-slim
+ARG EXTRAS=experiments,postgres,llm,services
+RUN useradd --create-home ragtune && mkdir /app /results && chown ragtune /app /results
+WORKDIR /app
+COPY --chown=ragtune . .
+RUN pip install --no-cache-dir --constraint constraints.txt --editable ".[$EXTRAS]"
+USER ragtune
+ENV RAGTUNE_CACHE=/results/cache
+WORKDIR /results
+ENTRYPOINT ["ragtune"]
+CMD ["--help"]

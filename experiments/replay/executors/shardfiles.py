@@ -1,0 +1,88 @@
+"""Finished shards of a run as files that outlive every process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from experiments.evaluate.record import QueryRecord
+from ragtune.core.errors import ConfigError
+
+_ENDING = ".jsonl"
+
+
+class ShardFiles:
+    """A folder of files of records, on a disk that all machines share or in object storage.
+
+    Args:
+        storage: a folder, or an address of ``pyarrow.fs``: ``s3://bucket/folder``, ``gs://bucket/folder``, ``file:///``.
+        run: what tells the run from every other; each has a folder of its own.
+    """
+
+    def __init__(self, storage: str, run: str) -> None:
+        self._storage, self._run = storage, run
+
+    def write(self, records: Sequence[QueryRecord]) -> str:
+        """Keep the records of a shard; the name of its file. Until it is whole, it is not found.
+
+        Raises:
+            ConfigError: if nothing can be written there.
+        """
+        name = sha256(" ".join(record.query_id for record in records).encode()).hexdigest()[:16] + _ENDING
+        content = "".join(f"{record.to_json()}\n" for record in records).encode()
+        try:
+            files, folder = self._open()
+            files.create_dir(folder)
+            with files.open_output_stream(f"{folder}/{name}.part") as file:
+                file.write(content)
+            files.move(f"{folder}/{name}.part", f"{folder}/{name}")
+        except OSError as error:
+            raise self._refused(error) from None
+        return name
+
+    def read(self, name: str) -> list[QueryRecord]:
+        """The records of one shard."""
+        files, folder = self._open()
+        with files.open_input_stream(f"{folder}/{name}") as file:
+            return [QueryRecord.from_json(line.decode()) for line in file.read().splitlines()]
+
+    def finished(self) -> Iterator[QueryRecord]:
+        """The records of all whole shards.
+
+        Raises:
+            ConfigError: if the storage cannot be reached.
+        """
+        from pyarrow.fs import FileSelector
+
+        try:
+            files, folder = self._open()
+            found = files.get_file_info(FileSelector(folder, allow_not_found=True))
+        except OSError as error:
+            raise self._refused(error) from None
+        for info in sorted(found, key=lambda info: info.path):
+            if info.base_name.endswith(_ENDING):
+                yield from self.read(info.base_name)
+
+    def clear(self) -> None:
+        """Remove the files of this run."""
+        files, folder = self._open()
+        files.delete_dir(folder)
+
+    def _open(self) -> tuple[Any, str]:
+        from pyarrow.fs import FileSystem, LocalFileSystem
+
+        if "://" not in self._storage:
+            return LocalFileSystem(), str(Path(self._storage).absolute() / self._run)
+        try:
+            files, folder = FileSystem.from_uri(self._storage)
+        except (OSError, ValueError) as error:
+            raise self._refused(error) from None
+        return files, f"{folder.rstrip('/')}/{self._run}"
+
+    def _refused(self, error: Exception) -> ConfigError:
+        reason = " ".join(str(error).split())
+        return ConfigError(
+            f"executor.storage={self._storage!r}: {reason}; allowed is a folder, s3://BUCKET/... or gs://BUCKET/..."
+        )

@@ -1,0 +1,179 @@
+"""A document collection on disk, memory-mapped."""
+
+from __future__ import annotations
+
+import logging
+import mmap
+import shutil
+import tempfile
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from ragtune.core.arrays import IntArray
+from ragtune.core.errors import DatasetError
+from ragtune.core.tokens import count_tokens
+from ragtune.data.corpus import EMPTY, Corpus, Document, DuplicateIdError, digest_of
+from ragtune.data.diskcache import AUTO, DiskCache
+
+_TEXTS, _ENDS, _IDS, _ORDER, _DIGEST = "documents.bin", "ends.npy", "ids.npy", "order.npy", "digest"
+_REPORT = 500_000
+"""Documents between two lines of the log."""
+
+T = TypeVar("T", covariant=True)
+_log = logging.getLogger(__name__)
+
+
+class _Column(Sequence[T], Generic[T]):
+    """One value of each document, read when it is asked for."""
+
+    def __init__(self, size: int, read: Callable[[int], T]) -> None:
+        self._size, self._read = size, read
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, i):  # type: ignore[no-untyped-def]
+        if isinstance(i, slice):
+            return [self._read(place) for place in range(*i.indices(self._size))]
+        return self._read(range(self._size)[i])
+
+
+class StoredCorpus(Corpus):
+    """A :class:`Corpus` whose documents stay on disk: many processes share them, and memory holds those that are read.
+
+    Args:
+        folder: what :meth:`write` has filled.
+        count: token counter.
+
+    Raises:
+        OSError, ValueError: if the files are damaged.
+    """
+
+    def __init__(self, folder: Path, count: Callable[[str], int] = count_tokens) -> None:
+        self._ends = np.asarray(np.load(folder / _ENDS, mmap_mode="r"))
+        self._ids = np.asarray(np.load(folder / _IDS, mmap_mode="r"))
+        self._order = np.asarray(np.load(folder / _ORDER, mmap_mode="r"))
+        with (folder / _TEXTS).open("rb") as file:
+            self._texts = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._digest = (folder / _DIGEST).read_text(encoding="ascii")
+        self._begin(count)
+
+    @classmethod
+    def write(cls, documents: Iterable[Document], folder: Path) -> None:
+        """Fill an empty folder. Memory holds the ids and where each document ends; progress is logged.
+
+        Raises:
+            DatasetError: if there is no document, or an id comes twice.
+        """
+        ends, at, longest = array("q"), 0, 0
+        with (folder / _TEXTS).open("wb") as file:
+
+            def kept(document: Document) -> Document:
+                nonlocal at, longest
+                for part in (document.id, document.title, document.text):
+                    at += file.write(part.encode())
+                    ends.append(at)
+                longest = max(longest, len(document.id.encode()))
+                if len(ends) % (3 * _REPORT) == 0:
+                    _log.info("corpus: %d documents read", len(ends) // 3)
+                return document
+
+            digest = digest_of(map(kept, documents))
+        if not ends:
+            raise DatasetError(EMPTY)
+        np.save(folder / _ENDS, np.frombuffer(ends, dtype=np.int64).reshape(-1, 3))
+        (folder / _DIGEST).write_text(digest, encoding="ascii")
+        _write_ids(folder, longest)
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __iter__(self) -> Iterator[Document]:
+        return map(self._document, range(len(self)))
+
+    @cached_property
+    def doc_ids(self) -> Sequence[str]:
+        return _Column(len(self), lambda i: self._values(i)[0])
+
+    @cached_property
+    def contents(self) -> Sequence[str]:
+        return _Column(len(self), lambda i: self._document(i).content)
+
+    @cached_property
+    def id_ranks(self) -> IntArray:
+        ranks = np.empty(len(self), dtype=np.intp)
+        ranks[self._order] = np.arange(len(self))
+        return ranks
+
+    @property
+    def digest(self) -> str:
+        return self._digest
+
+    def _find(self, doc_id: object) -> int | None:
+        wanted = doc_id.encode() if isinstance(doc_id, str) else b""
+        if not 0 < len(wanted) <= self._ids.itemsize:
+            return None
+        place = int(np.searchsorted(self._ids, np.array(wanted, dtype=self._ids.dtype)))
+        return int(self._order[place]) if place < len(self) and self._ids[place] == wanted else None
+
+    def _document(self, position: int) -> Document:
+        doc_id, title, text = self._values(position)
+        return Document.model_construct(id=doc_id, title=title, text=text)
+
+    def _values(self, position: int) -> tuple[str, str, str]:
+        begin = int(self._ends[position - 1, 2]) if position else 0
+        first, second, third = self._ends[position].tolist()
+        whole = self._texts[begin:third]
+        return (
+            whole[: first - begin].decode(),
+            whole[first - begin : second - begin].decode(),
+            whole[second - begin :].decode(),
+        )
+
+
+def _write_ids(folder: Path, longest: int) -> None:
+    ends = np.load(folder / _ENDS, mmap_mode="r")
+    ids = np.empty(len(ends), dtype=f"S{longest}")
+    with (folder / _TEXTS).open("rb") as file:
+        texts = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        begin = 0
+        for i, (first, _, third) in enumerate(ends):
+            ids[i] = texts[begin:first]
+            begin = third
+        texts.close()
+    order = np.argsort(ids, kind="stable")
+    ids = ids[order]
+    twice = np.flatnonzero(ids[1:] == ids[:-1])
+    if len(twice):
+        raise DuplicateIdError(ids[twice[0]].decode())
+    np.save(folder / _IDS, ids)
+    np.save(folder / _ORDER, order)
+
+
+def stored(documents: Callable[[], Iterable[Document]], key: str, cache_dir: str | Path | None = AUTO) -> StoredCorpus:
+    """The documents as a :class:`StoredCorpus`, read anew where the cache does not hold them.
+
+    Args:
+        documents: reads them.
+        key: everything that they depend on.
+        cache_dir: as of :class:`~ragtune.data.diskcache.DiskCache`.
+
+    Raises:
+        DatasetError: as of :meth:`StoredCorpus.write`.
+    """
+    # Mapped files may be removed, where the system allows it; where not, the system's own clearing must do.
+    with tempfile.TemporaryDirectory(prefix="ragtune-corpus-", ignore_cleanup_errors=True) as scratch:
+
+        def build() -> StoredCorpus:
+            StoredCorpus.write(documents(), Path(scratch))
+            return StoredCorpus(Path(scratch))
+
+        def save(_: StoredCorpus, folder: Path) -> None:
+            shutil.copytree(scratch, folder, dirs_exist_ok=True)
+
+        return DiskCache("corpus", cache_dir).fetch(key, build, save, StoredCorpus)
