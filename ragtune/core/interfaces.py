@@ -32,7 +32,17 @@ from ragtune.core.types import (
 
 
 class Component:
-    """A part of a controller that can be made ready before the first request."""
+    """A part of a controller that can be made ready before the first request.
+
+    Attributes:
+        reads_budget: whether what it says may depend on the request's limits or on what is left of them. A wish that
+            :func:`ragtune.core.policy.batching.propose` cuts to what is left does not. Where no part of a policy reads
+            the budget, one request answers for many budgets (:meth:`RAGtuneController.run_under`); what such a part
+            remembers of a request must survive ``copy.deepcopy``. The contract suites catch one that says False and
+            reads.
+    """
+
+    reads_budget: bool = True
 
     def prepare(self) -> None:
         """Load models, import what is imported lazily, warm up: whatever must not run on a request's clock.

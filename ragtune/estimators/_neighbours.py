@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,11 @@ class Neighbours(ABC):
     def __init__(self) -> None:
         self._edges: dict[int, Edges] = {}
         self._size = 0
+
+    def __deepcopy__(self, memo: Any) -> Neighbours:
+        twin = copy(self)  # graph and vectors are the collection's
+        twin._edges = dict(self._edges)
+        return twin
 
     def of(self, pool: CandidatePool, positions: Sequence[int]) -> list[Edges]:
         """The neighbours of each document that are in the pool."""

@@ -11,5 +11,7 @@ from ragtune.core.types import ScoredDocument
 class NoExpander(BaseExpander):
     """Leaves the pool as it was retrieved."""
 
+    reads_budget = False
+
     def expand(self, pool: CandidatePool, context: RAGtuneContext, limit: int) -> list[ScoredDocument]:
         return []

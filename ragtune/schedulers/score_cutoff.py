@@ -39,6 +39,8 @@ class ScoreCutoffScheduler(BaseScheduler):
         ConfigError: on an argument out of range.
     """
 
+    reads_budget = False
+
     def __init__(
         self,
         intercept: float = -2.42,

@@ -11,6 +11,7 @@ from ragtune.core.interfaces import BaseEstimator
 from ragtune.core.pool.items import ItemState
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
+from ragtune.testing.budgets import require_same_under_all_budgets
 from ragtune.testing.collection import make_context
 from ragtune.testing.worlds import InWorlds, World
 
@@ -65,6 +66,11 @@ class EstimatorContract(InWorlds):
                 estimator.value(next_pool, other)
             found.append(_numbers(estimator.value(pool, mine), pool))
         assert found == expected
+
+    def test_a_budget_that_is_not_read_changes_nothing_before_it_binds(
+        self, estimator: BaseEstimator, world: World
+    ) -> None:
+        require_same_under_all_budgets(world, estimator=estimator)
 
     def test_nothing_of_the_budget_is_spent(self, estimator: BaseEstimator, world: World) -> None:
         context = make_context()

@@ -16,6 +16,7 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import BatchProposal, StopRecord
 from ragtune.embedders.tfidf import TfidfEmbedder
 from ragtune.estimators.uncertainty import UncertaintyEstimator
+from ragtune.testing.budgets import require_same_under_all_budgets
 from ragtune.testing.collection import make_context
 from ragtune.testing.worlds import WORLDS, InWorlds, World, undecided
 
@@ -76,6 +77,10 @@ class SchedulerContract(InWorlds):
         steps = list(zip_longest(*plays))
         assert [mine for mine, _ in steps if mine is not None] == expected
         assert [others for _, others in steps if others is not None] == expected
+
+    def test_a_budget_that_is_not_read_changes_nothing_before_it_binds(self, world: World) -> None:
+        posterior = UncertaintyEstimator(world.corpus, TfidfEmbedder)
+        require_same_under_all_budgets(world, estimator=posterior, scheduler=self.make())
 
     def test_equal_values_go_by_rank(self) -> None:
         world, context = undecided(), _request(CostBudget.unlimited())

@@ -18,11 +18,13 @@ from ragtune.core.interfaces import (
     BaseRetriever,
     BaseScheduler,
 )
+from ragtune.core.policy.batching import propose
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
 from ragtune.fusion.rrf import RRFFusion
 from ragtune.retrievers.bm25 import BM25Retriever
 from ragtune.testing import (
+    WORLDS,
     AssemblerContract,
     EmbedderContract,
     FusionContract,
@@ -53,6 +55,15 @@ class Numbered:
 
     def __init__(self) -> None:
         self.serial = next(SERIAL)
+
+
+class Thrifty(BaseScheduler):
+    """Takes small steps where little is left, and says that it does not look."""
+
+    reads_budget = False
+
+    def select_batch(self, pool: Any, budget: Any) -> Any:
+        return propose(pool.top_candidates(2 if budget.remaining_rerank_docs > 9 else 1), budget)
 
 
 class Projection(Numbered, BaseEmbedder):
@@ -110,6 +121,10 @@ WRONG: dict[type, tuple[type, Callable[[Any], None]]] = {
         ),
     ),
     Idle: (SchedulerContract, lambda suite: suite.test_something_is_proposed_where_nothing_is_limited()),
+    Thrifty: (
+        SchedulerContract,
+        lambda suite: suite.test_a_budget_that_is_not_read_changes_nothing_before_it_binds(WORLDS["plain"]()),
+    ),
     Projection: (EmbedderContract, lambda suite: suite.test_is_deterministic(suite.make())),
     Score: (RerankerContract, lambda suite: suite.test_is_deterministic(suite.make(), small_pool_items())),
     Rewrite: (ReformulatorContract, lambda suite: suite.test_answers_the_same_twice(suite.make())),
