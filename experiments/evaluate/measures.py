@@ -72,7 +72,8 @@ class Measures:
         """
         found = [rankings.get(topic, ()) for topic in topic_query]
         values = self._ranked.of(found, list(topic_query.values()))
-        return np.hstack([values, self._by_tools(found, list(topic_query.values()))])[:, self._order]
+        values = np.hstack([values, self._by_tools(found, list(topic_query.values()))])
+        return np.ascontiguousarray(values[:, self._order])  # sums over topics depend on it in the last bit
 
     def _by_tools(self, rankings: Sequence[Sequence[str]], queries: Sequence[str]) -> NDArray[np.float64]:
         """The measures that ir-measures' tools compute, which measure a query once a run."""

@@ -18,7 +18,9 @@ from experiments.config.compose import results_key
 from experiments.config.paths import PROJECT_ROOT
 from experiments.config.progress import Progress
 from experiments.evaluate.measures import Measures
+from experiments.evaluate.record import QueryRecord
 from experiments.replay.build import session_for
+from experiments.replay.fixed_order import FixedOrder, has_fixed_order
 from experiments.replay.inputs import InputFiles
 from experiments.study.decisions import INELIGIBLE, decisions_of
 from experiments.study.grid import CollectionEntry, Grid, composed
@@ -178,15 +180,23 @@ def _replayed(jobs: Sequence[Job]) -> list[dict[str, Any]]:
     budgets = [CostBudget(**{**limits, "max_reranker_docs": job.limit}) for job in jobs]
     queries = session.dataset.queries
     measures = Measures(jobs[0].measures, session.dataset.qrels)
-    rows: list[list[dict[str, Any]]] = [[] for _ in jobs]
-    for query_id in session.dataset.judged:
-        outputs = session.controller.run_under(Request(queries[query_id], query_id), budgets)
-        for job, found, output in zip(jobs, rows, outputs, strict=True):
-            found.append(_row(output, measures, traced=job.traced))
-    return [_cell(session.dataset.judged, found, measures) for found in rows]
+    if not any(job.traced for job in jobs) and all(has_fixed_order(session, budget) for budget in budgets):
+        orders = (FixedOrder(session, query_id) for query_id in session.dataset.judged)
+        rows = [[_recorded(order.under(budget, traced=False)) for budget in budgets] for order in orders]
+    else:
+        requests = (Request(queries[query_id], query_id) for query_id in session.dataset.judged)
+        answers = (zip(jobs, session.controller.run_under(request, budgets), strict=True) for request in requests)
+        rows = [[_row(output, measures, job) for job, output in answer] for answer in answers]
+    return [_cell(session.dataset.judged, column, measures) for column in zip(*rows, strict=True)]
 
 
-def _row(output: ControllerOutput, measures: Measures, *, traced: bool) -> dict[str, Any]:
+def _recorded(record: QueryRecord) -> dict[str, Any]:
+    docs, calls, *recorded = record.charged
+    row = {"ranking": record.ranking, "docs": docs, "calls": calls, "recorded": recorded}
+    return row | {"expanded": 0, "ineligible": 0, "stops": record.stop["reason"], "decisions": None}
+
+
+def _row(output: ControllerOutput, measures: Measures, job: Job) -> dict[str, Any]:
     cost = output.history[-1].cost
     return {
         "ranking": output.ranking,
@@ -196,7 +206,7 @@ def _row(output: ControllerOutput, measures: Measures, *, traced: bool) -> dict[
         "ineligible": _ineligible(output),
         "stops": output.stop.reason,
         "recorded": [cost.tokens, cost.latency_ms, cost.usd],
-        "decisions": decisions_of(output, _quality(output, measures)) if traced else None,
+        "decisions": decisions_of(output, _quality(output, measures)) if job.traced else None,
     }
 
 

@@ -176,6 +176,11 @@ class RAGtuneController:
         reads = any(part is not None and part.reads_budget for part in self._policy)
         return not reads and all(reranker.is_recorded for reranker in self.rerankers.values())
 
+    @property
+    def simulates_time(self) -> bool:
+        """Whether requests run on a clock that only recorded time moves."""
+        return not self._make_clock().is_real
+
     def run_many(self, requests: Iterable[Request], width: int = 32) -> list[ControllerOutput]:
         """Answer many queries, ``width`` of them in lockstep: what they want scored next goes into one model call.
 
@@ -210,6 +215,17 @@ class RAGtuneController:
         for _ in stepwise(flight, self.rerankers):
             yield history[-1]
         return flight.result
+
+    def begin(self, request: Request) -> tuple[CandidatePool, RAGtuneContext]:
+        """A request's candidates as retrieval leaves them, and its account.
+
+        Raises:
+            InputError: on unusable input.
+            RetrievalError: if the original retrieval fails.
+        """
+        self.prepare()
+        context = self._open(request)
+        return self._found(context)[0], context
 
     def _answer(self, request: Request, history: list[HistoryStep]) -> Wishes[ControllerOutput]:
         context = self._open(request)

@@ -20,6 +20,7 @@ from ragtune.core.request.accounts import Account
 from ragtune.core.request.bills import describe
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import GRAPH_SOURCE, RAGtuneContext
+from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.types import (
     BUDGET_EXHAUSTED,
     STRATEGY_CLOSED,
@@ -140,7 +141,7 @@ class RerankLoop:
         if not len(pool.eligible):
             return StopRecord(reason="pool_exhausted" if len(pool) else "empty_pool", source="controller")
         if exhausted := context.tracker.exhausted_account():
-            return self._exhausted(pool, context, exhausted)
+            return budget_stop(exhausted, context.trace, nothing_sent=not pool.batches)
         proposal = self._admitted(pool, context, book)
         if isinstance(proposal, StopRecord):
             return proposal
@@ -166,14 +167,6 @@ class RerankLoop:
                 return proposal
             if proposal.strategy in shown:
                 return _closed(proposal.strategy, book)
-
-    @staticmethod
-    def _exhausted(pool: CandidatePool, context: RAGtuneContext, account: Account) -> StopRecord:
-        if not pool.batches:
-            # Nothing was ever proposed, so this is the only place that can say what stood in the way (rule H4).
-            context.trace.add("budget", "deny_rerank", reason=account.reason, remaining=account.remaining)
-        details = {"limit": account.unit, "used": account.used, "allowed": account.limit}
-        return StopRecord(reason=BUDGET_EXHAUSTED, source="budget", details=details, message=account.in_words())
 
     def _propose(self, pool: CandidatePool, context: RAGtuneContext, book: BatchBook) -> BatchProposal | StopRecord:
         pricer = self._pricer(pool, context, book)
@@ -235,6 +228,15 @@ class RerankLoop:
             return self._batches.price(pool.get_items(doc_ids), strategy, context, book)
 
         return price
+
+
+def budget_stop(account: Account, trace: ControllerTrace, *, nothing_sent: bool) -> StopRecord:
+    """The stop of a request whose account is exhausted."""
+    if nothing_sent:
+        # Nothing was ever proposed, so this is the only place that can say what stood in the way (rule H4).
+        trace.add("budget", "deny_rerank", reason=account.reason, remaining=account.remaining)
+    details = {"limit": account.unit, "used": account.used, "allowed": account.limit}
+    return StopRecord(reason=BUDGET_EXHAUSTED, source="budget", details=details, message=account.in_words())
 
 
 def _trace_proposal(pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal, cost: CostObject) -> None:

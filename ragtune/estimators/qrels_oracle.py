@@ -24,6 +24,7 @@ class QrelsOracleEstimator(BaseEstimator):
     """
 
     reads_budget = False
+    reads_scores = False
 
     def __init__(self, qrels: Mapping[str, Mapping[str, int]]) -> None:
         self._qrels = qrels

@@ -24,6 +24,7 @@ class ScoreOracleEstimator(BaseEstimator):
     """
 
     reads_budget = False
+    reads_scores = False
 
     def __init__(self, reranker: BaseReranker) -> None:
         if not reranker.is_recorded:

@@ -12,6 +12,7 @@ class NoExpander(BaseExpander):
     """Leaves the pool as it was retrieved."""
 
     reads_budget = False
+    is_active = False
 
     def expand(self, pool: CandidatePool, context: RAGtuneContext, limit: int) -> list[ScoredDocument]:
         return []

@@ -8,7 +8,7 @@ from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
 from ragtune.core.policy.batching import propose
 from ragtune.core.pool.pool import CandidatePool
-from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
+from ragtune.core.types import BatchPlan, BatchProposal, RemainingBudgetView, StopRecord
 from ragtune.schedulers._batches import BatchScheduler, Choice
 
 
@@ -48,3 +48,6 @@ class SlidingWindowScheduler(BatchScheduler):
 
     def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
         return propose(self.chosen(pool, self.step if pool.batches else self.window), budget)
+
+    def plan(self, pool: CandidatePool) -> BatchPlan:
+        return self.planned(len(pool), first=self.window)

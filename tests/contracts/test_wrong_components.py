@@ -12,6 +12,7 @@ import pytest
 from ragtune.core.interfaces import (
     BaseAssembler,
     BaseEmbedder,
+    BaseEstimator,
     BaseFusion,
     BaseReformulator,
     BaseReranker,
@@ -27,6 +28,7 @@ from ragtune.testing import (
     WORLDS,
     AssemblerContract,
     EmbedderContract,
+    EstimatorContract,
     FusionContract,
     ReformulatorContract,
     RerankerContract,
@@ -64,6 +66,15 @@ class Thrifty(BaseScheduler):
 
     def select_batch(self, pool: Any, budget: Any) -> Any:
         return propose(pool.top_candidates(2 if budget.remaining_rerank_docs > 9 else 1), budget)
+
+
+class Moody(BaseEstimator):
+    """Loses heart with every score, and says that it reads none."""
+
+    reads_scores = False
+
+    def value(self, pool: Any, context: Any) -> Any:
+        return pool.valuation(np.full(len(pool), 1.0 / (1 + len(pool.reranked))))
 
 
 class Projection(Numbered, BaseEmbedder):
@@ -124,6 +135,10 @@ WRONG: dict[type, tuple[type, Callable[[Any], None]]] = {
     Thrifty: (
         SchedulerContract,
         lambda suite: suite.test_a_budget_that_is_not_read_changes_nothing_before_it_binds(WORLDS["plain"]()),
+    ),
+    Moody: (
+        EstimatorContract,
+        lambda suite: suite.test_scores_that_are_not_read_change_nothing(suite.make(), WORLDS["plain"]()),
     ),
     Projection: (EmbedderContract, lambda suite: suite.test_is_deterministic(suite.make())),
     Score: (RerankerContract, lambda suite: suite.test_is_deterministic(suite.make(), small_pool_items())),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from experiments.config.compose import results_key
@@ -12,6 +13,7 @@ from experiments.config.names import policy_name
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.record import QueryRecord
 from experiments.replay.build import Session, controller_of, session_for
+from experiments.replay.fixed_order import replayed
 from experiments.replay.subjects.subject import Subject
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.errors import ScoreTableError
@@ -52,8 +54,7 @@ class ControllerSubject(Subject):
 
     def replay_shard(self, config_json: str, query_ids: Sequence[str]) -> list[QueryRecord]:
         session = session_for(config_json)
-        queries = session.dataset.queries
-        return [QueryRecord.of(session.controller.run(queries[q], query_id=q)) for q in query_ids]
+        return [replayed(session, query_id, session.parts["budget"]) for query_id in query_ids]
 
     def incumbents(self, config: Mapping[str, Any], query_ids: Sequence[str]) -> dict[str, list[QueryRecord]]:
         session = session_for(results_key(config))
@@ -90,9 +91,9 @@ def is_free(session: Session) -> bool:
 def _fixed_depth(
     config: Mapping[str, Any], session: Session, budget: CostBudget, query_ids: Sequence[str]
 ) -> list[QueryRecord]:
-    controller = controller_of(config, {**session.parts, **_FIXED_DEPTH, "budget": budget}, session.rerankers)
-    queries = session.dataset.queries
-    return [QueryRecord.of(controller.run(queries[q], query_id=q), traced=False) for q in query_ids]
+    parts = {**session.parts, **_FIXED_DEPTH}
+    fixed = replace(session, parts=parts, controller=controller_of(config, parts, session.rerankers))
+    return [replayed(fixed, query_id, budget, traced=False) for query_id in query_ids]
 
 
 def _remembered(key: str, replay: Callable[[], list[QueryRecord]]) -> list[QueryRecord]:

@@ -37,6 +37,7 @@ def test_values_are_those_of_ir_measures_to_the_last_bit() -> None:
     values = {(m.query_id, str(m.measure)): m.value for m in ir_measures.iter_calc(measures, qrels, run)}
     expected = [[values.get((query, str(measure)), 0.0) for measure in measures] for query in rankings]
     assert got.tolist() == [*expected, [0.0] * len(names)]
+    assert got.flags.c_contiguous  # else means over topics add up in another order
 
 
 def test_a_judged_query_that_retrieved_nothing_scores_zero() -> None:
