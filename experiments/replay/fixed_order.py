@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +15,7 @@ from experiments.replay.build import Session
 from ragtune.core.arrays import IntArray
 from ragtune.core.loop import budget_stop
 from ragtune.core.plain import plain
-from ragtune.core.pool.columns import calibrated
+from ragtune.core.pool.columns import require_calibrated
 from ragtune.core.request.budget import CostBudget, CostTracker
 from ragtune.core.request.request import Request
 from ragtune.core.request.trace import ControllerTrace
@@ -114,10 +115,11 @@ class FixedOrder:
 
     def _know(self, depth: int) -> None:
         """Have the first documents scored, if they are not yet."""
-        new = self._pool.items_at(self._order[len(self._scores) : depth])
+        new = [self._pool.entries[i] for i in self._order[len(self._scores) : depth].tolist()]
         if new:
             said = self._reranker.rerank(new, self._context, self._strategy)
-            self._scores |= zip(said, calibrated(said, "score").tolist(), strict=True)
+            require_calibrated(np.array(list(said.values())), list(said), "score")
+            self._scores |= said
 
     def _send(self, tracker: CostTracker, start: int, end: int) -> None:
         """Book one batch as the loop does, and tell of it."""
@@ -165,22 +167,33 @@ class FixedOrder:
         return rankings
 
 
-def replayed(session: Session, query_id: str, budget: CostBudget, *, traced: bool = True) -> QueryRecord:
-    """The record of a query under a budget, by the shortest way there is.
+class QueryReplay:
+    """One query through a session's policy, by the shortest way there is.
 
     Args:
         session: policy and collection.
         query_id: id of the query.
-        budget: limits, in place of the session's.
-        traced: whether anybody will look at the trace.
-
-    Raises:
-        InputError: if a component does.
     """
-    if has_fixed_order(session, budget):
-        return FixedOrder(session, query_id).under(budget, traced=traced)
-    output = session.controller.run(session.dataset.queries[query_id], budget, query_id=query_id)
-    return QueryRecord.of(output, traced=traced)
+
+    def __init__(self, session: Session, query_id: str) -> None:
+        self._session = session
+        self._query_id = query_id
+
+    def under(self, budget: CostBudget, *, traced: bool = True) -> QueryRecord:
+        """The record under a budget, in place of the session's; without its trace where nobody will look at it.
+
+        Raises:
+            InputError: if a component does.
+        """
+        if has_fixed_order(self._session, budget):
+            return self._order.under(budget, traced=traced)
+        text = self._session.dataset.queries[self._query_id]
+        output = self._session.controller.run(text, budget, query_id=self._query_id)
+        return QueryRecord.of(output, traced=traced)
+
+    @cached_property
+    def _order(self) -> FixedOrder:
+        return FixedOrder(self._session, self._query_id)
 
 
 def _text(trace: ControllerTrace) -> str:
