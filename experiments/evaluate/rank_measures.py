@@ -82,7 +82,8 @@ class _Graded(NamedTuple):
 
     def relevant(self, rel: int) -> FloatArray:
         """Number of relevant documents that there are, shape (t,)."""
-        return (self.ideal >= rel).sum(axis=1)[self.query].astype(float)
+        found: FloatArray = (self.ideal >= rel).sum(axis=1)[self.query].astype(float)
+        return found
 
 
 def _padded(rows: Iterable[Iterable[int]], lengths: Sequence[int]) -> FloatArray:

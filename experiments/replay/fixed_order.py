@@ -19,7 +19,7 @@ from ragtune.core.pool.columns import require_calibrated
 from ragtune.core.request.budget import CostBudget, CostTracker
 from ragtune.core.request.request import Request
 from ragtune.core.request.trace import ControllerTrace
-from ragtune.core.types import BUDGET_EXHAUSTED, FREE, CostObject, StopRecord
+from ragtune.core.types import BUDGET_EXHAUSTED, FREE, StopRecord
 
 _BY_KIND = ("max_tokens", "max_latency_ms", "max_cost_usd")
 """Limits that may cut a batch by what its documents are, not by how many."""
@@ -137,7 +137,7 @@ class FixedOrder:
         tracker.consume(cost)
         took_ms = tracker.let_pass(cost.latency_ms, tracker.elapsed_ms)
         if took_ms != cost.latency_ms:
-            tracker.settle(cost, CostObject(**{**cost.by_unit(), "latency_ms": took_ms}))
+            tracker.settle(cost, cost.model_copy(update={"latency_ms": took_ms}))
         scores = {doc_id: self._scores[doc_id] for doc_id in doc_ids}
         tracker.trace.add("reranker", "rerank", strategy=self._strategy, scores=scores)
 

@@ -63,9 +63,15 @@ class BatchBook:
 
     def fork(self) -> BatchBook:
         """A book that says what this one does now; its permits are its own."""
-        sets = {name: set(getattr(self, name)) for name in ("mispriced", "sent", "too_slow", "learned_too_slow")}
-        breakers = replace(self.breakers, records={}, closed=dict(self.breakers.closed))
-        return replace(self, breakers=breakers, dropped=dict(self.dropped), **sets)
+        return replace(
+            self,
+            breakers=replace(self.breakers, records={}, closed=dict(self.breakers.closed)),
+            dropped=dict(self.dropped),
+            mispriced=set(self.mispriced),
+            sent=set(self.sent),
+            too_slow=set(self.too_slow),
+            learned_too_slow=set(self.learned_too_slow),
+        )
 
 
 class BatchRunner:
