@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.datasets.dataset import Qrels
+from experiments.evaluate.rank_measures import RankMeasures
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
 
@@ -54,6 +55,10 @@ class Measures:
         for measure in self._measures:
             self._check(measure)
             self._try(measure)
+        covered = [measure for measure in self._measures if RankMeasures.covers(measure)]
+        self._others = [measure for measure in self._measures if not RankMeasures.covers(measure)]
+        self._ranked = RankMeasures(covered, qrels)
+        self._order = np.argsort([self._measures.index(measure) for measure in (*covered, *self._others)])
 
     def of_topics(self, rankings: Rankings, topic_query: Mapping[str, str]) -> NDArray[np.float64]:
         """Measure rankings.
@@ -65,15 +70,23 @@ class Measures:
         Returns:
             Values of shape (len(topic_query), len(names)), with the topics in the order of ``topic_query``.
         """
-        row = {topic: i for i, topic in enumerate(topic_query)}
-        column = _Columns([str(measure) for measure in self._measures])
-        values = np.zeros((len(row), len(self._measures)))
-        evaluator = self._evaluator(frozenset(topic_query.values()))
-        for states in _one_state_a_query(topic_query):
-            run = {query: strictly_decreasing(rankings[t]) for query, t in states.items() if rankings.get(t)}
+        found = [rankings.get(topic, ()) for topic in topic_query]
+        values = self._ranked.of(found, list(topic_query.values()))
+        values = np.hstack([values, self._by_tools(found, list(topic_query.values()))])
+        return np.ascontiguousarray(values[:, self._order])  # sums over topics depend on it in the last bit
+
+    def _by_tools(self, rankings: Sequence[Sequence[str]], queries: Sequence[str]) -> NDArray[np.float64]:
+        """The measures that ir-measures' tools compute, which measure a query once a run."""
+        values = np.zeros((len(rankings), len(self._others)))
+        if not self._others:
+            return values
+        column = {str(measure): j for j, measure in enumerate(self._others)}
+        evaluator = self._evaluator(frozenset(queries))
+        for states in _one_state_a_query(queries):
+            run = {query: strictly_decreasing(rankings[i]) for query, i in states.items() if rankings[i]}
             for metric in evaluator.iter_calc(run) if run else ():
                 if metric.query_id in run:
-                    values[row[states[metric.query_id]], column[metric.measure]] = metric.value
+                    values[states[metric.query_id], column[str(metric.measure)]] = metric.value
         return values
 
     @staticmethod
@@ -102,7 +115,7 @@ class Measures:
 
         if self._prepared is None or self._prepared[0] != queries:
             qrels = {query: dict(judged) for query, judged in self._qrels.items() if query in queries}
-            self._prepared = queries, ir_measures.evaluator(self._measures, qrels)
+            self._prepared = queries, ir_measures.evaluator(self._others, qrels)
         return self._prepared[1]
 
 
@@ -120,28 +133,14 @@ def _silent_tools() -> Iterator[None]:
         os.close(nowhere)
 
 
-class _Columns:
-    """Column of each measure, by object: their names are slow to spell, and thousands of values come."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self._names = {name: j for j, name in enumerate(names)}
-        self._by_object: dict[int, int] = {}
-
-    def __getitem__(self, measure: Any) -> int:
-        key = id(measure)
-        if key not in self._by_object:
-            self._by_object[key] = self._names[str(measure)]
-        return self._by_object[key]
-
-
-def _one_state_a_query(topic_query: Mapping[str, str]) -> list[dict[str, str]]:
-    """The topics in groups of ``{query: topic}``: a tool measures a query once a run."""
-    groups: list[dict[str, str]] = []
+def _one_state_a_query(queries: Sequence[str]) -> list[dict[str, int]]:
+    """Positions in ``queries`` in groups of ``{query: position}``."""
+    groups: list[dict[str, int]] = []
     seen: Counter[str] = Counter()
-    for topic, query in topic_query.items():
+    for i, query in enumerate(queries):
         if seen[query] == len(groups):
             groups.append({})
-        groups[seen[query]][query] = topic
+        groups[seen[query]][query] = i
         seen[query] += 1
     return groups
 

@@ -18,7 +18,9 @@ from experiments.config.compose import results_key
 from experiments.config.paths import PROJECT_ROOT
 from experiments.config.progress import Progress
 from experiments.evaluate.measures import Measures
+from experiments.evaluate.record import QueryRecord
 from experiments.replay.build import session_for
+from experiments.replay.fixed_order import FixedOrder, has_fixed_order
 from experiments.replay.inputs import InputFiles
 from experiments.study.decisions import INELIGIBLE, decisions_of
 from experiments.study.grid import CollectionEntry, Grid, composed
@@ -26,6 +28,7 @@ from experiments.study.study import Cell
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.output import ControllerOutput
 from ragtune.core.request.budget import CostBudget
+from ragtune.core.request.request import Request
 
 Work = TypeVar("Work")
 Result = TypeVar("Result")
@@ -112,7 +115,7 @@ def _job(
 
 
 def run_jobs(jobs: Sequence[Job], processes: int, progress: Progress) -> dict[tuple[str, str, str], Cell]:
-    """Replay the jobs whose results are not kept yet.
+    """Replay the jobs whose results are not kept yet; those that differ by the budget alone share a replay.
 
     Args:
         jobs: all of the study.
@@ -125,11 +128,19 @@ def run_jobs(jobs: Sequence[Job], processes: int, progress: Progress) -> dict[tu
     files = {job.file: job for job in jobs}  # policies of the same configuration share one
     cells = {file: cell for file in files if (cell := kept_cell(file)) is not None}
     todo = [job for file, job in files.items() if file not in cells]
-    progress(len(cells), len(files))
-    for done, _ in enumerate(executed(run_job, todo, processes), start=len(cells) + 1):
-        progress(done, len(files))
+    progress(done := len(cells), len(files))
+    for count in executed(run_replay, _replays(todo), processes):
+        progress(done := done + count, len(files))
     cells |= {job.file: read_cell(job.file) for job in todo}
     return {(job.collection, job.policy, job.column): cells[job.file] for job in jobs}
+
+
+def _replays(jobs: Sequence[Job]) -> list[list[Job]]:
+    """The jobs in groups that differ by their limits alone."""
+    groups: dict[str, list[Job]] = {}
+    for job in jobs:
+        groups.setdefault(results_key(job.config), []).append(job)
+    return list(groups.values())
 
 
 def executed(work: Callable[[Work], Result], jobs: Sequence[Work], processes: int) -> Iterator[Result]:
@@ -144,38 +155,69 @@ def executed(work: Callable[[Work], Result], jobs: Sequence[Work], processes: in
     yield from parallel(delayed(work)(job) for job in jobs)
 
 
-def run_job(job: Job) -> None:
-    """Replay one cell and write its file, which is whole or missing.
+def run_replay(jobs: Sequence[Job]) -> int:
+    """Replay cells that differ by their limits alone, and write their files, each of which is whole or missing.
+
+    Returns:
+        The number of cells.
 
     Raises:
         ConfigError: naming the policy and the collection, on anything unusable.
     """
     try:
-        _write_cell(job.file, job.column, _replayed(job))
+        for job, cell in zip(jobs, _replayed(jobs), strict=True):
+            _write_cell(job.file, job.column, cell)
     except InputError as error:
+        job = jobs[0]
         raise ConfigError(f"policy {job.policy!r} on collection {job.collection!r}: {error}") from error
+    return len(jobs)
 
 
-def _replayed(job: Job) -> dict[str, Any]:
-    session = session_for(results_key(job.config))
-    limits = {key: value for key, value in job.config["budget"].items() if key != "_target_"}
-    budget = CostBudget(**{**limits, "max_reranker_docs": job.limit})
-    judged = session.dataset.judged
-    outputs = {q: session.controller.run(session.dataset.queries[q], budget, query_id=q) for q in judged}
-    measures = Measures(job.measures, session.dataset.qrels)
-    values = measures.of_topics({q: list(output.ranking) for q, output in outputs.items()}, {q: q for q in judged})
-    spent = [outputs[q].history[-1].cost for q in judged]
+def _replayed(jobs: Sequence[Job]) -> list[dict[str, Any]]:
+    config = jobs[0].config
+    session = session_for(results_key(config))
+    limits = {key: value for key, value in config["budget"].items() if key != "_target_"}
+    budgets = [CostBudget(**{**limits, "max_reranker_docs": job.limit}) for job in jobs]
+    queries = session.dataset.queries
+    measures = Measures(jobs[0].measures, session.dataset.qrels)
+    if not any(job.traced for job in jobs) and all(has_fixed_order(session, budget) for budget in budgets):
+        orders = (FixedOrder(session, query_id) for query_id in session.dataset.judged)
+        rows = [[_recorded(order.under(budget, traced=False)) for budget in budgets] for order in orders]
+    else:
+        requests = (Request(queries[query_id], query_id) for query_id in session.dataset.judged)
+        answers = (zip(jobs, session.controller.run_under(request, budgets), strict=True) for request in requests)
+        rows = [[_row(output, measures, job) for job, output in answer] for answer in answers]
+    return [_cell(session.dataset.judged, column, measures) for column in zip(*rows, strict=True)]
+
+
+def _recorded(record: QueryRecord) -> dict[str, Any]:
+    docs, calls, *recorded = record.charged
+    row = {"ranking": record.ranking, "docs": docs, "calls": calls, "recorded": recorded}
+    return row | {"expanded": 0, "ineligible": 0, "stops": record.stop["reason"], "decisions": None}
+
+
+def _row(output: ControllerOutput, measures: Measures, job: Job) -> dict[str, Any]:
+    cost = output.history[-1].cost
+    return {
+        "ranking": output.ranking,
+        "docs": cost.docs,
+        "calls": cost.calls,
+        "expanded": output.final_budget_state["expanded_docs"],
+        "ineligible": _ineligible(output),
+        "stops": output.stop.reason,
+        "recorded": [cost.tokens, cost.latency_ms, cost.usd],
+        "decisions": decisions_of(output, _quality(output, measures)) if job.traced else None,
+    }
+
+
+def _cell(judged: Sequence[str], rows: Sequence[Mapping[str, Any]], measures: Measures) -> dict[str, Any]:
+    by_query = dict(zip(judged, rows, strict=True))
+    values = measures.of_topics({q: row["ranking"] for q, row in by_query.items()}, {q: q for q in judged})
+    columns = ("docs", "calls", "expanded", "ineligible", "stops", "recorded")
     return {
         "values": values.tolist(),
-        "docs": [cost.docs for cost in spent],
-        "calls": [cost.calls for cost in spent],
-        "expanded": [outputs[q].final_budget_state["expanded_docs"] for q in judged],
-        "ineligible": [_ineligible(outputs[q]) for q in judged],
-        "stops": [outputs[q].stop.reason for q in judged],
-        "recorded": [[cost.tokens, cost.latency_ms, cost.usd] for cost in spent],
-        "decisions": {q: decisions_of(outputs[q], _quality(outputs[q], measures)) for q in judged}
-        if job.traced
-        else {},
+        **{name: [row[name] for row in rows] for name in columns},
+        "decisions": {q: row["decisions"] for q, row in by_query.items() if row["decisions"] is not None},
     }
 
 

@@ -25,6 +25,8 @@ class GreedyAssembler(BaseAssembler):
         ConfigError: on an unknown ordering.
     """
 
+    takes_what_fits = True
+
     def __init__(self, ordering: Ordering | str = Ordering.FINAL_SCORE) -> None:
         self.ordering = Ordering.parse(ordering)
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import inf
 from typing import Any
 
 from ragtune.core.arguments import check_count
 from ragtune.core.assembly import assemble
 from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.batches.runner import Wishes
+from ragtune.core.course import LoopOutcome, SmallerBudgets
 from ragtune.core.drivers import Flight, alone, lockstep, stepwise
 from ragtune.core.errors import ConfigError, InputError, RetrievalError
 from ragtune.core.interfaces import (
@@ -35,7 +38,7 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.request.request import Request
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.rounds import RetrievalPlan, RetrievalRounds, aggregate
-from ragtune.core.types import FREE, ReformulationResult, ScoredDocument
+from ragtune.core.types import FREE, CostObject, ReformulationResult, ScoredDocument
 
 
 class RAGtuneController:
@@ -88,6 +91,7 @@ class RAGtuneController:
         self.default_budget = budget
         self.seed = seed
         simulated = all(r.simulates_time for r in rerankers.values())
+        self._policy = (reformulator, estimator, scheduler, expander)
         self._parts = (retriever, reformulator, estimator, scheduler, *rerankers.values(), assembler, expander)
         self._is_prepared = False
         self._make_clock = clock_factory or (VirtualClock if simulated else MonotonicClock)
@@ -140,6 +144,43 @@ class RAGtuneController:
         self.prepare()
         return alone(self._answer(Request(query, query_id, override_budget, candidates), []), self.rerankers)
 
+    def run_under(self, request: Request, budgets: Sequence[CostBudget]) -> list[ControllerOutput]:
+        """Answer one query under several budgets that differ in ``max_reranker_docs`` alone.
+
+        Every answer is the one that :meth:`run` gives under that budget. Where no part of the policy reads the budget
+        (:attr:`Component.reads_budget <ragtune.core.interfaces.Component>`), they share all decisions that come before
+        a limit binds, so that all of them take little more than the largest one.
+
+        Args:
+            request: the request, whose own budget is not used.
+            budgets: at least one.
+
+        Returns:
+            One output a budget, in their order.
+
+        Raises:
+            ConfigError: if the budgets differ in more.
+            InputError: on unusable input.
+            RetrievalError: if the original retrieval fails.
+        """
+        if len({budget.model_copy(update={"max_reranker_docs": 0}) for budget in budgets}) != 1:
+            raise ConfigError("budgets of one request: allowed are such that differ in max_reranker_docs alone")
+        self.prepare()
+        if not self.shares_budgets:
+            return [alone(self._answer(replace(request, budget=each), []), self.rerankers) for each in budgets]
+        return alone(self._answers(request, budgets), self.rerankers)
+
+    @property
+    def shares_budgets(self) -> bool:
+        """Whether :meth:`run_under` shares decisions: no part reads the budget, and all scores are recorded."""
+        reads = any(part is not None and part.reads_budget for part in self._policy)
+        return not reads and all(reranker.is_recorded for reranker in self.rerankers.values())
+
+    @property
+    def simulates_time(self) -> bool:
+        """Whether requests run on a clock that only recorded time moves."""
+        return not self._make_clock().is_real
+
     def run_many(self, requests: Iterable[Request], width: int = 32) -> list[ControllerOutput]:
         """Answer many queries, ``width`` of them in lockstep: what they want scored next goes into one model call.
 
@@ -175,18 +216,59 @@ class RAGtuneController:
             yield history[-1]
         return flight.result
 
+    def begin(self, request: Request) -> tuple[CandidatePool, RAGtuneContext]:
+        """A request's candidates as retrieval leaves them, and its account.
+
+        Raises:
+            InputError: on unusable input.
+            RetrievalError: if the original retrieval fails.
+        """
+        self.prepare()
+        context = self._open(request)
+        return self._found(context)[0], context
+
     def _answer(self, request: Request, history: list[HistoryStep]) -> Wishes[ControllerOutput]:
         context = self._open(request)
+        pool, paid = self._found(context)
+        outcome = yield from self.loop.run(pool, context, history)
+        return self._output(pool, context, history, outcome, paid)
+
+    def _answers(self, request: Request, budgets: Sequence[CostBudget]) -> Wishes[list[ControllerOutput]]:
+        allowed = {budget: inf if (docs := budget.max_reranker_docs) is None else docs for budget in budgets}
+        largest = max(allowed, key=allowed.__getitem__)
+        context = self._open(replace(request, budget=largest))
+        pool, paid = self._found(context)
+        history: list[HistoryStep] = []
+        smaller = SmallerBudgets(budget for budget in allowed if allowed[budget] < allowed[largest])
+        outcome = yield from self.loop.run(pool, context, history, smaller)
+        outputs = {
+            budget: self._output(own.pool, own.context, own.history, ended, paid)
+            for budget, (own, ended) in smaller.ended.items()
+        }
+        rest = self._output(pool, context, history, outcome, paid)
+        return [outputs.get(budget, rest) for budget in budgets]
+
+    def _found(self, context: RAGtuneContext) -> tuple[CandidatePool, CostObject]:
+        """The candidates, and what finding them has really cost."""
         rounds = self.rounds.run(context)
         paid = reported(context, context.meter.actual, FREE)
         pool = _pool(rounds, context)
         context.trace.add("controller", "pool", size=len(pool), rounds=[r.strategy for r in rounds])
-        outcome = yield from self.loop.run(pool, context, history)
+        return pool, paid
+
+    def _output(
+        self,
+        pool: CandidatePool,
+        context: RAGtuneContext,
+        history: list[HistoryStep],
+        outcome: LoopOutcome,
+        paid: CostObject,
+    ) -> ControllerOutput:
         ranked = pool.items_at(history[-1].columns.ranked)
         documents = assemble(self.assembler, ranked, context)
         context.trace.add("assembler", "assemble", documents=[doc.id for doc in documents])
         return ControllerOutput.model_construct(
-            query=request.query,
+            query=context.query,
             query_id=context.query_id,
             documents=documents,
             trace=context.trace,

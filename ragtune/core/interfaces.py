@@ -22,6 +22,7 @@ from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import (
     FREE,
+    BatchPlan,
     BatchProposal,
     CostObject,
     RemainingBudgetView,
@@ -32,7 +33,17 @@ from ragtune.core.types import (
 
 
 class Component:
-    """A part of a controller that can be made ready before the first request."""
+    """A part of a controller that can be made ready before the first request.
+
+    Attributes:
+        reads_budget: whether what it says may depend on the request's limits or on what is left of them. A wish that
+            :func:`ragtune.core.policy.batching.propose` cuts to what is left does not. Where no part of a policy reads
+            the budget, one request answers for many budgets (:meth:`RAGtuneController.run_under`); what such a part
+            remembers of a request must survive ``copy.deepcopy``. The contract suites catch one that says False and
+            reads.
+    """
+
+    reads_budget: bool = True
 
     def prepare(self) -> None:
         """Load models, import what is imported lazily, warm up: whatever must not run on a request's clock.
@@ -105,7 +116,14 @@ class BaseEstimator(Component, ABC):
     """Values the pool. It neither schedules nor spends (rule S2).
 
     State: none between requests; within a request, ``context.remember`` (what was scored when: ``pool.batches``).
+
+    Attributes:
+        reads_scores: whether its word may change with what has been scored. Where it does not, and where the scheduler
+            has a plan, a replay knows all batches at once. The contract suite catches an estimator that says False and
+            reads.
     """
+
+    reads_scores: bool = True
 
     @abstractmethod
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Mapping[str, float]:
@@ -142,6 +160,19 @@ class BaseScheduler(Component, ABC):
         To compare the present with an earlier moment, take the scores of ``pool.batches[:n]``: what was known after n
         batches. A stop is ``StopRecord(reason="my_reason", source="scheduler", details={...})``.
         """
+
+    def plan(self, pool: CandidatePool) -> BatchPlan | None:
+        """All batches that the method above would propose over ``pool``, whatever comes of them; None without a plan.
+
+        Only for a scheduler that takes the best candidates by the estimator's word, and looks neither at scores nor at
+        what is left. The contract suite compares the plan with what it does.
+        """
+        return None
+
+    @property
+    def has_plan(self) -> bool:
+        """Whether it is of a kind that plans."""
+        return type(self).plan is not BaseScheduler.plan
 
 
 class BaseAcquisition(ABC):
@@ -194,6 +225,13 @@ class BaseReranker(Component, ABC):
         """
         return price_by_count([item.doc_id for item in items], "")
 
+    scores_pairs: bool = False
+    """Whether a recorded score depends on query and document alone, and :meth:`price` says what any batch costs."""
+
+    def price(self, query: str, docs: int, tokens: int) -> CostObject:
+        """What a batch of ``docs`` documents with ``tokens`` tokens in all is charged, where :attr:`scores_pairs`."""
+        return price_by_count([""] * docs, "")
+
     @property
     def unpriced(self) -> frozenset[str]:
         """Units in which an expected cost of 0 says that the price is not known, rather than that it is nothing."""
@@ -221,9 +259,11 @@ class BaseAssembler(Component, ABC):
 
     Attributes:
         ordering: the order of the final list, which the anytime history is ranked by as well.
+        takes_what_fits: whether the context is every document whose tokens fit, in that order, and nothing else.
     """
 
     ordering: Ordering = Ordering.FINAL_SCORE
+    takes_what_fits: bool = False
 
     @abstractmethod
     def assemble(self, items: Sequence[PoolItem], context: RAGtuneContext) -> list[ScoredDocument]:
@@ -239,7 +279,12 @@ class BaseExpander(Component, ABC):
     """Brings new documents into the pool between batches.
 
     State: none between requests; within a request, ``context.remember`` (what was scored when: ``pool.batches``).
+
+    Attributes:
+        is_active: False for the do-nothing expander.
     """
+
+    is_active: bool = True
 
     @abstractmethod
     def expand(self, pool: CandidatePool, context: RAGtuneContext, limit: int) -> list[ScoredDocument]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from ragtune.core.batches.failures import BatchCount, FailurePolicy
+from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.batches.runner import BatchBook, BatchRunner, Wishes
+from ragtune.core.course import Course, LoopOutcome, SmallerBudgets
 from ragtune.core.documents import checked_documents
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseEstimator, BaseExpander, BaseReranker, BaseScheduler
@@ -18,7 +18,9 @@ from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.accounts import Account
 from ragtune.core.request.bills import describe
+from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import GRAPH_SOURCE, RAGtuneContext
+from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.types import (
     BUDGET_EXHAUSTED,
     STRATEGY_CLOSED,
@@ -28,16 +30,6 @@ from ragtune.core.types import (
     ScoredDocument,
     StopRecord,
 )
-
-
-@dataclass(frozen=True)
-class LoopOutcome:
-    """What the loop leaves behind, beside the pool and the history."""
-
-    stop: StopRecord
-    actual_cost: CostObject
-    dropped: dict[str, str]
-    batches: BatchCount
 
 
 class RerankLoop:
@@ -64,29 +56,61 @@ class RerankLoop:
         self._ordering = ordering
         self._expander = expander
 
-    def run(self, pool: CandidatePool, context: RAGtuneContext, history: list[HistoryStep]) -> Wishes[LoopOutcome]:
+    def run(
+        self,
+        pool: CandidatePool,
+        context: RAGtuneContext,
+        history: list[HistoryStep],
+        smaller: SmallerBudgets | None = None,
+    ) -> Wishes[LoopOutcome]:
         """Spend the request's budget on the pool, and note the state before the first and after each batch.
+
+        Args:
+            pool: the candidates.
+            context: the request.
+            history: takes the states.
+            smaller: budgets of fewer documents under which the request is to end as well; each takes leave of this one
+                before the first decision that it would make otherwise.
 
         Raises:
             InputError: if a component does: bad input ends a run, it is never swallowed.
         """
-        book = self._batches.open_book()
+        course = Course(pool, context, history, self._batches.open_book(), smaller or SmallerBudgets())
+        return (yield from self._to_its_end(course, is_noted=False))
+
+    def _to_its_end(self, course: Course, *, is_noted: bool) -> Wishes[LoopOutcome]:
+        """Go on until something says stop; ``is_noted`` where the present state is in the history already."""
+        pool, context, history, book, smaller = course
         stop: StopRecord | None = None
         try:
             while stop is None:
-                stop = self._estimate(pool, context)
-                # Expansion starts from the best of what is known now, so it comes after the scores have been digested.
-                if stop is None and history and self._expand(pool, context):
-                    stop = self._estimate(pool, context)
-                columns = pool.columns(self._keeps_dropped)
-                history.append(HistoryStep(context.tracker.spent(), pool.doc_ids, self._ordering, columns))
-                stop = stop or (yield from self._step(pool, context, book))
+                if not is_noted:
+                    yield from self._leave(smaller.spent_by(context.tracker.spent().docs), course, is_noted=False)
+                    stop = self._note(pool, context, history)
+                is_noted = False
+                stop = stop or (yield from self._step(course))
         finally:
             self._batches.close_book(book)
         if len(history) == 1 and stop.reason in (BUDGET_EXHAUSTED, "budget_denied"):
             context.trace.add("controller", "skip_rerank", reason="budget_denied")
         context.trace.add("controller", "stop", **stop.model_dump())
         return LoopOutcome(stop, book.actual_cost, book.dropped, book.breakers.count())
+
+    def _leave(self, budgets: Sequence[CostBudget], course: Course, *, is_noted: bool) -> Wishes[None]:
+        """Let these budgets end on courses of their own."""
+        for budget in budgets:
+            own = course.fork(budget)
+            outcome = yield from self._to_its_end(own, is_noted=is_noted)
+            course.smaller.ended[budget] = (own, outcome)
+
+    def _note(self, pool: CandidatePool, context: RAGtuneContext, history: list[HistoryStep]) -> StopRecord | None:
+        stop = self._estimate(pool, context)
+        # Expansion starts from the best of what is known now, so it comes after the scores have been digested.
+        if stop is None and history and self._expand(pool, context):
+            stop = self._estimate(pool, context)
+        columns = pool.columns(self._keeps_dropped)
+        history.append(HistoryStep(context.tracker.spent(), pool.doc_ids, self._ordering, columns))
+        return stop
 
     def forget_failures(self) -> None:
         """Open every strategy again."""
@@ -112,14 +136,17 @@ class RerankLoop:
             return _failure("estimator", error)
         return None
 
-    def _step(self, pool: CandidatePool, context: RAGtuneContext, book: BatchBook) -> Wishes[StopRecord | None]:
+    def _step(self, course: Course) -> Wishes[StopRecord | None]:
+        pool, context, _, book, smaller = course
         if not len(pool.eligible):
             return StopRecord(reason="pool_exhausted" if len(pool) else "empty_pool", source="controller")
         if exhausted := context.tracker.exhausted_account():
-            return self._exhausted(pool, context, exhausted)
+            return budget_stop(exhausted, context.trace, nothing_sent=not pool.batches)
         proposal = self._admitted(pool, context, book)
         if isinstance(proposal, StopRecord):
             return proposal
+        after = context.tracker.spent().docs + len(proposal.doc_ids)
+        yield from self._leave(smaller.short_of(after), course, is_noted=True)
         cost = self._batches.price(pool.get_items(proposal.doc_ids), proposal.strategy, context, book)
         _trace_proposal(pool, context, proposal, cost)
         if short := context.tracker.charge(cost):
@@ -138,14 +165,6 @@ class RerankLoop:
                 return proposal
             if proposal.strategy in shown:
                 return _closed(proposal.strategy, book)
-
-    @staticmethod
-    def _exhausted(pool: CandidatePool, context: RAGtuneContext, account: Account) -> StopRecord:
-        if not pool.batches:
-            # Nothing was ever proposed, so this is the only place that can say what stood in the way (rule H4).
-            context.trace.add("budget", "deny_rerank", reason=account.reason, remaining=account.remaining)
-        details = {"limit": account.unit, "used": account.used, "allowed": account.limit}
-        return StopRecord(reason=BUDGET_EXHAUSTED, source="budget", details=details, message=account.in_words())
 
     def _propose(self, pool: CandidatePool, context: RAGtuneContext, book: BatchBook) -> BatchProposal | StopRecord:
         pricer = self._pricer(pool, context, book)
@@ -209,6 +228,15 @@ class RerankLoop:
             return self._batches.price(pool.get_items(doc_ids), strategy, context, book)
 
         return price
+
+
+def budget_stop(account: Account, trace: ControllerTrace, *, nothing_sent: bool) -> StopRecord:
+    """The stop of a request whose account is exhausted."""
+    if nothing_sent:
+        # Nothing was ever proposed, so this is the only place that can say what stood in the way (rule H4).
+        trace.add("budget", "deny_rerank", reason=account.reason, remaining=account.remaining)
+    details = {"limit": account.unit, "used": account.used, "allowed": account.limit}
+    return StopRecord(reason=BUDGET_EXHAUSTED, source="budget", details=details, message=account.in_words())
 
 
 def _trace_proposal(pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal, cost: CostObject) -> None:

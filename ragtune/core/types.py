@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, field_serializer
 
@@ -166,6 +166,20 @@ class BatchProposal(BaseModel):
     diagnostics: dict[str, Any] = Field(default_factory=dict)
 
     model_config = ConfigDict(frozen=True)
+
+
+class BatchPlan(NamedTuple):
+    """All batches of a scheduler that neither scores nor the budget can change.
+
+    Attributes:
+        sizes: documents of each batch, >= 1, best first by the estimator's word.
+        stop: what it says after the last one, if candidates and budget are left then.
+        diagnostics: facts for the trace, of every batch.
+    """
+
+    sizes: Sequence[int]
+    stop: StopRecord
+    diagnostics: dict[str, Any] | None = None
 
 
 class StopRecord(BaseModel):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
+from copy import copy
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -31,6 +32,11 @@ class Neighbours(ABC):
     def __init__(self) -> None:
         self._edges: dict[int, Edges] = {}
         self._size = 0
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        twin = copy(self)  # graph and vectors are the collection's
+        twin._edges = dict(self._edges)
+        return twin
 
     def of(self, pool: CandidatePool, positions: Sequence[int]) -> list[Edges]:
         """The neighbours of each document that are in the pool."""
@@ -65,6 +71,11 @@ class GraphNeighbours(Neighbours):
         super().__init__()
         self._graph = graph
         self._lacking: dict[str, list[int]] = {}
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        twin = super().__deepcopy__(memo)
+        twin._lacking = {doc_id: list(positions) for doc_id, positions in self._lacking.items()}
+        return twin
 
     def _find(self, pool: CandidatePool, positions: Sequence[int]) -> list[Edges]:
         return [self._within(pool, position) for position in positions]

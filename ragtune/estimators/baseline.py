@@ -16,5 +16,8 @@ class BaselineEstimator(BaseEstimator):
     the first stage's.
     """
 
+    reads_budget = False
+    reads_scores = False
+
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
         return pool.valuation(first_stage_scores(pool))

@@ -51,6 +51,8 @@ class OREEstimator(BaseEstimator):
         ConfigError: on an argument out of range, or a graph that cannot be used.
     """
 
+    reads_budget = False
+
     def __init__(
         self,
         corpus: Corpus,

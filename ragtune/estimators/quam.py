@@ -45,6 +45,8 @@ class QuamEstimator(AlternatingEstimator):
         ConfigError: on an argument out of range, or a graph that cannot be used.
     """
 
+    reads_budget = False
+
     def __init__(
         self,
         corpus: Corpus,

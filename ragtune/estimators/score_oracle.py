@@ -23,6 +23,9 @@ class ScoreOracleEstimator(BaseEstimator):
         ConfigError: if the reranker is not recorded.
     """
 
+    reads_budget = False
+    reads_scores = False
+
     def __init__(self, reranker: BaseReranker) -> None:
         if not reranker.is_recorded:
             raise ConfigError(

@@ -51,6 +51,8 @@ class UncertaintyEstimator(BaseEstimator):
         ConfigError: on an argument out of range.
     """
 
+    reads_budget = False
+
     def __init__(
         self,
         corpus: Corpus | None,

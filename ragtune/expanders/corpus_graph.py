@@ -47,6 +47,8 @@ class CorpusGraphExpander(BaseExpander):
         ConfigError: on an argument out of range, or a graph of another corpus.
     """
 
+    reads_budget = False
+
     def __init__(
         self,
         corpus: Corpus,

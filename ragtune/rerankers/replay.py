@@ -56,6 +56,8 @@ class ReplayReranker(BaseReranker):
         is_timed = given["ms_per_doc"] is not None or given["ms_per_call"] is not None
         self._unpriced = {"latency_ms": not is_timed, "usd": given["usd_per_doc"] is None}
 
+    scores_pairs = True
+
     @property
     def is_recorded(self) -> bool:
         """True: time is simulated."""
@@ -74,17 +76,19 @@ class ReplayReranker(BaseReranker):
         return doc_id in self.table.of_query(context.query_id)
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
-        n = len(items)
+        return self.price(context.query, len(items), sum(item.token_count for item in items))
+
+    def price(self, query: str, docs: int, tokens: int) -> CostObject:
         if self.tokens_per_doc is not None:
-            tokens = round(self.tokens_per_doc * n)
+            tokens = round(self.tokens_per_doc * docs)
         else:
-            tokens = n * _count_cached(context.query) + sum(item.token_count for item in items)
+            tokens += docs * _count_cached(query)
         return CostObject(
             tokens=tokens,
-            docs=n,
+            docs=docs,
             calls=1,
-            latency_ms=self.ms_per_call + self.ms_per_doc * n,
-            usd=self.usd_per_doc * n,
+            latency_ms=self.ms_per_call + self.ms_per_doc * docs,
+            usd=self.usd_per_doc * docs,
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ragtune.core.policy.batching import propose
 from ragtune.core.pool.pool import CandidatePool
-from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
+from ragtune.core.types import BatchPlan, BatchProposal, RemainingBudgetView, StopRecord
 from ragtune.schedulers._batches import BatchScheduler
 
 
@@ -18,5 +18,10 @@ class GreedyScheduler(BatchScheduler):
         ConfigError: if ``batch_size`` is not a positive integer.
     """
 
+    reads_budget = False
+
     def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
         return propose(self.chosen(pool), budget)
+
+    def plan(self, pool: CandidatePool) -> BatchPlan:
+        return self.planned(len(pool))

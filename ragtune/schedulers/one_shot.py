@@ -6,7 +6,7 @@ from ragtune.core.arguments import check_count
 from ragtune.core.interfaces import BaseScheduler
 from ragtune.core.policy.batching import propose
 from ragtune.core.pool.pool import CandidatePool
-from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
+from ragtune.core.types import BatchPlan, BatchProposal, RemainingBudgetView, StopRecord
 
 
 class OneShotScheduler(BaseScheduler):
@@ -19,10 +19,20 @@ class OneShotScheduler(BaseScheduler):
         ConfigError: if ``top_n`` is not a positive integer or None.
     """
 
+    reads_budget = False
+
     def __init__(self, top_n: int | None = None) -> None:
         self.top_n = None if top_n is None else check_count("scheduler.top_n", top_n, low=1)
 
     def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
         if pool.batches:
-            return StopRecord(reason="one_shot_done", source="scheduler", details={"reranked": len(pool.reranked)})
+            return _done(len(pool.reranked))
         return propose(pool.top_candidates(self.top_n or len(pool)), budget)
+
+    def plan(self, pool: CandidatePool) -> BatchPlan:
+        depth = min(self.top_n or len(pool), len(pool))
+        return BatchPlan([depth] if depth else [], _done(depth))
+
+
+def _done(reranked: int) -> StopRecord:
+    return StopRecord(reason="one_shot_done", source="scheduler", details={"reranked": reranked})

@@ -9,7 +9,7 @@ from ragtune.core.arrays import FloatArray
 from ragtune.core.interfaces import BaseScheduler
 from ragtune.core.policy.batching import choose, propose
 from ragtune.core.pool.pool import CandidatePool
-from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
+from ragtune.core.types import BatchPlan, BatchProposal, RemainingBudgetView, StopRecord
 
 
 class ScoreCutoffScheduler(BaseScheduler):
@@ -39,6 +39,8 @@ class ScoreCutoffScheduler(BaseScheduler):
         ConfigError: on an argument out of range.
     """
 
+    reads_budget = False
+
     def __init__(
         self,
         intercept: float = -2.42,
@@ -56,23 +58,30 @@ class ScoreCutoffScheduler(BaseScheduler):
         self.batch_size = check_count("scheduler.batch_size", batch_size, low=1)
 
     def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
+        depth, stop = self._cut(pool)
+        done = len(pool) - len(pool.eligible)
+        if done >= depth:
+            return stop
+        wish = choose(pool, min(self.batch_size, depth - done), None)
+        return propose(wish, budget, diagnostics={"depth": depth})
+
+    def plan(self, pool: CandidatePool) -> BatchPlan:
+        depth, stop = self._cut(pool)
+        whole, rest = divmod(min(depth, len(pool)), self.batch_size)
+        return BatchPlan([self.batch_size] * whole + [rest] * bool(rest), stop, {"depth": depth})
+
+    def _cut(self, pool: CandidatePool) -> tuple[int, StopRecord]:
+        """The depth, and what is said once it is reached."""
         probabilities = self._probabilities(pool)
         kept = int((probabilities >= self.threshold).sum())
         depth = max(kept, self.min_docs) if self.max_docs is None else min(max(kept, self.min_docs), self.max_docs)
-        done = len(pool) - len(pool.eligible)
-        if done >= depth:
-            return StopRecord(
-                reason="below_score_cut",
-                source="scheduler",
-                details={
-                    "depth": depth,
-                    "above_threshold": kept,
-                    "threshold": self.threshold,
-                    "next_probability": _next_best(probabilities, depth),
-                },
-            )
-        wish = choose(pool, min(self.batch_size, depth - done), None)
-        return propose(wish, budget, diagnostics={"depth": depth})
+        details = {
+            "depth": depth,
+            "above_threshold": kept,
+            "threshold": self.threshold,
+            "next_probability": _next_best(probabilities, depth),
+        }
+        return depth, StopRecord(reason="below_score_cut", source="scheduler", details=details)
 
     def _probabilities(self, pool: CandidatePool) -> FloatArray:
         """P(relevant) of the documents that the first stage found."""

@@ -8,7 +8,7 @@ from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
 from ragtune.core.policy.batching import propose
 from ragtune.core.pool.pool import CandidatePool
-from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
+from ragtune.core.types import BatchPlan, BatchProposal, RemainingBudgetView, StopRecord
 from ragtune.schedulers._batches import BatchScheduler, Choice
 
 
@@ -37,6 +37,8 @@ class SlidingWindowScheduler(BatchScheduler):
         ConfigError: on an argument out of range.
     """
 
+    reads_budget = False
+
     def __init__(self, window: int = 20, step: int = 10, **choice: Unpack[Choice]) -> None:
         self.window = check_count("scheduler.window", window, low=1)
         self.step = check_count("scheduler.step", step, low=1)
@@ -46,3 +48,6 @@ class SlidingWindowScheduler(BatchScheduler):
 
     def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
         return propose(self.chosen(pool, self.step if pool.batches else self.window), budget)
+
+    def plan(self, pool: CandidatePool) -> BatchPlan:
+        return self.planned(len(pool), first=self.window)

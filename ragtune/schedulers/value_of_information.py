@@ -30,6 +30,8 @@ class ValueOfInformationScheduler(BatchScheduler):
         ConfigError: on an argument out of range.
     """
 
+    reads_budget = False
+
     def __init__(
         self,
         gain: BaseAcquisition,

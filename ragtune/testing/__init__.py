@@ -19,6 +19,7 @@ except ImportError as error:
 _SUITES = (
     "acquisitions",
     "assemblers",
+    "budgets",
     "embedders",
     "estimators",
     "expanders",

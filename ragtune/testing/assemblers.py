@@ -43,6 +43,7 @@ class AssemblerContract:
         assert [document.score for document in documents] == [keys[doc_id] for doc_id in ids]
         assert tokens is None or sum(item.token_count for item in items if item.doc_id in ids) <= tokens
         assert documents or tokens is not None, "where tokens are not limited, there is something to read"
+        assert len(ids) == len(items) or tokens is not None or not assembler.takes_what_fits, "everything fits then"
 
     def test_the_order_of_the_items_means_nothing(self, items: list[PoolItem]) -> None:
         assembler = self.make()

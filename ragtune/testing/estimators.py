@@ -11,6 +11,7 @@ from ragtune.core.interfaces import BaseEstimator
 from ragtune.core.pool.items import ItemState
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
+from ragtune.testing.budgets import require_same_under_all_budgets
 from ragtune.testing.collection import make_context
 from ragtune.testing.worlds import InWorlds, World
 
@@ -66,6 +67,18 @@ class EstimatorContract(InWorlds):
             found.append(_numbers(estimator.value(pool, mine), pool))
         assert found == expected
 
+    def test_a_budget_that_is_not_read_changes_nothing_before_it_binds(
+        self, estimator: BaseEstimator, world: World
+    ) -> None:
+        require_same_under_all_budgets(world, estimator=estimator)
+
+    def test_scores_that_are_not_read_change_nothing(self, estimator: BaseEstimator, world: World) -> None:
+        if estimator.reads_scores or world.finds:
+            return
+        context = make_context()
+        first, *later = [_whole(estimator.value(pool, context), pool) for pool in _life(world)]
+        assert all(said == first for said in later), "it says that it does not read scores"
+
     def test_nothing_of_the_budget_is_spent(self, estimator: BaseEstimator, world: World) -> None:
         context = make_context()
         for pool in _life(world):
@@ -98,6 +111,13 @@ def _life(world: World) -> Iterator[CandidatePool]:
         yield pool
         if world.grow(pool):
             yield pool
+
+
+def _whole(valuation: Mapping[str, float], pool: CandidatePool) -> dict[str, list[float]]:
+    """The columns of an answer that says nothing else."""
+    assert isinstance(valuation, Valuation)
+    assert (valuation.belief, valuation.batch_limit, valuation.diagnostics) == (None, None, {})
+    return _numbers(valuation, pool)
 
 
 def _numbers(valuation: Mapping[str, float], pool: CandidatePool) -> dict[str, list[float]]:

@@ -12,19 +12,23 @@ import pytest
 from ragtune.core.interfaces import (
     BaseAssembler,
     BaseEmbedder,
+    BaseEstimator,
     BaseFusion,
     BaseReformulator,
     BaseReranker,
     BaseRetriever,
     BaseScheduler,
 )
+from ragtune.core.policy.batching import propose
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
 from ragtune.fusion.rrf import RRFFusion
 from ragtune.retrievers.bm25 import BM25Retriever
 from ragtune.testing import (
+    WORLDS,
     AssemblerContract,
     EmbedderContract,
+    EstimatorContract,
     FusionContract,
     ReformulatorContract,
     RerankerContract,
@@ -53,6 +57,24 @@ class Numbered:
 
     def __init__(self) -> None:
         self.serial = next(SERIAL)
+
+
+class Thrifty(BaseScheduler):
+    """Takes small steps where little is left, and says that it does not look."""
+
+    reads_budget = False
+
+    def select_batch(self, pool: Any, budget: Any) -> Any:
+        return propose(pool.top_candidates(2 if budget.remaining_rerank_docs > 9 else 1), budget)
+
+
+class Moody(BaseEstimator):
+    """Loses heart with every score, and says that it reads none."""
+
+    reads_scores = False
+
+    def value(self, pool: Any, context: Any) -> Any:
+        return pool.valuation(np.full(len(pool), 1.0 / (1 + len(pool.reranked))))
 
 
 class Projection(Numbered, BaseEmbedder):
@@ -110,6 +132,14 @@ WRONG: dict[type, tuple[type, Callable[[Any], None]]] = {
         ),
     ),
     Idle: (SchedulerContract, lambda suite: suite.test_something_is_proposed_where_nothing_is_limited()),
+    Thrifty: (
+        SchedulerContract,
+        lambda suite: suite.test_a_budget_that_is_not_read_changes_nothing_before_it_binds(WORLDS["plain"]()),
+    ),
+    Moody: (
+        EstimatorContract,
+        lambda suite: suite.test_scores_that_are_not_read_change_nothing(suite.make(), WORLDS["plain"]()),
+    ),
     Projection: (EmbedderContract, lambda suite: suite.test_is_deterministic(suite.make())),
     Score: (RerankerContract, lambda suite: suite.test_is_deterministic(suite.make(), small_pool_items())),
     Rewrite: (ReformulatorContract, lambda suite: suite.test_answers_the_same_twice(suite.make())),

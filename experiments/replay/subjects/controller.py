@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from experiments.config.compose import results_key
@@ -12,6 +12,7 @@ from experiments.config.names import policy_name
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.record import QueryRecord
 from experiments.replay.build import Session, controller_of, session_for
+from experiments.replay.fixed_order import QueryReplay
 from experiments.replay.subjects.subject import Subject
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.errors import ScoreTableError
@@ -52,8 +53,7 @@ class ControllerSubject(Subject):
 
     def replay_shard(self, config_json: str, query_ids: Sequence[str]) -> list[QueryRecord]:
         session = session_for(config_json)
-        queries = session.dataset.queries
-        return [QueryRecord.of(session.controller.run(queries[q], query_id=q)) for q in query_ids]
+        return [QueryReplay(session, query_id).under(session.parts["budget"]) for query_id in query_ids]
 
     def incumbents(self, config: Mapping[str, Any], query_ids: Sequence[str]) -> dict[str, list[QueryRecord]]:
         session = session_for(results_key(config))
@@ -62,14 +62,12 @@ class ControllerSubject(Subject):
         budget: CostBudget = session.parts["budget"]
         budgets = {"fixed depth": budget, "everything": budget.model_copy(update=_FOR_EVERYTHING)}
         same = results_key({key: value for key, value in config.items() if key not in (*_FIXED_DEPTH, *_ALL_THE_SAME)})
-        found = {}
-        for name, budget in budgets.items():
-            with suppress(ScoreTableError):  # a table need only hold what the policy itself asks for
-                found[name] = _remembered(
-                    json.dumps([same, budget.model_dump(), *query_ids]),
-                    lambda budget=budget: _fixed_depth(config, session, budget, query_ids),  # type: ignore[misc]
-                )
-        return found
+        keys = {name: json.dumps([same, each.model_dump(), *query_ids]) for name, each in budgets.items()}
+        known = {key: _replays[key] for key in keys.values() if key in _replays}
+        new = {key: budgets[name] for name, key in keys.items() if key not in known}
+        for key, records in _fixed_depth(config, session, new, query_ids).items():
+            known[key] = _remembered(key, records)
+        return {name: known[key] for name, key in keys.items() if key in known}
 
     def label(self, config: Mapping[str, Any]) -> str:
         return policy_name(config)
@@ -88,17 +86,25 @@ def is_free(session: Session) -> bool:
 
 
 def _fixed_depth(
-    config: Mapping[str, Any], session: Session, budget: CostBudget, query_ids: Sequence[str]
-) -> list[QueryRecord]:
-    controller = controller_of(config, {**session.parts, **_FIXED_DEPTH, "budget": budget}, session.rerankers)
-    queries = session.dataset.queries
-    return [QueryRecord.of(controller.run(queries[q], query_id=q), traced=False) for q in query_ids]
+    config: Mapping[str, Any], session: Session, budgets: Mapping[str, CostBudget], query_ids: Sequence[str]
+) -> dict[str, list[QueryRecord]]:
+    """Records under each budget that the score table can answer: it need only hold what the policy itself asks for."""
+    parts = {**session.parts, **_FIXED_DEPTH}
+    fixed = replace(session, parts=parts, controller=controller_of(config, parts, session.rerankers))
+    records: dict[str, list[QueryRecord]] = {name: [] for name in budgets}
+    for query_id in query_ids if budgets else ():
+        query = QueryReplay(fixed, query_id)
+        for name in list(records):
+            try:
+                records[name].append(query.under(budgets[name], traced=False))
+            except ScoreTableError:
+                del records[name]
+    return records
 
 
-def _remembered(key: str, replay: Callable[[], list[QueryRecord]]) -> list[QueryRecord]:
-    """The records of an earlier job of this sweep that had the same incumbent, else new ones."""
-    if key not in _replays:
-        for oldest in list(_replays)[: 1 - _KEPT]:
-            del _replays[oldest]
-        _replays[key] = replay()
-    return _replays[key]
+def _remembered(key: str, records: list[QueryRecord]) -> list[QueryRecord]:
+    """The records, kept for later jobs of this sweep."""
+    for oldest in list(_replays)[: 1 - _KEPT]:
+        del _replays[oldest]
+    _replays[key] = records
+    return records

@@ -18,6 +18,7 @@ from experiments.evaluate.incumbents import by_agreement
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord
 from experiments.replay.build import Session, session_for
+from experiments.replay.fixed_order import QueryReplay
 from experiments.replay.subjects.controller import is_free
 from experiments.study.advise.options import CANDIDATES, FIXED, Candidate, budgets_up_to, fitting
 from experiments.study.advise.prices import Work
@@ -149,8 +150,7 @@ def _replayed(job: _Job) -> Curve:
 
 
 def _records(session: Session, queries: Sequence[str]) -> list[QueryRecord]:
-    texts = session.dataset.queries
-    return [QueryRecord.of(session.controller.run(texts[q], query_id=q), traced=False) for q in queries]
+    return [QueryReplay(session, query_id).under(session.parts["budget"], traced=False) for query_id in queries]
 
 
 def _curve(candidate: Candidate, records: Sequence[QueryRecord], budgets: Sequence[int], measures: Measures) -> Curve:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from ragtune.core.batches.failures import FailurePolicy, RequestBreakers, RunBreakers
@@ -60,6 +60,18 @@ class BatchBook:
     sent: set[str] = field(default_factory=set)
     too_slow: set[str] = field(default_factory=set)
     learned_too_slow: set[str] = field(default_factory=set)
+
+    def fork(self) -> BatchBook:
+        """A book that says what this one does now; its permits are its own."""
+        return replace(
+            self,
+            breakers=replace(self.breakers, records={}, closed=dict(self.breakers.closed)),
+            dropped=dict(self.dropped),
+            mispriced=set(self.mispriced),
+            sent=set(self.sent),
+            too_slow=set(self.too_slow),
+            learned_too_slow=set(self.learned_too_slow),
+        )
 
 
 class BatchRunner:

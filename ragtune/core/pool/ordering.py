@@ -73,7 +73,7 @@ class Ordering(str, Enum):
         ranked = columns.ranked
         every = (columns.scores, columns.priorities, columns.base_scores, columns.posteriors)
         dropped = columns.states[ranked] == _DROPPED
-        return RankingKeys(self._keys(dropped, *(column[ranked] for column in every)), ranked)
+        return RankingKeys(self.keys_of(dropped, *(column[ranked] for column in every)), ranked)
 
     def sort(self, items: Sequence[PoolItem]) -> list[PoolItem]:
         """The items, best first."""
@@ -89,11 +89,11 @@ class Ordering(str, Enum):
             [np.nan if it.posterior is None else it.posterior for it in items],
         )
         dropped = np.array([it.state is ItemState.DROPPED for it in items], dtype=bool)
-        keys = self._keys(dropped, *(np.array(column, dtype=float) for column in columns))
+        keys = self.keys_of(dropped, *(np.array(column, dtype=float) for column in columns))
         order = np.argsort(-keys, kind="stable")
         return [(items[i], key) for i, key in zip(order.tolist(), keys[order].tolist(), strict=True)]
 
-    def _keys(
+    def keys_of(
         self,
         dropped: NDArray[np.bool_],
         scores: FloatArray,
@@ -101,6 +101,7 @@ class Ordering(str, Enum):
         base: FloatArray,
         posteriors: FloatArray,
     ) -> FloatArray:
+        """Keys of n documents, of one moment or of many: arrays of shape (..., n), NaN where there is no number."""
         scored = ~np.isnan(scores)
         fused = ~np.isnan(posteriors)
         if self is Ordering.POSTERIOR and fused.any():
@@ -117,6 +118,6 @@ def _behind(keys: FloatArray, last: NDArray[np.bool_]) -> FloatArray:
     """The keys with those of ``last`` replaced by values below all others, falling in the documents' own order."""
     if not last.any():
         return keys
-    others = keys[~last]
-    lowest = min(0.0, float(others.min())) if len(others) else 0.0
-    return np.where(last, lowest - np.cumsum(last), keys)
+    others = np.where(last, np.inf, keys)
+    lowest = np.minimum(0.0, others.min(axis=-1, keepdims=True))
+    return np.where(last, lowest - np.cumsum(last, axis=-1), keys)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -310,6 +311,14 @@ class CandidatePool:
             positions = self._positions(priorities)
             self._estimates = self._estimates.revised(positions, calibrated(priorities, "priority"))
         self._snapshots = {}
+
+    def fork(self) -> CandidatePool:
+        """A pool that stands as this one does now; what happens to either does not reach the other."""
+        twin = CandidatePool.__new__(CandidatePool)
+        twin.__dict__ |= self.__dict__  # arrays and tuples are replaced, never changed
+        twin._strategies, twin._snapshots = dict(self._strategies), {}
+        twin._ranking, twin._gate = copy(self._ranking), copy(self._gate)
+        return twin
 
     # -- internals -------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from copy import copy
+from dataclasses import replace
 from typing import Any
 
 from ragtune.core.errors import InputError
@@ -124,6 +126,14 @@ class CostTracker:
         """
         self.clock.advance(max(0.0, recorded_ms - (self.elapsed_ms - since_ms)))
         return self.elapsed_ms - since_ms
+
+    def fork(self, budget: CostBudget) -> CostTracker:
+        """An account of ``budget`` that has spent what this one has, with a clock and a trace of its own."""
+        clock = copy(self._clock)
+        trace = self._trace.model_copy(update={"events": list(self._trace.events), "clock": clock})
+        twin = CostTracker(budget, trace, clock)
+        twin._start_ms, twin._spent = self._start_ms, replace(self._spent)
+        return twin
 
     # -- reranking -------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any, TypeVar
 
 import numpy as np
@@ -108,6 +109,13 @@ class RAGtuneContext(BaseModel):
             self.memory[key] = (owner, make())
         state: T = self.memory[key][1]
         return state
+
+    def fork(self, tracker: CostTracker) -> RAGtuneContext:
+        """This request under another account; what its components remember from now on is not shared."""
+        owners = [owner for owner, _ in self.memory.values()]
+        parts = [part for owner in owners for part in getattr(owner, "__dict__", {}).values()]
+        memory = deepcopy(self.memory, {id(shared): shared for shared in (*owners, *parts)})
+        return self.model_copy(update={"tracker": tracker, "meter": CostMeter(), "memory": memory})
 
     def rng(self, purpose: str) -> np.random.Generator:
         """A generator seeded by (seed, query id, purpose): the same in every process and order of queries."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import ir_measures
+import numpy as np
 import pytest
-from ir_measures import AP, RR, R, nDCG
 
 from experiments.evaluate.measures import Measures, strictly_decreasing
 from ragtune.core.errors import ConfigError
@@ -22,13 +22,22 @@ def test_ndcg_is_what_the_definition_says() -> None:
     assert got[0, 0] == pytest.approx(dcg / ideal, abs=1e-12)
 
 
-def test_values_are_those_of_ir_measures_called_directly() -> None:
-    rankings = {"q1": ["c", "b", "d", "a"], "q2": ["b", "a"], "q3": ["a", "b"]}
-    got = Measures(NAMES, QRELS).of_topics(rankings, {q: q for q in QRELS})
-    run = {q: {d: float(-i) for i, d in enumerate(ranking)} for q, ranking in rankings.items()}
-    measures = [nDCG @ 10, RR @ 10, AP, R @ 100]
-    expected = {(m.query_id, m.measure): m.value for m in ir_measures.iter_calc(measures, QRELS, run)}
-    assert got.ravel().tolist() == pytest.approx([expected[q, m] for q in QRELS for m in measures])
+def test_values_are_those_of_ir_measures_to_the_last_bit() -> None:
+    names = [*NAMES, "nDCG", "RR", "AP@5", "AP(rel=2)", "P(rel=2)@3", "R(rel=3)@40", "Success@5", "Rprec"]
+    rng = np.random.default_rng(7)
+    drawn = {f"q{i}": rng.permutation(200)[: rng.integers(1, 120)] for i in range(40)}
+    qrels = {query: {f"d{j}": int(rng.integers(-1, 5)) for j in found} for query, found in drawn.items()}
+    qrels |= {"nothing relevant": {"d1": 0}, "nothing found": {"d1": 1}}
+    rankings = {
+        q: [f"d{j}" for j in rng.permutation(200)[: rng.integers(1, 150)]] for q in [*drawn, "nothing relevant"]
+    }
+    got = Measures(names, qrels).of_topics(rankings, {q: q for q in qrels})
+    measures = [ir_measures.parse_measure(name) for name in names]
+    run = {query: strictly_decreasing(ranking) for query, ranking in rankings.items()}
+    values = {(m.query_id, str(m.measure)): m.value for m in ir_measures.iter_calc(measures, qrels, run)}
+    expected = [[values.get((query, str(measure)), 0.0) for measure in measures] for query in rankings]
+    assert got.tolist() == [*expected, [0.0] * len(names)]
+    assert got.flags.c_contiguous  # else means over topics add up in another order
 
 
 def test_a_judged_query_that_retrieved_nothing_scores_zero() -> None:

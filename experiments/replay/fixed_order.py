@@ -1,0 +1,205 @@
+"""Replays requests whose order and batches are known before the first score, without asking for a decision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from pydantic_core import to_json
+
+from experiments.evaluate.record import UNITS, QueryRecord
+from experiments.replay.build import Session
+from ragtune.core.arrays import IntArray
+from ragtune.core.loop import budget_stop
+from ragtune.core.plain import plain
+from ragtune.core.pool.columns import require_calibrated
+from ragtune.core.request.budget import CostBudget, CostTracker
+from ragtune.core.request.request import Request
+from ragtune.core.request.trace import ControllerTrace
+from ragtune.core.types import BUDGET_EXHAUSTED, FREE, StopRecord
+
+_BY_KIND = ("max_tokens", "max_latency_ms", "max_cost_usd")
+"""Limits that may cut a batch by what its documents are, not by how many."""
+
+
+def has_fixed_order(session: Session, budget: CostBudget) -> bool:
+    """Whether no score changes what the session's policy does, under a budget that limits documents and calls alone."""
+    parts, rerankers = session.parts, list(session.rerankers.values())
+    return (
+        not parts["estimator"].reads_scores
+        and parts["scheduler"].has_plan
+        and not parts["reformulator"].is_active
+        and (parts["expander"] is None or not parts["expander"].is_active)
+        and parts["assembler"].takes_what_fits
+        and len(rerankers) == 1
+        and rerankers[0].scores_pairs
+        and session.controller.simulates_time
+        and all(getattr(budget, name) is None for name in _BY_KIND)
+    )
+
+
+class FixedOrder:
+    """One request of a policy that :func:`has_fixed_order`: its documents in their order, and the scores of all.
+
+    What it says under a budget is what the controller says, every event of the trace included; the loop is left out,
+    since it has nothing to decide.
+
+    Args:
+        session: the policy and the collection.
+        query_id: id of the query.
+
+    Raises:
+        InputError: if a component does.
+    """
+
+    def __init__(self, session: Session, query_id: str) -> None:
+        text = session.dataset.queries[query_id]
+        self._pool, self._context = session.controller.begin(Request(text, query_id))
+        pool, parts = self._pool, session.parts
+        pool.apply_priorities(parts["estimator"].value(pool, self._context))
+        self._plan = parts["scheduler"].plan(pool)
+        by = pool.priorities if pool.estimates.acquisition is None else pool.estimates.acquisition
+        self._order: IntArray = np.argsort(-by, kind="stable")
+        self._place = np.argsort(self._order)
+        self._ids = [pool.doc_ids[i] for i in self._order.tolist()]
+        self._estimates = pool.priorities[self._order].tolist()
+        self._tokens = np.array([item.token_count for item in pool.entries], dtype=np.int64)
+        self._sums = np.concatenate([[0], np.cumsum(self._tokens[self._order])]).tolist()
+        self._strategy, self._reranker = next(iter(session.rerankers.items()))
+        self._ordering = parts["assembler"].ordering
+        self._scores: dict[str, float] = {}
+
+    def under(self, budget: CostBudget, *, traced: bool = True) -> QueryRecord:
+        """The record of the request under a budget; without its trace where nobody will look at it.
+
+        Raises:
+            InputError: if a score is missing.
+        """
+        tracker = self._context.tracker.fork(budget)
+        ends = self._ends(budget)
+        self._know(ends[-1])
+        costs = [tracker.spent()]
+        for start, end in pairwise(ends):
+            self._send(tracker, start, end)
+            costs.append(tracker.spent())
+        stop = self._stop(tracker, ends)
+        rankings = self._rankings(ends)
+        documents = [self._pool.doc_ids[i] for i in rankings[-1]]
+        with tracker.assembling():
+            tracker.try_consume_tokens(int(self._tokens.sum()))
+        tracker.trace.add("assembler", "assemble", documents=documents)
+        return QueryRecord(
+            query_id=self._context.query_id,
+            doc_ids=list(self._pool.doc_ids),
+            rankings=rankings,
+            costs=[[getattr(cost, unit) for unit in UNITS] for cost in costs],
+            actual=[getattr(FREE, unit) for unit in UNITS],
+            stop=stop.model_dump(),
+            account=tracker.snapshot(),
+            dropped={},
+            context_docs=len(documents),
+            context_tokens=int(self._tokens.sum()),
+            trace=_text(tracker.trace) if traced else "",
+            batches={"sent": len(ends) - 1, "failed": 0, "first_error": None},
+        )
+
+    def _ends(self, budget: CostBudget) -> list[int]:
+        """Documents sent after each batch, 0 first: the plan's, as far as documents and calls go."""
+        docs = len(self._order) if budget.max_reranker_docs is None else budget.max_reranker_docs
+        ends = [0, *np.minimum(np.cumsum(self._plan.sizes), docs).tolist()]
+        sent = [end for end, before in zip(ends[1:], ends, strict=False) if end > before]
+        return [0, *sent[: budget.max_reranker_calls]]
+
+    def _know(self, depth: int) -> None:
+        """Have the first documents scored, if they are not yet."""
+        new = [self._pool.entries[i] for i in self._order[len(self._scores) : depth].tolist()]
+        if new:
+            said = self._reranker.rerank(new, self._context, self._strategy)
+            require_calibrated(np.array(list(said.values())), list(said), "score")
+            self._scores |= said
+
+    def _send(self, tracker: CostTracker, start: int, end: int) -> None:
+        """Book one batch as the loop does, and tell of it."""
+        doc_ids, tokens = self._ids[start:end], self._sums[end] - self._sums[start]
+        cost = self._reranker.price(self._context.query, end - start, tokens)
+        tracker.trace.add(
+            "scheduler",
+            "propose",
+            doc_ids=doc_ids,
+            strategy=self._strategy,
+            expected_cost=cost.by_unit(),
+            estimates=self._estimates[start:end],
+            diagnostics=plain(self._plan.diagnostics),
+        )
+        tracker.consume(cost)
+        took_ms = tracker.let_pass(cost.latency_ms, tracker.elapsed_ms)
+        if took_ms != cost.latency_ms:
+            tracker.settle(cost, cost.model_copy(update={"latency_ms": took_ms}))
+        scores = {doc_id: self._scores[doc_id] for doc_id in doc_ids}
+        tracker.trace.add("reranker", "rerank", strategy=self._strategy, scores=scores)
+
+    def _stop(self, tracker: CostTracker, ends: Sequence[int]) -> StopRecord:
+        n, batches = len(self._order), len(ends) - 1
+        if ends[-1] == n:
+            stop = StopRecord(reason="pool_exhausted" if n else "empty_pool", source="controller")
+        elif account := tracker.exhausted_account():
+            stop = budget_stop(account, tracker.trace, nothing_sent=not batches)
+        else:
+            stop = self._plan.stop
+        if not batches and stop.reason == BUDGET_EXHAUSTED:
+            tracker.trace.add("controller", "skip_rerank", reason="budget_denied")
+        tracker.trace.add("controller", "stop", **stop.model_dump())
+        return stop
+
+    def _rankings(self, ends: Sequence[int]) -> list[list[int]]:
+        """The ranking before the first batch and after each, all in one pass."""
+        n, pool = len(self._order), self._pool
+        known = np.full(n, np.nan)
+        known[self._order[: len(self._scores)]] = list(self._scores.values())
+        scores = np.where(self._place < np.array(ends)[:, None], known, np.nan)
+        dropped = np.zeros(scores.shape, dtype=bool)
+        keys = self._ordering.keys_of(dropped, scores, pool.priorities, pool.base_scores, pool.posteriors)
+        ranked = np.argsort(-np.broadcast_to(keys, scores.shape), axis=-1, kind="stable")
+        rankings: list[list[int]] = ranked.tolist()
+        return rankings
+
+
+class QueryReplay:
+    """One query through a session's policy, by the shortest way there is.
+
+    Args:
+        session: policy and collection.
+        query_id: id of the query.
+    """
+
+    def __init__(self, session: Session, query_id: str) -> None:
+        self._session = session
+        self._query_id = query_id
+
+    def under(self, budget: CostBudget, *, traced: bool = True) -> QueryRecord:
+        """The record under a budget, in place of the session's; without its trace where nobody will look at it.
+
+        Raises:
+            InputError: if a component does.
+        """
+        if has_fixed_order(self._session, budget):
+            return self._order.under(budget, traced=traced)
+        text = self._session.dataset.queries[self._query_id]
+        output = self._session.controller.run(text, budget, query_id=self._query_id)
+        return QueryRecord.of(output, traced=traced)
+
+    @cached_property
+    def _order(self) -> FixedOrder:
+        return FixedOrder(self._session, self._query_id)
+
+
+def _text(trace: ControllerTrace) -> str:
+    """What ``model_dump_json`` says of a trace whose events hold nothing but plain data, at an eighth of its time."""
+    events: list[dict[str, Any]] = [
+        {"timestamp": e.timestamp, "component": e.component, "action": e.action, "details": e.details}
+        for e in trace.events
+    ]
+    return to_json({"query_id": trace.query_id, "events": events}).decode()

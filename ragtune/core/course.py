@@ -1,0 +1,68 @@
+"""One request on its way through the loop, and the smaller budgets that it stands for as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ragtune.core.batches.failures import BatchCount
+from ragtune.core.batches.runner import BatchBook
+from ragtune.core.output import HistoryStep
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.request.budget import CostBudget
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.types import CostObject, StopRecord
+
+
+@dataclass(frozen=True)
+class LoopOutcome:
+    """What the loop leaves behind, beside the pool and the history."""
+
+    stop: StopRecord
+    actual_cost: CostObject
+    dropped: dict[str, str]
+    batches: BatchCount
+
+
+class SmallerBudgets:
+    """Budgets that allow fewer documents than that of the request, and are like it otherwise.
+
+    As long as none of them binds, its request would have gone the same way. The first decision that it would make
+    otherwise is where its documents are spent, or where the next batch is larger than what is left of them.
+
+    Args:
+        budgets: the budgets, each with a limit on documents.
+
+    Attributes:
+        ended: by budget, the course that it took and what came of it, for those that took leave.
+    """
+
+    def __init__(self, budgets: Iterable[CostBudget] = ()) -> None:
+        self._waiting = sorted(budgets, key=lambda budget: budget.max_reranker_docs or 0)
+        self.ended: dict[CostBudget, tuple[Course, LoopOutcome]] = {}
+
+    def spent_by(self, docs: int) -> list[CostBudget]:
+        """Those to which ``docs`` documents leave nothing; they are not waited for any longer."""
+        return self.short_of(docs + 1)
+
+    def short_of(self, docs: int) -> list[CostBudget]:
+        """Those that do not allow ``docs`` documents; they are not waited for any longer."""
+        due = [budget for budget in self._waiting if (budget.max_reranker_docs or 0) < docs]
+        self._waiting = self._waiting[len(due) :]
+        return due
+
+
+class Course(NamedTuple):
+    """One request in the loop: its candidates, account and trace, the states so far, and its batches."""
+
+    pool: CandidatePool
+    context: RAGtuneContext
+    history: list[HistoryStep]
+    book: BatchBook
+    smaller: SmallerBudgets
+
+    def fork(self, budget: CostBudget) -> Course:
+        """The course that the request would be on under ``budget``, from where it stands now."""
+        context = self.context.fork(self.context.tracker.fork(budget))
+        return Course(self.pool.fork(), context, list(self.history), self.book.fork(), SmallerBudgets())

@@ -1,0 +1,53 @@
+"""What is replayed without the loop is what the loop does, to the last byte."""
+
+from __future__ import annotations
+
+import pytest
+
+from experiments.config.compose import compose, results_key
+from experiments.evaluate.record import QueryRecord
+from experiments.replay.build import session_for
+from experiments.replay.fixed_order import FixedOrder, has_fixed_order
+
+LIMITS = [{}, {"docs": 0}, {"docs": 25}, {"calls": 0}, {"calls": 3}, {"docs": 33, "calls": 3}, {"docs": 1000}]
+
+POLICIES = [
+    ["experiment=fixed_depth"],
+    ["experiment=fixed_depth", "scheduler.top_n=7"],
+    ["experiment=score_oracle", "reranker.ms_per_doc=0.7", "reranker.usd_per_doc=1e-4"],
+    ["experiment=qrels_oracle", "assembler.ordering=posterior", "scheduler.batch_size=7"],
+    ["experiment=score_cutoff", "scheduler.max_docs=30"],
+    ["estimator=baseline", "scheduler=sliding_window", "assembler.ordering=final_score"],
+]
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=" ".join)
+def test_records_are_the_loops_under_every_limit(policy: list[str]) -> None:
+    session = session_for(results_key(compose(["tracking=none", "budget=unlimited", *policy])))
+    queries = dict(list(session.dataset.queries.items())[:2])
+    for query_id, text in queries.items():
+        order = FixedOrder(session, query_id)
+        for limits in LIMITS:
+            named = {f"max_reranker_{unit}": limit for unit, limit in limits.items()}
+            budget = session.parts["budget"].model_copy(update=named)
+            assert has_fixed_order(session, budget)
+            expected = QueryRecord.of(session.controller.run(text, budget, query_id=query_id))
+            assert order.under(budget).to_json() == expected.to_json()
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "estimator=similarity",
+        "scheduler=early_stop",
+        "reranker=noop",
+        "budget.max_tokens=500",
+        "budget.max_latency_ms=90",
+        "clock=monotonic",
+        "+reranker@rerankers.llm=noop",
+    ],
+)
+def test_what_a_score_a_token_or_a_clock_may_change_goes_through_the_loop(override: str) -> None:
+    config = compose(["tracking=none", "budget=unlimited", "estimator=baseline", override])
+    session = session_for(results_key(config))
+    assert not has_fixed_order(session, session.parts["budget"])
