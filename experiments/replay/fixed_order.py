@@ -13,6 +13,7 @@ from pydantic_core import to_json
 from experiments.evaluate.record import UNITS, QueryRecord
 from experiments.replay.build import Session
 from ragtune.core.arrays import IntArray
+from ragtune.core.interfaces import BaseReranker
 from ragtune.core.loop import budget_stop
 from ragtune.core.plain import plain
 from ragtune.core.pool.columns import require_calibrated
@@ -35,10 +36,16 @@ def has_fixed_order(session: Session, budget: CostBudget) -> bool:
         and (parts["expander"] is None or not parts["expander"].is_active)
         and parts["assembler"].takes_what_fits
         and len(rerankers) == 1
-        and rerankers[0].scores_pairs
+        and _scores_pairs(type(rerankers[0]))
         and session.controller.simulates_time
         and all(getattr(budget, name) is None for name in _BY_KIND)
     )
+
+
+def _scores_pairs(reranker: type[BaseReranker]) -> bool:
+    """Whether the class says so that says how to rerank: what a subclass does of its own is not its parent's word."""
+    teller = next(kind for kind in reranker.__mro__ if {"rerank", "scores_pairs"} & vars(kind).keys())
+    return bool(vars(teller).get("scores_pairs", False))
 
 
 class FixedOrder:

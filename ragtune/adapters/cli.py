@@ -10,12 +10,12 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 
 from ragtune import __version__
 from ragtune.adapters import harness
 from ragtune.adapters.commands import completion, doctor, mcp, prompt, serve, shadow
 from ragtune.adapters.dispatch import BAD_INPUT, Command, complain, declare, flush_output, run_command
-from ragtune.core.arguments import did_you_mean
 from ragtune.core.errors import RagtuneError
 
 SERVICES: dict[str, Command] = {command.NAME: command for command in (serve, mcp, prompt, shadow, doctor, completion)}
@@ -54,7 +54,8 @@ def _run(name: str, words: Sequence[str]) -> int:
         return run_command(SERVICES[name], words)
     experiments = list(_experiments() or harness.COMMANDS)
     if name not in experiments:
-        meant = did_you_mean(name, [*SERVICES, *experiments])
+        near = get_close_matches(name, [*SERVICES, *experiments], n=1)  # names are short: a letter is a third of one
+        meant = f"; did you mean {near[0]}?" if near else ""
         sys.stderr.write(f"error: no command {name!r}: ragtune --help lists them{meant}\n")
         return BAD_INPUT
     try:

@@ -250,12 +250,7 @@ class CandidatePool:
         return self._gate.closed()
 
     def transition(self, doc_ids: Iterable[str], target: ItemState, strategy: str = "default") -> None:
-        """Move all of ``doc_ids`` to ``target``, or none of them.
-
-        Args:
-            doc_ids: ids of the documents to move.
-            target: state that they get.
-            strategy: name of the reranker that scores the batch, where ``target`` is IN_FLIGHT.
+        """Move all of ``doc_ids`` to ``target``, or none of them; ``strategy`` scores those that go IN_FLIGHT.
 
         Raises:
             ControllerOnlyError: while a component is at work.
@@ -288,10 +283,8 @@ class CandidatePool:
         positions = self.positions(scores)
         stuck = self._first_not_in({IN_FLIGHT}, positions)
         if stuck is not None:
-            state = _STATES[self._states[stuck]]
-            raise IllegalTransitionError(
-                f"document {self.doc_ids[stuck]!r} is {state.name}: only IN_FLIGHT takes a score"
-            )
+            name = _STATES[self._states[stuck]].name
+            raise IllegalTransitionError(f"document {self.doc_ids[stuck]!r} is {name}: only IN_FLIGHT takes a score")
         self._score = replaced(self._score, positions, calibrated(scores, "score"))
         self._states = replaced(self._states, positions, RERANKED)
         self._strategies |= dict.fromkeys(positions.tolist(), strategy)

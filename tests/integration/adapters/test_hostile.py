@@ -85,7 +85,8 @@ def test_strings_are_values_and_nothing_else(
         if sent is not None:
             assert sent["keys"] == made["keys"]
             found = client.get("/v1/collections/c/chunks", params={"doc_id": one["doc_id"]}).json()
-            assert found == {"chunks": [kept.model_dump(mode="json") for kept in store.chunks(one["doc_id"])]}
+            kept = [row.model_dump(mode="json") for row in store.chunks(one["doc_id"])]
+            assert found == {"chunks": kept, "metadata": one.get("metadata", {}) if kept else {}}
     plan = {"mode": mode, "filters": where}
     got = answer(client.post("/v1/retrieve", json={"collection": "c", "query": query, "plan": plan}))
     expected = library(lambda: retrieve(query, RetrievalPlan(mode=mode, filters=Filters(**where)), store))

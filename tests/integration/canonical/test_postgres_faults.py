@@ -24,6 +24,7 @@ from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.store.embedded import EmbeddedServer
 from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.canonical.store.postgres import PostgresStore, SearchSettings
+from ragtune.canonical.store.statements import SCHEMA_VERSION
 from ragtune.canonical.types import Chunk, Embedding, Filters, StoreCounts
 from ragtune.core.errors import ConfigError, StoreError
 from ragtune.embedders.hashing import HashingEmbedder
@@ -337,7 +338,7 @@ def test_a_write_that_cannot_index_writes_nothing(dsn: str) -> None:
 def test_a_schema_of_another_version_is_refused_naming_both(dsn: str, store: PostgresStore) -> None:
     with admin(dsn) as outsider:
         outsider.execute("UPDATE ragtune.schema_version SET version = 99")
-    with pytest.raises(StoreError, match="version 99: allowed is 2"):
+    with pytest.raises(StoreError, match=f"version 99: allowed is {SCHEMA_VERSION}"):
         PostgresDatabase(dsn)
 
 
