@@ -71,7 +71,8 @@ def progress_bar(label: str, *, enabled: bool) -> Iterator[Progress]:
 def library_progress(*, enabled: bool) -> Iterator[None]:
     """Show on stderr what the library tells of work on a large collection, such as the building of an index."""
     log, handler = logging.getLogger("ragtune"), logging.StreamHandler(sys.stderr)
-    handler.addFilter(lambda record: record.levelno == logging.INFO)  # warnings go where they always go
+    # Warnings go where they always go; where nobody handles them, Python does so only while no handler is there.
+    handler.addFilter(lambda record: record.levelno == logging.INFO or not logging.root.handlers)
     before = log.level
     if enabled:
         log.addHandler(handler)
