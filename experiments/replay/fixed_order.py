@@ -126,7 +126,7 @@ class FixedOrder:
         if new:
             said = self._reranker.rerank(new, self._context, self._strategy)
             require_calibrated(np.array(list(said.values())), list(said), "score")
-            self._scores |= said
+            self._scores |= {item.doc_id: said[item.doc_id] for item in new}  # rankings are read off in this order
 
     def _send(self, tracker: CostTracker, start: int, end: int) -> None:
         """Book one batch as the loop does, and tell of it."""
