@@ -22,13 +22,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import psutil
 
-from ragtune.canonical import Chunk, ChunkPolicy, Filters, SourceDocument, chunk
+from ragtune.canonical import Chunk, ChunkPolicy, Embedding, Filters, SourceDocument, chunk
 from ragtune.canonical.store.base import BaseStore
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.store.embedded import EmbeddedServer
@@ -39,6 +40,7 @@ K, BATCH, DIMS = 50, 1000, 8
 LONG_WORDS = 30
 QUESTIONS = 50
 ON_TOPIC, NEW, MOST_NEW = 0.5, 0.01, 5_000_000
+FAR = 0.75
 
 
 def main() -> int:
@@ -96,9 +98,13 @@ class Texts:
             self.questions["random"] = [" ".join(words) for words in drawn]
 
     def __iter__(self) -> Iterator[list[Chunk]]:
-        for start in range(0, self.size, BATCH):
-            end = min(start + BATCH, self.size)
-            yield self._made(start, end) if self.is_generated else self._real[start:end]
+        """Batches of whole documents."""
+        if self.is_generated:
+            yield from (self._made(start, min(start + BATCH, self.size)) for start in range(0, self.size, BATCH))
+            return
+        documents = [list(group) for _, group in groupby(self._real, key=lambda one: one.doc_id)]
+        for start in range(0, len(documents), BATCH // 4):
+            yield [one for document in documents[start : start + BATCH // 4] for one in document]
 
     def _made(self, start: int, end: int) -> list[Chunk]:
         rng = np.random.default_rng((11, start))
@@ -110,6 +116,7 @@ class Texts:
         words = self._words[
             np.where(rng.random(total) < ON_TOPIC, on_topic, rng.integers(len(self._words), size=total))
         ]
+        is_far = vectors(start, end - start)[:, 0] > FAR
         new = np.flatnonzero(rng.random(total) < NEW)
         words[new] = [f"x{int(MOST_NEW**u)}" for u in rng.random(len(new))]  # log-uniform: Zipf's law
         return [
@@ -117,21 +124,38 @@ class Texts:
                 doc_id=f"d{place // 5:07d}",
                 chunk_index=place % 5,
                 content=" ".join(words[until - length : until]),
-                tags=tuple(tag for tag, each in (("thousandth", 1000), ("tenth", 10)) if place % each == 0),
+                tags=tuple(
+                    tag
+                    for tag, has in (("thousandth", place % 1000 == 0), ("tenth", place % 10 == 0), ("far", far))
+                    if has
+                ),
+                metadata={"page": place % 1000, "part": place % 10},
             )
-            for place, length, until in zip(
-                range(start, end), lengths.tolist(), np.cumsum(lengths).tolist(), strict=True
+            for place, length, until, far in zip(
+                range(start, end), lengths.tolist(), np.cumsum(lengths).tolist(), is_far.tolist(), strict=True
             )
         ]
 
 
+def vectors(start: int, n: int) -> Embedding:
+    """Vectors of the chunks from a place on, shape (n, DIMS)."""
+    made = np.random.default_rng((5, start)).standard_normal((n, DIMS))
+    return (made / np.linalg.norm(made, axis=1, keepdims=True)).astype(np.float32)
+
+
+def with_vectors(texts: Texts) -> Iterator[tuple[list[Chunk], Embedding]]:
+    start = 0
+    for batch in texts:
+        yield batch, vectors(start, len(batch))
+        start += len(batch)
+
+
 def measured(database: PostgresDatabase, server: int, name: str, texts: Texts, repeats: int) -> dict[str, Any]:
     store = database.open(name, HashingEmbedder(dims=DIMS), create=True)
-    vectors = np.random.default_rng(5).standard_normal((BATCH, DIMS)).astype(np.float32)
     figures: dict[str, Any] = {"chunks": texts.size}
     if store.counts().chunks != texts.size:
         used = cpu_seconds(server)
-        figures["load_s"] = round(seconds(lambda: store.load((batch, vectors[: len(batch)]) for batch in texts)), 1)
+        figures["load_s"] = round(seconds(lambda: store.load(with_vectors(texts))), 1)
         figures["load_cpu_s"] = round(cpu_seconds(server) - used, 1)
         figures["memory_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     search = peer(texts, store.analyzer.terms)

@@ -51,7 +51,7 @@ class PostgresDatabase(BaseDatabase):
         self.search = search or SearchSettings()
         self._on_close = on_close
         self._connections = Connections(dsn, pool_size, timeout_s, self.search.session, statement_timeout_s, revive)
-        self._connections.start(ensure_schema)
+        self._connections.start(lambda connection: ensure_schema(connection, self.search.policy))
 
     def open(
         self, name: str, embedder: BaseEmbedder, *, create: bool = False, analyzer: str | None = None

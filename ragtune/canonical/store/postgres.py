@@ -64,6 +64,11 @@ class SearchSettings:
             raise ConfigError(f"postgres ef_search={self.ef_search}: allowed is at most {_EF_MAX}")
 
     @property
+    def policy(self) -> IndexPolicy:
+        """When a collection gets its indexes."""
+        return IndexPolicy(self.exact_below, self.maintenance_work_mem)
+
+    @property
     def session(self) -> dict[str, str]:
         """Session settings of every connection, by name."""
         return {
@@ -97,7 +102,7 @@ class PostgresStore(BaseStore):
         self._connections = connections
         self._sql = sql
         self._search = search
-        self._policy = IndexPolicy(search.exact_below, search.maintenance_work_mem)
+        self._policy = search.policy
         self._lexical = LexicalSearch(sql, search.exact_below)
         self._is_indexed = False  # becomes true for good
 

@@ -7,6 +7,8 @@ more is gone than there.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ragtune.canonical.store.lexical import K1, B
 from ragtune.canonical.store.ranking import RANGE_BITS, TF_BITS
 
@@ -43,17 +45,30 @@ class PostingStatements:
     def drop(self) -> list[bytes]:
         return [f"DROP TABLE IF EXISTS {table}".encode() for table in (self._places, self._postings)]
 
-    def build(self) -> list[bytes]:
-        """SQL that makes the postings of all chunks anew."""
+    def number(self) -> list[bytes]:
+        """SQL that takes the postings away, and numbers all chunks anew."""
         numbered = (
             f"INSERT INTO {self._places} SELECT row_number() OVER (ORDER BY doc_id, chunk_index) - 1, doc_id, "
             f"chunk_index FROM {self._chunks}"
         )
-        rows = f"SELECT p.no, c.length, c.tsv FROM {self._places} p JOIN {self._chunks} c USING (doc_id, chunk_index)"
-        done = f"UPDATE ragtune.collections SET is_posted = true, places = chunks, writes = 0 WHERE {self._mine}"
         clear = [f"DELETE FROM {table}" for table in (self._postings, self._places)]
-        analyze = [f"ANALYZE {table}" for table in (self._postings, self._places)]
-        return [sql.encode() for sql in (*clear, numbered, self._insert(rows, BUILT), done, *analyze)]
+        return [sql.encode() for sql in (*clear, numbered, f"ANALYZE {self._places}")]
+
+    def build(self, chunks: int) -> Iterator[tuple[int, bytes]]:
+        """SQL that makes the postings of so many numbered chunks, a range of numbers at a time, each with its end."""
+        size = 1 << RANGE_BITS
+        for first in range(0, chunks, size):
+            end = min(first + size, chunks)
+            rows = (
+                f"SELECT p.no, c.length, c.tsv FROM {self._places} p JOIN {self._chunks} c "
+                f"USING (doc_id, chunk_index) WHERE p.no >= {first} AND p.no < {end}"
+            )
+            yield end, self._insert(rows, BUILT).encode()
+
+    def done(self) -> list[bytes]:
+        """SQL that says that all chunks have postings."""
+        done = f"UPDATE ragtune.collections SET is_posted = true, places = chunks, writes = 0 WHERE {self._mine}"
+        return [done.encode(), f"ANALYZE {self._postings}".encode()]
 
     def add(self) -> bytes:
         """SQL that adds chunks by ``doc_ids`` and ``chunk_indexes``, whose numbers begin at ``places``."""

@@ -1,4 +1,4 @@
--- From version 1 of the schema: until then all collections were analyzed alike. Postings are made by the next write.
+-- From version 1 of the schema: until then all collections were analyzed alike, and had no postings.
 ALTER TABLE ragtune.collections
     ADD COLUMN analyzer  text NOT NULL DEFAULT '{analyzer}',
     ADD COLUMN is_posted boolean NOT NULL DEFAULT false,

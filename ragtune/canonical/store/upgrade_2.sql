@@ -1,3 +1,3 @@
--- From version 2 of the schema, whose blocks of postings were laid out otherwise. They are made anew by the next write.
+-- From version 2 of the schema, whose blocks of postings were laid out otherwise.
 UPDATE ragtune.collections SET is_posted = false;
 UPDATE ragtune.schema_version SET version = {version};

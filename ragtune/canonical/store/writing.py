@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -95,13 +95,24 @@ def _complete(
     """Build what the collection lacks; of more chunks than ``most``, no postings, which take too long for a request."""
     is_stale = state.places > 2 * state.chunks + _SPARE_PLACES
     if (not state.is_posted or is_stale) and (most is None or state.chunks <= most):
-        for name in ("maintenance_work_mem", "work_mem"):
-            _set_local(connection, name, policy.maintenance_work_mem)
-        _make_index(connection, sql.create_postings())
-        for statement in sql.postings.build():
-            connection.execute(statement)
+        for _ in make_postings(connection, sql, policy, state.chunks):
+            pass
     if not state.is_indexed and state.chunks > policy.above:
         _create_indexes(connection, sql, policy)
+
+
+def make_postings(connection: Any, sql: Statements, policy: IndexPolicy, chunks: int) -> Iterator[int]:
+    """Make the postings of all chunks anew, a range of numbers at a time; yields how many chunks have them."""
+    for name in ("maintenance_work_mem", "work_mem"):
+        _set_local(connection, name, policy.maintenance_work_mem)
+    _make_index(connection, sql.create_postings())
+    for statement in sql.postings.number():
+        connection.execute(statement)
+    for end, statement in sql.postings.build(chunks):
+        connection.execute(statement)
+        yield end
+    for statement in sql.postings.done():
+        connection.execute(statement)
 
 
 def _post(connection: Any, sql: Statements, changes: _Changes, state: CollectionState) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -105,19 +106,53 @@ def old_dsn(request: pytest.FixtureRequest) -> str:
     return dsn
 
 
-def test_a_collection_of_before_stays_readable_and_gets_its_postings_with_the_next_write(old_dsn: str) -> None:
-    with PostgresDatabase(old_dsn) as database, psycopg.connect(old_dsn, autocommit=True) as connection:
+def test_opening_a_database_of_before_makes_its_postings_and_says_so(
+    old_dsn: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for module in (ranking, postings):
+        monkeypatch.setattr(module, "RANGE_BITS", 2)
+    chunks = [Chunk(doc_id=f"d{place}", chunk_index=0, content=f"green tea {place} R") for place in range(9)]
+    reference = MemoryDatabase().open("tea", HashingEmbedder(dims=8), create=True, analyzer="english-1")
+    index(chunks, reference)
+    with caplog.at_level(logging.WARNING), PostgresDatabase(old_dsn) as database:
         store = database.open("tea", HashingEmbedder(dims=8))
+        with psycopg.connect(old_dsn) as connection:
+            assert ask(connection, "SELECT is_posted, places, writes FROM ragtune.collections") == [(True, 9, 0)]
+            assert ask(connection, "SELECT term, first, n FROM ragtune.postings_1 WHERE term = 'tea' ORDER BY 2") == [
+                ("tea", 0, 4),
+                ("tea", 4, 4),
+                ("tea", 8, 1),
+            ]
+        for query in ("green tea 4 R", "R", "tea"):
+            assert retrieve(query, RetrievalPlan(mode="lexical"), store) == retrieve(
+                query, RetrievalPlan(mode="lexical"), reference
+            )
         assert store.collection.analyzer == load_analyzer("english-1").identity
-        before = retrieve("green tea 42 R", RetrievalPlan(mode="lexical"), store)
-        assert len(before) == 9
-        assert retrieve("R", RetrievalPlan(mode="lexical"), store) == []
-        posted = "SELECT is_posted FROM ragtune.collections"
-        assert connection.execute(posted).fetchone() == (False,)
-        index([Chunk(doc_id="d0", chunk_index=0, content="green tea 0 R")], store)
-        assert connection.execute(posted).fetchone() == (True,)
-        assert retrieve("green tea 42 R", RetrievalPlan(mode="lexical"), store) == before
+        assert index(chunks, store)["unchanged"] == 9
+    told = [record.getMessage() for record in caplog.records]
+    assert "(collections: 1, chunks: 9)" in told[0]
+    assert told[-1] == "'tea': 9 of 9 chunks have postings"
     PostgresDatabase(old_dsn).close()
+
+
+def test_an_upgrade_that_is_cut_short_leaves_the_database_as_it_was(
+    old_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut_short(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    everything = (
+        "SELECT (SELECT version FROM ragtune.schema_version), (SELECT to_jsonb(c) FROM ragtune.collections c), "
+        "(SELECT count(*) FROM pg_tables WHERE schemaname = 'ragtune')"
+    )
+    with psycopg.connect(old_dsn, autocommit=True) as connection:
+        before = ask(connection, everything)
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(postings.PostingStatements, "done", cut_short)
+            PostgresDatabase(old_dsn)
+        assert ask(connection, everything) == before
+    with PostgresDatabase(old_dsn) as database:
+        assert retrieve("tea", RetrievalPlan(mode="lexical"), database.open("tea", HashingEmbedder(dims=8)))
 
 
 @pytest.mark.parametrize("bits", [ranking.RANGE_BITS, 2])
