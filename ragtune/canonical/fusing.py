@@ -38,10 +38,20 @@ def fuse(
     Raises:
         ConfigError: on an unknown method or argument, one out of range, or the weight of a list that is not there.
     """
-    fusion = _fusion(method, params or {})
+    return fuse_first(None, candidate_sets, method, params or {})
+
+
+def fuse_first(
+    k: int | None,
+    candidate_sets: Mapping[str, Sequence[Candidate]] | Sequence[Sequence[Candidate]],
+    method: str,
+    params: Mapping[str, Any],
+) -> list[Candidate]:
+    """The first ``k`` of what :func:`fuse` gives, or all for None; copies of the others are not made."""
+    fusion = _fusion(method, params)
     has_names = isinstance(candidate_sets, Mapping)
     known = sorted(candidate_sets) if isinstance(candidate_sets, Mapping) else []
-    for name in (params or {}).get("weights") or ():
+    for name in params.get("weights") or ():
         if name not in known:
             allowed = ", ".join(known) or "none, since no list has a name"
             raise ConfigError(f"fuse {method} weights {name!r}: allowed are {allowed}")
@@ -57,7 +67,7 @@ def fuse(
         name: [ScoredDocument(id=ids[candidate.key], score=candidate.score) for candidate in candidates]
         for name, candidates in named.items()
     }
-    return [_merged(copies[keys[int(doc.id)]], doc, has_names) for doc in fusion.fuse(lists)]
+    return [_merged(copies[keys[int(doc.id)]], doc, has_names) for doc in fusion.fuse(lists)[:k]]
 
 
 def _fusion(method: str, params: Mapping[str, Any]) -> BaseFusion:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ragtune.canonical.embedding import embed
-from ragtune.canonical.fusing import fuse
+from ragtune.canonical.fusing import fuse_first
 from ragtune.canonical.normalization import check_string
 from ragtune.canonical.policies import RetrievalPlan
 from ragtune.canonical.store.base import BaseStore
@@ -50,7 +50,7 @@ def retrieve(
         VECTOR: _by_vector(query, plan, store, plan.candidate_pool, cache_dir),
         LEXICAL: store.lexical_candidates(query, plan.candidate_pool, plan.filters),
     }
-    return fuse(lists, "rrf", {"k": plan.rrf_k})[: plan.k]
+    return fuse_first(plan.k, lists, "rrf", {"k": plan.rrf_k})
 
 
 def _by_vector(

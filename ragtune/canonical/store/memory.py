@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -161,7 +162,7 @@ class MemoryStore(BaseStore):
             least = np.partition(similarities, -k)[-k] - _SLACK
             places = places[similarities >= least]
         scores = cosines(index.vectors[places], query)
-        return _copies(best(zip(index.chunks(places), scores, strict=True), k, "vector"))
+        return _candidates(zip(index.chunks(places), scores, strict=True), k, "vector")
 
     def lexical_candidates(self, query: str, k: int, filters: Filters) -> list[Candidate]:
         terms = query_terms(query, self.analyzer)
@@ -169,7 +170,7 @@ class MemoryStore(BaseStore):
         kept, index = self._kept(filters)
         scores = index.lexical_scores(terms)
         places = np.flatnonzero(kept & ~np.isnan(scores))
-        return _copies(best(zip(index.chunks(places), scores[places].tolist(), strict=True), k, "lexical"))
+        return _candidates(zip(index.chunks(places), scores[places].tolist(), strict=True), k, "lexical")
 
     def chunks(self, doc_id: str) -> list[Chunk]:
         wanted = check_doc_id(doc_id)
@@ -216,9 +217,20 @@ class MemoryStore(BaseStore):
         return np.array([_passes(row.chunk, wanted) for row in index.rows], dtype=np.bool_), index
 
 
-def _copies(candidates: list[Candidate]) -> list[Candidate]:
-    """What the caller may change without changing the store."""
-    return [candidate.model_copy(deep=True) for candidate in candidates]
+def _candidates(found: Iterable[tuple[Chunk, float]], k: int, source: str) -> list[Candidate]:
+    """The best of a list; the caller may change them without changing the store."""
+    return [
+        Candidate(
+            doc_id=chunk.doc_id,
+            chunk_index=chunk.chunk_index,
+            content=chunk.content,
+            score=score,
+            tags=chunk.tags,
+            metadata=deepcopy(chunk.metadata),
+            sources={source: score},
+        )
+        for chunk, score in best(found, k, lambda chunk: (chunk.doc_id, chunk.chunk_index))
+    ]
 
 
 def _passes(chunk: Chunk, filters: Filters) -> bool:

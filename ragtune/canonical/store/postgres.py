@@ -149,8 +149,8 @@ class PostgresStore(BaseStore):
         if not rows or not query.any():
             return []
         vectors = self._vectors([row[-1] for row in rows])
-        found = zip(map(_chunk, rows), cosines(vectors, query), np.linalg.norm(vectors, axis=1), strict=True)
-        return best(((chunk, score) for chunk, score, norm in found if norm > 0), k, "vector")
+        found = zip(rows, cosines(vectors, query), np.linalg.norm(vectors, axis=1), strict=True)
+        return _candidates(((row, score) for row, score, norm in found if norm > 0), k, "vector")
 
     def lexical_candidates(self, query: str, k: int, filters: Filters) -> list[Candidate]:
         terms = query_terms(query, self.analyzer)
@@ -161,7 +161,7 @@ class PostgresStore(BaseStore):
             return []
         condition, values = filter_condition(wanted), _filter_values(wanted)
         rows = self._run(lambda connection: self._lexical.search(connection, terms, k, condition, values))
-        return best(((_chunk(row), row[-1]) for row in rows), k, "lexical")
+        return _candidates(((row, row[-1]) for row in rows), k, "lexical")
 
     def chunks(self, doc_id: str) -> list[Chunk]:
         values = (check_doc_id(doc_id),)
@@ -229,6 +229,22 @@ def _filter_values(filters: Filters) -> dict[str, Any]:
         "metadata": dump_json(filters.metadata),
     }
     return {name: value for name, value in given.items() if getattr(filters, name)}
+
+
+def _candidates(found: Iterable[tuple[Sequence[Any], float]], k: int, source: str) -> list[Candidate]:
+    """The best of a list, from rows that begin with :data:`ROW`'s columns."""
+    return [
+        Candidate(
+            doc_id=row[0],
+            chunk_index=row[1],
+            content=row[2],
+            score=score,
+            tags=tuple(row[3]),
+            metadata=row[4],
+            sources={source: score},
+        )
+        for row, score in best(found, k, lambda row: (row[0], row[1]))
+    ]
 
 
 def _chunk(row: Sequence[Any]) -> Chunk:

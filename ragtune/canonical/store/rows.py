@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from heapq import nsmallest
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ragtune.canonical.analyzers import Analyzer
 from ragtune.canonical.normalization import check_metadata, check_string
 from ragtune.canonical.store.lexical import term_frequencies
-from ragtune.canonical.types import Candidate, Chunk, Embedding, Filters
+from ragtune.canonical.types import Chunk, Embedding, Filters
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import InputError
+
+T = TypeVar("T")
 
 _MAX_KEY_BYTES = 1024  # a third of a page is what PostgreSQL's indexes hold
 _MAX_INT = 2**31 - 1
@@ -149,10 +151,9 @@ def cosines(matrix: Embedding, query: Embedding) -> list[float]:
     return [float(value) for value in np.round(np.clip(products, -1.0, 1.0), _DECIMALS) + 0.0]
 
 
-def best(found: Iterable[tuple[Chunk, float]], k: int, source: str) -> list[Candidate]:
-    """The ``k`` best of a list as its candidates: score descending, then doc_id, then chunk_index (rule D12)."""
-    chosen = nsmallest(k, found, key=lambda pair: (-pair[1], pair[0].doc_id, pair[0].chunk_index))
-    return [_candidate(chunk, score, source) for chunk, score in chosen]
+def best(found: Iterable[tuple[T, float]], k: int, key: Callable[[T], tuple[str, int]]) -> list[tuple[T, float]]:
+    """The ``k`` best of a list: score descending, then doc_id, then chunk_index (rule D12), which ``key`` gives."""
+    return nsmallest(k, found, key=lambda pair: (-pair[1], key(pair[0])))
 
 
 def check_k(k: int) -> int:
@@ -172,18 +173,6 @@ def same_json(left: object, right: object) -> bool:
 def dump_json(value: object) -> str:
     """Compact JSON of a value in stored form."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def _candidate(chunk: Chunk, score: float, source: str) -> Candidate:
-    return Candidate(
-        doc_id=chunk.doc_id,
-        chunk_index=chunk.chunk_index,
-        content=chunk.content,
-        score=score,
-        tags=chunk.tags,
-        metadata=chunk.metadata,
-        sources={source: score},
-    )
 
 
 def _make_row(chunk: Chunk, vector: Embedding, analyzer: Analyzer) -> Row:
