@@ -47,8 +47,7 @@ class LexicalSearch:
         """
         if not self._has_postings(connection):
             return self._search_tsvectors(connection, terms, k, condition, values)
-        # In a pipeline the server is not waited for before there is something to read.
-        with connection.pipeline(), connection.transaction():
+        with connection.transaction():
             # All statements of such a search must see the same state.
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             ranking = self._ranking(connection, terms)
