@@ -1,14 +1,20 @@
-"""Lexical search of the PostgreSQL store against bm25s, on the same chunks and questions, in turns.
+"""Lexical search of the PostgreSQL store against bm25s, on the same chunks and questions, in turns; and filters.
 
     python benchmarks/bench_lexical.py [--data ../shared/data/nfcorpus] [--generated 200000] [--repeats 5]
-        [--folder DIR] [--json FILE]
+        [--folder DIR] [--json FILE] [--only lexical|filters]
 
 Real: a BEIR folder's documents in chunks of at most 128 tokens, 50 of its test queries (short), and the first 30 words
 of 50 documents (long). Generated: chunks as long as those, of whose words one half is drawn from a document, the other
 from all of them, and one in a hundred is new, so that the vocabulary grows with the collection; the same questions, and
 30 words drawn from all (random), which no chunk is about. bm25s searches in this process, over the terms of the same
-analyzer; its times have no server, no filter and no rows to fetch. Vectors have 8 dimensions: they are not what is
-measured here.
+analyzer; its times have no server, no filter and no rows to fetch.
+
+Filters keep one generated chunk in a thousand or in ten, by tag or by metadata, or (far) the one in a hundred whose
+vectors are farthest from every question's. Every mode is asked for 50; the recall is that of the exact nearest 50 that
+pass, and the indexes are those whose scans the server counted. Vectors have 8 dimensions, which is enough to see which
+plan is taken, and says nothing of the recall of models' vectors.
+
+``load`` is the machine's load average when a part ended. Processor times are of this process and the server's.
 """
 
 from __future__ import annotations
@@ -22,14 +28,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import psutil
+import psycopg
+from numpy.typing import NDArray
 
-from ragtune.canonical import Chunk, ChunkPolicy, Embedding, Filters, SourceDocument, chunk
+from ragtune.canonical import Candidate, Chunk, ChunkPolicy, Embedding, Filters, SourceDocument, chunk, fuse
 from ragtune.canonical.store.base import BaseStore
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.store.embedded import EmbeddedServer
@@ -40,7 +49,10 @@ K, BATCH, DIMS = 50, 1000, 8
 LONG_WORDS = 30
 QUESTIONS = 50
 ON_TOPIC, NEW, MOST_NEW = 0.5, 0.01, 5_000_000
-FAR = 0.75
+FAR = 0.75  # first coordinate of a vector that is far from every question's
+STATISTICS_S = 1.1  # after which a session tells the server what it has scanned
+
+Figures = dict[str, float]
 
 
 def main() -> int:
@@ -50,15 +62,17 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--folder", type=Path, help="keep the server's data here, and search what is there already")
     parser.add_argument("--json", type=Path, help="write the figures here as well")
+    parser.add_argument("--only", choices=("lexical", "filters"), help="measure this part alone")
     arguments = parser.parse_args()
     figures: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="ragtune-bench-") as made:
         Path(made).chmod(0o711)  # where this is root, the server runs as another user
-        with EmbeddedServer(arguments.folder or made) as server, PostgresDatabase(server.dsn) as database:
+        with EmbeddedServer(arguments.folder or made) as server, PostgresDatabase(server.dsn, pool_size=1) as database:
             for name, size in ((arguments.data.name, None), ("generated", arguments.generated)):
                 if size != 0:
                     texts = Texts(arguments.data, size)
-                    figures[name] = measured(database, server.pid, name, texts, arguments.repeats)
+                    parts = (arguments.only,) if arguments.only else ("lexical", "filters")
+                    figures[name] = measured(database, server, name, texts, arguments.repeats, parts)
                     sys.stdout.write(f"{name}: {json.dumps(figures[name])}\n")
                     sys.stdout.flush()
     if arguments.json:
@@ -121,8 +135,8 @@ class Texts:
         words[new] = [f"x{int(MOST_NEW**u)}" for u in rng.random(len(new))]  # log-uniform: Zipf's law
         return [
             Chunk(
-                doc_id=f"d{place // 5:07d}",
-                chunk_index=place % 5,
+                doc_id=key_of(place)[0],
+                chunk_index=key_of(place)[1],
                 content=" ".join(words[until - length : until]),
                 tags=tuple(
                     tag
@@ -143,6 +157,10 @@ def vectors(start: int, n: int) -> Embedding:
     return (made / np.linalg.norm(made, axis=1, keepdims=True)).astype(np.float32)
 
 
+def key_of(place: int) -> tuple[str, int]:
+    return f"d{place // 5:07d}", place % 5
+
+
 def with_vectors(texts: Texts) -> Iterator[tuple[list[Chunk], Embedding]]:
     start = 0
     for batch in texts:
@@ -150,23 +168,87 @@ def with_vectors(texts: Texts) -> Iterator[tuple[list[Chunk], Embedding]]:
         start += len(batch)
 
 
-def measured(database: PostgresDatabase, server: int, name: str, texts: Texts, repeats: int) -> dict[str, Any]:
+def measured(
+    database: PostgresDatabase, server: EmbeddedServer, name: str, texts: Texts, repeats: int, parts: Sequence[str]
+) -> dict[str, Any]:
     store = database.open(name, HashingEmbedder(dims=DIMS), create=True)
     figures: dict[str, Any] = {"chunks": texts.size}
     if store.counts().chunks != texts.size:
-        used = cpu_seconds(server)
+        used = cpu_seconds(server.pid)
         figures["load_s"] = round(seconds(lambda: store.load(with_vectors(texts))), 1)
-        figures["load_cpu_s"] = round(cpu_seconds(server) - used, 1)
+        figures["load_cpu_s"] = round(cpu_seconds(server.pid) - used, 1)
         figures["memory_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    search = peer(texts, store.analyzer.terms)
-    for kind, questions in texts.questions.items():
-        figures[kind] = compared(store, server, search, questions, repeats)
-    for tag in ("thousandth", "tenth") if texts.is_generated else ():
-        filters = Filters(tags_any=(tag,))
-        figures[f"long_{tag}_ms"] = milliseconds(
-            [seconds(lambda q=q, f=filters: store.lexical_candidates(q, K, f)) for q in texts.questions["long"]]  # type: ignore[misc]
-        )
+    if "lexical" in parts:
+        search = peer(texts, store.analyzer.terms)
+        for kind, questions in texts.questions.items():
+            figures[kind] = compared(store, server.pid, search, questions, repeats)
+    if "filters" in parts and texts.is_generated:
+        figures["filters"] = filtered(store, server, texts, repeats)
     return figures
+
+
+def filtered(store: BaseStore, server: EmbeddedServer, texts: Texts, repeats: int) -> dict[str, Any]:
+    """Of every filter and mode the time of a question, the indexes used, and of vectors the recall."""
+    places = np.arange(texts.size)
+    matrix = np.concatenate([vectors(start, min(BATCH, texts.size - start)) for start in range(0, texts.size, BATCH)])
+    kinds = {
+        "all": (Filters(), places >= 0),
+        "tag, 1 in 1000": (Filters(tags_any=("thousandth",)), places % 1000 == 0),
+        "metadata, 1 in 1000": (Filters(metadata={"page": 7}), places % 1000 == 7),
+        "tag, far, 1 in 100": (Filters(tags_any=("far",)), matrix[:, 0] > FAR),
+        "tag, 1 in 10": (Filters(tags_any=("tenth",)), places % 10 == 0),
+        "metadata, 1 in 10": (Filters(metadata={"part": 3}), places % 10 == 3),
+    }
+    asked = vectors(MOST_NEW, QUESTIONS)
+    asked[:, 0] = -np.abs(asked[:, 0])
+    questions = list(zip(asked, texts.questions["long"], strict=True))
+    figures: dict[str, Any] = {}
+    for name, (filters, kept) in kinds.items():
+        modes: dict[str, Callable[[Embedding, str], list[Candidate]]] = {
+            "lexical": lambda _, text, f=filters: store.lexical_candidates(text, K, f),  # type: ignore[misc]
+            "vector": lambda vector, _, f=filters: store.vector_candidates(vector, K, f),  # type: ignore[misc]
+        }
+        modes["hybrid"] = lambda vector, text, m=modes: fuse(  # type: ignore[misc]
+            {"vector": m["vector"](vector, text), "lexical": m["lexical"](vector, text)}
+        )
+        row = figures[name] = {"chunks": int(kept.sum())}
+        for mode, search in modes.items():
+            with scans(store, server.dsn, row, mode):
+                row |= timed(lambda pair, search=search: search(*pair), questions, repeats, server.pid, mode)  # type: ignore[misc]
+        row["vector_recall"] = recall(
+            [modes["vector"](*pair) for pair in questions], asked, matrix, np.flatnonzero(kept)
+        )
+    return figures | {"load": round(os.getloadavg()[0], 1)}
+
+
+def recall(found: Sequence[Sequence[Candidate]], asked: Embedding, matrix: Embedding, kept: NDArray[np.intp]) -> float:
+    """Mean share of the exact nearest of the kept that were found."""
+    shares = []
+    for vector, candidates in zip(asked, found, strict=True):
+        nearest = kept[np.argsort(-(matrix[kept] @ vector), kind="stable")[:K]]
+        shares.append(
+            len({one.key for one in candidates} & {key_of(place) for place in nearest.tolist()}) / len(nearest)
+        )
+    return round(float(np.mean(shares)), 4)
+
+
+@contextmanager
+def scans(store: BaseStore, dsn: str, figures: dict[str, Any], mode: str) -> Iterator[None]:
+    """Put down which indexes of chunks and postings the server used, and which tables it read from end to end."""
+    before = scanned(store, dsn)
+    yield
+    figures[f"{mode}_scans"] = sorted(name for name, n in scanned(store, dsn).items() if n > before[name])
+
+
+def scanned(store: BaseStore, dsn: str) -> dict[str, int]:
+    time.sleep(STATISTICS_S)
+    store.counts()  # the end of a transaction, with which the session tells what it has scanned
+    with psycopg.connect(dsn) as connection:
+        rows = connection.execute(
+            "SELECT indexrelname, idx_scan FROM pg_stat_user_indexes WHERE relname ~ '^(chunks|postings)_' UNION ALL "
+            "SELECT 'all of ' || relname, seq_scan FROM pg_stat_user_tables WHERE relname ~ '^(chunks|postings)_'"
+        ).fetchall()
+    return dict(rows)
 
 
 def peer(texts: Texts, terms: Callable[[str], list[str]]) -> Callable[[str], Any]:
@@ -191,29 +273,44 @@ def peer(texts: Texts, terms: Callable[[str], list[str]]) -> Callable[[str], Any
 def compared(
     store: BaseStore, server: int, search: Callable[[str], Any], texts: Sequence[str], repeats: int
 ) -> dict[str, float]:
-    """Of every question the fastest of the repeats, in turns, after one pass to warm up; medians over the questions.
+    """Both sides, a repeat of one after a repeat of the other."""
+    figures = {"terms": statistics.median(len(set(store.analyzer.terms(text))) for text in texts)}
+    sides = {"store": lambda text: store.lexical_candidates(text, K, Filters()), "bm25s": search}
+    turns = [timer(work, texts, repeats, server, side) for side, work in sides.items()]
+    *_, last = zip(*turns, strict=True)
+    for side in last:
+        figures |= side
+    return figures | {"load": round(os.getloadavg()[0], 1)}
+
+
+def timed(work: Callable[[Any], object], questions: Sequence[Any], repeats: int, server: int, name: str) -> Figures:
+    *_, figures = timer(work, questions, repeats, server, name)
+    return figures
+
+
+def timer(
+    work: Callable[[Any], object], questions: Sequence[Any], repeats: int, server: int, name: str
+) -> Iterator[Figures]:
+    """Of every question the fastest of the repeats so far, after one pass to warm up; medians over the questions.
 
     The fastest, since other work on the machine can only add to a time; ``all_ms`` is the median of all. ``cpu_ms`` is
     the processor time of a question in this process and the server's, which other work hardly changes; a mean.
     """
-    sides = {"store": lambda text: store.lexical_candidates(text, K, Filters()), "bm25s": search}
-    times = {side: np.zeros((repeats + 1, len(texts))) for side in sides}
-    used = dict.fromkeys(sides, 0.0)
-    for turn in range(repeats + 1):
-        for side, work in sides.items():
-            before = cpu_seconds(server)
-            times[side][turn] = [seconds(lambda text=text, work=work: work(text)) for text in texts]  # type: ignore[misc]
-            used[side] += (cpu_seconds(server) - before) if turn else 0.0
-    figures = {"terms": statistics.median(len(set(store.analyzer.terms(text))) for text in texts)}
-    for side in sides:
-        best = times[side][1:].min(axis=0)
-        figures |= {
-            f"{side}_ms": milliseconds(best),
-            f"{side}_p95_ms": round(1000 * float(np.percentile(best, 95)), 2),
-            f"{side}_all_ms": milliseconds(times[side][1:].ravel()),
-            f"{side}_cpu_ms": round(1000 * used[side] / (repeats * len(texts)), 2),
+    for question in questions:
+        work(question)
+    times = np.zeros((repeats, len(questions)))
+    used = 0.0
+    for turn in range(repeats):
+        before = cpu_seconds(server)
+        times[turn] = [seconds(lambda question=question: work(question)) for question in questions]  # type: ignore[misc]
+        used += cpu_seconds(server) - before
+        best = times[: turn + 1].min(axis=0)
+        yield {
+            f"{name}_ms": milliseconds(best),
+            f"{name}_p95_ms": round(1000 * float(np.percentile(best, 95)), 2),
+            f"{name}_all_ms": milliseconds(times[: turn + 1].ravel()),
+            f"{name}_cpu_ms": round(1000 * used / ((turn + 1) * len(questions)), 2),
         }
-    return figures
 
 
 def cpu_seconds(server: int) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -134,3 +135,23 @@ def test_any_string_at_all_is_stored_or_refused_alike(
             return str(error), store.counts()
 
     assert attempt(postgres) == attempt(memory)
+
+
+def test_a_filter_that_keeps_only_what_is_far_from_the_query_loses_nothing(memory: BaseStore) -> None:
+    # More pass than are compared one by one, and none of them is among those that the index visits before it gives up.
+    rng = np.random.default_rng(2)
+    chunks = [
+        Chunk(doc_id=f"d{i:04d}", chunk_index=0, content="tea", tags=("far",) * (i % 3 == 0)) for i in range(2400)
+    ]
+    vectors = rng.standard_normal((2400, 8)) * 0.3 + np.eye(8)[0]
+    vectors[::3] *= -1
+    search = SearchSettings(exact_below=10, ef_search=10, max_scan_tuples=1)
+    with PostgresDatabase(fresh_dsn(), search=search) as database:
+        store = database.open("tea", EMBEDDER, create=True)
+        memory.delete(memory.doc_ids())
+        for one in (store, memory):
+            one.upsert(chunks, vectors)
+        for filters in (Filters(tags_any=("far",)), Filters(tags_any=("far",), tags_all=("far",))):
+            found = [one.vector_candidates(vectors[1], 5, filters) for one in (store, memory)]
+            assert found[0] == found[1]
+            assert len(found[0]) == 5

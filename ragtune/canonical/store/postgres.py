@@ -25,7 +25,7 @@ from ragtune.canonical.store.rows import (
     make_rows,
 )
 from ragtune.canonical.store.searching import LexicalSearch, fetch_all
-from ragtune.canonical.store.statements import MARGIN, Statements, filter_condition
+from ragtune.canonical.store.statements import MARGIN, NO_FILTER, Statements, filter_condition
 from ragtune.canonical.store.writing import IndexPolicy, build_indexes, count_write, lock_collection, write_documents
 from ragtune.canonical.types import Candidate, Chunk, Collection, Embedding, Filters, StoreCounts, UpsertCounts
 from ragtune.core.arguments import check_count
@@ -45,7 +45,8 @@ class SearchSettings:
         exact_below: a collection, or what filters leave of one, is searched exactly while it has up to so many chunks;
             a collection that grows beyond gets its indexes. >= 0.
         ef_search: candidates that an HNSW search keeps, 1 to 1000; more cost time and raise recall.
-        max_scan_tuples: rows that a filtered HNSW search visits before it gives up, >= 1.
+        max_scan_tuples: rows that a filtered HNSW search visits before it gives up, >= 1; where it has not found enough
+            by then, all rows that the filter leaves are compared.
         maintenance_work_mem: memory of an index build, as PostgreSQL writes it.
 
     Raises:
@@ -202,7 +203,15 @@ class PostgresStore(BaseStore):
     def _nearest(self, connection: Any, condition: str, values: dict[str, Any], fetch: int) -> list[Any]:
         if not self._has_index(connection):
             return fetch_all(connection, self._sql.exact(condition), values)
-        sql = self._sql.nearest(condition)
+        rows = self._by_index(connection, self._sql.nearest(condition), values, fetch)
+        if condition == NO_FILTER:
+            return rows
+        if len(rows) < values["k"] and not (rows and rows[0][-1]):
+            # What passes is so far from the query that the index gave up before it came there.
+            return fetch_all(connection, self._sql.exact(condition), values)
+        return [row[:-1] for row in rows]
+
+    def _by_index(self, connection: Any, sql: bytes, values: dict[str, Any], fetch: int) -> list[Any]:
         if fetch <= self._search.ef_search:
             return fetch_all(connection, sql, values)
         with connection.transaction():

@@ -170,7 +170,10 @@ class Statements:
         return f"WITH near AS MATERIALIZED ({near}) {self._closest()}".encode()
 
     def _nearest(self, condition: str) -> bytes:
-        """By the index; where a filter leaves no more than ``exact_below`` rows, those are compared one by one."""
+        """By the index; where a filter leaves no more than ``exact_below`` rows, those are compared one by one.
+
+        With a filter, the last column says whether all rows that pass were compared.
+        """
         distance = f"(embedding::{self._indexed_as}) <=> (%(query)s)::{self._indexed_as}"
         index = (
             f"SELECT {ROW}, vector_send(c.embedding) FROM {self.partition} c WHERE {condition} "
@@ -185,8 +188,8 @@ class Statements:
         )
         is_small = "(SELECT count(*) FROM near) <= %(exact_below)s"
         return (
-            f"WITH near AS MATERIALIZED ({near}) SELECT * FROM ({self._closest()}) few WHERE {is_small} "
-            f"UNION ALL SELECT * FROM ({bounded}) many WHERE NOT {is_small}"
+            f"WITH near AS MATERIALIZED ({near}) SELECT *, true FROM ({self._closest()}) few WHERE {is_small} "
+            f"UNION ALL SELECT *, false FROM ({bounded}) many WHERE NOT {is_small}"
         ).encode()
 
     def _closest(self) -> str:
