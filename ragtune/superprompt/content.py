@@ -45,6 +45,20 @@ def asks(text: str) -> bool:
     return any(_ASKS.match(line) for line in text.split("\n") if line.strip())
 
 
+def request_in(text: str) -> str:
+    """The text without what it gives to work on: behind a line that announces that, only paragraphs that ask stay."""
+    kept: list[str] = []
+    in_content = follows_gap = False
+    for line in text.split("\n"):
+        if in_content and follows_gap and asks(line):
+            in_content = False
+        if not in_content:
+            kept.append(line)
+        follows_gap = not line.strip()
+        in_content = in_content or _announces(line, None)
+    return "\n".join(kept)
+
+
 def content_lines(
     lines: Sequence[str], in_code: Sequence[bool], resolve: Callable[[str], Mapped], max_words: int
 ) -> frozenset[int]:

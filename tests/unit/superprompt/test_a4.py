@@ -24,6 +24,7 @@ from ragtune.core.tokens import count_tokens
 from ragtune.superprompt import PipelineConfig, SuperPrompt
 from ragtune.superprompt.agents.config import ChooserConfig, WriterConfig
 from ragtune.superprompt.agents.factory import AgentFactory
+from ragtune.superprompt.citations import without_false_citations
 from ragtune.superprompt.stages.a4_condenser import NO_CONTEXT, A4Condenser
 
 CONDENSE = asked_by("A4_Condenser")
@@ -172,6 +173,13 @@ def test_citations_of_no_source_are_rejected(llm_server: Any) -> None:
         "## Facts\n- true [1]\n- both [1]\n- year  and [2]\n- `a[9]`\n\n## Constraints\n- none\n"
     )
     assert sp.extras["a4_decisions"]["rejected"] == ["- false [9]", *disguised]
+
+
+def test_links_and_footnotes_are_no_citations_and_no_line_gives_a_number_another_meaning() -> None:
+    kept = ["- a link [9](https://a.example/x)", "- a footnote [^9]", "[^9]: its text", "- a link [9](u) and [1]"]
+    gone = ["- a link [1](u), but [9]", "- a footnote[^1] [9]", "[1]: https://a.example", "- \\[9\\]"]
+    gone += ["- [attachment 9]"]
+    assert without_false_citations("\n".join([*kept, *gone]), 2) == ("\n".join(kept), gone)
 
 
 def test_instructions_are_no_missing_facts() -> None:
