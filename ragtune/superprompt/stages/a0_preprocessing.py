@@ -167,14 +167,21 @@ def _assemble(sections: list[Section]) -> _Parts:
         elif all(section.header.form == "line_template" for section in sections if section.header):
             return _take_all(sections)  # "Act as a baker and tell me ..." is a sentence, and all that was asked
     elif free:
-        if "system" not in known and (role := leading_role(free[0])):
-            known["system"] = [role]
-            free = [*filter(None, [free[0][len(role) :].strip()]), *free[1:]]
-            rules.append("who the model is, said under no header before a task, is system")
-        if free:
-            known["context"] = [*free, *known.get("context", ())]
-            rules.append("what stands under no header is context")
+        rules += _set_free(free, known)
     return _Parts(_joined(known), _joined(unknown), rules)
+
+
+def _set_free(free: list[str], known: dict[str, list[str]]) -> list[str]:
+    """Put what stands under no header beside a task where it belongs; the rules that it went by."""
+    rules = []
+    if "system" not in known and (role := leading_role(free[0])):
+        known["system"] = [role]
+        free = [*filter(None, [free[0][len(role) :].strip()]), *free[1:]]
+        rules.append("who the model is, said under no header before a task, is system")
+    if free:
+        known["context"] = [*free, *known.get("context", ())]
+        rules.append("what stands under no header is context")
+    return rules
 
 
 def _asking_end(sections: list[Section], known: dict[str, list[str]], unknown: dict[str, list[str]]) -> list[str]:
