@@ -29,6 +29,10 @@ _QUESTIONS = (
     "kann können ist sind soll sollte warum wann was welche welcher welches wer wie wieso wo "
     "combien comment où peux pourquoi pouvez quand que quel quelle quels quelles qui quoi"
 )
+_WORKS_ON = (
+    "correct edit improve paraphrase polish proofread rephrase review revise rewrite shorten simplify summarise "
+    "summarize translate fasse korrigiere kürze übersetze verbessere corrige résume traduis"
+)
 _ASKS = re.compile(
     r"\W*(?:(?:please|kindly|bitte|merci de|now|then|ok|okay|hi|hello|hey)\b\W*)*"
     rf"(?:{'|'.join((_VERBS + _QUESTIONS).split())})\b"
@@ -38,11 +42,45 @@ _ASKS = re.compile(
 _SHOWING = r"this|these|(?:the\s+)?following|below|here|diese[nrsm]?|folgende[nrsm]?|ce|cet|cette|ces|suivante?s?|voici"
 _POINTING = re.compile(rf"\b(?:{_SHOWING}|that|my|our|the|meine?[nrsm]?)\b.*[:\uff1a]\s*$", re.IGNORECASE)
 _ASKED_OF = re.compile(rf"\b(?:{_SHOWING})\b.*[?:\uff1a]\s*$", re.IGNORECASE)
+_COMPLETE = re.compile(
+    rf"\W*(?:(?:please|kindly|bitte|(?:can|could|would|will)\s+you)\b\W*)*(?:{'|'.join(_WORKS_ON.split())})\s+"
+    rf"(?:{_SHOWING}|my|our|the|meine?[nrsm]?)\b[^.:?!\uff1a]*[.:?!\uff1a]?\s*$",
+    re.IGNORECASE,
+)
+"""A whole request to work on a text, and nothing else: "Proofread this job ad." """
+
+_ROLE = re.compile(
+    r"(?:you\s+are|act\s+as|du\s+bist|sie\s+sind|tu\s+es|vous\s+êtes)\s+(?:an?|the|ein(?:e|en)?|une?|le|la)\s"
+    r".*?(?:[.!](?=\n)|(?=\n\s*\n)|\Z)",
+    re.IGNORECASE | re.DOTALL,
+)
+_SETTINGS = re.compile(r" {0,3}\[{1,2}[^\[\]]+\]{1,2}\s*$")
+_SETTING = re.compile(r"\s*(?:[#;]|[\w.\"' -]+=)")
+
+
+def leading_role(text: str) -> str:
+    """The sentences at the text's beginning that tell the model who it is ("You are a tax adviser."); may be empty."""
+    match = _ROLE.match(text)
+    return match[0] if match else ""
 
 
 def asks(text: str) -> bool:
     """Whether a line of the text asks for something: a question, a request, an imperative."""
     return any(_ASKS.match(line) for line in text.split("\n") if line.strip())
+
+
+def request_in(text: str) -> str:
+    """The text without what it gives to work on: behind a line that announces that, only paragraphs that ask stay."""
+    kept: list[str] = []
+    in_content = follows_gap = False
+    for line in text.split("\n"):
+        if in_content and follows_gap and asks(line):
+            in_content = False
+        if not in_content:
+            kept.append(line)
+        follows_gap = not line.strip()
+        in_content = in_content or _announces(line, None)
+    return "\n".join(kept)
 
 
 def content_lines(
@@ -52,9 +90,11 @@ def content_lines(
 
     - What follows a line that asks for something and points at it ("Fix this YAML:"), up to a header that stands behind
       a blank line in a form of its own: marked, or a key's own name with a capital. A document that begins with a
-      title goes on through the headings below that title's level.
+      title goes on through the headings below that title's level. Behind a request to work on a text that is whole in
+      itself ("Proofread this job ad.") prose is the text, and ``Task:`` is part of it: the task is said already.
     - A run of ``Key: value`` lines behind a beginning that asks, or one that ends in a colon and a question behind the
       run, where most of the keys are not a prompt's, or where the question is of "this" and the first key is not.
+    - Sections of settings: ``[name]`` over ``key = value`` lines, but for a key's own name with a capital.
 
     Args:
         lines: the prompt's lines.
@@ -72,11 +112,12 @@ def content_lines(
     number = 0
     while number < len(lines):
         end = number + 1
-        if not in_code[number] and _announces(lines[number], keys[number]):
-            end = _end_of_content(lines, keys, number + 1, _title(lines[number + 1 :], resolve))
+        if not in_code[number] and (_announces(lines[number], keys[number]) or _hands_over(lines, keys, number)):
+            is_task_said = bool(_COMPLETE.match(lines[number]))
+            end = _end_of_content(lines, keys, number + 1, _title(lines[number + 1 :], resolve), is_task_said)
             found.update(range(number + 1, end))
         number = end
-    return frozenset(found | _foreign_runs(lines, keys, found))
+    return frozenset(found | _foreign_runs(lines, keys, found) | _settings(lines, resolve))
 
 
 def _announces(line: str, key: Mapped | None) -> bool:
@@ -85,13 +126,38 @@ def _announces(line: str, key: Mapped | None) -> bool:
     return bool(_POINTING.search(said)) and asks(said)
 
 
-def _end_of_content(lines: Sequence[str], keys: Sequence[Mapped | None], begin: int, title: int) -> int:
+def _hands_over(lines: Sequence[str], keys: Sequence[Mapped | None], number: int) -> bool:
+    """Whether the line is a request to work on a text that is whole in itself, and prose follows a blank line."""
+    if not _COMPLETE.match(lines[number]) or number + 1 == len(lines) or lines[number + 1].strip():
+        return False
+    first = next((n for n in range(number + 1, len(lines)) if lines[n].strip()), None)
+    return first is not None and not _is_field(lines[first], keys[first]) and not _STRONG.match(lines[first])
+
+
+def _settings(lines: Sequence[str], resolve: Callable[[str], Mapped]) -> set[int]:
+    """Sections of settings: a name in brackets over ``key = value`` lines, up to a blank line."""
+    found: set[int] = set()
+    for begin, line in enumerate(lines):
+        name = line.strip().strip("[]")
+        if not _SETTINGS.match(line) or (resolve(name).step == "exact" and name[:1].isupper()):
+            continue
+        end = next((n for n in range(begin + 1, len(lines)) if not _SETTING.match(lines[n])), len(lines))
+        if end > begin + 1 and (end == len(lines) or not lines[end].strip() or _SETTINGS.match(lines[end])):
+            found.update(range(begin, end))
+    return found
+
+
+def _end_of_content(
+    lines: Sequence[str], keys: Sequence[Mapped | None], begin: int, title: int, is_task_said: bool
+) -> int:
     for number in range(begin + 1, len(lines)):
         is_titled = 0 < title < _level(lines[number]) or (title and not any(map(str.strip, lines[begin:number])))
         if lines[number - 1].strip() or is_titled:
             continue
         key = keys[number]
         own = key is not None and key.step in ("exact", "bilingual") and lines[number].lstrip()[:1].isupper()
+        if own and is_task_said and key is not None and key.key == "task":
+            continue
         if own or _STRONG.match(lines[number]):
             return number
     return len(lines)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from ragtune.canonical import Candidate, CompressPolicy, compress
-from ragtune.canonical.sentences import sentence_starts
 from ragtune.data.text import terms
 from ragtune.superprompt.chunks import ContextChunk
-from ragtune.superprompt.cleaning import one_line
+from ragtune.superprompt.prose import sentences
 from ragtune.superprompt.stopwords import content_words
 
-_HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
+_BETWEEN = "\n\n"
 
 
 def extract(
@@ -25,7 +24,8 @@ def extract(
 ) -> dict[str, list[str]]:
     """Bullets by section: the sentences that :func:`ragtune.canonical.compress` takes, each once, with its source.
 
-    A source none of whose sentences shares a term with the query gives none.
+    A source none of whose sentences (:func:`ragtune.superprompt.prose.sentences`) shares a term with the query gives
+    none.
 
     A sentence with a section's cue goes there (the last section of those with one), and to the first section without;
     a question goes to the last section.
@@ -48,7 +48,7 @@ def extract(
         if excerpt["score"] < floor:
             continue
         number = numbers[f"{excerpt['doc_id']}#{excerpt['chunk_index']}"]
-        for sentence in _sentences(excerpt["text"]):
+        for sentence in excerpt["text"].strip().split(_BETWEEN):
             if sentence.casefold() in seen:
                 continue
             seen.add(sentence.casefold())
@@ -69,16 +69,8 @@ def unmentioned(question: str, chunks: Sequence[ContextChunk], ignored: Collecti
 
 
 def _candidate(chunk: ContextChunk) -> Candidate:
-    return Candidate(doc_id=chunk.doc_id, chunk_index=chunk.chunk_index, content=chunk.snippet, score=0.0)
-
-
-def _sentences(text: str) -> Iterator[str]:
-    starts = [0, *sentence_starts(text)]
-    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
-        lines = [line for line in text[start:end].split("\n") if not _HEADING.match(line)]
-        sentence = one_line("\n".join(lines).strip().lstrip(">*- \t"))
-        if sentence:
-            yield sentence
+    said = _BETWEEN.join(sentences(chunk.snippet, chunk.start > 0))
+    return Candidate(doc_id=chunk.doc_id, chunk_index=chunk.chunk_index, content=said, score=0.0)
 
 
 def _pattern(cues: Sequence[str]) -> re.Pattern[str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pydantic import BaseModel, ConfigDict, Field
 
 from ragtune.superprompt.cleaning import one_line
+from ragtune.superprompt.content import request_in
 
 _FORM = (
     r"(?:(?:an?|one|the|single|valid|short|simple|plain|clean|well[- ]formed|markdown|numbered|ordered|bulleted|bullet|"
@@ -22,12 +23,28 @@ _FORM = (
 
 _VERB = (
     r"\b(?:answer|respond|reply|return|output|format|present|deliver|render|print|give(?:\s+(?:me|it|them|us))?|"
-    r"make(?:\s+(?:me|it))?|create|produce|provide|write(?:\s+(?:me|it|them))?|show(?:\s+(?:me|it|them))?|use|antworte|gib)"
+    r"make(?:\s+(?:me|it))?|create|generate|produce|provide|write(?:\s+(?:me|it|them))?|show(?:\s+(?:me|it|them))?|use|antworte|gib)"
 )
-_ASKED = re.compile(rf"{_VERB}(?:\s+[\w'-]+){{0,4}}?\s+(?:in|as|with|using|only|als|mit)?\s*{_FORM}", re.IGNORECASE)
+_ASKED = re.compile(rf"{_VERB}(?:\s+[\w'-]+){{0,5}}?\s+(?:in|as|with|using|only|als|mit)?\s*{_FORM}", re.IGNORECASE)
 _WISH = re.compile(
     rf"{_ASKED.pattern}|\A\W*{_FORM}(?=,?\s*(?:please|bitte|only)\b)|\b(?:in|as|into|using|als|with)\s+(?:(?:at\s+most|under|about|around|exactly|up\s+to)\s+)?{_FORM}"
-    r"(?=\s*(?:$|[,;:.!?)]|of\b|with\b|in\b|for\b|where\b|containing\b|that\b|and\b|please\b))",
+    r"(?=\s*(?:$|[,;:.!?)]|of\b|with\b|in\b|for\b|where\b|containing\b|that\b|and\b|please\b|um\b))"
+    rf"|\b(?:from\s+{_FORM}|(?:convert|transform|change|turn|reformat|export|migrate)\b[^.!?]*?)\s+(?P<target>to\s+{_FORM})"
+    rf"|\b(?:replace|swap)\b[^.!?]*?\s+(?P<other>(?:by|with|for)\s+{_FORM})",
+    re.IGNORECASE,
+)
+"""Words that ask for a form; of a conversion the named groups hold what it is to become, not what it was."""
+
+_AT_HAND = re.compile(
+    rf"\b(?:this|these|that|those|my|our|your|following|above|diese[nrsm]?|meine?[nrsm]?)\s+{_FORM}(?<!format)"
+    r"(?!\s+(?:format|structure|schema|shape|layout|template)\b)",
+    re.IGNORECASE,
+)
+"""A form that is there already, unless it is there to be followed."""
+_PREPOSITION = re.compile(r"\A(?:in|into|to|as|by|with|for|using|als|mit)\s+", re.IGNORECASE)
+_SAYS_MORE = re.compile(
+    r"(?:\band|\bthen|\bund|[,;.!?\n])\s+(?:then\s+|also\s+|please\s+|dann\s+)*"
+    r"(?:explain|describe|discuss|comment|justify|tell|say|erkläre?|beschreibe?|begründe?)\b",
     re.IGNORECASE,
 )
 _ASKING_HOW = re.compile(
@@ -50,6 +67,7 @@ class FormatRecipe(BaseModel):
         spec: description of the format in a sentence.
         example: example of the format; may be empty.
         rules: rules that an answer in the format must obey.
+        alone: whether an answer in the format may hold nothing else.
     """
 
     name: str
@@ -57,6 +75,7 @@ class FormatRecipe(BaseModel):
     spec: str = Field(min_length=1)
     example: str
     rules: tuple[str, ...]
+    alone: bool = False
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -80,12 +99,15 @@ def format_in_task(task: str, recipes: Sequence[FormatRecipe]) -> tuple[FormatRe
     """The format that a task asks for in passing ("... as a JSON array"), and the words that ask for it.
 
     The last wish counts; a format that is negated ("no tables") is none, nor is one that a question is about ("how do I
-    store dates in JSON?").
+    store dates in JSON?"), nor that of what is there ("turn this table into prose" asks for prose). Where more is to be
+    said behind it ("in JSON, and explain each field") a format that stands alone is none. What the task gives to work
+    on is not searched.
     """
     wishes = list(_wishes(task))
     for wish in reversed(wishes):
         if (recipe := recipe_for(wish, recipes)) is not None:
-            return recipe, wish
+            says_more = recipe.alone and _SAYS_MORE.search(task.partition(wish)[2])
+            return None if says_more else (recipe, _PREPOSITION.sub("", wish))
     return None
 
 
@@ -98,11 +120,13 @@ def without_format(task: str) -> str:
 
 def _wishes(task: str) -> Iterator[str]:
     """Phrases that name a form behind words that ask for one, sentence by sentence."""
-    for sentence in _SENTENCE_END.split(_QUOTED.sub(" ", task)):
+    for sentence in _SENTENCE_END.split(_QUOTED.sub(" ", request_in(task))):
         pattern = _ASKED if _ASKING_HOW.match(sentence) else _WISH
         for match in pattern.finditer(sentence):
-            if not (_NEGATED.search(sentence[: match.start()]) or _NEGATES.search(match[0])):
-                yield match[0].strip(" ,")
+            there = [at_hand.end() for at_hand in _AT_HAND.finditer(sentence, match.start())]
+            negated = _NEGATED.search(sentence[: match.start()]) or _NEGATES.search(match[0])
+            if not negated and match.end() not in there:
+                yield next(filter(None, match.groups()), match[0]).strip(" ,")
 
 
 def _phrase(words: str) -> str:

@@ -194,6 +194,8 @@ class PromptParser:
                 count = len(prefix.split())
                 written = line.split(maxsplit=count)
                 rest = written[count] if len(written) > count else ""
+                if key == "system":
+                    rest = line.strip()  # "Act as a chess coach." is said to the model as it stands
                 header = Header(" ".join(written[:count]).rstrip(":"), rest.lstrip(": "), "line_template")
                 return header, Mapped(key, "template", prefix, f"line template {prefix!r}")
         return None

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ragtune.core.errors import LLMError, StageError
 from ragtune.core.request.context import CostMeter
 from ragtune.superprompt.cleaning import clean, one_line
-from ragtune.superprompt.content import asks
+from ragtune.superprompt.content import asks, leading_role
 from ragtune.superprompt.headers import PromptParser, Section
 from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.mapping import Mapped, MappingLadder
@@ -160,28 +160,41 @@ def _assemble(sections: list[Section]) -> _Parts:
             unknown.setdefault(one_line(section.header.name), []).append(section.text)
     rules = []
     if not any(known.get("task", ())):
-        free = free or _asking_end(sections, known)
+        free = free or _asking_end(sections, known, unknown)
         if free:
             known["task"] = free
             rules.append("no task header: what stands under no header is the task")
         elif all(section.header.form == "line_template" for section in sections if section.header):
             return _take_all(sections)  # "Act as a baker and tell me ..." is a sentence, and all that was asked
     elif free:
-        known["context"] = [*free, *known.get("context", ())]
-        rules.append("what stands under no header is context")
+        rules += _set_free(free, known)
     return _Parts(_joined(known), _joined(unknown), rules)
 
 
-def _asking_end(sections: list[Section], known: dict[str, list[str]]) -> list[str]:
+def _set_free(free: list[str], known: dict[str, list[str]]) -> list[str]:
+    """Put what stands under no header beside a task where it belongs; the rules that it went by."""
+    rules = []
+    if "system" not in known and (role := leading_role(free[0])):
+        known["system"] = [role]
+        free = [*filter(None, [free[0][len(role) :].strip()]), *free[1:]]
+        rules.append("who the model is, said under no header before a task, is system")
+    if free:
+        known["context"] = [*free, *known.get("context", ())]
+        rules.append("what stands under no header is context")
+    return rules
+
+
+def _asking_end(sections: list[Section], known: dict[str, list[str]], unknown: dict[str, list[str]]) -> list[str]:
     """The lines at the end of the last part, behind its first, that ask for something; they are taken out of it."""
     last = sections[-1]
-    if last.mapped is None or last.mapped.key is None:
+    if last.header is None or last.mapped is None:
         return []
     lines = last.text.split("\n")
     begin = next((n for n, line in enumerate(lines) if n and asks(line)), None)
     if begin is None:
         return []
-    known[last.mapped.key][-1] = "\n".join(lines[:begin]).rstrip()
+    part = known[last.mapped.key] if last.mapped.key else unknown[one_line(last.header.name)]
+    part[-1] = "\n".join(lines[:begin]).rstrip()
     return ["\n".join(lines[begin:])]
 
 

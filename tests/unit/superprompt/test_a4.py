@@ -24,6 +24,8 @@ from ragtune.core.tokens import count_tokens
 from ragtune.superprompt import PipelineConfig, SuperPrompt
 from ragtune.superprompt.agents.config import ChooserConfig, WriterConfig
 from ragtune.superprompt.agents.factory import AgentFactory
+from ragtune.superprompt.citations import without_false_citations
+from ragtune.superprompt.prose import sentences
 from ragtune.superprompt.stages.a4_condenser import NO_CONTEXT, A4Condenser
 
 CONDENSE = asked_by("A4_Condenser")
@@ -141,6 +143,33 @@ def test_without_a_language_model_the_sources_are_quoted_in_the_sections(tmp_pat
     assert sp.extras["llm"]["A4_Condenser"] == {"used": False, "reason": "llm_off"}
 
 
+def test_only_whole_sentences_items_and_rows_are_quoted() -> None:
+    texts = {
+        "heading": "# Dense bread\n\nDense bread needs a longer proof.\n\nDense bread\n===\n",
+        "lead": "Why bread is dense:\n\n1. the proof of dense bread was short\n2. **cold** dough\n",
+        "table": "| dense bread | cause |\n|---|---|\n| dense bread | weak starter |\n| dense bread | cut off",
+        "code": "```sh\nbake --dense bread\n```\nA dense bread is `bake --soft`d.\n",
+    }
+    sp = advance(agent_pipeline(chunk_memory(texts)), SuperPrompt.raw("why is my bread dense"), "a4")
+    quoted = {line.rpartition(" [")[0] for line in sp.s_ctx_md.split("\n") if line.endswith("]")}
+    assert quoted == {
+        "- Dense bread needs a longer proof.",
+        "- the proof of dense bread was short",
+        "- dense bread | weak starter",
+        "- A dense bread is `bake --soft`d.",
+    }
+
+
+def test_what_a_chunk_begins_within_is_not_quoted() -> None:
+    assert sentences("of the loaf. Cut it cold.\n> - Then eat it", begins_inside=True) == [
+        "Cut it cold.",
+        "Then eat it",
+    ]
+    assert sentences("x = 1\n```\nIt prints one.", begins_inside=True) == ["It prints one."]
+    assert sentences("cell | two | three |\n| a | b |", begins_inside=True) == ["a | b"]
+    assert sentences("no beginning cut off") == ["no beginning cut off"]
+
+
 def test_without_a_language_model_the_first_n3_stay() -> None:
     sp = condensed(config=PipelineConfig.load(n3_final_selection_max=2))
     assert sp.final_selection_ids == sp.views_by_stage["a3"][:2]
@@ -172,6 +201,13 @@ def test_citations_of_no_source_are_rejected(llm_server: Any) -> None:
         "## Facts\n- true [1]\n- both [1]\n- year  and [2]\n- `a[9]`\n\n## Constraints\n- none\n"
     )
     assert sp.extras["a4_decisions"]["rejected"] == ["- false [9]", *disguised]
+
+
+def test_links_and_footnotes_are_no_citations_and_no_line_gives_a_number_another_meaning() -> None:
+    kept = ["- a link [9](https://a.example/x)", "- a footnote [^9]", "[^9]: its text", "- a link [9](u) and [1]"]
+    gone = ["- a link [1](u), but [9]", "- a footnote[^1] [9]", "[1]: https://a.example", "- \\[9\\]"]
+    gone += ["- [attachment 9]"]
+    assert without_false_citations("\n".join([*kept, *gone]), 2) == ("\n".join(kept), gone)
 
 
 def test_instructions_are_no_missing_facts() -> None:

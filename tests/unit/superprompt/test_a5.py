@@ -149,6 +149,16 @@ def test_an_unfit_configuration_is_refused(change: dict[str, Any], message: str)
         ("Antworte mit JSON, nicht als Tabelle.", "JSON"),
         ("bullet points please: why is bread dense", "bullet list"),
         ("Format: CSV\nTask: List the planets in a JSON array.", "CSV"),
+        ("Turn this table into prose:\n\n| a | b |\n|---|---|", "plain text"),
+        ("convert this JSON to YAML", "YAML"),
+        ("summarize this list in one sentence", "Markdown"),
+        ("from CSV to a markdown table", "table"),
+        ("Replace the table by a bullet list", "bullet list"),
+        ("Make this table shorter", "Markdown"),
+        ("Return the result in the following JSON format: {}", "JSON"),
+        ("Convert YAML into JSON and explain the difference", "Markdown"),
+        ("Give me a table of teas and explain each column", "table"),
+        ("Explain this error:\n\nValueError: could not decode it as JSON.", "Markdown"),
     ],
 )
 def test_the_task_may_name_the_format_where_no_header_does(task: str, recipe: str) -> None:
