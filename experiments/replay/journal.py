@@ -15,7 +15,6 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 from experiments.evaluate.record import QueryRecord, StoredRecord
 from experiments.replay.inputs import require_same
 
-
 _WHOLE = 2048
 """Records held whole: those of a run of usual size are never read again."""
 

@@ -16,9 +16,9 @@ import pytest
 from experiments.config.names import policy_name
 from experiments.evaluate.curves import curve
 from experiments.evaluate.measures import Measures
+from experiments.evaluate.record import QueryRecord
 from experiments.evaluate.summary import Summary
 from experiments.publish import files as outputs
-from experiments.evaluate.record import QueryRecord
 from experiments.publish.files import Results, read_summary, write_results, write_summary
 from ragtune.core.errors import DatasetError
 
