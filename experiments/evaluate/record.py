@@ -102,6 +102,7 @@ class StoredRecord(QueryRecord):
     """
 
     LONG = ("doc_ids", "rankings", "trace")
+    _load: Callable[[], QueryRecord]
 
     def __init__(self, record: QueryRecord, load: Callable[[], QueryRecord]) -> None:
         short = {name: value for name, value in vars(record).items() if name not in self.LONG}
