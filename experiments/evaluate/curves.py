@@ -13,6 +13,9 @@ from experiments.evaluate.record import UNITS, QueryRecord
 
 FloatArray = NDArray[np.float64]
 
+_WEIGHTS = 8_000_000
+"""Weights of queries in bootstrap samples held at once, so that memory does not grow with the samples' number."""
+
 
 @dataclass(frozen=True)
 class Curve:
@@ -81,15 +84,8 @@ def states_at(record: QueryRecord, docs: NDArray[np.int64]) -> NDArray[np.intp]:
 
 def _evaluate(records: Sequence[QueryRecord], measures: Measures) -> list[FloatArray]:
     """Measures of each anytime step of each query: arrays of shape (steps, m)."""
-    topic_query: dict[str, str] = {}
-    rankings: dict[str, list[str]] = {}
-    for record in records:
-        for step, ranking in enumerate(record.rankings):
-            topic = f"{step}:{record.query_id}"
-            topic_query[topic] = record.query_id
-            rankings[topic] = [record.doc_ids[i] for i in ranking]
-    values = measures.of_topics(rankings, topic_query)
-    ends = np.cumsum([len(record.rankings) for record in records])
+    values = measures.of_states((record.query_id, state) for record in records for state in record.states())
+    ends = np.cumsum([len(record.costs) for record in records])
     return np.split(values, ends[:-1])
 
 
@@ -107,9 +103,11 @@ def bootstrap_interval(
     Returns:
         Lower and upper ends, each of the shape of one query's values.
     """
-    n = len(per_query)
-    weights = np.random.default_rng(seed).multinomial(n, np.full(n, 1.0 / n), size=resamples) / n
-    means = np.tensordot(weights, per_query, axes=1)
+    n, rng = len(per_query), np.random.default_rng(seed)
+    at_once = max(_WEIGHTS // n, 1)
+    sizes = [min(at_once, resamples - start) for start in range(0, resamples, at_once)]
+    weights = (rng.multinomial(n, np.full(n, 1.0 / n), size=size) / n for size in sizes)
+    means = np.concatenate([np.tensordot(some, per_query, axes=1) for some in weights])
     tail = (1.0 - level) / 2.0
     low, high = np.quantile(means, [tail, 1.0 - tail], axis=0)
     return low, high

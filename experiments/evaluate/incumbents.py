@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.curves import Curve, FloatArray
 from experiments.evaluate.measures import Measures
-from experiments.evaluate.record import UNITS, QueryRecord
+from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.evaluate.significance import holm, paired_differences
 from experiments.evaluate.summary import Agreement, Comparison
 from ragtune.core.errors import ConfigError
@@ -23,7 +23,7 @@ POINTS = 20
 def compare(
     records: Sequence[QueryRecord],
     run: Curve,
-    incumbents: Mapping[str, Sequence[QueryRecord]],
+    incumbents: Mapping[str, Sequence[Ranked]],
     measures: Measures,
     *,
     resamples: int,
@@ -35,7 +35,7 @@ def compare(
     Args:
         records: of the run's judged queries.
         run: the run's curve, whose last step is compared.
-        incumbents: records of the same queries, in the same order, by the name of the incumbent.
+        incumbents: replays of the same queries, in the same order, by the name of the incumbent.
         measures: what is measured.
         resamples: bootstrap samples, and random sign vectors of the test.
         level: of the intervals, in (0, 1).
@@ -49,7 +49,7 @@ def compare(
     own = run.per_query[:, -1, :]
     names = run.measures
     theirs = {
-        name: measures.of_topics({r.query_id: r.ranking for r in found}, {r.query_id: r.query_id for r in found})
+        name: measures.of_states((ranked.query_id, ranked.ranking) for ranked in found)
         for name, found in incumbents.items()
     }
     differences = np.stack([own - values for values in theirs.values()], axis=1)
@@ -60,7 +60,7 @@ def compare(
     corrected = np.stack([holm(column) for column in p.T], axis=1)
     return {
         name: Comparison(
-            docs_per_query=float(np.mean([record.charged[UNITS.index("docs")] for record in incumbents[name]])),
+            docs_per_query=float(np.mean([ranked.docs for ranked in incumbents[name]])),
             measures=dict(zip(names, theirs[name].mean(axis=0).tolist(), strict=True)),
             difference=dict(zip(names, mean[i].tolist(), strict=True)),
             interval=dict(zip(names, zip(low[i].tolist(), high[i].tolist(), strict=True), strict=True)),
@@ -72,7 +72,7 @@ def compare(
     }
 
 
-def by_agreement(dataset: Dataset, everything: Sequence[QueryRecord] | None) -> tuple[Dataset, Measures]:
+def by_agreement(dataset: Dataset, everything: Sequence[Ranked] | None) -> tuple[Dataset, Measures]:
     """A collection that nobody has judged with what stands in for judgments, and the measures of that.
 
     The first 10 of reranking everything are graded 10 to 1. ``P@10`` is then the overlap of the top 10 with those, and
@@ -80,7 +80,7 @@ def by_agreement(dataset: Dataset, everything: Sequence[QueryRecord] | None) -> 
 
     Args:
         dataset: the collection, without judgments.
-        everything: records of reranking everything; None where that would cost something.
+        everything: replays of reranking everything; None where that would cost something.
 
     Raises:
         ConfigError: if there are none.
@@ -101,13 +101,13 @@ AGREEMENT = ("P@10", "Compat(p=0.9)", "nDCG@10")
 _STANDS_IN = "queries without judgments, for which the top 10 of reranking everything stands in"
 
 
-def depth_line(everything: Sequence[QueryRecord], run: Curve, measures: Measures) -> FloatArray:
+def depth_line(everything: Sequence[Ranked], run: Curve, measures: Measures) -> FloatArray:
     """What fixed depth reaches with as many documents as a run, told by one replay that has reranked everything.
 
     At depth d the first d of the first stage stand in the order of their scores, and the rest behind them as they were.
 
     Args:
-        everything: records of the replay, one a query.
+        everything: the replay of each query.
         run: a run's curve, whose steps are the depths, thinned out to :data:`POINTS`.
         measures: what is measured; the first is the headline.
 
@@ -115,27 +115,27 @@ def depth_line(everything: Sequence[QueryRecord], run: Curve, measures: Measures
         Depths and mean headlines, shape (n, 2).
     """
     depths = run.docs[np.unique(np.linspace(0, len(run.docs) - 1, POINTS).round().astype(int))]
-    topics, rankings = {}, {}
-    for record in everything:
-        first, final = record.rankings[0], record.rankings[-1]
-        place = {document: i for i, document in enumerate(first)}
-        for depth in depths.tolist():
-            order = [document for document in final if place[document] < depth] + first[depth:]
-            topics[f"{depth}:{record.query_id}"] = record.query_id
-            rankings[f"{depth}:{record.query_id}"] = [record.doc_ids[document] for document in order]
-    values = measures.of_topics(rankings, topics)[:, 0].reshape(len(everything), len(depths))
+    states = ((ranked.query_id, state) for ranked in everything for state in _at_depths(ranked, depths.tolist()))
+    values = measures.of_states(states)[:, 0].reshape(len(everything), len(depths))
     return np.column_stack([depths, values.mean(axis=0)])
 
 
-def _agreement(records: Sequence[QueryRecord], others: Sequence[QueryRecord]) -> Agreement:
-    pairs = [(record.ranking, other.ranking) for record, other in zip(records, others, strict=True)]
+def _at_depths(ranked: Ranked, depths: Sequence[int]) -> Iterator[list[str]]:
+    place = {document: i for i, document in enumerate(ranked.first)}
+    for depth in depths:
+        order = [document for document in ranked.final if place[document] < depth] + list(ranked.first[depth:])
+        yield [ranked.doc_ids[document] for document in order]
+
+
+def _agreement(records: Sequence[QueryRecord], others: Sequence[Ranked]) -> Agreement:
+    overlaps, biased, taus = [], [], list[float]()
+    for record, other in zip(records, others, strict=True):
+        ranking, incumbent = record.ranking, other.ranking
+        overlaps.append(overlap(ranking, incumbent))
+        biased.append(rank_biased_overlap(ranking, incumbent))
+        if set(incumbent) <= set(ranking):  # an expander may let the run look elsewhere
+            taus.append(kendall_tau(ranking, incumbent))
+    is_one_pool = len(taus) == len(overlaps)
     return Agreement(
-        overlap=float(np.mean([overlap(*pair) for pair in pairs])),
-        rbo=float(np.mean([rank_biased_overlap(*pair) for pair in pairs])),
-        tau=float(np.mean([kendall_tau(*pair) for pair in pairs])) if _is_one_pool(pairs) else None,
+        overlap=float(np.mean(overlaps)), rbo=float(np.mean(biased)), tau=float(np.mean(taus)) if is_one_pool else None
     )
-
-
-def _is_one_pool(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> bool:
-    """Whether the first ranking of every pair has all documents of the other: an expander may let it look elsewhere."""
-    return all(set(other) <= set(one) for one, other in pairs)

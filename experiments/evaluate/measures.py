@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any
@@ -20,6 +20,9 @@ from ragtune.core.errors import ConfigError
 
 Rankings = Mapping[str, Sequence[str]]
 """Document ids, best first, by topic."""
+
+_BLOCK = 8192
+"""Rankings held at once, so that memory does not grow with their number."""
 
 
 class Measures:
@@ -70,10 +73,23 @@ class Measures:
         Returns:
             Values of shape (len(topic_query), len(names)), with the topics in the order of ``topic_query``.
         """
-        found = [rankings.get(topic, ()) for topic in topic_query]
-        values = self._ranked.of(found, list(topic_query.values()))
-        values = np.hstack([values, self._by_tools(found, list(topic_query.values()))])
-        return np.ascontiguousarray(values[:, self._order])  # sums over topics depend on it in the last bit
+        return self.of_states((query, rankings.get(topic, ())) for topic, query in topic_query.items())
+
+    def of_states(self, states: Iterable[tuple[str, Sequence[str]]]) -> NDArray[np.float64]:
+        """Measure rankings, each of which is let go before the last ones come.
+
+        Args:
+            states: a judged query and document ids, best first; a query may come more than once.
+
+        Returns:
+            Values of shape (number of states, len(names)), in their order.
+        """
+        coming, blocks = iter(states), [np.zeros((0, len(self.names)))]
+        while block := list(islice(coming, _BLOCK)):
+            queries, rankings = zip(*block, strict=True)
+            values = np.hstack([self._ranked.of(rankings, queries), self._by_tools(rankings, queries)])
+            blocks.append(values[:, self._order])
+        return np.ascontiguousarray(np.vstack(blocks))  # sums over topics depend on it in the last bit
 
     def _by_tools(self, rankings: Sequence[Sequence[str]], queries: Sequence[str]) -> NDArray[np.float64]:
         """The measures that ir-measures' tools compute, which measure a query once a run."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from array import array
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ragtune.core.output import ControllerOutput
 
@@ -72,6 +74,10 @@ class QueryRecord:
         """Document ids at an anytime step, best first."""
         return [self.doc_ids[i] for i in self.rankings[step]]
 
+    def states(self) -> Iterator[list[str]]:
+        """Document ids at every anytime step, best first."""
+        return map(self.ranking_at, range(len(self.costs)))
+
     @property
     def charged(self) -> list[float]:
         """The total cost charged, in each of ``UNITS``."""
@@ -85,3 +91,67 @@ class QueryRecord:
     def from_json(cls, line: str) -> QueryRecord:
         """Read a record from a line that :meth:`to_json` has written."""
         return cls(**json.loads(line))
+
+
+class StoredRecord(QueryRecord):
+    """A record whose long parts are read from where they are kept, each time that they are asked for.
+
+    Args:
+        record: the whole record, which is not held.
+        load: reads the whole record again.
+    """
+
+    LONG = ("doc_ids", "rankings", "trace")
+    _load: Callable[[], QueryRecord]
+
+    def __init__(self, record: QueryRecord, load: Callable[[], QueryRecord]) -> None:
+        short = {name: value for name, value in vars(record).items() if name not in self.LONG}
+        vars(self).update(short, _load=load)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self.LONG:
+            raise AttributeError(name)
+        return getattr(self._load(), name)
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self._load() == other)
+
+    def __hash__(self) -> int:
+        return hash(self.query_id)
+
+    def ranking_at(self, step: int) -> list[str]:
+        return self._load().ranking_at(step)
+
+    def states(self) -> Iterator[list[str]]:
+        return self._load().states()
+
+    def to_json(self) -> str:
+        return self._load().to_json()
+
+
+class Ranked(NamedTuple):
+    """What is asked of a replayed incumbent: how it ranks a query's documents, and how many it has reranked.
+
+    Attributes:
+        query_id: id of the query.
+        doc_ids: ids of the documents in the final pool.
+        first, final: positions in ``doc_ids`` before and after, best first.
+        docs: documents charged.
+    """
+
+    query_id: str
+    doc_ids: Sequence[str]
+    first: array[int]
+    final: array[int]
+    docs: int
+
+    @classmethod
+    def of(cls, record: QueryRecord) -> Ranked:
+        """The same of a record."""
+        first, final = (array("I", record.rankings[i]) for i in (0, -1))
+        return cls(record.query_id, record.doc_ids, first, final, int(record.charged[UNITS.index("docs")]))
+
+    @property
+    def ranking(self) -> list[str]:
+        """Document ids of the final ranking, best first."""
+        return [self.doc_ids[i] for i in self.final]

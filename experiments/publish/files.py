@@ -6,7 +6,7 @@ import gzip
 import json
 import reprlib
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,9 +60,9 @@ def write_results(folder: Path, results: Results) -> None:
     partial.mkdir(parents=True)
     try:
         write_yaml(partial / "config.yaml", results.config)
-        _write_run(partial / "run.trec", {record.query_id: record.ranking for record in results.records})
+        _write_run(partial / "run.trec", ((record.query_id, record.ranking) for record in results.records))
         for view in results.views:
-            _write_run(partial / f"run.{view.name}.trec", view.rankings)
+            _write_run(partial / f"run.{view.name}.trec", view.rankings.items())
         write_parquet(partial / "per_query.parquet", per_query_table(results))
         write_csv(partial / "curve.csv", curve_table(results.curve))
         _write_traces(partial / "traces.jsonl.gz", results.records)
@@ -148,9 +148,9 @@ def curve_table(curve: Curve) -> Columns:
     return table
 
 
-def _write_run(file: Path, rankings: Mapping[str, Sequence[str]]) -> None:
+def _write_run(file: Path, rankings: Iterable[tuple[str, Sequence[str]]]) -> None:
     with file.open("w", encoding="utf-8", newline="\n") as out:
-        for query_id, ranking in rankings.items():
+        for query_id, ranking in rankings:
             out.writelines(
                 f"{query_id} Q0 {require_id(doc_id, 'retrieved document')} {rank} {len(ranking) - rank + 1} ragtune\n"
                 for rank, doc_id in enumerate(ranking, start=1)

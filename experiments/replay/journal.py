@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import weakref
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-from experiments.evaluate.record import QueryRecord
+from experiments.evaluate.record import QueryRecord, StoredRecord
 from experiments.replay.inputs import require_same
+
+_WHOLE = 2048
+"""Records held whole: those of a run of usual size are never read again."""
 
 
 class Finished(Protocol):
@@ -67,13 +72,13 @@ class JournalOf(Generic[R]):
                 if not line.endswith(b"\n"):
                     break
                 try:
-                    self._keep(line, identity, is_header=number == 0)
+                    self._keep(line, kept, identity, is_header=number == 0)
                 except (TypeError, KeyError, json.JSONDecodeError, UnicodeDecodeError):
                     break
                 kept += len(line)
         return kept
 
-    def _keep(self, line: bytes, identity: Mapping[str, Any], *, is_header: bool) -> None:
+    def _keep(self, line: bytes, at: int, identity: Mapping[str, Any], *, is_header: bool) -> None:
         if is_header:
             header = json.loads(line)
             if "fingerprint" not in header:
@@ -81,17 +86,21 @@ class JournalOf(Generic[R]):
             require_same(identity, header, f"{str(self.path)!r} was begun with", *self.ELSEWHERE)
             return
         record = self._parsed(line.decode())
-        self.finished[record.query_id] = record
+        self.finished[record.query_id] = self._held(record, at, len(line))
 
     @staticmethod
     @abstractmethod
     def _parsed(line: str) -> R:
         """The record that a line holds."""
 
+    def _held(self, record: R, at: int, length: int) -> R:
+        """What is held in memory of a record that stands in the file at ``at``."""
+        return record
+
     def append(self, record: R) -> None:
         """Add the record of a finished query."""
-        self._write(record.to_json())
-        self.finished[record.query_id] = record
+        at, end = self._write(record.to_json())
+        self.finished[record.query_id] = self._held(record, at, end - at)
 
     def _begin(self, header: str) -> None:
         try:
@@ -100,7 +109,8 @@ class JournalOf(Generic[R]):
             self._close()
             raise
 
-    def _write(self, line: str) -> None:
+    def _write(self, line: str) -> tuple[int, int]:
+        """Add a line; where it begins and ends."""
         end, rest = self._file.tell(), line.encode() + b"\n"
         try:
             while rest:
@@ -108,6 +118,7 @@ class JournalOf(Generic[R]):
         except OSError:
             self._file.truncate(self._file.seek(end))
             raise
+        return end, self._file.tell()
 
     def _close(self) -> None:
         self._file.close()
@@ -143,8 +154,48 @@ class JournalOf(Generic[R]):
 
 
 class Journal(JournalOf[QueryRecord]):
-    """The journal of a run in its folder."""
+    """The journal of a run in its folder. It holds the short parts of its records, and the latest ones whole."""
+
+    def __init__(self, folder: Path, identity: Mapping[str, Any], *, resume: bool) -> None:
+        self._lines: _Lines | None = None
+        super().__init__(folder, identity, resume=resume)
 
     @staticmethod
     def _parsed(line: str) -> QueryRecord:
         return QueryRecord.from_json(line)
+
+    def _held(self, record: QueryRecord, at: int, length: int) -> QueryRecord:
+        if self._lines is None:
+            self._lines = _Lines(self.path)
+        return self._lines.held(record, at, length)
+
+    def forget(self, query_ids: Collection[str]) -> None:
+        super().forget(query_ids)
+        self._lines = None  # of another file, to which the records that are kept still belong
+
+
+class _Lines:
+    """Reads a journal's records again, also once the file is removed; holds the latest ones."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY)
+        weakref.finalize(self, os.close, self._descriptor)
+        self._whole: dict[int, QueryRecord] = {}
+
+    def held(self, record: QueryRecord, at: int, length: int) -> QueryRecord:
+        """The record, of which no more than the short parts stay in memory for long."""
+        self._remember(record, at)
+        return StoredRecord(record, partial(self._load, at, length))
+
+    def _load(self, at: int, length: int) -> QueryRecord:
+        record = self._whole.get(at)
+        if record is None:
+            line = os.pread(self._descriptor, length, at)
+            record = self._remember(QueryRecord.from_json(line.decode()), at)
+        return record
+
+    def _remember(self, record: QueryRecord, at: int) -> QueryRecord:
+        if len(self._whole) >= _WHOLE:
+            del self._whole[next(iter(self._whole))]
+        self._whole[at] = record
+        return record

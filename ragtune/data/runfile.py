@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import count, pairwise
+from operator import le
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -33,8 +35,87 @@ class RunEntry(NamedTuple):
     score: float
 
 
-Run = Mapping[str, Sequence[RunEntry]]
-"""Entries by query, best first."""
+class Run(Mapping[str, Sequence[RunEntry]]):
+    """Entries by query, best first.
+
+    Held as columns, some 20 bytes an entry, and made when they are asked for: as objects, the entries of a hundred
+    thousand queries would fill the memory.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._names: list[str] = []
+        self._columns: dict[str, _Columns] = {}
+
+    def __getitem__(self, query_id: str) -> Sequence[RunEntry]:
+        names, (documents, ranks, scores) = self._names, self._columns[query_id]
+        return list(map(RunEntry, [names[i] for i in documents], ranks, scores))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    @property
+    def doc_ids(self) -> Sequence[str]:
+        """Every document that it names, once, in the order of their first entries."""
+        return self._names
+
+    def scores(self, query_id: str) -> Mapping[str, float]:
+        """Score of each document of a query, best first; empty for a query that it does not hold."""
+        documents, _, scores = self._columns.get(query_id, _NONE)
+        return dict(zip([self._names[i] for i in documents], scores, strict=True))
+
+    def add(self, query_id: str, entry: RunEntry) -> bool:
+        """Take an entry in; returns whether it is the query's first.
+
+        Raises:
+            OverflowError: if the rank has more than 64 bits.
+        """
+        columns = self._columns.get(query_id)
+        if is_new := columns is None:
+            columns = self._columns[query_id] = _Columns(array("I"), array("q"), array("d"))
+        number = self._numbers.setdefault(entry.doc_id, len(self._names))
+        if number == len(self._names):
+            self._names.append(entry.doc_id)
+        columns.ranks.append(entry.rank)
+        columns.documents.append(number)
+        columns.scores.append(entry.score)
+        return is_new
+
+    def by_rank(self, query_id: str) -> list[RunEntry]:
+        """The entries of a query by the file's ranks."""
+        return sorted(self[query_id], key=lambda entry: entry.rank)
+
+    def names_twice(self, query_id: str) -> bool:
+        """Whether a document has two entries for the query."""
+        documents = self._columns[query_id].documents
+        return len(set(documents)) != len(documents)
+
+    def sort(self) -> None:
+        """Put the entries of every query in their order: by score, then by the file's rank, then by document id."""
+        self._numbers.clear()
+        for query_id, columns in self._columns.items():
+            if any(map(le, columns.scores, columns.scores[1:])):
+                best_first = sorted(self[query_id], key=lambda e: (-e.score, e.rank, e.doc_id))
+                place = dict(zip((self._names[i] for i in columns.documents), columns.documents, strict=True))
+                self._columns[query_id] = _Columns(
+                    array("I", [place[e.doc_id] for e in best_first]),
+                    array("q", [e.rank for e in best_first]),
+                    array("d", [e.score for e in best_first]),
+                )
+
+
+class _Columns(NamedTuple):
+    """The entries of one query: document by number, rank, score."""
+
+    documents: array[int]
+    ranks: array[int]
+    scores: array[float]
+
+
+_NONE = _Columns(array("I"), array("q"), array("d"))
 
 Found = tuple[str, str, RunEntry]
 """Where an entry stands, its query, and the entry."""
@@ -90,40 +171,46 @@ def source_name(path: Path) -> str:
 @lru_cache(maxsize=16)
 def _read_version(path: Path, version: tuple[Stamp, ...], order: tuple[str, ...], needs_scores: bool) -> Run:
     """The run, read once per process and version of the file: a sweep asks for it again and again."""
-    queries: dict[str, dict[str, RunEntry]] = {}
-    begun: dict[str, str] = {}
+    run, begun = Run(), dict[str, str]()
     for where, query_id, entry in _entries(path, order, needs_scores):
-        entries = queries.get(query_id)
-        if entries is None:
-            entries = queries[query_id] = {}
-            begun[query_id] = where
         if not math.isfinite(entry.score):
             pair = f"({quoted(query_id)}, {quoted(entry.doc_id)})"
             raise DatasetError(f"{where}: score {entry.score} of {pair}: allowed is a finite number")
-        if entry.doc_id in entries:
-            raise DatasetError(f"{where}: document {quoted(entry.doc_id)} comes twice for query {quoted(query_id)}")
-        entries[entry.doc_id] = entry
-    if not queries:
+        try:
+            if run.add(query_id, entry):
+                begun[query_id] = where
+        except OverflowError:
+            raise DatasetError(f"{where}: rank {quoted(entry.rank)}: allowed is a whole number of 64 bits") from None
+    if not run:
         raise DatasetError(f"{path}: no entries: a run needs lines of {TREC}")
+    if any(map(run.names_twice, run)):
+        _refuse_twice(_entries(path, order, needs_scores))
     if not needs_scores:  # the ranks beside recorded scores may be those of any order, as only their scores are read
-        _require_better_is_higher(queries, begun)
-    return {
-        query_id: sorted(entries.values(), key=lambda e: (-e.score, e.rank, e.doc_id))
-        for query_id, entries in queries.items()
-    }
+        _require_better_is_higher(run, begun)
+    run.sort()
+    return run
 
 
-def _require_better_is_higher(queries: Mapping[str, Mapping[str, RunEntry]], begun: Mapping[str, str]) -> None:
+def _refuse_twice(found: Iterator[Found]) -> None:
+    """Name the first entry of a document that its query has already."""
+    known: set[tuple[str, str]] = set()
+    for where, query_id, entry in found:
+        if (query_id, entry.doc_id) in known:
+            raise DatasetError(f"{where}: document {quoted(entry.doc_id)} comes twice for query {quoted(query_id)}")
+        known.add((query_id, entry.doc_id))
+
+
+def _require_better_is_higher(run: Run, begun: Mapping[str, str]) -> None:
     """Refuse a run whose scores rise with its ranks, and fall in no query of three documents or more.
 
     Ranks only break ties, and those that an earlier stage left may be in any order, by chance the reverse in a query;
     where it is so in all of them, the columns are swapped or the scores are distances.
     """
     reverse = None
-    for query_id, entries in queries.items():
-        if len(entries) < 3:
+    for query_id in run:
+        pairs = list(pairwise(run.by_rank(query_id)))
+        if len(pairs) < 2:
             continue
-        pairs = list(pairwise(sorted(entries.values(), key=lambda e: e.rank)))
         if any(a.rank == b.rank or a.score > b.score for a, b in pairs):
             return  # as in every sound run, at its first query
         if reverse is None and all(a.score < b.score for a, b in pairs):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import lru_cache
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -12,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ragtune.core.arguments import check_choice, did_you_mean
 from ragtune.core.errors import ConfigError, DatasetError, ScoreTableError
 from ragtune.core.plain import quoted
-from ragtune.data.runfile import read_run
+from ragtune.data.runfile import Run, read_run
 from ragtune.data.textfile import read_json
 
 
@@ -121,15 +122,16 @@ class ScoreTable:
         self.manifest = _read_manifest(self.path)
         given = None if scale is None else parse_scale(scale)
         self.scale = given or self.manifest.scale or ScoreScale.IDENTITY
-        raw = _read_pairs(self.path)
-        self._scores = {query_id: self._calibrate(query_id, pairs) for query_id, pairs in raw.items()}
+        self._run = _read_pairs(self.path)
+        for query_id in self._run:
+            self._require_allowed(query_id)
 
     def __len__(self) -> int:
-        return sum(len(pairs) for pairs in self._scores.values())
+        return sum(len(self._run.scores(query_id)) for query_id in self._run)
 
     def of_query(self, query_id: str) -> Mapping[str, float]:
         """All calibrated scores of a query; empty if the table does not know it."""
-        return self._scores.get(query_id, {})
+        return _calibrated_scores(self, query_id)
 
     def score(self, query_id: str, doc_id: str) -> float:
         """The calibrated score of a pair, in [0, 1].
@@ -138,28 +140,38 @@ class ScoreTable:
             ScoreTableError: naming the pair, if the table lacks it.
         """
         try:
-            return self._scores[query_id][doc_id]
+            return _calibrated_scores(self, query_id)[doc_id]
         except KeyError:
             raise ScoreTableError(
                 f"score table {str(self.path)!r} holds no score for query {query_id!r} and document {doc_id!r}: "
                 "replay needs every pair that a policy may ask for"
             ) from None
 
-    def _calibrate(self, query_id: str, pairs: Mapping[str, float]) -> dict[str, float]:
+    def calibrate(self, query_id: str) -> dict[str, float]:
+        """The calibrated scores of a query, made anew from the file's."""
+        pairs = self._run.scores(query_id)
         if self.scale is ScoreScale.RANK:
             best_first = sorted(pairs, key=lambda doc_id: (-pairs[doc_id], doc_id))
             return {doc_id: 1.0 / (1.0 + rank) for rank, doc_id in enumerate(best_first, start=1)}
+        calibrate, *_ = _CALIBRATIONS[self.scale]
+        return {doc_id: calibrate(score) for doc_id, score in pairs.items()}
+
+    def _require_allowed(self, query_id: str) -> None:
+        if self.scale is ScoreScale.RANK:
+            return
         _, low, high = _CALIBRATIONS[self.scale]
-        scores: dict[str, float] = {}
-        for doc_id, score in pairs.items():
-            value = calibrated(score, self.scale)
-            if value is None:
+        for doc_id, score in self._run.scores(query_id).items():
+            if not low <= score <= high:
                 raise ScoreTableError(
                     f"score {score!r} of {_pair(query_id, doc_id)} in {str(self.path)!r}: scale {self.scale.value!r} "
                     f"allows [{low}, {high}]; other scales are {', '.join(s.value for s in ScoreScale)}"
                 )
-            scores[doc_id] = value
-        return scores
+
+
+@lru_cache(maxsize=1024)
+def _calibrated_scores(table: ScoreTable, query_id: str) -> Mapping[str, float]:
+    """Calibrated scores of the queries at work; those of all would fill the memory where there are many."""
+    return table.calibrate(query_id)
 
 
 def manifest_of(path: Path) -> Path | None:
@@ -185,14 +197,13 @@ def _read_manifest(path: Path) -> ScoreManifest:
     raise ScoreTableError(f"malformed manifest {str(manifest)!r}: {what}")
 
 
-def _read_pairs(path: Path) -> dict[str, dict[str, float]]:
+def _read_pairs(path: Path) -> Run:
     if not path.exists():
         raise ScoreTableError(f"score table {str(path)!r} does not exist")
     try:
-        run = read_run(path, needs_scores=True)
+        return read_run(path, needs_scores=True)
     except DatasetError as error:
         raise ScoreTableError(str(error)) from None
-    return {query_id: {entry.doc_id: entry.score for entry in entries} for query_id, entries in run.items()}
 
 
 def _pair(query_id: str, doc_id: str) -> str:

@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from experiments.evaluate.record import QueryRecord
 from ragtune.core.errors import ConfigError, RagtuneError
 
+_LARGEST = 1024
+"""Queries of a shard, whose records are in memory at once."""
+
 ShardWork = Callable[[str, Sequence[str]], list[QueryRecord]]
 
 
@@ -47,8 +50,8 @@ class Executor(ABC):
 
 
 def shards(query_ids: Sequence[str], count: int) -> list[Sequence[str]]:
-    """Split queries into at most ``count`` contiguous shards of nearly equal size, none of them empty."""
-    count = max(1, min(count, len(query_ids)))
+    """Split queries into ``count`` contiguous shards of nearly equal size, none of them empty, or too large to hold."""
+    count = max(1, min(count, len(query_ids)), -(-len(query_ids) // _LARGEST))
     size, extra = divmod(len(query_ids), count)
     cuts = [i * size + min(i, extra) for i in range(count + 1)]
     return [query_ids[a:b] for a, b in itertools.pairwise(cuts) if b > a]

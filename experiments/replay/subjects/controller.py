@@ -10,7 +10,7 @@ from typing import Any
 from experiments.config.compose import results_key
 from experiments.config.names import policy_name
 from experiments.datasets.dataset import Dataset
-from experiments.evaluate.record import QueryRecord
+from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.replay.build import Session, controller_of, session_for
 from experiments.replay.fixed_order import QueryReplay
 from experiments.replay.subjects.subject import Subject
@@ -39,7 +39,7 @@ _ALL_THE_SAME = ("budget", "measures", "bootstrap")
 """Further options that make no difference to an incumbent whose budget is given."""
 
 _KEPT = 3
-_replays: dict[str, list[QueryRecord]] = {}
+_replays: dict[str, list[Ranked]] = {}
 """The latest replays of incumbents in this process: the jobs of a sweep often differ by their policy alone."""
 
 
@@ -55,7 +55,7 @@ class ControllerSubject(Subject):
         session = session_for(config_json)
         return [QueryReplay(session, query_id).under(session.parts["budget"]) for query_id in query_ids]
 
-    def incumbents(self, config: Mapping[str, Any], query_ids: Sequence[str]) -> dict[str, list[QueryRecord]]:
+    def incumbents(self, config: Mapping[str, Any], query_ids: Sequence[str]) -> dict[str, list[Ranked]]:
         session = session_for(results_key(config))
         if not is_free(session):
             return {}
@@ -87,22 +87,22 @@ def is_free(session: Session) -> bool:
 
 def _fixed_depth(
     config: Mapping[str, Any], session: Session, budgets: Mapping[str, CostBudget], query_ids: Sequence[str]
-) -> dict[str, list[QueryRecord]]:
-    """Records under each budget that the score table can answer: it need only hold what the policy itself asks for."""
+) -> dict[str, list[Ranked]]:
+    """Replays under each budget that the score table can answer: it need only hold what the policy itself asks for."""
     parts = {**session.parts, **_FIXED_DEPTH}
     fixed = replace(session, parts=parts, controller=controller_of(config, parts, session.rerankers))
-    records: dict[str, list[QueryRecord]] = {name: [] for name in budgets}
+    records: dict[str, list[Ranked]] = {name: [] for name in budgets}
     for query_id in query_ids if budgets else ():
         query = QueryReplay(fixed, query_id)
         for name in list(records):
             try:
-                records[name].append(query.under(budgets[name], traced=False))
+                records[name].append(Ranked.of(query.under(budgets[name], traced=False)))
             except ScoreTableError:
                 del records[name]
     return records
 
 
-def _remembered(key: str, records: list[QueryRecord]) -> list[QueryRecord]:
+def _remembered(key: str, records: list[Ranked]) -> list[Ranked]:
     """The records, kept for later jobs of this sweep."""
     for oldest in list(_replays)[: 1 - _KEPT]:
         del _replays[oldest]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from experiments.datasets.dataset import Dataset
-from experiments.evaluate.record import QueryRecord
+from experiments.evaluate.record import QueryRecord, Ranked
 from ragtune.core.errors import ConfigError
 
 
@@ -49,11 +49,11 @@ class Subject(ABC):
         """Tags of a run, added to those that every run has, or in place of them."""
         return {}
 
-    def incumbents(self, config: Mapping[str, Any], query_ids: Sequence[str]) -> dict[str, list[QueryRecord]]:
+    def incumbents(self, config: Mapping[str, Any], query_ids: Sequence[str]) -> dict[str, list[Ranked]]:
         """Replay what the policy has to beat, in this process; nothing where that would cost something.
 
         Returns:
-            The records of each incumbent, by its name, in the order of the queries.
+            The replays of each incumbent, by its name, in the order of the queries.
         """
         return {}
 

@@ -16,7 +16,7 @@ from experiments.datasets.dataset import Dataset, Qrels
 from experiments.evaluate.curves import FloatArray, states_at
 from experiments.evaluate.incumbents import by_agreement
 from experiments.evaluate.measures import Measures
-from experiments.evaluate.record import UNITS, QueryRecord
+from experiments.evaluate.record import UNITS, QueryRecord, Ranked
 from experiments.replay.build import Session, session_for
 from experiments.replay.fixed_order import QueryReplay
 from experiments.replay.subjects.controller import is_free
@@ -125,7 +125,7 @@ def replay_all(
     dataset, meter = (
         (session.dataset, Measures(measures, session.dataset.qrels))
         if judged
-        else by_agreement(session.dataset, everything)
+        else by_agreement(session.dataset, list(map(Ranked.of, everything)))
     )
     queries = dataset.judged
     everything = [record for record in everything if record.query_id in set(queries)]
@@ -165,14 +165,7 @@ def _curve(candidate: Candidate, records: Sequence[QueryRecord], budgets: Sequen
 
 def _measured(records: Sequence[QueryRecord], states: Any, measures: Measures) -> FloatArray:
     """Measures of the wanted states, each state of a query once."""
-    topics: dict[str, str] = {}
-    rankings: dict[str, list[str]] = {}
-    row: dict[tuple[int, int], int] = {}
-    for i, record in enumerate(records):
-        for step in sorted(set(states[i].tolist())):
-            topic = f"{step}:{record.query_id}"
-            row[i, step] = len(topics)
-            topics[topic] = record.query_id
-            rankings[topic] = record.ranking_at(step)
-    values = measures.of_topics(rankings, topics)
+    wanted = [(i, step) for i in range(len(records)) for step in sorted(set(states[i].tolist()))]
+    row = {state: at for at, state in enumerate(wanted)}
+    values = measures.of_states((records[i].query_id, records[i].ranking_at(step)) for i, step in wanted)
     return values[[[row[i, step] for step in states[i].tolist()] for i in range(len(records))]]

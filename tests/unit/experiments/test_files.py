@@ -16,6 +16,7 @@ import pytest
 from experiments.config.names import policy_name
 from experiments.evaluate.curves import curve
 from experiments.evaluate.measures import Measures
+from experiments.evaluate.record import QueryRecord
 from experiments.evaluate.summary import Summary
 from experiments.publish import files as outputs
 from experiments.publish.files import Results, read_summary, write_results, write_summary
@@ -57,7 +58,7 @@ def test_the_run_file_holds_strictly_decreasing_scores_in_rank_order(folder: Pat
 
 def test_an_id_with_whitespace_reaches_no_run_file(folder: Path, results: Results) -> None:
     first, *others = results.records
-    odd = replace(first, doc_ids=["of another collection", *first.doc_ids[1:]])
+    odd = replace(QueryRecord.from_json(first.to_json()), doc_ids=["of another collection", *first.doc_ids[1:]])
     with pytest.raises(DatasetError, match="retrieved document 'of another collection': an id holds no whitespace"):
         write_results(folder, replace(results, records=[odd, *others]))
     assert names(folder) == []

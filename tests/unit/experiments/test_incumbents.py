@@ -13,7 +13,7 @@ import pytest
 from experiments.evaluate.curves import Curve, curve
 from experiments.evaluate.incumbents import by_agreement, compare, depth_line
 from experiments.evaluate.measures import Measures
-from experiments.evaluate.record import QueryRecord
+from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.replay.subjects.controller import ControllerSubject
 from ragtune.core.errors import ConfigError, ScoreTableError
 from ragtune.core.pool.items import PoolItem
@@ -27,7 +27,7 @@ Replayed = Callable[..., SimpleNamespace]
 SETTINGS: dict[str, Any] = {"resamples": 50, "level": 0.95, "seed": 0}
 
 
-def incumbents_of(run: SimpleNamespace) -> dict[str, list[QueryRecord]]:
+def incumbents_of(run: SimpleNamespace) -> dict[str, list[Ranked]]:
     return ControllerSubject().incumbents(run.config, run.dataset.judged)
 
 
@@ -43,9 +43,9 @@ def test_fixed_depth_is_what_its_own_experiment_replays_under_the_same_budget(re
     found = incumbents_of(run)
     for name, overrides in {"fixed depth": [f"budget.{limit}"], "everything": ["budget=unlimited"]}.items():
         own = replayed("experiment=fixed_depth", *overrides)
-        expected = {record.query_id: (record.ranking, record.charged) for record in own.records}
-        assert [record.query_id for record in found[name]] == run.dataset.judged
-        assert all((record.ranking, record.charged) == expected[record.query_id] for record in found[name])
+        expected = {record.query_id: (record.ranking, record.charged[0]) for record in own.records}
+        assert [ranked.query_id for ranked in found[name]] == run.dataset.judged
+        assert all((ranked.ranking, ranked.docs) == expected[ranked.query_id] for ranked in found[name])
 
 
 def test_the_difference_has_an_interval_and_a_corrected_p(replayed: Replayed) -> None:
@@ -100,7 +100,7 @@ def test_the_jobs_of_a_sweep_share_what_does_not_depend_on_the_policy(replayed: 
     deeper = incumbents_of(replayed("experiment=ore", "budget.max_reranker_docs=6"))
     assert all(run[name] is other[name] for name in run)
     assert deeper["everything"] is run["everything"]
-    assert deeper["fixed depth"][0].charged != run["fixed depth"][0].charged
+    assert deeper["fixed depth"][0].docs != run["fixed depth"][0].docs
     shallow = incumbents_of(
         replayed("experiment=ore", "budget.max_reranker_docs=4", "retrieval.original_query_depth=3")
     )
@@ -129,9 +129,9 @@ def test_a_model_that_rewrites_queries_is_not_asked_again(replayed: Replayed, mo
 def test_everything_is_all_of_the_runs_own_pool(replayed: Replayed) -> None:
     narrow = ["reformulator=rm3", "retrieval.original_query_depth=3", "budget.max_reformulations=0"]
     run = replayed("experiment=uncertainty", "budget.max_reranker_docs=2", *narrow)
-    for record, own in zip(incumbents_of(run)["everything"], run.records, strict=False):
-        assert set(record.doc_ids) == set(own.doc_ids)
-        assert record.charged[0] == len(own.doc_ids)
+    for ranked, own in zip(incumbents_of(run)["everything"], run.records, strict=False):
+        assert set(ranked.doc_ids) == set(own.doc_ids)
+        assert ranked.docs == len(own.doc_ids)
 
 
 def test_without_judgments_the_top_of_reranking_everything_stands_in(replayed: Replayed) -> None:
@@ -140,7 +140,7 @@ def test_without_judgments_the_top_of_reranking_everything_stands_in(replayed: R
     dataset, measures = by_agreement(replace(run.dataset, qrels={}), everything)
     rankings = {record.query_id: record.ranking for record in run.records if record.query_id in dataset.qrels}
     values = measures.of_topics(rankings, {query_id: query_id for query_id in rankings})
-    full = {record.query_id: record.ranking for record in everything}
+    full = {ranked.query_id: ranked.ranking for ranked in everything}
     assert dataset.judged == list(full)
     assert values[:, 0].tolist() == pytest.approx([overlap(rankings[q], full[q]) for q in rankings])
     with pytest.raises(ConfigError, match="there are no judgments to measure by"):
