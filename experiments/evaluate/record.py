@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ragtune.core.output import ControllerOutput
+from ragtune.core.units import NAMES
 
-UNITS = ("docs", "calls", "tokens", "latency_ms", "usd")
-"""The units in which costs are reported, in this order."""
+UNITS = NAMES
+"""The units in which costs are reported, in this order: see :mod:`ragtune.core.units`."""
 
 
 @dataclass(frozen=True)
