@@ -6,11 +6,25 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from ragtune.core.output import ControllerOutput
 from ragtune.core.units import NAMES
+from ragtune.core.units import UNITS as ALL
 
 UNITS = NAMES
 """The units in which costs are reported, in this order: see :mod:`ragtune.core.units`."""
+
+
+def told(amounts: ArrayLike) -> tuple[int, ...]:
+    """Positions in ``UNITS`` of those that a report names: what is always told, and what was spent at all.
+
+    Args:
+        amounts: shape (..., u), costs in each of ``UNITS``.
+    """
+    spent = np.asarray(amounts, dtype=float).reshape(-1, len(UNITS)).any(axis=0)
+    return tuple(i for i, unit in enumerate(ALL) if unit.is_always_told or spent[i])
 
 
 @dataclass(frozen=True)

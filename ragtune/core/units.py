@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
+
+DOCS_PER_SEARCH_UNIT = 100
+"""A search unit of Cohere and Bedrock is one query with up to so many documents."""
 
 
 class Unit(NamedTuple):
@@ -76,3 +80,8 @@ SOMETIMES_TOLD = tuple(unit.name for unit in UNITS if not unit.is_always_told)
 
 REFUSED_FIRST = (TIME, MONEY, DOCS, CALLS, TOKENS, FLOPS, SEARCH_UNITS, ENERGY)
 """The order in which a refusal is explained: the first account that cannot pay is named."""
+
+
+def search_units(docs: float, each: int = DOCS_PER_SEARCH_UNIT) -> int:
+    """What a call with so many documents is billed, by Cohere and those who bill alike: one for ``each`` begun."""
+    return math.ceil(round(docs / each, 6))

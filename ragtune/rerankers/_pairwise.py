@@ -17,6 +17,7 @@ from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
 from ragtune.rerankers._cached import CachedReranker, Known, Pairs, time_shares
+from ragtune.rerankers.architecture import Architecture
 
 _WARM_UP_QUERY = "how long does one passage of ordinary length take"
 _WARM_UP_PASSAGE = " ".join(
@@ -143,9 +144,15 @@ class PairwiseReranker(CachedReranker):
         return self._cost(items, self._made_ms(pairs, known, context), context)
 
     def _cost(self, items: Sequence[PoolItem], ms: float, context: RAGtuneContext) -> CostObject:
-        tokens = self._count_tokens(items, context)
+        lengths = self._lengths(items, context)
+        tokens, size = sum(lengths), self._size(context)
         usd = tokens / 1000.0 * self.usd_per_1k_tokens
-        return CostObject.model_construct(tokens=tokens, docs=len(items), calls=1, latency_ms=ms, usd=usd)
+        flops = sum(map(size.flops, lengths)) if size else 0.0
+        return CostObject.model_construct(tokens=tokens, docs=len(items), calls=1, latency_ms=ms, usd=usd, flops=flops)
+
+    def _size(self, context: RAGtuneContext) -> Architecture | None:
+        """The size of the model that reads pairs, for its FLOPs; None where it is not known."""
+        return None
 
     def _score_passes(self, unknown: Mapping[bytes, Pair], known: Known) -> None:
         """Score the pairs pass by pass; what each brings is known then, and kept for good."""

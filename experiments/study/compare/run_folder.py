@@ -180,10 +180,12 @@ def line_of(run: Run, measures: Sequence[str]) -> Line:
     with reading(run.folder / "curve.csv") as file:
         curve = pd.read_csv(file)
         parts = {part: [f"{m}{part}" for m in measures] for part in ("", "_low", "_high")}
-        require_columns(file, curve, ["documents", *COST_COLUMNS, *(name for part in parts.values() for name in part)])
+        require_columns(
+            file, curve, ["documents", *COST_COLUMNS[:5], *(name for part in parts.values() for name in part)]
+        )
         columns = {part: curve[names].to_numpy(dtype=float) for part, names in parts.items()}
         allowed = curve["documents"].to_numpy(dtype=float)
-        costs = curve[list(COST_COLUMNS)].to_numpy(dtype=float)
+        costs = curve.reindex(columns=list(COST_COLUMNS), fill_value=0.0).to_numpy(dtype=float)
     if not len(curve):
         raise DatasetError(f"{str(file)!r} is damaged: it holds no row")
     return Line(allowed, costs[:, 0], columns[""], columns["_low"], columns["_high"], costs)
