@@ -23,8 +23,8 @@ def told(amounts: ArrayLike) -> tuple[int, ...]:
     Args:
         amounts: shape (..., u), costs in each of ``UNITS``.
     """
-    spent = np.asarray(amounts, dtype=float).reshape(-1, len(UNITS)).any(axis=0)
-    return tuple(i for i, unit in enumerate(ALL) if unit.is_always_told or spent[i])
+    spent = np.asarray(amounts, dtype=float).reshape(-1, len(UNITS)).sum(axis=0)
+    return tuple(i for i, unit in enumerate(ALL) if unit.is_always_told or spent[i] > 0)
 
 
 @dataclass(frozen=True)
