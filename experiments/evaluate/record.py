@@ -21,10 +21,11 @@ def told(amounts: ArrayLike) -> tuple[int, ...]:
     """Positions in ``UNITS`` of those that a report names: what is always told, and what was spent at all.
 
     Args:
-        amounts: shape (..., u), costs in each of ``UNITS``.
+        amounts: shape (n, u) or (u,), costs in each of ``UNITS``; a record that was written before there was the last
+            of them lacks it.
     """
-    spent = np.asarray(amounts, dtype=float).reshape(-1, len(UNITS)).sum(axis=0)
-    return tuple(i for i, unit in enumerate(ALL) if unit.is_always_told or spent[i] > 0)
+    spent = np.atleast_2d(np.asarray(amounts, dtype=float)).sum(axis=0)
+    return tuple(i for i, unit in enumerate(ALL[: len(spent)]) if unit.is_always_told or spent[i] > 0)
 
 
 @dataclass(frozen=True)

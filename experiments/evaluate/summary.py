@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.curves import Curve
-from experiments.evaluate.record import UNITS, QueryRecord, told
+from experiments.evaluate.record import QueryRecord, told
 from ragtune.core import units
 from ragtune.core.types import STRATEGY_CLOSED
 
@@ -293,9 +293,5 @@ def _overruns(overruns: Sequence[float]) -> Overruns:
 
 
 def _costs(values: Sequence[float]) -> Costs:
-    amounts = [float(values[i]) if i in told(values) else None for i in range(len(UNITS))]
-    return {
-        unit.name: int(value) if unit.is_count and value.is_integer() else value
-        for unit, value in zip(units.UNITS, amounts, strict=True)
-        if value is not None
-    }
+    known = {units.UNITS[i]: float(values[i]) for i in told(values)}
+    return {unit.name: int(value) if unit.is_count and value.is_integer() else value for unit, value in known.items()}

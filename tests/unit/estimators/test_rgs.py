@@ -57,12 +57,11 @@ def test_bad_arguments_are_refused(make_rgs, name, value):
         make_rgs(**{name: value})
 
 
-def test_documents_are_scored_in_the_order_of_the_published_algorithm(
-    make_graph, make_context, score, advise, tmp_path
-):
+def test_documents_are_scored_in_the_order_of_the_published_algorithm(make_graph, make_context, score, tmp_path):
     rng, k, ids = np.random.default_rng(5), 4, [f"d{i:02d}" for i in range(40)]
-    edges = {doc: dict(zip(rng.permutation([o for o in ids if o != doc])[:k], [0.9, 0.8, 0.7, 0.6])) for doc in ids}
-    relevance = dict(zip(ids, rng.permutation(len(ids)) / len(ids)))
+    others = {doc: rng.permutation([other for other in ids if other != doc])[:k] for doc in ids}
+    edges = {doc: {str(other): 0.9 - i / 10 for i, other in enumerate(near)} for doc, near in others.items()}
+    relevance = {doc: rank / len(ids) for doc, rank in zip(ids, rng.permutation(len(ids)).tolist(), strict=True)}
     corpus = Corpus(Document(id=doc, text=f"text {doc}") for doc in ids)
     pool = CandidatePool(
         PoolItem.from_document(corpus.scored(doc, 1.0 - i / 100), i, {"original": 1.0}) for i, doc in enumerate(ids)
