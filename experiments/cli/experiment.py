@@ -33,6 +33,7 @@ from experiments.replay.replay import replay
 from experiments.replay.subjects.subject import Subject
 from ragtune.core.arguments import check_number
 from ragtune.core.errors import DatasetError, FailedRunError
+from ragtune.core.units import ENERGY, FLOPS, MONEY, SEARCH_UNITS
 
 
 def run_experiment(config: Mapping[str, Any], folder: Path, overrides: list[str], *, in_sweep: bool = False) -> float:
@@ -152,12 +153,22 @@ def _track(tracking: Tracking, folder: Path, summary: Summary) -> None:
     write_summary(folder, summary.tracked_as(run_id))
 
 
+_PRICES = {
+    MONEY: "reranker.usd_per_doc",
+    FLOPS: "reranker.architecture",
+    SEARCH_UNITS: "reranker.docs_per_search_unit",
+    ENERGY: "reranker.measure_energy",
+}
+"""Options that give a price to the units which have none by themselves."""
+
+
 def _report(results: Results, folder: Path, verbosity: int) -> None:
     if verbosity >= 1:
         print_run(results.summary, results.curve)
-        usd = results.config["budget"]["max_cost_usd"]
-        if usd is not None and not results.summary.cost.charged["usd"]:
-            print_warning(f"budget.max_cost_usd={usd} never bound: nothing has a price, e.g. reranker.usd_per_doc")
+        for unit, price in _PRICES.items():
+            limit = results.config["budget"][unit.limit]
+            if limit is not None and not results.summary.cost.charged.get(unit.name):
+                print_warning(f"budget.{unit.limit}={limit} never bound: nothing has a price, e.g. {price}")
         if results.summary.views:
             print_views(results.summary.views, results.summary.cost_per_query.charged["docs"])
     if verbosity >= 2:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.evaluate.measures import Measures
-from experiments.evaluate.record import UNITS, QueryRecord
+from experiments.evaluate.record import QueryRecord
 
 FloatArray = NDArray[np.float64]
 
@@ -73,7 +73,7 @@ def curve(records: Sequence[QueryRecord], measures: Measures, *, resamples: int,
     per_query = np.stack([values[q][state[q]] for q in range(len(records))])
     costs = np.mean([np.array(r.costs, dtype=float)[state[q]] for q, r in enumerate(records)], axis=0)
     low, high = bootstrap_interval(per_query, resamples=resamples, level=level, seed=seed)
-    return Curve(measures.names, docs, costs.reshape(len(docs), len(UNITS)), per_query, low, high)
+    return Curve(measures.names, docs, costs.reshape(len(docs), -1), per_query, low, high)
 
 
 def states_at(record: QueryRecord, docs: NDArray[np.int64]) -> NDArray[np.intp]:

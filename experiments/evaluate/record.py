@@ -8,10 +8,26 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ragtune.core.output import ControllerOutput
+import numpy as np
+from numpy.typing import ArrayLike
 
-UNITS = ("docs", "calls", "tokens", "latency_ms", "usd")
-"""The units in which costs are reported, in this order."""
+from ragtune.core.output import ControllerOutput
+from ragtune.core.units import NAMES
+from ragtune.core.units import UNITS as ALL
+
+UNITS = NAMES
+"""The units in which costs are reported, in this order: see :mod:`ragtune.core.units`."""
+
+
+def told(amounts: ArrayLike) -> tuple[int, ...]:
+    """Positions in ``UNITS`` of those that a report names: what is always told, and what was spent at all.
+
+    Args:
+        amounts: shape (n, u) or (u,), costs in each of ``UNITS``; a record that was written before there was the last
+            of them lacks it.
+    """
+    spent = np.atleast_2d(np.asarray(amounts, dtype=float)).sum(axis=0)
+    return tuple(i for i, unit in enumerate(ALL[: len(spent)]) if unit.is_always_told or spent[i] > 0)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict
 
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.curves import Curve
-from experiments.evaluate.record import UNITS, QueryRecord
+from experiments.evaluate.record import QueryRecord, told
+from ragtune.core import units
 from ragtune.core.types import STRATEGY_CLOSED
 
 Costs = dict[str, int | float]
@@ -292,5 +293,5 @@ def _overruns(overruns: Sequence[float]) -> Overruns:
 
 
 def _costs(values: Sequence[float]) -> Costs:
-    costs: Mapping[str, float] = dict(zip(UNITS, map(float, values), strict=True))
-    return {unit: int(value) if value.is_integer() and unit in UNITS[:3] else value for unit, value in costs.items()}
+    known = {units.UNITS[i]: float(values[i]) for i in told(values)}
+    return {unit.name: int(value) if unit.is_count and value.is_integer() else value for unit, value in known.items()}

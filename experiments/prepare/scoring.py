@@ -45,7 +45,7 @@ class Scored:
         """This and what an earlier call has brought."""
         if former is None:
             return self
-        cost = {unit: amount + former.cost[unit] for unit, amount in self.cost.items()}
+        cost = {unit: self.cost.get(unit, 0) + former.cost.get(unit, 0) for unit in {**former.cost, **self.cost}}
         calls = self.calls + former.calls
         return Scored(self.query_id, former.scores | self.scores, cost, calls, self.ms_per_call)
 
@@ -262,7 +262,7 @@ def manifest_of(scored: Sequence[Scored], usd_is_known: bool) -> Mapping[str, An
     """The mean costs of a pair and of a call, for a table's manifest."""
     pairs = sum(len(each.scores) for each in scored)
     calls = sum(each.calls for each in scored)
-    total = {unit: sum(each.cost[unit] for each in scored) for unit in scored[0].cost}
+    total = {unit: sum(each.cost.get(unit, 0) for each in scored) for unit in scored[0].cost}
     ms_per_call = min(scored[-1].ms_per_call, total["latency_ms"] / calls)
     return {
         "tokens_per_doc": round(total["tokens"] / pairs, 1),

@@ -8,18 +8,19 @@ from typing import Any
 import numpy as np
 
 from experiments.evaluate.curves import Curve, FloatArray
-from experiments.evaluate.record import UNITS
+from experiments.evaluate.record import UNITS, told
 from experiments.publish.palette import styles_of
+from ragtune.core.units import MONEY, TOKENS
+from ragtune.core.units import UNITS as ALL
 
-_MONEY = UNITS.index("usd")
 _FIXED, _OURS = styles_of(["incumbent", "ours"])
-_PANELS = (("tokens per query (mean)", UNITS.index("tokens")), ("US dollars per query (mean)", _MONEY))
 
 
 def draw_curve(file: Path, curve: Curve, *, title: str, incumbent: FloatArray | None = None) -> None:
     """Draw the headline measure and its bootstrap interval against the documents reranked.
 
-    Where a run costs money, two more panels draw it against tokens and dollars.
+    Where a run costs money, two more panels draw it against tokens and dollars, and one each against FLOPs, search
+    units and energy where they are known.
 
     Args:
         file: the PNG to write.
@@ -31,8 +32,7 @@ def draw_curve(file: Path, curve: Curve, *, title: str, incumbent: FloatArray | 
     from matplotlib.figure import Figure
 
     panels = [("documents reranked per query (at most)", curve.docs.astype(float))]
-    if curve.costs[:, _MONEY].any():
-        panels += [(label, curve.costs[:, unit]) for label, unit in _PANELS]
+    panels += [(f"{name} per query (mean)", curve.costs[:, UNITS.index(unit)]) for name, unit in _further(curve)]
     figure = Figure(figsize=(6.4 * len(panels), 4.6))
     FigureCanvasAgg(figure)
     for i, (label, costs) in enumerate(panels):
@@ -50,6 +50,13 @@ def draw_curve(file: Path, curve: Curve, *, title: str, incumbent: FloatArray | 
         axes.set_title(title, fontsize=10, y=1.0)
         axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.15), ncols=2, frameon=False, fontsize=9)
     figure.savefig(file, dpi=120, metadata={"Software": None})
+
+
+def _further(curve: Curve) -> list[tuple[str, str]]:
+    """What else is paid in, with its name on an axis."""
+    costs_money = curve.costs[:, UNITS.index(MONEY.name)].any()
+    money = [("tokens", TOKENS.name), ("US dollars", MONEY.name)] if costs_money else []
+    return money + [(ALL[i].label, ALL[i].name) for i in told(curve.costs) if not ALL[i].is_always_told]
 
 
 def _draw(axes: Any, costs: np.ndarray[Any, np.dtype[np.float64]], curve: Curve) -> None:

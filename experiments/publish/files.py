@@ -17,19 +17,20 @@ from pydantic import ValidationError
 
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.curves import Curve, FloatArray
-from experiments.evaluate.record import UNITS, QueryRecord
+from experiments.evaluate.record import UNITS, QueryRecord, told
 from experiments.evaluate.summary import Summary
 from experiments.evaluate.views import View
 from experiments.publish.columns import Columns, write_csv, write_parquet
 from experiments.publish.figures import draw_curve
+from ragtune.core import units
 from ragtune.core.errors import DatasetError
 from ragtune.data.textfile import read_json
 from ragtune.data.values import require_id
 
 SUMMARY = "summary.json"
 
-COST_COLUMNS = ("documents_mean", "calls", "tokens", "milliseconds", "usd")
-"""Columns of ``curve.csv`` with the mean cost so far, in the order of ``UNITS``."""
+COST_COLUMNS = tuple(unit.column for unit in units.UNITS)
+"""Columns of ``curve.csv`` with the mean cost so far, in the order of ``UNITS``; see :func:`told`."""
 
 
 @dataclass(frozen=True)
@@ -127,8 +128,9 @@ def per_query_table(results: Results) -> Columns:
     }
     rows = [measured.get(record.query_id, [None] * len(names)) for record in records]
     table |= zip(names, zip(*rows, strict=True), strict=True)
+    known = told([cost for r in records for cost in (r.charged, r.actual)])
     for kind, costs in (("charged", [r.charged for r in records]), ("actual", [r.actual for r in records])):
-        table |= zip((f"{kind}_{unit}" for unit in UNITS), zip(*costs, strict=True), strict=True)
+        table |= {f"{kind}_{UNITS[i]}": [cost[i] for cost in costs] for i in known}
     return table | {
         "stop_reason": [record.stop["reason"] for record in records],
         "pool_docs": [len(record.doc_ids) for record in records],
@@ -141,7 +143,7 @@ def per_query_table(results: Results) -> Columns:
 def curve_table(curve: Curve) -> Columns:
     """One row a cost step: documents allowed, mean costs, mean and interval of each measure."""
     table: Columns = {"documents": curve.docs.tolist()}
-    table |= {name: curve.costs[:, i].tolist() for i, name in enumerate(COST_COLUMNS)}
+    table |= {COST_COLUMNS[i]: curve.costs[:, i].tolist() for i in told(curve.costs)}
     for j, name in enumerate(curve.measures):
         for end, values in (("", curve.mean), ("_low", curve.low), ("_high", curve.high)):
             table[f"{name}{end}"] = values[:, j].tolist()

@@ -10,11 +10,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from numpy.typing import ArrayLike
+
 from experiments.config.progress import Progress
 from experiments.evaluate.curves import Curve
-from experiments.evaluate.record import UNITS
+from experiments.evaluate.record import UNITS, told
 from experiments.evaluate.summary import Agreement, Comparison, Overruns, Summary, ViewFigures
 from experiments.publish.columns import Columns
+from ragtune.core.units import FLOPS, MONEY, TOKENS, Unit
+from ragtune.core.units import UNITS as ALL
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -239,17 +243,24 @@ def _late_line(late: Overruns) -> str:
 
 
 def _priced(curve: Curve) -> dict[str, tuple[str, str]]:
-    """Columns for what a query cost so far, where it cost money: unit and format by heading."""
-    if not curve.costs[:, UNITS.index("usd")].any():
-        return {}
-    return {"tokens": ("tokens", "{:.0f}"), "US$": ("usd", "{:.5f}")}
+    """Columns for what a query cost so far, where it cost money or what is not always known: unit and format."""
+    costs_money = curve.costs[:, UNITS.index(MONEY.name)].any()
+    columns = {"tokens": (TOKENS.name, "{:.0f}"), "US$": (MONEY.name, "{:.5f}")} if costs_money else {}
+    return columns | {unit.label: (unit.name, unit.number) for unit in _sometimes_told(curve.costs)}
+
+
+def _sometimes_told(costs: ArrayLike) -> list[Unit]:
+    """Units that are named only where something was spent, and was."""
+    return [ALL[i] for i in told(costs) if not ALL[i].is_always_told]
 
 
 def _costs_line(summary: Summary) -> str:
     charged, actual = summary.cost_per_query.charged, summary.cost_per_query.actual
+    names = {unit.name: unit for unit in ALL if not unit.is_always_told}
+    further = "".join(f", {unit.number.format(charged[n])} {unit.label}" for n, unit in names.items() if n in charged)
     return (
         f"charged per query: {charged['docs']:.1f} documents, {charged['calls']:.1f} calls, "
-        f"{charged['tokens']:.0f} tokens, {charged['latency_ms']:.0f} ms, ${charged['usd']:.4f}; "
+        f"{charged['tokens']:.0f} tokens, {charged['latency_ms']:.0f} ms, ${charged['usd']:.4f}{further}; "
         f"actually paid: {actual['docs']:.1f} documents, {actual['tokens']:.0f} tokens, ${actual['usd']:.4f}"
     )
 
@@ -308,16 +319,17 @@ def print_forecast(figures: Mapping[str, Any]) -> None:
 
     title = f"forecast for {escape(figures['dataset'])}: {figures['queries']} queries, nothing spent"
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
-    labels = ("documents", "calls", "tokens", "latency (ms)", "money (USD)")
-    for column in ("", *labels):
+    units = [unit for unit in ALL if unit.name in figures["total"]]
+    for column in ("", *(unit.label for unit in units)):
         table.add_column(column, justify="right" if column else "left")
     for row in ("total", "per_query"):
-        values = figures[row]
-        table.add_row(row.replace("_", " "), *(_amount(unit, values[unit]) for unit in UNITS))
+        table.add_row(row.replace("_", " "), *(_amount(unit, figures[row][unit.name]) for unit in units))
     Console(highlight=False).print(table)
 
 
-def _amount(unit: str, amount: float | None) -> str:
+def _amount(unit: Unit, amount: float | None) -> str:
     if amount is None:
         return "unknown"
-    return f"{amount:,.4f}" if unit == "usd" else f"{amount:,.1f}"
+    if unit is FLOPS:
+        return unit.number.format(amount)
+    return f"{amount:,.4f}" if unit is MONEY else f"{amount:,.1f}"

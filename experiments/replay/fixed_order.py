@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from pydantic_core import to_json
 
-from experiments.evaluate.record import UNITS, QueryRecord
+from experiments.evaluate.record import QueryRecord
 from experiments.replay.build import Session
 from ragtune.core.arrays import IntArray
 from ragtune.core.interfaces import BaseReranker
@@ -21,8 +21,9 @@ from ragtune.core.request.budget import CostBudget, CostTracker
 from ragtune.core.request.request import Request
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.types import BUDGET_EXHAUSTED, FREE, StopRecord
+from ragtune.core.units import CALLS, DOCS, NAMES, UNITS
 
-_BY_KIND = ("max_tokens", "max_latency_ms", "max_cost_usd")
+_BY_KIND = tuple(unit.limit for unit in UNITS if unit not in (DOCS, CALLS))
 """Limits that may cut a batch by what its documents are, not by how many."""
 
 
@@ -74,7 +75,7 @@ class FixedOrder:
         self._ids = [pool.doc_ids[i] for i in self._order.tolist()]
         self._estimates = pool.priorities[self._order].tolist()
         self._tokens = np.array([item.token_count for item in pool.entries], dtype=np.int64)
-        self._sums = np.concatenate([[0], np.cumsum(self._tokens[self._order])]).tolist()
+        self._lengths: list[int] = self._tokens[self._order].tolist()
         self._strategy, self._reranker = next(iter(session.rerankers.items()))
         self._ordering = parts["assembler"].ordering
         self._scores: dict[str, float] = {}
@@ -102,8 +103,8 @@ class FixedOrder:
             query_id=self._context.query_id,
             doc_ids=list(self._pool.doc_ids),
             rankings=rankings,
-            costs=[[getattr(cost, unit) for unit in UNITS] for cost in costs],
-            actual=[getattr(FREE, unit) for unit in UNITS],
+            costs=[[getattr(cost, unit) for unit in NAMES] for cost in costs],
+            actual=[getattr(FREE, unit) for unit in NAMES],
             stop=stop.model_dump(),
             account=tracker.snapshot(),
             dropped={},
@@ -130,8 +131,8 @@ class FixedOrder:
 
     def _send(self, tracker: CostTracker, start: int, end: int) -> None:
         """Book one batch as the loop does, and tell of it."""
-        doc_ids, tokens = self._ids[start:end], self._sums[end] - self._sums[start]
-        cost = self._reranker.price(self._context.query, end - start, tokens)
+        doc_ids = self._ids[start:end]
+        cost = self._reranker.price(self._context.query, self._lengths[start:end])
         tracker.trace.add(
             "scheduler",
             "propose",

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from experiments.config.progress import Progress
-from experiments.evaluate.record import UNITS
+from experiments.evaluate.record import UNITS, told
 from experiments.replay.build import build_session
 from ragtune.core.interfaces import BaseReformulator, BaseReranker
 from ragtune.core.pool.items import PoolItem
@@ -134,4 +134,4 @@ def forecast(config: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
 
 
 def _known(amounts: Sequence[float], unknown: Set[str]) -> dict[str, float | None]:
-    return {unit: None if unit in unknown else amount for unit, amount in zip(UNITS, amounts, strict=True)}
+    return {UNITS[i]: None if UNITS[i] in unknown else amounts[i] for i in told(amounts)}

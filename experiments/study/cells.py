@@ -18,7 +18,7 @@ from experiments.config.compose import results_key
 from experiments.config.paths import PROJECT_ROOT
 from experiments.config.progress import Progress
 from experiments.evaluate.measures import Measures
-from experiments.evaluate.record import QueryRecord
+from experiments.evaluate.record import UNITS, QueryRecord
 from experiments.replay.build import session_for
 from experiments.replay.fixed_order import FixedOrder, has_fixed_order
 from experiments.replay.inputs import InputFiles
@@ -205,7 +205,7 @@ def _row(output: ControllerOutput, measures: Measures, job: Job) -> dict[str, An
         "expanded": output.final_budget_state["expanded_docs"],
         "ineligible": _ineligible(output),
         "stops": output.stop.reason,
-        "recorded": [cost.tokens, cost.latency_ms, cost.usd],
+        "recorded": [getattr(cost, unit) for unit in UNITS[2:]],
         "decisions": decisions_of(output, _quality(output, measures)) if job.traced else None,
     }
 

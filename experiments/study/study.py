@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.evaluate.curves import FloatArray
+from experiments.evaluate.record import UNITS
 
 KINDS = ("incumbent", "peer", "ours", "ceiling")
 """Fixed depth; published policies; RAGtune's own; policies that know the answer, which win nothing."""
@@ -35,8 +36,8 @@ class Cell:
         ineligible: shape (q,), neighbours that an expander found and the reranker cannot score.
         stops: why each query stopped.
         decisions: by query id, what was reranked when and why (see ``decisions.py``); only where asked for.
-        recorded: shape (q, 3), charged tokens, milliseconds and dollars as the reranker counts them, 0 where it does
-            not; None where that is not kept.
+        recorded: shape (q, u - 2), charged in each of ``UNITS`` but documents and calls, as the reranker counts it, 0
+            where it does not; None where that is not kept.
     """
 
     values: FloatArray
@@ -50,8 +51,8 @@ class Cell:
 
     @property
     def charged(self) -> FloatArray:
-        """What each query was charged, shape (q, 5), in each of ``UNITS``; 0 where it is not kept."""
-        recorded = np.zeros((len(self.docs), 3)) if self.recorded is None else self.recorded
+        """What each query was charged, shape (q, u), in each of ``UNITS``; 0 where it is not kept."""
+        recorded = np.zeros((len(self.docs), len(UNITS) - 2)) if self.recorded is None else self.recorded
         return np.column_stack([self.docs, self.calls, recorded])
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from experiments.evaluate.curves import FloatArray, bootstrap_interval
+from experiments.evaluate.record import UNITS, told
 from experiments.evaluate.significance import (
     area,
     cost_to_reach,
@@ -95,10 +96,10 @@ def _costs(cell: Cell) -> dict[str, Any]:
 
 
 def _recorded(cell: Cell, *, mean: bool) -> dict[str, Any]:
-    """Tokens, milliseconds and dollars charged, as columns; empty where they are not kept."""
+    """What was charged besides documents and calls, as columns; empty where it is not kept."""
     if cell.recorded is None:
         return {}
-    columns = dict(zip(("tokens", "latency_ms", "usd"), cell.recorded.T, strict=True))
+    columns = {UNITS[i]: cell.recorded[:, i - 2] for i in told(cell.charged) if i >= 2}
     return {f"{name}_mean": float(values.mean()) for name, values in columns.items()} if mean else columns
 
 

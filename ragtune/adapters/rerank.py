@@ -21,7 +21,7 @@ from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.tokens import token_spans
 from ragtune.core.types import STRATEGY_CLOSED, CostObject
-from ragtune.rerankers.http import search_units
+from ragtune.core.units import search_units
 
 if TYPE_CHECKING:
     from ragtune.facade.policies import Policy

@@ -30,6 +30,7 @@ from ragtune.core.types import (
     StopRecord,
     price_by_count,
 )
+from ragtune.core.units import SOMETIMES_TOLD
 
 
 class Component:
@@ -228,14 +229,14 @@ class BaseReranker(Component, ABC):
     scores_pairs: bool = False
     """Whether a recorded score depends on query and document alone, and :meth:`price` says what any batch costs."""
 
-    def price(self, query: str, docs: int, tokens: int) -> CostObject:
-        """What a batch of ``docs`` documents with ``tokens`` tokens in all is charged, where :attr:`scores_pairs`."""
-        return price_by_count([""] * docs, "")
+    def price(self, query: str, lengths: Sequence[int]) -> CostObject:
+        """What a batch of documents with so many tokens each is charged, where :attr:`scores_pairs`."""
+        return price_by_count([""] * len(lengths), "")
 
     @property
     def unpriced(self) -> frozenset[str]:
         """Units in which an expected cost of 0 says that the price is not known, rather than that it is nothing."""
-        return frozenset({"tokens", "latency_ms", "usd"})
+        return frozenset({"tokens", "latency_ms", "usd", *SOMETIMES_TOLD})
 
     def can_score(self, doc_id: str, context: RAGtuneContext) -> bool:
         """Whether the reranker can score that document for this request: always, unless scores are recorded."""

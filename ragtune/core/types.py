@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, field_serializer
+from pydantic import BaseModel, ConfigDict, Field, field_serializer, model_serializer
 
 from ragtune.core.plain import plain
+from ragtune.core.units import SOMETIMES_TOLD
 
 UNLIMITED = sys.maxsize
 """What an unlimited unit shows in :class:`RemainingBudgetView`: an int, so that ``min`` and slices work."""
@@ -75,6 +76,9 @@ class CostObject(BaseModel):
         calls: reranker calls (one batch is one call unless the reranker says otherwise).
         latency_ms: milliseconds.
         usd: money, US dollars.
+        flops: floating-point operations of the model; 0 where its size is not known.
+        search_units: blocks of documents that a service bills; 0 where it bills none.
+        joules: energy that the machine has measured; 0 where it was not.
     """
 
     tokens: int = Field(default=0, ge=0)
@@ -82,6 +86,9 @@ class CostObject(BaseModel):
     calls: int = Field(default=0, ge=0)
     latency_ms: float = Field(default=0.0, ge=0.0, allow_inf_nan=False)
     usd: float = Field(default=0.0, ge=0.0, allow_inf_nan=False)
+    flops: float = Field(default=0.0, ge=0.0, allow_inf_nan=False)
+    search_units: int = Field(default=0, ge=0)
+    joules: float = Field(default=0.0, ge=0.0, allow_inf_nan=False)
 
     model_config = ConfigDict(frozen=True)
 
@@ -96,11 +103,19 @@ class CostObject(BaseModel):
             calls=self.calls + other.calls,
             latency_ms=self.latency_ms + other.latency_ms,
             usd=self.usd + other.usd,
+            flops=self.flops + other.flops,
+            search_units=self.search_units + other.search_units,
+            joules=self.joules + other.joules,
         )
 
+    @model_serializer
     def by_unit(self) -> dict[str, int | float]:
-        """The amounts by unit, as plain data."""
-        return dict(self.__dict__)
+        """The amounts by unit, as plain data, without those units that are told only where something was spent."""
+        amounts = dict(self.__dict__)
+        for unit in SOMETIMES_TOLD:
+            if not amounts[unit]:
+                del amounts[unit]
+        return amounts
 
 
 FREE = CostObject()
@@ -127,6 +142,9 @@ class RemainingBudgetView:
         assembly_token_buffer: tokens that reranking may not touch.
         remaining_latency_ms: milliseconds left (infinite where unlimited).
         remaining_usd: dollars left (infinite where unlimited).
+        remaining_flops: floating-point operations left (infinite where unlimited).
+        remaining_search_units: search units left.
+        remaining_joules: joules left (infinite where unlimited).
         strategies: names of the registered rerankers, the default first.
         closed: those of them that failed too often to be tried again; a batch for one is not sent.
         pricer: prices a batch for :meth:`price`.
@@ -138,6 +156,9 @@ class RemainingBudgetView:
     assembly_token_buffer: int = 0
     remaining_latency_ms: float = float("inf")
     remaining_usd: float = float("inf")
+    remaining_flops: float = float("inf")
+    remaining_search_units: int = UNLIMITED
+    remaining_joules: float = float("inf")
     strategies: tuple[str, ...] = ("default",)
     closed: tuple[str, ...] = ()
     pricer: Pricer = field(default=price_by_count, repr=False)
@@ -154,6 +175,9 @@ class RemainingBudgetView:
             and cost.tokens <= max(0, self.remaining_tokens - self.assembly_token_buffer)
             and cost.latency_ms <= self.remaining_latency_ms
             and cost.usd <= self.remaining_usd
+            and cost.flops <= self.remaining_flops
+            and cost.search_units <= self.remaining_search_units
+            and cost.joules <= self.remaining_joules
         )
 
 

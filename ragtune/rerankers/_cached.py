@@ -14,6 +14,7 @@ from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
+from ragtune.core.units import SOMETIMES_TOLD
 from ragtune.data.diskcache import resolve_cache_dir
 from ragtune.data.scorecache import ScoreCache, TimeCache
 
@@ -32,6 +33,7 @@ class Known:
         billed_tokens: tokens by a server's count.
         billed_docs: how many documents each counted for on a bill by documents, where it was not one.
         failed: what calls cost that brought no answer.
+        joules: the energy that each took, where that is measured.
     """
 
     scores: dict[bytes, float] = field(default_factory=dict)
@@ -40,6 +42,7 @@ class Known:
     billed_tokens: dict[bytes, float] = field(default_factory=dict)
     billed_docs: dict[bytes, float] = field(default_factory=dict)
     failed: list[CostObject] = field(default_factory=list)
+    joules: dict[bytes, float] = field(default_factory=dict)
 
 
 class CachedReranker(BaseReranker):
@@ -84,8 +87,8 @@ class CachedReranker(BaseReranker):
 
     @property
     def unpriced(self) -> frozenset[str]:
-        """Time and money."""
-        return frozenset({"latency_ms", "usd"})
+        """Time and money, and what is told only where it is known."""
+        return frozenset({"latency_ms", "usd", *SOMETIMES_TOLD})
 
     def unpaid(self, items: Sequence[PoolItem], context: RAGtuneContext) -> Sequence[PoolItem]:
         """Those whose pair the cache does not know; of several with one text, the first."""
@@ -106,10 +109,14 @@ class CachedReranker(BaseReranker):
             known.times |= self._times.get([key for key in keys if key in known.scores])
 
     def _count_tokens(self, items: Sequence[PoolItem], context: RAGtuneContext) -> int:
+        return sum(self._lengths(items, context))
+
+    def _lengths(self, items: Sequence[PoolItem], context: RAGtuneContext) -> list[int]:
+        """Tokens of each pair that are read."""
         query = count_tokens(context.query)
         limit = self.max_length
         pairs = [query + tokens_of(item) for item in items]
-        return sum(pairs) if limit is None else sum(min(limit, pair) for pair in pairs)
+        return pairs if limit is None else [min(limit, pair) for pair in pairs]
 
     def _keep(self, scores: Mapping[bytes, float], times: Mapping[bytes, float]) -> None:
         if self._cache and self._times:

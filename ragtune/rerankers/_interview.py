@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ragtune.core.errors import CacheMissError, LLMError
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
-from ragtune.core.types import CostObject
+from ragtune.core.types import FREE, CostObject
 from ragtune.llm.client import LLMClient
 from ragtune.llm.types import JsonResult, Message, T
 
@@ -89,9 +89,4 @@ def together(costs: Sequence[CostObject], slots: int) -> CostObject:
     for cost in costs:
         first = min(range(slots), key=free_at.__getitem__)
         free_at[first] += cost.latency_ms
-    return CostObject(
-        tokens=sum(cost.tokens for cost in costs),
-        calls=sum(cost.calls for cost in costs),
-        latency_ms=max(free_at),
-        usd=sum(cost.usd for cost in costs),
-    )
+    return sum(costs, FREE).model_copy(update={"docs": 0, "latency_ms": max(free_at)})

@@ -115,13 +115,7 @@ class LLMReranker(BaseReranker):
 
 def one_after_another(cost: CostObject, times: int, docs: int) -> CostObject:
     """``times`` calls of that cost at most, for ``docs`` documents."""
-    return CostObject(
-        tokens=cost.tokens * times,
-        docs=docs,
-        calls=cost.calls * times,
-        latency_ms=cost.latency_ms * times,
-        usd=cost.usd * times,
-    )
+    return cost.model_copy(update={unit: amount * times for unit, amount in cost.by_unit().items()} | {"docs": docs})
 
 
 def rank_scores(order: Sequence[PoolItem]) -> dict[str, float]:

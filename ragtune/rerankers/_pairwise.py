@@ -6,7 +6,7 @@ import math
 import time
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +17,8 @@ from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
 from ragtune.rerankers._cached import CachedReranker, Known, Pairs, time_shares
+from ragtune.rerankers.architecture import Architecture
+from ragtune.rerankers.energy import EnergyMeter
 
 _WARM_UP_QUERY = "how long does one passage of ordinary length take"
 _WARM_UP_PASSAGE = " ".join(
@@ -81,6 +83,7 @@ class PairwiseReranker(CachedReranker):
         super().__init__(batch_size, max_length, ms_per_doc, ms_per_call, usd_per_1k_tokens, cache_dir)
         self.preload = preload
         self._speed: Speed | None = None
+        self._energy: EnergyMeter | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_speed": None}
@@ -140,12 +143,20 @@ class PairwiseReranker(CachedReranker):
         return self._cost(items, self._expected_ms(items, context), context)
 
     def _bill(self, items: Sequence[PoolItem], pairs: Pairs, known: Known, context: RAGtuneContext) -> CostObject:
-        return self._cost(items, self._made_ms(pairs, known, context), context)
+        cost = self._cost(items, self._made_ms(pairs, known, context), context)
+        joules = sum(known.joules.get(key, 0.0) for key in pairs)
+        return cost.model_copy(update={"joules": joules}) if joules else cost
 
     def _cost(self, items: Sequence[PoolItem], ms: float, context: RAGtuneContext) -> CostObject:
-        tokens = self._count_tokens(items, context)
+        lengths = self._lengths(items, context)
+        tokens, size = sum(lengths), self._size(context)
         usd = tokens / 1000.0 * self.usd_per_1k_tokens
-        return CostObject.model_construct(tokens=tokens, docs=len(items), calls=1, latency_ms=ms, usd=usd)
+        flops = sum(map(size.flops, lengths)) if size else 0.0
+        return CostObject.model_construct(tokens=tokens, docs=len(items), calls=1, latency_ms=ms, usd=usd, flops=flops)
+
+    def _size(self, context: RAGtuneContext) -> Architecture | None:
+        """The size of the model that reads pairs, for its FLOPs; None where it is not known."""
+        return None
 
     def _score_passes(self, unknown: Mapping[bytes, Pair], known: Known) -> None:
         """Score the pairs pass by pass; what each brings is known then, and kept for good."""
@@ -160,7 +171,8 @@ class PairwiseReranker(CachedReranker):
         for start in range(0, len(by_length), self.batch_size):
             chunk = dict(by_length[start : start + self.batch_size])
             started = time.perf_counter()
-            values = self._score(list(chunk.values()))
+            with self._energy.measuring() if self._energy else nullcontext([0.0]) as joules:
+                values = self._score(list(chunk.values()))
             took_ms = (time.perf_counter() - started) * 1000.0
             fresh = dict(zip(chunk, values, strict=True))
             tokens = {key: max(1, self._count_tokens([pair.item], pair.context)) for key, pair in chunk.items()}
@@ -168,6 +180,7 @@ class PairwiseReranker(CachedReranker):
             self._keep(fresh, times)
             known.scores |= fresh
             known.times |= times
+            known.joules |= time_shares(joules[0], tokens) if self._energy else {}
 
     # -- how long it should take -----------------------------------------------------------------------------------
 

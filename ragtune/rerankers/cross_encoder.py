@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragtune.core.arguments import check_choice
 from ragtune.core.errors import ConfigError
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.units import ENERGY, FLOPS
 from ragtune.data.diskcache import AUTO, DiskCache
 from ragtune.data.models import load_model, model_identity, require_models
 from ragtune.rerankers._pairwise import Pair, PairwiseReranker
+from ragtune.rerankers.architecture import Architecture
+from ragtune.rerankers.energy import EnergyMeter
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
@@ -47,6 +51,11 @@ class CrossEncoderReranker(PairwiseReranker):
         backend: ``torch``, or ``onnx`` for ONNX Runtime (extra ``onnx``) on the CPU. Scores differ by less than 1e-4
             and are kept apart; which is faster depends on the processor (``benchmarks/bench_models.py``). The model is
             exported once, which takes some seconds, and kept in the cache. A loaded model stays with PyTorch.
+        architecture: the model's size, for FLOPs: ``auto`` reads the model's own configuration, else as in
+            :class:`ragtune.rerankers.replay.ReplayReranker`; None tells none.
+        measure_energy: whether the joules of each pass are measured, see
+            :class:`ragtune.rerankers.energy.EnergyMeter`; a pass's energy is shared among its pairs by their tokens.
+            Needs ``cache_dir=None``: nobody has measured what scores took that are kept.
 
     Raises:
         ConfigError: on an argument out of range.
@@ -67,6 +76,8 @@ class CrossEncoderReranker(PairwiseReranker):
         cache_dir: str | Path | None = AUTO,
         preload: bool = True,
         backend: str = "torch",
+        architecture: str | Mapping[str, Any] | None = None,
+        measure_energy: bool = False,
     ) -> None:
         self.backend = check_choice("reranker backend", backend, BACKENDS)
         if backend == "onnx" and device not in (None, "cpu"):
@@ -80,6 +91,44 @@ class CrossEncoderReranker(PairwiseReranker):
         self.revision = revision
         self._given = None if isinstance(model, str) else _with_one_output(model)
         self._loaded: Any = None
+        if measure_energy and cache_dir is not None:
+            raise ConfigError(
+                f"reranker measure_energy=True with cache_dir={str(cache_dir)!r}: allowed is no cache (null)"
+            )
+        self._energy = EnergyMeter() if measure_energy else None
+        self._reads_size = architecture == "auto"
+        self._architecture = None if self._reads_size else Architecture.parse(architecture)
+
+    @property
+    def unpriced(self) -> frozenset[str]:
+        known = {FLOPS.name: self._reads_size or self._architecture, ENERGY.name: self._energy}
+        return super().unpriced - {unit for unit, is_known in known.items() if is_known}
+
+    @property
+    def architecture(self) -> Architecture | None:
+        """The model's size; None where nobody has said it.
+
+        Raises:
+            InputError: if the model's configuration cannot be read, or names no sizes.
+        """
+        if self._architecture is None and self._reads_size:
+            self._architecture = Architecture.of_model(self._configuration(), self.max_length)
+        return self._architecture
+
+    def _size(self, context: RAGtuneContext) -> Architecture | None:
+        with context.tracker.clock.paused():
+            return self.architecture
+
+    def _configuration(self) -> Any:
+        if self._given is not None:
+            return self._given.config
+        from transformers import AutoConfig
+
+        return load_model(
+            self.model,
+            self.revision,
+            lambda model, local: AutoConfig.from_pretrained(model, revision=self.revision, local_files_only=local),
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_loaded": None}

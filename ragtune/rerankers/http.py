@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
@@ -18,6 +17,7 @@ from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.clock import Clock, MonotonicClock
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
+from ragtune.core.units import DOCS_PER_SEARCH_UNIT, SEARCH_UNITS, search_units
 from ragtune.data.diskcache import AUTO
 from ragtune.data.scorecache import FigureCache, ScoreCache
 from ragtune.llm.credentials import host_of
@@ -31,9 +31,6 @@ from ragtune.rerankers._cached import CachedReranker, Known, Pairs
 from ragtune.rerankers._dialects import DIALECTS, Answer, address_of, key_variable
 from ragtune.rerankers._interview import together
 from ragtune.rerankers.score_table import ScoreScale, calibrated, pair_scale
-
-_DOCS_PER_SEARCH_UNIT = 100
-"""A search unit of Cohere and Bedrock is one query with up to so many documents."""
 
 _SHOWN_PROBLEMS = 3
 
@@ -188,7 +185,16 @@ class HttpReranker(CachedReranker):
         """Close the connections; they reopen on use."""
         self._transport.close()
 
+    @property
+    def unpriced(self) -> frozenset[str]:
+        """Time and money, and search units where the server bills none."""
+        return super().unpriced - ({SEARCH_UNITS.name} if self._is_billed_in_units else set())
+
     # -- internals -------------------------------------------------------------------------------------------------
+
+    @property
+    def _is_billed_in_units(self) -> bool:
+        return self.dialect == "cohere" or self.usd_per_search_unit > 0
 
     def _checked_scale(self, raw_scores: bool | None, scale: str | None) -> tuple[bool, ScoreScale]:
         can = [name for name, dialect in DIALECTS.items() if dialect.raw is not None]
@@ -272,7 +278,7 @@ class HttpReranker(CachedReranker):
             billed = wasted + (sum(counts) if tokens is None else tokens)
             fresh.billed_tokens = dict(zip(pairs, map(float, shares(counts, billed)), strict=True))
         if units is not None and units != search_units(len(pairs)):
-            fresh.billed_docs = dict.fromkeys(pairs, units * _DOCS_PER_SEARCH_UNIT / len(pairs))
+            fresh.billed_docs = dict.fromkeys(pairs, units * DOCS_PER_SEARCH_UNIT / len(pairs))
         if self._token_cache and self._doc_cache:
             for cache, figures in ((self._token_cache, fresh.billed_tokens), (self._doc_cache, fresh.billed_docs)):
                 if figures:
@@ -293,7 +299,9 @@ class HttpReranker(CachedReranker):
         tokens = self._count_tokens(counted, context) + round(sum(known.billed_tokens.get(key, 0.0) for key in pairs))
         units = search_units(sum(known.billed_docs.get(key, 1.0) for key in pairs))
         usd = units * self.usd_per_search_unit + self._token_price.usd(tokens, 0)
-        return CostObject(tokens=tokens, calls=1, latency_ms=self._made_ms(pairs, known, context), usd=usd)
+        ms = self._made_ms(pairs, known, context)
+        counted_units = units if self._is_billed_in_units else 0
+        return CostObject(tokens=tokens, calls=1, latency_ms=ms, usd=usd, search_units=counted_units)
 
     def _cost_of(self, error: LLMError) -> CostObject:
         return error.priced(self._token_price).cost if isinstance(error, ServiceError) else CostObject()
@@ -301,11 +309,6 @@ class HttpReranker(CachedReranker):
     @property
     def _token_price(self) -> Price:
         return Price(prompt=self.usd_per_1k_tokens)
-
-
-def search_units(docs: float) -> int:
-    """What a call with so many documents is billed, by Cohere and those who bill alike."""
-    return math.ceil(round(docs / _DOCS_PER_SEARCH_UNIT, 6))
 
 
 def _was_made(key: bytes, known: Known) -> bool:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-from ragtune.core.arguments import check_number
+from ragtune.core.arguments import check_count, check_number
+from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
+from ragtune.core.units import search_units
 from ragtune.data.filedigest import Stamp
 from ragtune.data.runfile import version_of
+from ragtune.rerankers.architecture import Architecture
 from ragtune.rerankers.score_table import ScoreTable
 
 
@@ -29,6 +33,12 @@ class ReplayReranker(BaseReranker):
         tokens_per_doc: tokens of a pair; None counts query and document.
         ms_per_doc, ms_per_call: milliseconds; None takes the manifest's.
         usd_per_doc: dollars; None takes the manifest's.
+        architecture: the model's size, a name of :data:`ragtune.rerankers.architecture.ARCHITECTURES` or the attributes
+            of an :class:`~ragtune.rerankers.architecture.Architecture`; None takes the manifest's. FLOPs are those of
+            each pair's length. Where no size is known, they are left out.
+        docs_per_search_unit: documents that a service bills as one search unit of a call, at least 1 (100 at Cohere and
+            Bedrock); None takes the manifest's, and where that has none, search units are left out.
+        usd_per_search_unit: dollars; None takes the manifest's. They are added to those by document.
 
     Raises:
         ScoreTableError: if the table is unusable, or lacks a pair when it is asked for.
@@ -43,8 +53,16 @@ class ReplayReranker(BaseReranker):
         ms_per_doc: float | None = None,
         ms_per_call: float | None = None,
         usd_per_doc: float | None = None,
+        architecture: str | Mapping[str, Any] | None = None,
+        docs_per_search_unit: int | None = None,
+        usd_per_search_unit: float | None = None,
     ) -> None:
-        prices = {"ms_per_doc": ms_per_doc, "ms_per_call": ms_per_call, "usd_per_doc": usd_per_doc}
+        prices = {
+            "ms_per_doc": ms_per_doc,
+            "ms_per_call": ms_per_call,
+            "usd_per_doc": usd_per_doc,
+            "usd_per_search_unit": usd_per_search_unit,
+        }
         for name, value in {**prices, "tokens_per_doc": tokens_per_doc}.items():
             if value is not None:
                 check_number(name, value, low=0.0)
@@ -52,9 +70,24 @@ class ReplayReranker(BaseReranker):
         manifest = self.table.manifest
         self.tokens_per_doc = manifest.tokens_per_doc if tokens_per_doc is None else tokens_per_doc
         given = {name: getattr(manifest, name) if value is None else value for name, value in prices.items()}
-        self.ms_per_doc, self.ms_per_call, self.usd_per_doc = (value or 0.0 for value in given.values())
-        is_timed = given["ms_per_doc"] is not None or given["ms_per_call"] is not None
-        self._unpriced = {"latency_ms": not is_timed, "usd": given["usd_per_doc"] is None}
+        self.ms_per_doc, self.ms_per_call, self.usd_per_doc, self.usd_per_search_unit = (
+            value or 0.0 for value in given.values()
+        )
+        self.architecture = Architecture.parse(architecture) or manifest.architecture
+        self.docs_per_search_unit = manifest.docs_per_search_unit
+        if docs_per_search_unit is not None:
+            self.docs_per_search_unit = check_count("docs_per_search_unit", docs_per_search_unit, low=1)
+        if self.usd_per_search_unit and self.docs_per_search_unit is None:
+            raise ConfigError(
+                f"usd_per_search_unit={self.usd_per_search_unit:g}: name docs_per_search_unit too, 100 at most services"
+            )
+        self._unpriced = {
+            "latency_ms": given["ms_per_doc"] is None and given["ms_per_call"] is None,
+            "usd": given["usd_per_doc"] is None and given["usd_per_search_unit"] is None,
+            "flops": self.architecture is None,
+            "search_units": self.docs_per_search_unit is None,
+            "joules": True,  # nothing runs, so nothing can be measured
+        }
 
     scores_pairs = True
 
@@ -65,7 +98,7 @@ class ReplayReranker(BaseReranker):
 
     @property
     def unpriced(self) -> frozenset[str]:
-        """Time and money, unless an argument or the manifest says them."""
+        """Energy, and what neither an argument nor the manifest says: time, money, FLOPs, search units."""
         return frozenset(unit for unit, is_unknown in self._unpriced.items() if is_unknown)
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
@@ -76,19 +109,26 @@ class ReplayReranker(BaseReranker):
         return doc_id in self.table.of_query(context.query_id)
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
-        return self.price(context.query, len(items), sum(item.token_count for item in items))
+        return self.price(context.query, [item.token_count for item in items])
 
-    def price(self, query: str, docs: int, tokens: int) -> CostObject:
-        if self.tokens_per_doc is not None:
-            tokens = round(self.tokens_per_doc * docs)
+    def price(self, query: str, lengths: Sequence[int]) -> CostObject:
+        docs = len(lengths)
+        if self.tokens_per_doc is None:
+            own = _count_cached(query)
+            tokens = sum(lengths) + docs * own
         else:
-            tokens += docs * _count_cached(query)
+            own, lengths = round(self.tokens_per_doc), [0] * docs
+            tokens = round(self.tokens_per_doc * docs)
+        units = search_units(docs, self.docs_per_search_unit) if self.docs_per_search_unit else 0
+        size = self.architecture
         return CostObject(
             tokens=tokens,
             docs=docs,
             calls=1,
             latency_ms=self.ms_per_call + self.ms_per_doc * docs,
-            usd=self.usd_per_doc * docs,
+            usd=self.usd_per_doc * docs + self.usd_per_search_unit * units,
+            flops=sum(size.flops(own + length) for length in lengths) if size else 0.0,
+            search_units=units,
         )
 
 

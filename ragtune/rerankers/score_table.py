@@ -15,6 +15,7 @@ from ragtune.core.errors import ConfigError, DatasetError, ScoreTableError
 from ragtune.core.plain import quoted
 from ragtune.data.runfile import Run, read_run
 from ragtune.data.textfile import read_json
+from ragtune.rerankers.architecture import Architecture
 
 
 class ScoreScale(str, Enum):
@@ -88,6 +89,8 @@ class ScoreManifest(BaseModel):
         model, revision: model that scored, and its version.
         text_hash: digest of the corpus that was scored.
         tokens_per_doc, ms_per_doc, ms_per_call, usd_per_doc: mean cost of a pair and of a call.
+        architecture: size of the model, for its FLOPs.
+        docs_per_search_unit, usd_per_search_unit: how a service bills a call.
         source: where the scores come from.
     """
 
@@ -99,6 +102,9 @@ class ScoreManifest(BaseModel):
     ms_per_doc: float | None = Field(default=None, ge=0)
     ms_per_call: float | None = Field(default=None, ge=0)
     usd_per_doc: float | None = Field(default=None, ge=0)
+    architecture: Architecture | None = None
+    docs_per_search_unit: int | None = Field(default=None, ge=1)
+    usd_per_search_unit: float | None = Field(default=None, ge=0)
     source: str | None = None
 
     model_config = ConfigDict(extra="allow", protected_namespaces=(), allow_inf_nan=False)

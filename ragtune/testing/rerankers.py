@@ -74,14 +74,14 @@ class _CommonContract:
         assert five.tokens >= one.tokens >= 0
         assert five.latency_ms >= one.latency_ms
 
-    def test_what_scores_pairs_is_recorded_and_priced_by_number_and_tokens(
+    def test_what_scores_pairs_is_recorded_and_priced_by_the_lengths_of_its_documents(
         self, reranker: BaseReranker, items: list[PoolItem]
     ) -> None:
         if not reranker.scores_pairs:
             return
         context = make_context(QUERY)
-        tokens = sum(item.token_count for item in items)
-        assert reranker.price(QUERY, len(items), tokens) == reranker.expected_cost(items, context)
+        lengths = [item.token_count for item in items]
+        assert reranker.price(QUERY, lengths) == reranker.expected_cost(items, context)
         assert reranker.is_recorded
         reranker.rerank(items, context, "default")
         assert (context.meter.actual, context.meter.charged) == (FREE, None)

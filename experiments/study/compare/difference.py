@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from experiments.config.overrides import WHERE_NOT_WHAT
-from experiments.evaluate.record import UNITS
+from experiments.evaluate.record import UNITS, told
 from experiments.evaluate.significance import PairedDifferences, holm, paired_differences, wins_losses_ties
 from experiments.publish.described import params
 from experiments.study.compare.run_folder import Run, reading, require_columns
@@ -63,7 +63,9 @@ def difference(a: Run, b: Run) -> Difference:
         DatasetError: if a file of one is damaged.
     """
     names = [name for name in a.summary.measures if name in b.summary.measures]
-    spent = [f"charged_{unit}" for unit in UNITS]
+    both = [run.queries.columns for run in (a, b)]
+    always = told(np.zeros(len(UNITS)))
+    spent = [f"charged_{u}" for i, u in enumerate(UNITS) if i in always or all(f"charged_{u}" in has for has in both)]
     tables = []
     for run in (a, b):
         require_columns(run.table, run.queries, [*names, *spent])

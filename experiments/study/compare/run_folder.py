@@ -18,6 +18,7 @@ from experiments.publish.files import COST_COLUMNS, SUMMARY, read_summary
 from experiments.replay.build import component
 from experiments.study.study import Line
 from ragtune.core.errors import ConfigError, DatasetError, InputError
+from ragtune.core.units import UNITS
 
 CONFIG_KEYS = ("seed", "bootstrap.resamples", "bootstrap.level", "budget")
 TAGS = ("tags.estimator", "tags.git_sha")
@@ -180,10 +181,11 @@ def line_of(run: Run, measures: Sequence[str]) -> Line:
     with reading(run.folder / "curve.csv") as file:
         curve = pd.read_csv(file)
         parts = {part: [f"{m}{part}" for m in measures] for part in ("", "_low", "_high")}
-        require_columns(file, curve, ["documents", *COST_COLUMNS, *(name for part in parts.values() for name in part)])
+        always = [unit.column for unit in UNITS if unit.is_always_told]
+        require_columns(file, curve, ["documents", *always, *(name for part in parts.values() for name in part)])
         columns = {part: curve[names].to_numpy(dtype=float) for part, names in parts.items()}
         allowed = curve["documents"].to_numpy(dtype=float)
-        costs = curve[list(COST_COLUMNS)].to_numpy(dtype=float)
+        costs = curve.reindex(columns=list(COST_COLUMNS), fill_value=0.0).to_numpy(dtype=float)
     if not len(curve):
         raise DatasetError(f"{str(file)!r} is damaged: it holds no row")
     return Line(allowed, costs[:, 0], columns[""], columns["_low"], columns["_high"], costs)

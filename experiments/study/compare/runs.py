@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from experiments.evaluate.record import UNITS
+from experiments.evaluate.record import UNITS, told
 from experiments.evaluate.significance import PERMUTATIONS
 from experiments.publish.provenance import git_sha
 from experiments.replay.build import load_dataset
@@ -126,7 +126,8 @@ def _cell(run: Run, queries: Sequence[str], measures: Sequence[str], *, traced: 
             np.array([counted(traces[q]["events"], action) for q in queries], dtype=np.int64)
             for action in ("consume_expansion", INELIGIBLE)
         )
-    require_columns(run.table, run.queries, [f"charged_{unit}" for unit in UNITS])
+    require_columns(run.table, run.queries, [f"charged_{UNITS[i]}" for i in told(np.zeros(len(UNITS)))])
+    charged = [f"charged_{unit}" for unit in UNITS[2:]]
     with reading(run.table):
         return Cell(
             values=table[list(measures)].to_numpy(dtype=float),
@@ -136,5 +137,5 @@ def _cell(run: Run, queries: Sequence[str], measures: Sequence[str], *, traced: 
             ineligible=ineligible,
             stops=table["stop_reason"].tolist(),
             decisions=decisions,
-            recorded=table[[f"charged_{unit}" for unit in UNITS[2:]]].to_numpy(dtype=float),
+            recorded=table.reindex(columns=charged, fill_value=0.0).to_numpy(dtype=float),
         )

@@ -273,4 +273,4 @@ def _booked(said: CostObject, docs: int, latency_ms: float) -> CostObject:
     calls = max(1, said.calls)
     if (said.docs, said.calls, said.latency_ms) == (docs, calls, latency_ms):
         return said
-    return CostObject(tokens=said.tokens, docs=docs, calls=calls, latency_ms=latency_ms, usd=said.usd)
+    return said.model_copy(update={"docs": docs, "calls": calls, "latency_ms": latency_ms})

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from ragtune.core.request.limits import Limits
 from ragtune.core.types import FREE, UNLIMITED, CostObject
+from ragtune.core.units import ENERGY, FLOPS, MONEY, REFUSED_FIRST, SOMETIMES_TOLD, TIME, TOKENS, UNITS
 
 DIGITS = 9
 """Money and time are kept to this many decimals, so that three charges of $0.10 fit into $0.30."""
@@ -16,13 +17,14 @@ DIGITS = 9
 RERANK, REFORMULATION = "rerank", "reformulation"
 """What a cost is spent on: both draw on one account of tokens, time and money, each on its own count of calls."""
 
-_REASONS = {
-    "latency_ms": "latency_exceeded",
-    "usd": "cost_limit_exceeded",
-    "rerank_docs": "doc_limit_exceeded",
-    "rerank_calls": "call_limit_exceeded",
-    "tokens": "token_limit_exceeded",
-}
+_REASONS = {unit.account: unit.refusal for unit in UNITS}
+
+_OVERDRAWN = frozenset(unit.account for unit in (TIME, MONEY, FLOPS, ENERGY))
+"""Amounts that a batch may turn out to have passed: then nothing more may start, however cheap."""
+
+
+_FREE_OF = frozenset(unit.account for unit in (TOKENS, MONEY, FLOPS, ENERGY))
+"""Amounts that a batch may take nothing of, so that one may start until they are overdrawn."""
 
 
 class Account(NamedTuple):
@@ -52,14 +54,14 @@ class Account(NamedTuple):
         return max(left, type(left)(0))
 
     def has(self, asked: float) -> bool:
-        """Whether ``asked`` more may be spent; once time or money are overdrawn, nothing more may start at all."""
-        if not asked and self.unit not in ("latency_ms", "usd"):
+        """Whether ``asked`` more may be spent; once time, money, FLOPs or energy are overdrawn, nothing may start."""
+        if not asked and self.unit not in _OVERDRAWN:
             return True
         return asked <= self.remaining and round(self.used, DIGITS) <= self.limit
 
     def is_exhausted(self) -> bool:
         """Whether no batch can be paid for; one that is free of tokens or money can be until they are overdrawn."""
-        if self.unit in ("tokens", "usd"):
+        if self.unit in _FREE_OF:
             return self.used + self.reserved > self.limit
         return self.used >= self.limit
 
@@ -98,6 +100,9 @@ class Spending:
         retrieval_rounds: retrieval rounds beyond the original one.
         expanded_docs: documents that an expander has added to the pool.
         usd: dollars.
+        flops: floating-point operations.
+        search_units: search units.
+        joules: measured energy.
     """
 
     tokens: int = 0
@@ -108,11 +113,17 @@ class Spending:
     retrieval_rounds: int = 0
     expanded_docs: int = 0
     usd: float = 0.0
+    flops: float = 0.0
+    search_units: int = 0
+    joules: float = 0.0
 
     def book(self, cost: CostObject, spent_on: str, sign: int = 1) -> None:
         """Add a cost, or take it back with ``sign=-1``; documents and calls count for reranking only."""
         self.tokens += sign * cost.tokens
         self.usd = max(0.0, round(self.usd + sign * cost.usd, DIGITS))
+        self.flops = max(0.0, self.flops + sign * cost.flops)
+        self.search_units += sign * cost.search_units
+        self.joules = max(0.0, round(self.joules + sign * cost.joules, DIGITS))
         if spent_on == RERANK:
             self.rerank_docs += sign * cost.docs
             self.rerank_calls += sign * cost.calls
@@ -120,7 +131,14 @@ class Spending:
     def as_cost(self, elapsed_ms: float) -> CostObject:
         """What reranking and LLM calls have cost."""
         return CostObject(
-            tokens=self.tokens, docs=self.rerank_docs, calls=self.rerank_calls, latency_ms=elapsed_ms, usd=self.usd
+            tokens=self.tokens,
+            docs=self.rerank_docs,
+            calls=self.rerank_calls,
+            latency_ms=elapsed_ms,
+            usd=self.usd,
+            flops=self.flops,
+            search_units=self.search_units,
+            joules=self.joules,
         )
 
     def as_plain(self, elapsed_ms: float, overrun_ms: float) -> dict[str, Any]:
@@ -135,22 +153,20 @@ class Spending:
             "expanded_docs": self.expanded_docs,
             "usd": self.usd,
             "latency_overrun": overrun_ms,
+            **{unit: amount for unit in SOMETIMES_TOLD if (amount := getattr(self, unit))},
         }
 
     def accounts(self, limits: Limits, elapsed_ms: float, cost: CostObject = FREE) -> Iterator[tuple[Account, float]]:
         """The limited units that reranking draws on, in the order in which a refusal is explained, each with what
         ``cost`` asks of it.
         """
-        if limits.max_latency_ms is not None:
-            yield Account("latency_ms", elapsed_ms, limits.max_latency_ms), cost.latency_ms
-        if limits.max_cost_usd is not None:
-            yield Account("usd", self.usd, limits.max_cost_usd), cost.usd
-        if limits.max_reranker_docs is not None:
-            yield Account("rerank_docs", self.rerank_docs, limits.max_reranker_docs), cost.docs
-        if limits.max_reranker_calls is not None:
-            yield Account("rerank_calls", self.rerank_calls, limits.max_reranker_calls), cost.calls
-        if limits.max_tokens is not None:
-            yield Account("tokens", self.tokens, limits.max_tokens, limits.tokens_for_assembly), cost.tokens
+        for unit in REFUSED_FIRST:
+            limit = getattr(limits, unit.limit)
+            if limit is None:
+                continue
+            used = elapsed_ms if unit is TIME else getattr(self, unit.account)
+            reserved = limits.tokens_for_assembly if unit is TOKENS else 0
+            yield Account(unit.account, used, limit, reserved), getattr(cost, unit.name)
 
 
 def left(limit: int | None, used: int) -> int:

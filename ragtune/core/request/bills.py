@@ -9,12 +9,13 @@ from pydantic import ValidationError
 from ragtune.core.plain import quoted, well_formed
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
+from ragtune.core.units import FLOPS, UNITS
 
-_KINDS = {"tokens": int, "docs": int, "calls": int, "latency_ms": float, "usd": float}
+_KINDS = {unit.name: int if unit.is_count else float for unit in UNITS}
 
 
-_MOST = 2**53
-"""Amounts above it are no bill: a float could not count them one by one."""
+_MOST = {unit.name: 10.0**30 if unit is FLOPS else 2**53 for unit in UNITS}
+"""Amounts above it are no bill: a float could not count them one by one. Of a large model's operations it need not."""
 
 
 def describe(error: BaseException) -> str:
@@ -35,12 +36,13 @@ def checked(cost: Any) -> CostObject:
     """
     if not isinstance(cost, CostObject):
         raise TypeError(f"a cost of type {type(cost).__name__}: allowed is CostObject")
-    amounts = cost.by_unit()
-    if all(type(amounts[unit]) is kind and 0 <= amounts[unit] <= _MOST for unit, kind in _KINDS.items()):
+    amounts = cost.__dict__
+    if all(type(amounts[unit]) is kind and 0 <= amounts[unit] <= _MOST[unit] for unit, kind in _KINDS.items()):
         return cost  # what the model would say, at a tenth of its time: this runs several times a batch
-    made = CostObject.model_validate(amounts)
-    if max(made.by_unit().values()) > _MOST:
-        raise ValueError(f"a cost of {quoted(amounts)}: allowed are amounts up to {_MOST}")
+    made = CostObject.model_validate(dict(amounts))
+    for unit, amount in made.__dict__.items():
+        if amount > _MOST[unit]:
+            raise ValueError(f"a cost of {quoted(made.by_unit())}: allowed are amounts of {unit} up to {_MOST[unit]:g}")
     return made
 
 

@@ -179,7 +179,7 @@ class CostTracker:
         self._spent.book(actual, spent_on)
         before, after = charged.by_unit(), actual.by_unit()
         known = [unit for unit in before if unit != "latency_ms" or before[unit]]
-        action = "overrun" if any(after[unit] > before[unit] for unit in known) else "settle"
+        action = "overrun" if any(after.get(unit, 0) > before[unit] for unit in known) else "settle"
         self.trace.add("budget", f"{action}_{spent_on}", charged=before, actual=after)
 
     def refund(self, cost: CostObject, spent_on: str = RERANK) -> None:
@@ -200,7 +200,7 @@ class CostTracker:
         """
         if cost == FREE:
             return self._try_count(REFORMULATION, "reformulations", self.budget.max_reformulations, n)
-        denial = self.denial(CostObject(tokens=cost.tokens, latency_ms=cost.latency_ms, usd=cost.usd))
+        denial = self.denial(cost.model_copy(update={"docs": 0, "calls": 0}))
         if denial is not None:
             self.trace.add("budget", f"deny_{REFORMULATION}", **denial)
             return False
@@ -252,6 +252,9 @@ class CostTracker:
             assembly_token_buffer=budget.tokens_for_assembly,
             remaining_latency_ms=self.time_left_ms,
             remaining_usd=amount_left(budget.max_cost_usd, spent.usd),
+            remaining_flops=amount_left(budget.max_flops, spent.flops),
+            remaining_search_units=left(budget.max_search_units, spent.search_units),
+            remaining_joules=amount_left(budget.max_joules, spent.joules),
             strategies=strategies,
             closed=closed,
             pricer=pricer,

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from ragtune.core.units import UNITS
+
 
 def _unlimited_if_infinite(value: Any) -> Any:
     return None if isinstance(value, float) and value == math.inf else value
@@ -16,13 +18,7 @@ Count = Annotated[Annotated[int, Field(ge=0)] | None, BeforeValidator(_unlimited
 Amount = Annotated[Annotated[float, Field(ge=0, allow_inf_nan=False)] | None, BeforeValidator(_unlimited_if_infinite)]
 
 
-LIMITS = {
-    "docs": "max_reranker_docs",
-    "calls": "max_reranker_calls",
-    "usd": "max_cost_usd",
-    "ms": "max_latency_ms",
-    "tokens": "max_tokens",
-}
+LIMITS = {unit.short: unit.limit for unit in UNITS}
 """The limit in each unit, by the short names that users give the units."""
 
 
@@ -37,6 +33,10 @@ class Limits(BaseModel):
         max_retrieval_rounds: retrieval rounds beyond the original one.
         max_latency_ms: milliseconds since the request began; no batch starts that is expected to pass it.
         max_cost_usd: dollars.
+        max_flops: floating-point operations of the reranker, where the size of its model is declared.
+        max_search_units: search units of the reranker, where it is billed in such.
+        max_joules: energy, where the machine measures it: what a batch takes is known once it has run, so the batch
+            that passes the limit is the last.
         max_expanded_docs: documents that an expander may add to the pool.
         assembly_token_buffer: tokens that reranking may not touch, so that a context is left; None for half of
             ``max_tokens``.
@@ -51,6 +51,9 @@ class Limits(BaseModel):
     max_retrieval_rounds: Count = 2
     max_latency_ms: Amount = 2000.0
     max_cost_usd: Amount = None
+    max_flops: Amount = None
+    max_search_units: Count = None
+    max_joules: Amount = None
     max_expanded_docs: Count = None
     assembly_token_buffer: Annotated[int, Field(ge=0)] | None = None
     charge_failures: bool = True

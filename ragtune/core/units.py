@@ -1,0 +1,87 @@
+"""The units in which costs are counted, charged, limited and shown: one entry each, and nothing else names them."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+DOCS_PER_SEARCH_UNIT = 100
+"""A search unit of Cohere and Bedrock is one query with up to so many documents."""
+
+
+class Unit(NamedTuple):
+    """A unit of cost.
+
+    Attributes:
+        name: its field of :class:`ragtune.core.types.CostObject`, and in every record and table.
+        short: the short name that users give it, as in ``budget=3calls``.
+        limit: its field of :class:`ragtune.core.request.limits.Limits`.
+        label: what axes and tables call it.
+        column: its column of ``curve.csv``.
+        number: format of a mean amount.
+        account: its name in the account of a request, and in what a refusal says.
+        refusal: the reason that a trace gives where the account cannot pay.
+        is_count: whether amounts are whole.
+        is_always_told: whether reports name it even where nothing was spent. Of the others 0 says that nobody has
+            priced it, so that it is left out: no column, no 0.
+    """
+
+    name: str
+    short: str
+    limit: str
+    label: str
+    column: str
+    number: str
+    account: str
+    refusal: str
+    is_count: bool = False
+    is_always_told: bool = False
+
+
+DOCS = Unit(
+    "docs", "docs", "max_reranker_docs", "documents", "documents_mean", "{:,.1f}", "rerank_docs",
+    "doc_limit_exceeded", is_count=True, is_always_told=True,
+)  # fmt: skip
+CALLS = Unit(
+    "calls", "calls", "max_reranker_calls", "calls", "calls", "{:,.1f}", "rerank_calls",
+    "call_limit_exceeded", is_count=True, is_always_told=True,
+)  # fmt: skip
+TOKENS = Unit(
+    "tokens", "tokens", "max_tokens", "tokens", "tokens", "{:,.0f}", "tokens",
+    "token_limit_exceeded", is_count=True, is_always_told=True,
+)  # fmt: skip
+TIME = Unit(
+    "latency_ms", "ms", "max_latency_ms", "latency (ms)", "milliseconds", "{:,.0f}", "latency_ms",
+    "latency_exceeded", is_always_told=True,
+)  # fmt: skip
+MONEY = Unit(
+    "usd", "usd", "max_cost_usd", "money (USD)", "usd", "{:,.5f}", "usd",
+    "cost_limit_exceeded", is_always_told=True,
+)  # fmt: skip
+FLOPS = Unit(
+    "flops", "flops", "max_flops", "FLOPs", "flops", "{:.3g}", "flops", "flop_limit_exceeded",
+)  # fmt: skip
+SEARCH_UNITS = Unit(
+    "search_units", "search_units", "max_search_units", "search units", "search_units", "{:,.1f}", "search_units",
+    "search_unit_limit_exceeded", is_count=True,
+)  # fmt: skip
+ENERGY = Unit(
+    "joules", "joules", "max_joules", "energy (J)", "joules", "{:,.1f}", "joules", "energy_limit_exceeded",
+)  # fmt: skip
+
+UNITS = (DOCS, CALLS, TOKENS, TIME, MONEY, FLOPS, SEARCH_UNITS, ENERGY)
+"""All units, in the order of every record: documents, calls, tokens, time and money first."""
+
+NAMES = tuple(unit.name for unit in UNITS)
+"""Their names, in that order."""
+
+SOMETIMES_TOLD = tuple(unit.name for unit in UNITS if not unit.is_always_told)
+"""Units that are left out where nothing was spent in them."""
+
+REFUSED_FIRST = (TIME, MONEY, DOCS, CALLS, TOKENS, FLOPS, SEARCH_UNITS, ENERGY)
+"""The order in which a refusal is explained: the first account that cannot pay is named."""
+
+
+def search_units(docs: float, each: int = DOCS_PER_SEARCH_UNIT) -> int:
+    """What a call with so many documents is billed, by Cohere and those who bill alike: one for ``each`` begun."""
+    return math.ceil(round(docs / each, 6))
