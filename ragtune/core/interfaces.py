@@ -339,3 +339,10 @@ class TextVectors(Protocol):
         A NumPy array, or a ``scipy.sparse.csr_matrix``; a component that needs the sparse form says so.
         """
         ...
+
+    def of_query(self, text: str) -> Any:
+        """Shape (1, d), in the same form: where a query stands among the documents; all zero if nothing is known of it.
+
+        It is made on the request's clock, as a dense first stage makes it.
+        """
+        ...
