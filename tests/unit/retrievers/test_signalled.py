@@ -35,9 +35,9 @@ class Fixed(BaseSignal):
 
 def test_a_signal_is_a_source_like_the_first_stage_and_moves_what_it_speaks_for() -> None:
     found = with_signals(FOUND, {"clicks": {"f": 7.0, "a": 1.0, "b": 3.0, "c": 2.0, "d": 1.0, "e": 2.0}}, RRFFusion())
-    assert [document.id for document in found] == list("bafced")
-    assert found[2].sources == {"original": 4.0, "clicks": 7.0}
-    assert found[2].original_score == 4.0
+    assert [document.id for document in found] == list("bacfed")
+    assert found[3].sources == {"original": 4.0, "clicks": 7.0}
+    assert found[3].original_score == 4.0
 
 
 def test_two_runs_are_the_same_whether_one_finds_or_judges_what_the_other_found(tmp_path: Path) -> None:
