@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ragtune.adapters.frameworks import if_all, reranker_from, signals_of

@@ -200,9 +200,9 @@ def test_signals_and_vectors_say_what_is_read_first(url: str) -> None:
         return reranked
 
     assert read() == [0]
-    assert read(signals={"clicks": [5, None, 1, 9, 2]}, scores=[1, 1, 1, 1, 1]) == [3]
+    assert read(signals={"clicks": [0, None, 1, 90, 2], "dates": [1, 2, 3, 90, 5]}) == [3]
     vectors = [[1.0, 0.0], [0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.0, 1.0]]
-    assert read(vectors=vectors, query_vector=[0.0, 2.0], scores=[1, 1, 1, 1, 1]) == [4]
+    assert read(vectors=vectors, query_vector=[0.0, 2.0], signals={"dates": [1, 2, 3, 5, 90]}) == [4]
 
 
 def test_the_servers_budget_holds_unit_by_unit_unless_a_request_names_its_own(url: str) -> None:
