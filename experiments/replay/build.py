@@ -26,18 +26,23 @@ from ragtune.core.interfaces import (
     BaseExpander,
     BaseReformulator,
     BaseReranker,
+    BaseFusion,
     BaseRetriever,
     BaseScheduler,
+    BaseSignal,
 )
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.clock import Clock, MonotonicClock, VirtualClock
 from ragtune.core.rounds import RetrievalPlan
+from ragtune.retrievers.signalled import SignalledRetriever
 
 HARNESS_KEYS = {"dataset": ("scores", "sample")}
 """Keys of a group's file that the harness reads itself and constructors do not get."""
 
 _KINDS: dict[str, type] = {
     "retriever": BaseRetriever,
+    "signal": BaseSignal,
+    "fusion": BaseFusion,
     "reformulator": BaseReformulator,
     "expander": BaseExpander,
     "estimator": BaseEstimator,
@@ -142,9 +147,9 @@ def build_session(config: Mapping[str, Any], wrap: Any = None, wrap_reformulator
         "query_ids": dataset.order,
         "reranker": next(iter(rerankers.values())),
     }
-    parts = {
+    parts = {"retriever": _retriever(config, resources)} | {
         group: component(config, group, resources)
-        for group in ("retriever", "reformulator", "expander", "estimator", "scheduler", "assembler", "budget")
+        for group in ("reformulator", "expander", "estimator", "scheduler", "assembler", "budget")
     }
     if wrap_reformulator:
         parts["reformulator"] = wrap_reformulator(parts["reformulator"])
@@ -213,6 +218,15 @@ def _rerankers(config: Mapping[str, Any], dataset: Dataset) -> dict[str, BaseRer
                 f" reranker=cross_encoder reranker.model=MODEL' with this run's options; then {option}=FILE.parquet"
             )
     return {name: component({"reranker": node}, "reranker", resources) for name, node in named.items()}
+
+
+def _retriever(config: Mapping[str, Any], resources: Mapping[str, Any]) -> BaseRetriever:
+    """The first stage, with the signals that have an opinion of what it finds."""
+    retriever: BaseRetriever = component(config, "retriever", resources)
+    if not config["signal"]:
+        return retriever
+    signals = {name: component({"signal": node}, "signal", resources) for name, node in config["signal"].items()}
+    return SignalledRetriever(retriever, signals, component(config, "fusion"))
 
 
 def _failures(config: Mapping[str, Any]) -> FailurePolicy:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ragtune.core.errors import InputError
@@ -26,6 +26,12 @@ def reranker_from(model: Any, options: dict[str, Any]) -> BudgetedReranker:
     if options:
         raise InputError(f"a BudgetedReranker has its options already: {', '.join(options)} cannot be given")
     return model
+
+
+def signals_of(names: Sequence[str], records: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]] | None:
+    """The signals by name: what each document's record has under that name, None where it has nothing."""
+    listed = list(records)
+    return {name: [record.get(name) for record in listed] for name in names} or None
 
 
 def if_all(values: Iterable[T | None]) -> list[T] | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ragtune.adapters.frameworks import if_all, reranker_from
+from ragtune.adapters.frameworks import if_all, reranker_from, signals_of
 from ragtune.core.errors import InputError, MissingExtraError
 from ragtune.core.plain import quoted
 
@@ -32,14 +33,15 @@ class BudgetedRanker:
     Args:
         model: a ``BudgetedReranker``, or what it is made from: a cross-encoder's folder or name, an address, ...
         top_k: documents that are handed on; None for all.
+        signals: keys of a document's metadata with numbers that speak for it (higher is better), e.g. ``["clicks"]``.
         options: where ``model`` is no ``BudgetedReranker``, the other arguments of one: ``docs=20``, ``policy``, ...
 
     Raises:
         InputError: as ``BudgetedReranker`` does.
     """
 
-    def __init__(self, model: Any, *, top_k: int | None = None, **options: Any) -> None:
-        self._model, self._top_k, self._options = model, top_k, options
+    def __init__(self, model: Any, *, top_k: int | None = None, signals: Sequence[str] = (), **options: Any) -> None:
+        self._model, self._top_k, self._signals, self._options = model, top_k, list(signals), options
         self._reranker = reranker_from(model, options)
 
     def warm_up(self) -> None:
@@ -67,6 +69,7 @@ class BudgetedRanker:
             [document.content for document in documents],  # type: ignore[misc]  # one without is refused by name
             if_all(document.score for document in documents),
             vectors=if_all(document.embedding for document in documents),
+            signals=signals_of(self._signals, [document.meta for document in documents]),
             top_k=self._top_k if top_k is None else top_k,
         )
         return {"documents": [replace(documents[ranked.index], score=ranked.score) for ranked in ranking]}
@@ -77,7 +80,7 @@ class BudgetedRanker:
         Raises:
             InputError: if an argument cannot be written down.
         """
-        arguments = {"model": self._model, "top_k": self._top_k, **self._options}
+        arguments = {"model": self._model, "top_k": self._top_k, "signals": self._signals, **self._options}
         for name, value in arguments.items():
             try:
                 if name == "model" and callable(value):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ragtune.adapters.frameworks import if_all, reranker_from
+from ragtune.adapters.frameworks import if_all, reranker_from, signals_of
 from ragtune.core.errors import MissingExtraError
 from ragtune.facade.reranker import BudgetedReranker
 
@@ -29,6 +29,7 @@ class BudgetedCompressor(BaseDocumentCompressor):
     Args:
         model: a ``BudgetedReranker``, or what it is made from: a cross-encoder's folder or name, an address, ...
         top_k: documents that are handed on; None for all.
+        signals: keys of a document's metadata with numbers that speak for it (higher is better), e.g. ``["clicks"]``.
         options: where ``model`` is no ``BudgetedReranker``, the other arguments of one: ``docs=20``, ``policy``, ...
 
     Raises:
@@ -36,10 +37,11 @@ class BudgetedCompressor(BaseDocumentCompressor):
     """
 
     top_k: int | None = None
+    signals: Sequence[str] = ()
     _reranker: BudgetedReranker = PrivateAttr()
 
-    def __init__(self, model: Any, *, top_k: int | None = None, **options: Any) -> None:
-        super().__init__(top_k=top_k)  # type: ignore[call-arg]
+    def __init__(self, model: Any, *, top_k: int | None = None, signals: Sequence[str] = (), **options: Any) -> None:
+        super().__init__(top_k=top_k, signals=signals)  # type: ignore[call-arg]
         self._reranker = reranker_from(model, options)
 
     def compress_documents(
@@ -52,9 +54,10 @@ class BudgetedCompressor(BaseDocumentCompressor):
         """
         texts = [document.page_content for document in documents]
         scores = if_all(document.metadata.get(SCORE) for document in documents)
+        signals = signals_of(self.signals, [document.metadata for document in documents])
         return [
             _scored(documents[ranked.index], ranked.score)
-            for ranked in self._reranker.rank(query, texts, scores, top_k=self.top_k)
+            for ranked in self._reranker.rank(query, texts, scores, signals=signals, top_k=self.top_k)
         ]
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from ragtune.adapters.frameworks import if_all, reranker_from
+from ragtune.adapters.frameworks import if_all, reranker_from, signals_of
 from ragtune.core.errors import InputError, MissingExtraError
 from ragtune.facade.reranker import BudgetedReranker
 
@@ -26,6 +27,7 @@ class BudgetedPostprocessor(BaseNodePostprocessor):
     Args:
         model: a ``BudgetedReranker``, or what it is made from: a cross-encoder's folder or name, an address, ...
         top_k: nodes that are handed on; None for all.
+        signals: keys of a node's metadata with numbers that speak for it (higher is better), e.g. ``["clicks"]``.
         options: where ``model`` is no ``BudgetedReranker``, the other arguments of one: ``docs=20``, ``policy``, ...
 
     Raises:
@@ -33,10 +35,11 @@ class BudgetedPostprocessor(BaseNodePostprocessor):
     """
 
     top_k: int | None = None
+    signals: Sequence[str] = ()
     _reranker: BudgetedReranker = PrivateAttr()
 
-    def __init__(self, model: Any, *, top_k: int | None = None, **options: Any) -> None:
-        super().__init__(top_k=top_k)  # type: ignore[call-arg]
+    def __init__(self, model: Any, *, top_k: int | None = None, signals: Sequence[str] = (), **options: Any) -> None:
+        super().__init__(top_k=top_k, signals=signals)  # type: ignore[call-arg]
         self._reranker = reranker_from(model, options)
 
     @classmethod
@@ -53,6 +56,7 @@ class BudgetedPostprocessor(BaseNodePostprocessor):
             [node.node.get_content(metadata_mode=MetadataMode.EMBED) for node in nodes],
             if_all(node.score for node in nodes),
             vectors=if_all(node.node.embedding for node in nodes),
+            signals=signals_of(self.signals, [node.node.metadata for node in nodes]),
             top_k=self.top_k,
         )
         return [NodeWithScore(node=nodes[ranked.index].node, score=ranked.score) for ranked in ranking]

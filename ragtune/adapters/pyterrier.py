@@ -31,15 +31,24 @@ class BudgetedTransformer(pt.Transformer):
         model: a ``BudgetedReranker``, or what it is made from: a cross-encoder's folder or name, an address, ...
         top_k: documents of each query that are handed on; None for all.
         text_field: column of the texts.
+        signals: columns with numbers that speak for a document (higher is better), e.g. ``["clicks"]``.
         options: where ``model`` is no ``BudgetedReranker``, the other arguments of one: ``docs=20``, ``policy``, ...
 
     Raises:
         InputError: as ``BudgetedReranker`` does.
     """
 
-    def __init__(self, model: Any, *, top_k: int | None = None, text_field: str = "text", **options: Any) -> None:
+    def __init__(
+        self,
+        model: Any,
+        *,
+        top_k: int | None = None,
+        text_field: str = "text",
+        signals: Sequence[str] = (),
+        **options: Any,
+    ) -> None:
         super().__init__()
-        self._top_k, self._text_field = top_k, text_field
+        self._top_k, self._text_field, self._signals = top_k, text_field, list(signals)
         self._reranker: BudgetedReranker = reranker_from(model, options)
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
@@ -49,7 +58,7 @@ class BudgetedTransformer(pt.Transformer):
             InputError: on unusable texts or scores, naming them.
             pt.validate.InputValidationError: if a column is missing.
         """
-        pt.validate.columns(inp, includes=["qid", "query", "docno", self._text_field])
+        pt.validate.columns(inp, includes=["qid", "query", "docno", self._text_field, *self._signals])
         if inp.empty:
             return _ranked(inp, [])
         queries = [self._first_stage(rows) for _, rows in inp.groupby("qid", sort=False)]
@@ -63,7 +72,8 @@ class BudgetedTransformer(pt.Transformer):
 
     def _job(self, rows: pd.DataFrame) -> Job:
         scores, vectors = (rows[name].tolist() if name in rows else None for name in ("score", "doc_vec"))
-        return Job(rows["query"].iloc[0], rows[self._text_field].tolist(), scores, vectors)
+        signals = {name: [None if pd.isna(value) else value for value in rows[name]] for name in self._signals}
+        return Job(rows["query"].iloc[0], rows[self._text_field].tolist(), scores, vectors, signals)
 
 
 def _ranked(rows: pd.DataFrame, ranking: Sequence[RankedDocument]) -> pd.DataFrame:

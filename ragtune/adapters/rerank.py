@@ -116,16 +116,19 @@ class RerankServer:
             raise LimitExceededError(
                 f"/documents: {len(request.documents)} documents, allowed are at most {self.max_documents}"
             )
+        from ragtune.facade.reranker import Job
+
         texts = [_text(i, document, request) for i, document in enumerate(request.documents)]
+        job = Job(request.query, texts, request.scores, request.vectors, request.signals, request.query_vector)
         named = {} if request.budget is None else request.budget.model_dump(exclude_unset=True)
         limits = {unit: limit for unit, limit in (self._defaults | named).items() if limit is not None}
         with self._traced(len(texts)) as attributes:
             ranker = self._choosy if limits else self._full
-            ranking = ranker.rank(request.query, texts, request.scores, budget=limits or None)
+            ranking = ranker.rank(**job._asdict(), budget=limits or None)
             self.metrics.ranked(ranking)
             attributes.update(_attributes(ranking))
         if self._shadow is not None and limits and texts:
-            self._shadow.offer(Served(request.query, texts, request.scores, ranking, self._policy, limits))
+            self._shadow.offer(Served(job, ranking, self._policy, limits))
         return ranking
 
     def _unhurried(self, reranker: BaseReranker, batch_size: int) -> BudgetedReranker:

@@ -14,6 +14,7 @@ RERANK_PATHS = frozenset({"/v1/rerank", "/v2/rerank", "/rerank"})
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Column = tuple[Finite | None, ...]
+Vector = Annotated[tuple[Finite, ...], Field(min_length=1)]
 
 
 class Budget(Request):
@@ -49,6 +50,18 @@ class RerankQuery(Request):
     scores: Column | dict[str, Column] | None = Field(
         default=None,
         description="RAGtune's: the first stage's score of each document, or several first stages' by name.",
+    )
+    signals: dict[str, Column] | None = Field(
+        default=None,
+        description="RAGtune's: what else is known of each document for free, by name (recency, clicks): higher is "
+        "better, null where it is not known.",
+    )
+    vectors: tuple[Vector | None, ...] | None = Field(
+        default=None, description="RAGtune's: the embedding of each document; they tell which documents are alike."
+    )
+    query_vector: Vector | None = Field(
+        default=None,
+        description="RAGtune's: the query's embedding by the model of the vectors; its cosines become a signal.",
     )
 
     model_config = ConfigDict(frozen=True, extra="allow")

@@ -9,7 +9,7 @@ import random
 import sys
 import threading
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,9 +23,8 @@ from ragtune.core.types import FREE, CostObject
 from ragtune.facade.agreement import gain_kept, overlap, rank_biased_overlap
 
 if TYPE_CHECKING:
-    from ragtune.facade.candidates import Scores
     from ragtune.facade.ranking import Ranking
-    from ragtune.facade.reranker import BudgetedReranker
+    from ragtune.facade.reranker import BudgetedReranker, Job
 
 _WAITING, _REMEMBERED = 32, 10_000
 
@@ -61,9 +60,7 @@ class ShadowOptions:
 class Served(NamedTuple):
     """A request that has its answer."""
 
-    query: str
-    texts: Sequence[str]
-    scores: Scores | Mapping[str, Scores] | None
+    job: Job
     ranking: Ranking
     policy: str
     budget: Mapping[str, float]
@@ -153,7 +150,7 @@ class Shadow:
         """The record; None if a document could not be read, so that there is no full ranking to compare with."""
         # Those that the answer has read are read again, in as few calls as the ranker makes: so what everything costs
         # is measured too, which is more than a part's cost and the other's where a call has a price of its own.
-        everything = self._ranker.rank(served.query, served.texts, served.scores)
+        everything = self._ranker.rank(**served.job._asdict())
         with self._lock:
             self._spent += everything.cost
         gains = {one.index: one.reranker_score for one in everything if one.reranker_score is not None}
@@ -181,8 +178,9 @@ class Shadow:
         if self._options.file is None:
             return
         if self._options.with_texts:
-            shown = {index: served.texts[index] for index in sorted({*record.served_order, *record.full_order})}
-            record = record.model_copy(update={"query": served.query, "texts": shown})
+            texts = served.job.documents
+            shown = {index: texts[index] for index in sorted({*record.served_order, *record.full_order})}
+            record = record.model_copy(update={"query": served.job.query, "texts": shown})
         try:
             _append(self._options.file, record.model_dump_json(exclude_none=True) + "\n")
         except OSError as error:

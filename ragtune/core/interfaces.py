@@ -69,6 +69,23 @@ class BaseRetriever(Component, ABC):
         """
 
 
+class BaseSignal(Component, ABC):
+    """Free evidence: what is known of documents that a first stage has found, before any of them is reranked.
+
+    A first stage finds documents; a signal has an opinion of those that were found
+    (:class:`~ragtune.retrievers.signalled.SignalledRetriever`).
+
+    State: none between requests; within a request, ``context.remember``.
+    """
+
+    @abstractmethod
+    def values(self, context: RAGtuneContext, documents: Sequence[ScoredDocument]) -> Mapping[str, float]:
+        """``{doc_id: value}``, higher is better, on any scale, finite; a document of which nothing is known is left out.
+
+        ``context.query`` is the query that the documents were found for.
+        """
+
+
 class BaseReformulator(Component, ABC):
     """Rewrites the query, so that the first stage can look for more.
 
@@ -321,5 +338,12 @@ class TextVectors(Protocol):
         """Shape (len(items), d), rows L2-normalised, so that a dot product is a cosine.
 
         A NumPy array, or a ``scipy.sparse.csr_matrix``; a component that needs the sparse form says so.
+        """
+        ...
+
+    def of_query(self, text: str) -> Any:
+        """Shape (1, d), in the same form: where a query stands among the documents; all zero if nothing is known of it.
+
+        It is made on the request's clock, as a dense first stage makes it.
         """
         ...

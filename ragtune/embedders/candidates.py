@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ragtune.core.arrays import FloatArray
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseEmbedder
 from ragtune.core.pool.items import PoolItem
@@ -54,11 +55,22 @@ class CandidateVectors:
 
         own = [item.metadata.get(VECTOR) for item in items]
         if own and all(vector is not None for vector in own):
-            return csr_matrix(_normalised(own))
+            return csr_matrix(normalised(own))
         texts = [item.content for item in items]
-        if self._embedder is not None:
-            return csr_matrix(np.asarray(self._embedder.embed(texts), dtype=np.float64))
-        return _term_vectors(texts) if self._corpus is None else _known_vectors(texts, _rows_of(self._corpus))
+        if self._embedder is None and self._corpus is not None:
+            return _known_vectors(texts, _rows_of(self._corpus))
+        return self._vectors_of(texts)
+
+    def of_query(self, text: str) -> Any:
+        """The vector of any text, shape (1, d), made as those of candidates are that bring none along."""
+        return self._vectors_of([text])
+
+    def _vectors_of(self, texts: Sequence[str]) -> Any:
+        from scipy.sparse import csr_matrix
+
+        if self._embedder is None:
+            return _term_vectors(texts)
+        return csr_matrix(np.asarray(self._embedder.embed(texts), dtype=np.float64))
 
 
 @lru_cache(maxsize=1)
@@ -76,7 +88,12 @@ def _known_vectors(texts: Sequence[str], known: dict[str, Any]) -> Any:
     return csr_matrix(vstack([known[text] for text in texts], format="csr")) if texts else rows
 
 
-def _normalised(vectors: Sequence[Any]) -> Any:
+def normalised(vectors: Sequence[Any]) -> FloatArray:
+    """A caller's vectors, shape (n, d), each divided by its length; one of zeros stays as it is.
+
+    Raises:
+        InputError: if they are not finite numbers of one length.
+    """
     try:
         rows = np.asarray(vectors, dtype=np.float64)
     except (TypeError, ValueError):
@@ -86,7 +103,8 @@ def _normalised(vectors: Sequence[Any]) -> Any:
             "the candidates' vectors are not finite numbers of one length: allowed is one vector a document"
         )
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows / np.where(lengths > 0, lengths, 1.0)
+    unit: FloatArray = rows / np.where(lengths > 0, lengths, 1.0)
+    return unit
 
 
 def _term_vectors(texts: Sequence[str]) -> Any:

@@ -29,12 +29,19 @@ class DenseVectors:
 
     def __init__(self, corpus: Corpus, embedder: BaseEmbedder, cache_dir: str | Path | None = AUTO) -> None:
         self._corpus = corpus
+        self._embedder = embedder
         self._vectors = DocumentVectors(corpus, embedder, cache_dir)
         self._vectors.prepare()  # at once, as TF-IDF's are: no request's clock is to see it
 
     def of(self, items: Sequence[PoolItem]) -> Any:
         """:meth:`rows` of a request's documents."""
         return self.rows([item.doc_id for item in items])
+
+    def of_query(self, text: str) -> Any:
+        """The embedder's vector of any text, shape (1, d), in the same form."""
+        from scipy.sparse import csr_matrix
+
+        return csr_matrix(np.asarray(self._embedder.embed([text]), dtype=np.float64))
 
     def rows(self, doc_ids: Sequence[str]) -> Any:
         """``scipy.sparse.csr_matrix`` of shape (len(doc_ids), d), float64, rows L2-normalised.

@@ -78,6 +78,14 @@ class TfidfEmbedder(BaseEmbedder):
         """:meth:`rows` of a request's documents."""
         return self.rows([item.doc_id for item in items])
 
+    def of_query(self, text: str) -> Any:
+        """The vector of any text, shape (1, terms), ``scipy.sparse.csr_matrix``."""
+        from scipy.sparse import csr_matrix
+
+        if not self._model.vocabulary:
+            return csr_matrix((1, self._model.matrix.shape[1]))
+        return csr_matrix(self._model.vectorizer.transform([text]))
+
     def rows(self, doc_ids: Sequence[str]) -> Any:
         """Vectors of documents of the collection: ``scipy.sparse.csr_matrix``, shape (len(doc_ids), terms), float64.
 

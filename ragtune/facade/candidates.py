@@ -10,26 +10,38 @@ import numpy as np
 
 from ragtune.core.errors import InputError
 from ragtune.core.plain import quoted
+from ragtune.core.request.context import ORIGINAL
 from ragtune.core.types import ScoredDocument
 from ragtune.data.corpus import Document
-from ragtune.embedders.candidates import VECTOR
+from ragtune.embedders.candidates import VECTOR, normalised
 from ragtune.fusion.rrf import RRFFusion
+from ragtune.retrievers.signalled import with_signals
 
 Scores = Sequence[float | None]
+
+VECTOR_SIGNAL = "vectors"
+"""Name of the signal that a query's vector makes with those of the documents."""
+
+_DECIMALS = 6
+"""Cosines are rounded to so many, so that the noise of float32 does not decide between equal documents."""
 
 
 def candidates(
     documents: Sequence[str | Mapping[str, Any] | Document],
     scores: Scores | Mapping[str, Scores] | None,
     vectors: Sequence[Any] | None,
+    signals: Mapping[str, Scores] | None = None,
+    query_vector: Any = None,
 ) -> list[ScoredDocument]:
-    """The documents best first by the first stage, each with its position among those given as its id.
+    """The documents best first by the first stages and signals, each with its position among those given as its id.
 
     Args:
         documents: a text, a ``Document``, or a dict with ``text`` and, if it has one, ``title``.
         scores: one number a document, higher is better, or a column of them for each first stage by name; None (or
             NaN) where a stage did not find the document. Columns are fused by reciprocal ranks. None: the order counts.
         vectors: one vector a document, or None.
+        signals: by name, one number a document, higher is better; None where it is not known.
+        query_vector: the query's vector, whose cosine with the documents' is a further signal, ``vectors``.
 
     Raises:
         InputError: naming what is wrong and with which document.
@@ -40,28 +52,37 @@ def candidates(
         )
     texts = [_text(i, document) for i, document in enumerate(documents)]
     metadata = _metadata(vectors, len(texts))
+    further = _signals(signals, vectors, query_vector, len(texts))
+    found = _found(texts, metadata, scores)
+    return with_signals(found, further, RRFFusion()) if further else found
+
+
+def _found(
+    texts: Sequence[str], metadata: Sequence[dict[str, Any]], scores: Scores | Mapping[str, Scores] | None
+) -> list[ScoredDocument]:
+    """The documents best first by the first stages."""
     columns = _columns(scores, len(texts))
     plain = [ScoredDocument(id=str(i), content=text, metadata=metadata[i]) for i, text in enumerate(texts)]
     if not columns:
-        return [_scored(document, -math.log1p(rank)) for rank, document in enumerate(plain, start=1)]
-    lists = {name: _best_first(plain, column) for name, column in columns.items()}
+        return [_scored(document, -math.log1p(rank), {}) for rank, document in enumerate(plain, start=1)]
+    lists = {name: _best_first(plain, name, column) for name, column in columns.items()}
     found = lists[next(iter(lists))] if len(lists) == 1 else RRFFusion().fuse(lists)
     seen = {document.id for document in found}
     # What no stage found stands behind the rest, and scores as low as the worst that each found: 0 may be a good score.
     lowest = {name: ranked[-1].score for name, ranked in lists.items() if ranked}
     score = found[-1].score if found else 0.0
-    missed = [_scored(document, score) for document in plain if document.id not in seen]
-    return [*found, *(document.model_copy(update={"sources": lowest}) for document in missed)]
+    missed = [_scored(document, score, lowest) for document in plain if document.id not in seen]
+    return [*found, *missed]
 
 
-def _best_first(documents: Sequence[ScoredDocument], column: Sequence[float]) -> list[ScoredDocument]:
+def _best_first(documents: Sequence[ScoredDocument], name: str, column: Sequence[float]) -> list[ScoredDocument]:
     """Those that the stage found, equal ones as given."""
     order = sorted((i for i, score in enumerate(column) if not math.isnan(score)), key=lambda i: -column[i])
-    return [_scored(documents[i], column[i]) for i in order]
+    return [_scored(documents[i], column[i], {name: column[i]}) for i in order]
 
 
-def _scored(document: ScoredDocument, score: float) -> ScoredDocument:
-    return document.model_copy(update={"score": score, "original_score": score})
+def _scored(document: ScoredDocument, score: float, sources: Mapping[str, float]) -> ScoredDocument:
+    return document.model_copy(update={"score": score, "original_score": score, "sources": dict(sources)})
 
 
 def _text(i: int, document: Any) -> str:
@@ -89,17 +110,47 @@ def _metadata(vectors: Sequence[Any] | None, count: int) -> list[dict[str, Any]]
 def _columns(scores: Scores | Mapping[str, Scores] | None, count: int) -> dict[str, list[float]]:
     if scores is None:
         return {}
-    named = scores if isinstance(scores, Mapping) else {"original": scores}
-    return {str(name): _column(str(name), column, count) for name, column in named.items()}
+    named = scores if isinstance(scores, Mapping) else {ORIGINAL: scores}
+    return {str(name): _column(f"scores of {str(name)!r}", column, count) for name, column in named.items()}
 
 
-def _column(name: str, scores: Scores, count: int) -> list[float]:
+def _column(what: str, scores: Scores, count: int) -> list[float]:
     try:
         column = [math.nan if score is None else float(score) for score in scores]
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"scores of {name!r} are {quoted(scores)}: allowed is a list of numbers") from None
+        raise InputError(f"{what} are {quoted(scores)}: allowed is a list of numbers") from None
     if len(column) != count:
-        raise InputError(f"{len(column)} scores of {name!r} for {count} documents: allowed is one a document")
+        raise InputError(f"{len(column)} {what} for {count} documents: allowed is one a document")
     if np.isinf(column).any():
-        raise InputError(f"scores of {name!r} hold an infinite number: allowed are finite ones, and None for not found")
+        raise InputError(f"{what} hold an infinite number: allowed are finite ones, and None for not found")
     return column
+
+
+def _signals(
+    signals: Mapping[str, Scores] | None, vectors: Sequence[Any] | None, query_vector: Any, count: int
+) -> dict[str, dict[str, float]]:
+    """``{id: value}`` by the name of the signal."""
+    if not isinstance(signals, Mapping | None):
+        raise InputError(f"signals={quoted(signals)}: allowed is a dict of a list of numbers by name")
+    known: dict[str, dict[str, float]] = {}
+    for name, column in (signals or {}).items():
+        values = _column(f"values of signal {str(name)!r}", column, count)
+        given = {i: value for i, value in enumerate(values) if column[i] is not None}
+        if (nan := next((i for i, value in given.items() if math.isnan(value)), None)) is not None:
+            raise InputError(f"signal {str(name)!r}: value nan of document {nan}: allowed is a finite number, or None")
+        known[str(name)] = {str(i): value for i, value in given.items()}
+    if query_vector is None:
+        return known
+    if VECTOR_SIGNAL in known:
+        raise InputError(f"a query_vector, and signals have {VECTOR_SIGNAL!r}: allowed is one of them")
+    return known | {VECTOR_SIGNAL: _cosines(vectors, query_vector)}
+
+
+def _cosines(vectors: Sequence[Any] | None, query_vector: Any) -> dict[str, float]:
+    """The cosine of each document's vector with the query's, those of zeros left out."""
+    if vectors is None:
+        raise InputError("a query_vector without vectors: allowed is one with a vector for each document")
+    given = {str(i): vector for i, vector in enumerate(vectors) if vector is not None}
+    rows = normalised([query_vector, *given.values()])
+    cosines, known = np.round(rows[1:] @ rows[0], _DECIMALS).tolist(), rows[1:].any(axis=1) & rows[0].any()
+    return {doc_id: cosines[i] for i, doc_id in enumerate(given) if known[i]}

@@ -46,6 +46,8 @@ class Job(NamedTuple):
     documents: Sequence[Given]
     scores: Scores | Mapping[str, Scores] | None = None
     vectors: Sequence[Any] | None = None
+    signals: Mapping[str, Scores] | None = None
+    query_vector: Any = None
 
 
 class BudgetedReranker:
@@ -128,6 +130,8 @@ class BudgetedReranker:
         *,
         top_k: int | None = None,
         vectors: Sequence[Any] | None = None,
+        signals: Mapping[str, Scores] | None = None,
+        query_vector: Any = None,
         budget: Mapping[str, float | None] | None = None,
     ) -> Ranking:
         """Rank candidates.
@@ -140,12 +144,15 @@ class BudgetedReranker:
                 for a document that a stage did not find.
             top_k: documents of the ranking; None for all.
             vectors: one embedding a document, where the caller's index has them: better than terms.
+            signals: whatever else is known of the documents for free, by name: one number a document, higher is better
+                (recency, clicks; negate what is better low), None where it is not known.
+            query_vector: the query's embedding by the model of ``vectors``; its cosines become a signal.
             budget: limits of this query instead of the object's, e.g. ``{"docs": 10, "ms": 200}``.
 
         Raises:
             InputError: on unusable input, naming it.
         """
-        job = Job(query, documents, scores, vectors)
+        job = Job(query, documents, scores, vectors, signals, query_vector)
         request = self._request(job, budget, top_k)
         output = self._controller.run(request.query, request.budget, candidates=request.candidates)
         return self._final(job, request, output, top_k)
@@ -192,6 +199,8 @@ class BudgetedReranker:
         *,
         top_k: int | None = None,
         vectors: Sequence[Any] | None = None,
+        signals: Mapping[str, Scores] | None = None,
+        query_vector: Any = None,
         budget: Mapping[str, float | None] | None = None,
     ) -> Iterator[Ranking]:
         """The ranking as it stands before every call of the reranker, the first stage's first; the final one last.
@@ -199,7 +208,7 @@ class BudgetedReranker:
         Raises:
             InputError: on unusable input, naming it.
         """
-        job = Job(query, documents, scores, vectors)
+        job = Job(query, documents, scores, vectors, signals, query_vector)
         request = self._request(job, budget, top_k)
         steps = self._controller.run_stepwise(request)
         while True:
@@ -214,7 +223,8 @@ class BudgetedReranker:
         if top_k is not None:
             check_count("top_k", top_k)
         limits = None if budget is None else self._require_price(_budget(budget))
-        return Request(job.query, budget=limits, candidates=candidates(job.documents, job.scores, job.vectors))
+        found = candidates(*job[1:])
+        return Request(job.query, budget=limits, candidates=found)
 
     def _final(self, job: Job, request: Request, output: ControllerOutput, top_k: int | None) -> Ranking:
         ranked = _ranked(job, output.history[-1])

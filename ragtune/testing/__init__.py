@@ -28,6 +28,7 @@ _SUITES = (
     "rerankers",
     "retrievers",
     "schedulers",
+    "signals",
 )
 # Before they are imported, so that a failed assertion shows the values on both sides as in a test file.
 pytest.register_assert_rewrite(*(f"{__name__}.{suite}" for suite in _SUITES))
@@ -43,6 +44,7 @@ from ragtune.testing.reformulators import ReformulatorContract  # noqa: E402
 from ragtune.testing.rerankers import ComparingRerankerContract, RerankerContract  # noqa: E402
 from ragtune.testing.retrievers import RetrieverContract  # noqa: E402
 from ragtune.testing.schedulers import SchedulerContract  # noqa: E402
+from ragtune.testing.signals import SignalContract  # noqa: E402
 from ragtune.testing.worlds import WORLDS, World, WorldReranker  # noqa: E402
 
 __all__ = [
@@ -60,6 +62,7 @@ __all__ = [
     "RerankerContract",
     "RetrieverContract",
     "SchedulerContract",
+    "SignalContract",
     "UnorderedFusionContract",
     "World",
     "WorldReranker",

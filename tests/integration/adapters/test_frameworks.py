@@ -32,11 +32,15 @@ def columns(*given: Sequence[Any] | None) -> list[Sequence[Any]]:
     return [column if column is not None else [None] * len(TEXTS) for column in given]
 
 
-def by_pyterrier(make: Callable[..., Any], texts: Sequence[str], scores: Any = None, vectors: Any = None) -> Found:
+def metadata_of(clicks: Sequence[Any] | None) -> list[dict[str, Any]]:
+    return [{} if value is None else {"clicks": value} for value in columns(clicks)[0]]
+
+
+def by_pyterrier(make: Callable[..., Any], texts: Sequence[str], scores: Any = None, vectors: Any = None, clicks: Any = None) -> Found:
     import pandas as pd
 
     frame = pd.DataFrame({"qid": "q", "query": QUERY, "docno": [f"d{i}" for i in range(len(texts))], "text": texts})
-    for name, column in (("score", scores), ("doc_vec", vectors)):
+    for name, column in (("score", scores), ("doc_vec", vectors), ("clicks", clicks)):
         if column is not None:
             frame[name] = list(column)
     ranked = make().transform(frame)
@@ -44,39 +48,49 @@ def by_pyterrier(make: Callable[..., Any], texts: Sequence[str], scores: Any = N
     return list(zip(ranked["text"], ranked["score"], strict=True))
 
 
-def by_langchain(make: Callable[..., Any], texts: Sequence[str], scores: Any = None, vectors: Any = None) -> Found:
+def by_langchain(make: Callable[..., Any], texts: Sequence[str], scores: Any = None, vectors: Any = None, clicks: Any = None) -> Found:
     from langchain_core.documents import Document
 
     assert vectors is None, "LangChain's documents carry none"
     first = [{}] * len(texts) if scores is None else [{"relevance_score": score} for score in scores]
-    documents = [Document(text, metadata=metadata) for text, metadata in zip(texts, first, strict=True)]
+    further = zip(texts, first, metadata_of(clicks), strict=True)
+    documents = [Document(text, metadata=scored | clicked) for text, scored, clicked in further]
     ranked = make().compress_documents(documents, QUERY)
     return [(document.page_content, document.metadata["relevance_score"]) for document in ranked]
 
 
-def by_llamaindex(make: Callable[..., Any], texts: Sequence[str], scores: Any = None, vectors: Any = None) -> Found:
+def by_llamaindex(make: Callable[..., Any], texts: Sequence[str], scores: Any = None, vectors: Any = None, clicks: Any = None) -> Found:
     from llama_index.core.schema import NodeWithScore, TextNode
 
     scores, vectors = columns(scores, vectors)
-    given = zip(texts, scores, vectors, strict=False)
-    nodes = [NodeWithScore(node=TextNode(text=text, embedding=vector), score=score) for text, score, vector in given]
+    given = zip(texts, scores, vectors, metadata_of(clicks), strict=False)
+    nodes = [
+        NodeWithScore(
+            node=TextNode(text=text, embedding=vector, metadata=metadata, excluded_embed_metadata_keys=["clicks"]),
+            score=score,
+        )
+        for text, score, vector, metadata in given
+    ]
     return [(node.text, node.score) for node in make().postprocess_nodes(nodes, query_str=QUERY)]
 
 
-def by_haystack(make: Callable[..., Any], texts: Sequence[str], scores: Any = None, vectors: Any = None) -> Found:
+def by_haystack(make: Callable[..., Any], texts: Sequence[str], scores: Any = None, vectors: Any = None, clicks: Any = None) -> Found:
     from haystack import Document
 
     scores, vectors = columns(scores, vectors)
-    given = zip(texts, scores, vectors, strict=False)
-    documents = [Document(content=text, score=score, embedding=vector) for text, score, vector in given]
+    given = zip(texts, scores, vectors, metadata_of(clicks), strict=False)
+    documents = [
+        Document(content=text, score=score, embedding=vector, meta=meta) for text, score, vector, meta in given
+    ]
     ranked = make().run(query=QUERY, documents=documents)["documents"]
     return [(document.content, document.score) for document in ranked]
 
 
 def by_sentence_transformers(
-    make: Callable[..., Any], texts: Sequence[str], scores: Any = None, vectors: Any = None
+    make: Callable[..., Any], texts: Sequence[str], scores: Any = None, vectors: Any = None, clicks: Any = None
 ) -> Found:
-    ranked = make().rank(QUERY, texts, return_documents=True, scores=scores, vectors=vectors)
+    given = {} if clicks is None else {"signals": {"clicks": clicks}}
+    ranked = make().rank(QUERY, texts, return_documents=True, scores=scores, vectors=vectors, **given)
     assert [hit["text"] for hit in ranked] == [texts[hit["corpus_id"]] for hit in ranked]
     return [(hit["text"], hit["score"]) for hit in ranked]
 
@@ -108,6 +122,16 @@ def test_an_adapter_gives_the_ranking_of_the_facade(framework: str, given: str) 
     found = ranked_by(framework, TEXTS, scores, vectors)
     assert [text for text, _ in found] == [document.document for document in expected]
     assert [score for _, score in found] == pytest.approx([document.score for document in expected], abs=1e-5)
+
+
+@ALL
+def test_an_adapter_hands_signals_on(framework: str) -> None:
+    clicks = [None, *range(len(TEXTS) - 1)]
+    expected = BudgetedReranker(overlap, **BUDGET).rank(QUERY, TEXTS, signals={"clicks": clicks})
+    assert expected.documents != BudgetedReranker(overlap, **BUDGET).rank(QUERY, TEXTS).documents
+    options = {} if framework == "sentence_transformers" else {"signals": ["clicks"]}
+    found = ranked_by(framework, TEXTS, None, None, clicks, **options)
+    assert [text for text, _ in found] == [document.document for document in expected]
 
 
 @pytest.mark.parametrize("framework", ["llamaindex", "haystack"])

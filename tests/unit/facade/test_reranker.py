@@ -176,7 +176,7 @@ def test_a_bad_top_k_is_refused_before_anything_is_read(top_k: Any) -> None:
     assert spy.calls == []
 
 
-@pytest.mark.parametrize("job", ["a query", (), ("q",), (QUERY, TEXTS, None, None, None), 5, {"query": QUERY}])
+@pytest.mark.parametrize("job", ["a query", (), ("q",), (QUERY, TEXTS, *[None] * 5), 5, {"query": QUERY}])
 def test_a_job_that_is_none_is_named(job: Any) -> None:
     with pytest.raises(InputError, match="job 1"):
         make().rank_many([(QUERY, TEXTS), job])
@@ -457,3 +457,58 @@ def test_what_no_stage_found_is_no_better_than_what_one_found_whatever_the_sign_
 
     BudgetedReranker(equal, docs=2, batch_size=1).rank("query", ["tea", "ship", "bread"], scores)
     assert read == ["tea", "bread"]
+
+
+# -- signals -----------------------------------------------------------------------------------------------------------
+
+
+def test_one_first_stage_is_one_source_whatever_its_name() -> None:
+    column = [3.0, None, 9.0, None, 4.0, None, 8.0, 1.0]
+    assert seen(make().rank(QUERY, TEXTS, {"bm25": column})) == seen(make().rank(QUERY, TEXTS, column))
+
+
+def order_by(signals: Any = None, **given: Any) -> list[int]:
+    spy = Spy()
+    make(spy, policy="fixed_depth", docs=len(TEXTS)).rank(QUERY, TEXTS, signals=signals, **given)
+    return [TEXTS.index(text) for text in spy.calls[0]]
+
+
+def test_a_signal_is_evidence_beside_the_order_that_was_given() -> None:
+    recency = [2001.0, 2002.0, 2003.0, 2004.0, 2005.0, 2006.0, 2007.0, 2031.0]
+    assert order_by({"recency": recency})[:2] == [0, 7]
+    assert order_by({"recency": recency}, scores=[0, 1, 2, 3, 4, 5, 6, 7])[:2] == [7, 6]
+    assert seen(make().rank(QUERY, TEXTS, signals={"recency": recency})) == seen(
+        make().rank_many([Job(QUERY, TEXTS, signals={"recency": recency})])[0]
+    )
+
+
+@pytest.mark.parametrize("silent", [[1.0] * 8, [None] * 8, [None] * 7 + [5.0]])
+def test_a_signal_without_a_difference_changes_nothing(silent: Any) -> None:
+    assert seen(make().rank(QUERY, TEXTS, signals={"clicks": silent})) == seen(make().rank(QUERY, TEXTS))
+
+
+def test_the_querys_vector_speaks_for_the_documents_near_it() -> None:
+    vectors = [[1.0, float(i)] for i in range(8)]
+    cosines = [1.0 / np.hypot(1.0, i) for i in range(8)]
+    near = make().rank(QUERY, TEXTS, vectors=vectors, query_vector=[3.0, 0.0])
+    assert seen(near) == seen(make().rank(QUERY, TEXTS, vectors=vectors, signals={"vectors": np.round(cosines, 6)}))
+    assert order_by(vectors=vectors, query_vector=np.array([0.0, 2.0]))[:2] == [0, 7]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"signals": {"clicks": [1.0]}}, "1 values of signal 'clicks' for 8 documents"),
+        ({"signals": {"clicks": [1.0] * 7 + [NAN]}}, "signal 'clicks': value nan of document 7"),
+        ({"signals": {"clicks": [1.0] * 7 + [float("inf")]}}, "values of signal 'clicks' hold an infinite number"),
+        ({"signals": {"clicks": ["many"] * 8}}, "values of signal 'clicks' are"),
+        ({"signals": [1.0] * 8}, "signals=.*: allowed is a dict"),
+        ({"signals": {"original": list(range(8))}}, "signal 'original' has the name of a first stage"),
+        ({"query_vector": [1.0]}, "a query_vector without vectors"),
+        ({"query_vector": [1.0], "vectors": [[1.0, 2.0]] * 8}, "not finite numbers of one length"),
+        ({"query_vector": [1.0], "vectors": [[1.0]] * 8, "signals": {"vectors": [1.0] * 8}}, "allowed is one of them"),
+    ],
+)
+def test_a_signal_that_is_none_is_named(given: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        make().rank(QUERY, TEXTS, **given)

@@ -1,0 +1,1 @@
+"""Signals: what is known of candidates for free, before any of them is reranked."""

@@ -1,0 +1,43 @@
+"""What a caller knows of documents: how recent they are, how often they were chosen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from numbers import Real
+
+from ragtune.core.errors import InputError
+from ragtune.core.interfaces import BaseSignal
+from ragtune.core.plain import quoted
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.types import ScoredDocument
+
+
+class MetadataSignal(BaseSignal):
+    """A number that documents carry in their metadata. Nothing is known of one that lacks it, or has None there.
+
+    Args:
+        field: key of the metadata.
+        higher_is_better: False where low numbers speak for a document, e.g. its age or its price.
+    """
+
+    def __init__(self, field: str, higher_is_better: bool = True) -> None:
+        self.field = field
+        self._sign = 1.0 if higher_is_better else -1.0
+
+    def values(self, context: RAGtuneContext, documents: Sequence[ScoredDocument]) -> Mapping[str, float]:
+        """The numbers.
+
+        Raises:
+            InputError: on what is no finite number, by the names of field and document.
+        """
+        given = {document.id: document.metadata.get(self.field) for document in documents}
+        return {doc_id: self._sign * self._number(doc_id, value) for doc_id, value in given.items() if value is not None}
+
+    def _number(self, doc_id: str, value: object) -> float:
+        if isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value):
+            return float(value)
+        raise InputError(
+            f"{self.field!r} of document {quoted(doc_id)} is {quoted(value)}: allowed is a finite number, "
+            "and None where it is not known"
+        )

@@ -1,0 +1,67 @@
+"""Numbers that were written down before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ragtune.core.arguments import check_choice
+from ragtune.core.errors import DatasetError
+from ragtune.core.interfaces import BaseSignal
+from ragtune.core.plain import quoted
+from ragtune.core.pool.columns import are_finite
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.types import ScoredDocument
+from ragtune.data.records import DOC_ID, Schema, read_records
+from ragtune.data.runfile import read_run
+from ragtune.data.values import id_of, number_of
+
+_PAIR, _DOCUMENT = "pair", "document"
+_SCHEMA = Schema({"doc_id": DOC_ID, "score": ("score", "value")}, frozenset({"doc_id", "score"}))
+
+
+class TableSignal(BaseSignal):
+    """Numbers from a file: another model's scores or clicks of query and document, or what is known of a document.
+
+    Nothing is known of what the file lacks.
+
+    Args:
+        path: with ``by="pair"``, a file in any form of :func:`ragtune.data.runfile.read_run`; with ``by="document"``, a
+            table in any form of :mod:`ragtune.data.records` with a column for the document's id and ``score`` or
+            ``value``.
+        by: what a number is of, ``pair`` of query id and document, or ``document``, whatever the query.
+        higher_is_better: False where low numbers speak for a document, e.g. its age or its price.
+        query_ids: the collection's queries in its order, which the responses of a file of ``_msearch`` are in.
+
+    Raises:
+        DatasetError: if the file is unusable, naming the place.
+        ConfigError: if ``by`` is neither.
+    """
+
+    def __init__(
+        self, path: str | Path, by: str = _PAIR, higher_is_better: bool = True, query_ids: Sequence[str] = ()
+    ) -> None:
+        self._sign = 1.0 if higher_is_better else -1.0
+        self._pairs: Mapping[str, Mapping[str, float]] = {}
+        self._documents: Mapping[str, float] = {}
+        if check_choice("signal by", by, (_PAIR, _DOCUMENT)) == _DOCUMENT:
+            self._documents = _numbers(Path(path))
+        else:
+            run = read_run(path, query_ids)
+            self._pairs = {query_id: {e.doc_id: e.score for e in entries} for query_id, entries in run.items()}
+
+    def values(self, context: RAGtuneContext, documents: Sequence[ScoredDocument]) -> Mapping[str, float]:
+        known = self._pairs.get(context.query_id, self._documents)
+        return {document.id: self._sign * known[document.id] for document in documents if document.id in known}
+
+
+def _numbers(path: Path) -> dict[str, float]:
+    numbers: dict[str, float] = {}
+    for where, (given_id, given) in read_records(path, _SCHEMA):
+        doc_id, number = id_of(given_id, where, "doc_id"), number_of(given, where, "score")
+        if not are_finite([number]):
+            raise DatasetError(f"{where}: 'score' is {quoted(given)}: allowed is a finite number")
+        if doc_id in numbers:
+            raise DatasetError(f"{where}: document {quoted(doc_id)} comes twice")
+        numbers[doc_id] = number
+    return numbers
