@@ -8,7 +8,7 @@ from enum import Enum
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from ragtune.core.arrays import IntArray
+from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
 
@@ -124,9 +124,11 @@ class SentBatch(NamedTuple):
 
     Attributes:
         strategy: the reranker's name.
-        positions: shape (b,), the documents in the order of the proposal; their scores are ``pool.scores[positions]``,
-            NaN where the reranker gave none.
+        positions: shape (b,), the documents in the order of the proposal.
+        scores: shape (b,), what the reranker said of them in this batch, NaN where it said nothing (yet). A document
+            that was sent again later has another score in ``pool.scores``.
     """
 
     strategy: str
     positions: IntArray
+    scores: FloatArray

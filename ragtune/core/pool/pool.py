@@ -205,6 +205,11 @@ class CandidatePool:
         position = self._roster.index.get(doc_id)
         return position is not None and bool(self._states[position] == CANDIDATE)
 
+    def is_active(self, doc_id: str) -> bool:
+        """Whether the pool holds the document as a CANDIDATE or RERANKED."""
+        position = self._roster.index.get(doc_id)
+        return position is not None and bool(self._states[position] in (CANDIDATE, RERANKED))
+
     def index_of(self, doc_id: str) -> int:
         """Position of a document.
 
@@ -249,8 +254,12 @@ class CandidatePool:
         """While a component works on the pool, nothing in it can be moved, scored or added."""
         return self._gate.closed()
 
-    def transition(self, doc_ids: Iterable[str], target: ItemState, strategy: str = "default") -> None:
+    def transition(
+        self, doc_ids: Iterable[str], target: ItemState, strategy: str = "default", *, again: bool = False
+    ) -> None:
         """Move all of ``doc_ids`` to ``target``, or none of them; ``strategy`` scores those that go IN_FLIGHT.
+
+        With ``again``, documents that have a score may go IN_FLIGHT once more (rule P3).
 
         Raises:
             ControllerOnlyError: while a component is at work.
@@ -259,7 +268,8 @@ class CandidatePool:
         """
         self._gate.require_open()
         positions = self._positions(doc_ids)
-        stuck = self._first_not_in(_ORIGINS[target], positions)
+        origins = _ORIGINS[target] | {RERANKED} if again else _ORIGINS[target]
+        stuck = self._first_not_in(origins, positions)
         if stuck is not None:
             state = _STATES[self._states[stuck]]
             raise IllegalTransitionError(
@@ -268,7 +278,8 @@ class CandidatePool:
             )
         self._states = replaced(self._states, positions, _CODE[target])
         if target is ItemState.IN_FLIGHT:
-            self._batches = (*self._batches, SentBatch(strategy, read_only(positions)))
+            nothing = read_only(np.full(len(positions), np.nan))
+            self._batches = (*self._batches, SentBatch(strategy, read_only(positions), nothing))
         self._changed()
 
     def update_scores(self, scores: Mapping[str, float], strategy: str) -> None:
@@ -285,7 +296,9 @@ class CandidatePool:
         if stuck is not None:
             name = _STATES[self._states[stuck]].name
             raise IllegalTransitionError(f"document {self.doc_ids[stuck]!r} is {name}: only IN_FLIGHT takes a score")
-        self._score = replaced(self._score, positions, calibrated(scores, "score"))
+        values = calibrated(scores, "score")
+        self._score = replaced(self._score, positions, values)
+        self._note_in_batches(positions, values)
         self._states = replaced(self._states, positions, RERANKED)
         self._strategies |= dict.fromkeys(positions.tolist(), strategy)
         self._changed()
@@ -320,6 +333,17 @@ class CandidatePool:
         if set(found).issubset(codes):
             return None
         return int(positions[[code in codes for code in found].index(False)])
+
+    def _note_in_batches(self, positions: IntArray, values: FloatArray) -> None:
+        """Write scores into the latest batch that holds their document: it is the one that is in flight."""
+        missing = dict(zip(positions.tolist(), values.tolist(), strict=True))
+        noted = list(self._batches)
+        for i in range(len(noted) - 1, -1, -1):
+            if not missing:
+                break
+            told = [missing.pop(at, old) for at, old in zip(noted[i].positions.tolist(), noted[i].scores, strict=True)]
+            noted[i] = noted[i]._replace(scores=read_only(np.array(told, dtype=float)))
+        self._batches = tuple(noted)
 
     def _positions(self, doc_ids: Iterable[str]) -> IntArray:
         doc_ids = list(doc_ids)
