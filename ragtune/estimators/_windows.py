@@ -147,16 +147,20 @@ class WindowEstimator(BaseEstimator):
         self.top_k = check_count("estimator.top_k", top_k, low=1)
 
     @abstractmethod
-    def play(self, items: Sequence[PoolItem]) -> Play:
+    def play(self, items: Sequence[PoolItem], calls: int | None) -> Play:
         """The policy over the documents that the pool begins with, in its order, which is the first stage's.
 
-        A window holds at least two documents, each once. A policy that asks for the same window twice in a row ends.
+        ``calls`` are what the request allows, None where they are not limited; only a policy that reads the budget may
+        look. A window holds at least two documents, each once. A policy that asks for the same window twice in a row ends.
         """
+
+    def _game(self, pool: CandidatePool, context: RAGtuneContext) -> Game:
+        return Game(partial(self.play, pool.entries, context.tracker.budget.max_reranker_calls))
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
         if not len(pool):
             return pool.valuation(np.zeros(0))
-        game = context.remember(self, lambda: Game(partial(self.play, pool.entries)))
+        game = context.remember(self, lambda: self._game(pool, context))
         game.hear(pool.batches)
         while game.ask.window and len(window := _open(pool, game.ask.window)) < 2:
             game.pass_over()

@@ -32,7 +32,7 @@ class BlitzRankEstimator(WindowEstimator):
         ConfigError: on an argument out of range.
     """
 
-    def play(self, items: Sequence[PoolItem]) -> Play:
+    def play(self, items: Sequence[PoolItem], calls: int | None) -> Play:
         graph = TournamentGraph(len(items))
         while True:
             fewest = np.lexsort((graph.below, graph.above)).tolist()

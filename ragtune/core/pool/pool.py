@@ -24,7 +24,7 @@ from ragtune.core.pool.columns import (
     read_only,
     replaced,
 )
-from ragtune.core.pool.items import TRANSITIONS, ItemState, PoolItem, SentBatch, tie_key
+from ragtune.core.pool.items import TRANSITIONS, ItemState, PoolItem, SentBatch, noted, tie_key
 from ragtune.core.pool.roster import Roster
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.gate import Gate
@@ -278,8 +278,7 @@ class CandidatePool:
             )
         self._states = replaced(self._states, positions, _CODE[target])
         if target is ItemState.IN_FLIGHT:
-            nothing = read_only(np.full(len(positions), np.nan))
-            self._batches = (*self._batches, SentBatch(strategy, read_only(positions), nothing))
+            self._batches = (*self._batches, SentBatch.of(strategy, positions))
         self._changed()
 
     def update_scores(self, scores: Mapping[str, float], strategy: str) -> None:
@@ -298,7 +297,7 @@ class CandidatePool:
             raise IllegalTransitionError(f"document {self.doc_ids[stuck]!r} is {name}: only IN_FLIGHT takes a score")
         values = calibrated(scores, "score")
         self._score = replaced(self._score, positions, values)
-        self._note_in_batches(positions, values)
+        self._batches = noted(self._batches, positions, values)
         self._states = replaced(self._states, positions, RERANKED)
         self._strategies |= dict.fromkeys(positions.tolist(), strategy)
         self._changed()
@@ -333,17 +332,6 @@ class CandidatePool:
         if set(found).issubset(codes):
             return None
         return int(positions[[code in codes for code in found].index(False)])
-
-    def _note_in_batches(self, positions: IntArray, values: FloatArray) -> None:
-        """Write scores into the latest batch that holds their document: it is the one that is in flight."""
-        missing = dict(zip(positions.tolist(), values.tolist(), strict=True))
-        noted = list(self._batches)
-        for i in range(len(noted) - 1, -1, -1):
-            if not missing:
-                break
-            told = [missing.pop(at, old) for at, old in zip(noted[i].positions.tolist(), noted[i].scores, strict=True)]
-            noted[i] = noted[i]._replace(scores=read_only(np.array(told, dtype=float)))
-        self._batches = tuple(noted)
 
     def _positions(self, doc_ids: Iterable[str]) -> IntArray:
         doc_ids = list(doc_ids)
