@@ -65,8 +65,37 @@ def verdict_of(window: Sequence[int], scores: Mapping[int, float]) -> Verdict:
     return Verdict([next(ordered) if position in scores else position for position in window], tiers)
 
 
+class _Recording:
+    """A running play with all that it asked, so that what it was told can be read again without playing it again."""
+
+    def __init__(self, begin: Callable[[], Play]) -> None:
+        self._play = begin()
+        self._verdicts: list[Verdict] = []
+        self._asks: list[Ask] = []
+        self._note(lambda: next(self._play))
+
+    def after(self, verdicts: Sequence[Verdict]) -> Ask | None:
+        """What it asks after these verdicts; None if it was told others."""
+        known = min(len(verdicts), len(self._verdicts))
+        if list(verdicts[:known]) != self._verdicts[:known]:
+            return None
+        for verdict in verdicts[known:]:
+            self._verdicts.append(verdict)
+            self._note(lambda told=verdict: self._play.send(told))  # type: ignore[misc]
+        return self._asks[len(verdicts)]
+
+    def _note(self, step: Callable[[], Ask]) -> None:
+        try:
+            ask = step()
+        except StopIteration as end:
+            ask = Ask((), end.value)
+        if self._asks and list(ask.window) == list(self._asks[-1].window):
+            ask = Ask((), ask.ranking)  # the same question has the same answer
+        self._asks.append(Ask(tuple(ask.window), tuple(ask.ranking)))
+
+
 class Game:
-    """One request's play. What it has heard can be copied, what runs is begun anew then.
+    """One request's play. Copies of it share what was played up to where they part.
 
     Args:
         begin: begins the play.
@@ -78,49 +107,39 @@ class Game:
 
     def __init__(self, begin: Callable[[], Play]) -> None:
         self._begin = begin
+        self._recording = _Recording(begin)
         self._verdicts: list[Verdict] = []
-        self._restart()
+        self.heard = 0
+        self.ask = self._now()
 
     def hear(self, batches: Sequence[SentBatch]) -> None:
         """Go on with what the batches that are new said of the window that was asked for."""
         for batch in batches[self.heard :]:
             self.heard += 1
             known = zip(batch.positions.tolist(), batch.scores.tolist(), strict=True)
-            self._go_on(verdict_of(self.ask.window, {at: score for at, score in known if score == score}))
+            self._go_on({at: score for at, score in known if score == score})
 
     def pass_over(self) -> None:
         """Go on as if the window could not be compared."""
-        self._go_on(verdict_of(self.ask.window, {}))
+        self._go_on({})
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Game:
         twin = copy(self)
-        twin._verdicts = []
-        twin._restart()
-        for verdict in self._verdicts:
-            twin._go_on(verdict)
-        twin.heard = self.heard
+        twin._verdicts = list(self._verdicts)
         return twin
 
-    def _restart(self) -> None:
-        self._play = self._begin()
-        self.heard = 0
-        self.ask = Ask((), ())
-        self._advance(lambda: next(self._play))
+    def _go_on(self, scores: Mapping[int, float]) -> None:
+        if self.ask.window:
+            self._verdicts.append(verdict_of(self.ask.window, scores))
+            self.ask = self._now()
 
-    def _go_on(self, verdict: Verdict) -> None:
-        if not self.ask.window:
-            return
-        self._verdicts.append(verdict)
-        before = list(self.ask.window)
-        self._advance(lambda: self._play.send(verdict))
-        if list(self.ask.window) == before:  # the same question has the same answer
-            self.ask = Ask((), self.ask.ranking)
-
-    def _advance(self, step: Callable[[], Ask]) -> None:
-        try:
-            self.ask = step()
-        except StopIteration as end:
-            self.ask = Ask((), end.value)
+    def _now(self) -> Ask:
+        ask = self._recording.after(self._verdicts)
+        if ask is None:
+            self._recording = _Recording(self._begin)
+            ask = self._recording.after(self._verdicts)
+        assert ask is not None, "a new recording was told nothing else"  # noqa: S101
+        return ask
 
 
 class WindowEstimator(BaseEstimator):

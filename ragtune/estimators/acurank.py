@@ -87,7 +87,7 @@ class _Ratings:
 
     def __init__(self, items: Sequence[PoolItem]) -> None:
         library = _trueskill()
-        self._environment = library.TrueSkill(backend="scipy")
+        self._environment = library.TrueSkill()
         scores = np.array([item.retrieval_score for item in items])
         scores = scores - min(0.0, float(scores.min()))
         means = np.maximum(scores * (_MEAN / (float(scores.max()) or 1.0)), _LOW)

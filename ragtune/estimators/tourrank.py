@@ -46,9 +46,9 @@ class TourRankEstimator(WindowEstimator):
                 count = -(-len(alive) // size)
                 winners: list[int] = []
                 for group in (alive[i::count] for i in range(count)):
-                    order = (yield Ask(group, _by_points(points))).order
-                    winners += order[: -(-goes_on // count)]
-                    points[winners[-(-goes_on // count) :]] += 1
+                    best = list((yield Ask(group, _by_points(points))).order[: -(-goes_on // count)])
+                    points[best] += 1
+                    winners += best
                 alive = [position for position in alive if position in winners]
         return _by_points(points)
 
