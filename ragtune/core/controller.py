@@ -35,6 +35,7 @@ from ragtune.core.request.bills import describe, reported
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.clock import Clock, MonotonicClock, VirtualClock
 from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.request.limits import LIMITS
 from ragtune.core.request.request import Request
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.rounds import RetrievalPlan, RetrievalRounds, aggregate
@@ -145,7 +146,7 @@ class RAGtuneController:
         return alone(self._answer(Request(query, query_id, override_budget, candidates), []), self.rerankers)
 
     def run_under(self, request: Request, budgets: Sequence[CostBudget]) -> list[ControllerOutput]:
-        """Answer one query under several budgets that differ in ``max_reranker_docs`` alone.
+        """Answer one query under several budgets that differ in ``max_reranker_docs`` or ``max_reranker_calls`` alone.
 
         Every answer is the one that :meth:`run` gives under that budget. Where no part of the policy reads the budget
         (:attr:`Component.reads_budget <ragtune.core.interfaces.Component>`), they share all decisions that come before
@@ -163,12 +164,11 @@ class RAGtuneController:
             InputError: on unusable input.
             RetrievalError: if the original retrieval fails.
         """
-        if len({budget.model_copy(update={"max_reranker_docs": 0}) for budget in budgets}) != 1:
-            raise ConfigError("budgets of one request: allowed are such that differ in max_reranker_docs alone")
+        unit = _differing_unit(budgets)
         self.prepare()
         if not self.shares_budgets:
             return [alone(self._answer(replace(request, budget=each), []), self.rerankers) for each in budgets]
-        return alone(self._answers(request, budgets), self.rerankers)
+        return alone(self._answers(request, budgets, unit), self.rerankers)
 
     @property
     def shares_budgets(self) -> bool:
@@ -233,13 +233,14 @@ class RAGtuneController:
         outcome = yield from self.loop.run(pool, context, history)
         return self._output(pool, context, history, outcome, paid)
 
-    def _answers(self, request: Request, budgets: Sequence[CostBudget]) -> Wishes[list[ControllerOutput]]:
-        allowed = {budget: inf if (docs := budget.max_reranker_docs) is None else docs for budget in budgets}
+    def _answers(self, request: Request, budgets: Sequence[CostBudget], unit: str) -> Wishes[list[ControllerOutput]]:
+        limits = {budget: getattr(budget, LIMITS[unit]) for budget in budgets}
+        allowed = {budget: inf if limit is None else limit for budget, limit in limits.items()}
         largest = max(allowed, key=allowed.__getitem__)
         context = self._open(replace(request, budget=largest))
         pool, paid = self._found(context)
         history: list[HistoryStep] = []
-        smaller = SmallerBudgets(budget for budget in allowed if allowed[budget] < allowed[largest])
+        smaller = SmallerBudgets((budget for budget in allowed if allowed[budget] < allowed[largest]), unit)
         outcome = yield from self.loop.run(pool, context, history, smaller)
         outputs = {
             budget: self._output(own.pool, own.context, own.history, ended, paid)
@@ -301,6 +302,18 @@ class RAGtuneController:
 
 _PREPARING = threading.RLock()
 """Requests of several threads that come first wait for one of them to make everything ready."""
+
+
+def _differing_unit(budgets: Sequence[CostBudget]) -> str:
+    """The unit in which alone they differ.
+
+    Raises:
+        ConfigError: if they differ in more, or in a unit that a batch is not counted in.
+    """
+    for unit in ("docs", "calls"):
+        if len({budget.model_copy(update={LIMITS[unit]: 0}) for budget in budgets}) == 1:
+            return unit
+    raise ConfigError("budgets of one request: allowed are such that differ in documents alone, or in calls alone")
 
 
 def _prepare(part: Component) -> None:

@@ -12,6 +12,7 @@ from ragtune.core.output import HistoryStep
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.request.limits import LIMITS
 from ragtune.core.types import CostObject, StopRecord
 
 
@@ -26,31 +27,40 @@ class LoopOutcome:
 
 
 class SmallerBudgets:
-    """Budgets that allow fewer documents than that of the request, and are like it otherwise.
+    """Budgets that allow fewer documents, or calls, than that of the request, and are like it otherwise.
 
     As long as none of them binds, its request would have gone the same way. The first decision that it would make
-    otherwise is where its documents are spent, or where the next batch is larger than what is left of them.
+    otherwise is where its limit is spent, or where the next batch takes more than what is left of it.
 
     Args:
-        budgets: the budgets, each with a limit on documents.
+        budgets: the budgets, each with a limit in ``unit``.
+        unit: unit in which they differ, ``docs`` or ``calls``.
 
     Attributes:
         ended: by budget, the course that it took and what came of it, for those that took leave.
     """
 
-    def __init__(self, budgets: Iterable[CostBudget] = ()) -> None:
-        self._waiting = sorted(budgets, key=lambda budget: budget.max_reranker_docs or 0)
+    def __init__(self, budgets: Iterable[CostBudget] = (), unit: str = "docs") -> None:
+        self._unit = unit
+        self._waiting = sorted(budgets, key=self._allowed)
         self.ended: dict[CostBudget, tuple[Course, LoopOutcome]] = {}
 
-    def spent_by(self, docs: int) -> list[CostBudget]:
-        """Those to which ``docs`` documents leave nothing; they are not waited for any longer."""
-        return self.short_of(docs + 1)
+    def spent_by(self, cost: CostObject) -> list[CostBudget]:
+        """Those to which ``cost`` leaves nothing; they are not waited for any longer."""
+        return self._below(getattr(cost, self._unit) + 1)
 
-    def short_of(self, docs: int) -> list[CostBudget]:
-        """Those that do not allow ``docs`` documents; they are not waited for any longer."""
-        due = [budget for budget in self._waiting if (budget.max_reranker_docs or 0) < docs]
+    def short_of(self, cost: CostObject) -> list[CostBudget]:
+        """Those that do not allow ``cost``; they are not waited for any longer."""
+        return self._below(getattr(cost, self._unit))
+
+    def _below(self, amount: int) -> list[CostBudget]:
+        due = [budget for budget in self._waiting if self._allowed(budget) < amount]
         self._waiting = self._waiting[len(due) :]
         return due
+
+    def _allowed(self, budget: CostBudget) -> int:
+        allowed: int = getattr(budget, LIMITS[self._unit]) or 0
+        return allowed
 
 
 class Course(NamedTuple):

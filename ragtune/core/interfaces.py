@@ -155,7 +155,13 @@ class BaseScheduler(Component, ABC):
     """Chooses the next batch. It neither spends nor moves items (rule S3).
 
     State: none between requests, and none of its own within one: the past of a request is ``pool.batches``.
+
+    Attributes:
+        sends_again: whether it may propose documents that have a score already (rule P3), as comparisons in windows
+            do; otherwise the request ends where no candidate is left.
     """
+
+    sends_again: bool = False
 
     @abstractmethod
     def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord | None:
@@ -169,8 +175,8 @@ class BaseScheduler(Component, ABC):
           :func:`ragtune.core.policy.batching.propose` makes of such a list the batch that the budget affords, or the
           reason why nothing fits.
         - ``pool.batches`` holds every batch that was sent so far, in the order of scoring; ``len(pool.batches)`` says
-          how many there were. The scores of one are ``pool.scores[batch.positions]``, NaN for a document that the
-          reranker failed to score, and its documents ``pool.doc_ids[i]`` for the ``i`` in ``batch.positions``.
+          how many there were. The scores of one are ``batch.scores``, NaN for a document that the reranker failed to
+          score, and its documents ``pool.doc_ids[i]`` for the ``i`` in ``batch.positions``.
         - ``pool.reranked`` and all other arrays are in the order of the pool, not of scoring. Where a scored document
           stands in the pool says nothing about when it was scored, and must not change the decision; the contract
           suite moves the scored documents to see that it does not.

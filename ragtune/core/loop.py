@@ -85,7 +85,7 @@ class RerankLoop:
         try:
             while stop is None:
                 if not is_noted:
-                    yield from self._leave(smaller.spent_by(context.tracker.spent().docs), course, is_noted=False)
+                    yield from self._leave(smaller.spent_by(context.tracker.spent()), course, is_noted=False)
                     stop = self._note(pool, context, history)
                 is_noted = False
                 stop = stop or (yield from self._step(course))
@@ -138,16 +138,15 @@ class RerankLoop:
 
     def _step(self, course: Course) -> Wishes[StopRecord | None]:
         pool, context, _, book, smaller = course
-        if not len(pool.eligible):
+        if not len(pool.eligible) and not (self._scheduler.sends_again and len(pool.reranked)):
             return StopRecord(reason="pool_exhausted" if len(pool) else "empty_pool", source="controller")
         if exhausted := context.tracker.exhausted_account():
             return budget_stop(exhausted, context.trace, nothing_sent=not pool.batches)
         proposal = self._admitted(pool, context, book)
         if isinstance(proposal, StopRecord):
             return proposal
-        after = context.tracker.spent().docs + len(proposal.doc_ids)
-        yield from self._leave(smaller.short_of(after), course, is_noted=True)
         cost = self._batches.price(pool.get_items(proposal.doc_ids), proposal.strategy, context, book)
+        yield from self._leave(smaller.short_of(context.tracker.spent() + cost), course, is_noted=True)
         _trace_proposal(pool, context, proposal, cost)
         if short := context.tracker.charge(cost):
             return StopRecord(
@@ -194,7 +193,8 @@ class RerankLoop:
             return "an empty batch: propose at least one document, or stop"
         if len(set(proposal.doc_ids)) != len(proposal.doc_ids):
             return "a document is proposed twice"
-        others = [doc_id for doc_id in proposal.doc_ids if not pool.is_candidate(doc_id)]
+        may_be_sent = pool.is_active if self._scheduler.sends_again else pool.is_candidate
+        others = [doc_id for doc_id in proposal.doc_ids if not may_be_sent(doc_id)]
         return f"not CANDIDATE: {others}" if others else None
 
     def _expand(self, pool: CandidatePool, context: RAGtuneContext) -> bool:

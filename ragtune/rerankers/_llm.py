@@ -17,6 +17,7 @@ from ragtune.llm.client import LLMClient
 from ragtune.llm.errors import AnswerError, ServiceError
 from ragtune.llm.prompts import PromptLibrary, fence
 from ragtune.rerankers._interview import Conversation, Interview, Outcome
+from ragtune.rerankers._order import by_standing
 
 
 class LLMReranker(BaseReranker):
@@ -79,7 +80,7 @@ class LLMReranker(BaseReranker):
             return {}
         interview = Interview(self.llm, self._known(context), context)
         try:
-            scores = self._judge(_by_standing(items), context, interview)
+            scores = self._judge(by_standing(items), context, interview)
         finally:
             interview.report(len(items))
         if not scores:
@@ -118,10 +119,3 @@ def one_after_another(cost: CostObject, times: int, docs: int) -> CostObject:
     return cost.model_copy(update={unit: amount * times for unit, amount in cost.by_unit().items()} | {"docs": docs})
 
 
-def rank_scores(order: Sequence[PoolItem]) -> dict[str, float]:
-    """1 / (1 + r) for the r-th document from 1: the scale ``rank`` of score tables, whose logit is -ln r."""
-    return {item.doc_id: 1.0 / (1.0 + rank) for rank, item in enumerate(order, start=1)}
-
-
-def _by_standing(items: Sequence[PoolItem]) -> list[PoolItem]:
-    return sorted(items, key=lambda item: (-item.final_score(), item.initial_rank, item.doc_id))

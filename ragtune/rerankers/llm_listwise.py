@@ -14,7 +14,8 @@ from ragtune.core.types import CostObject
 from ragtune.llm.client import LLMClient
 from ragtune.llm.prompts import PromptLibrary, fence_all
 from ragtune.rerankers._interview import Conversation, Interview, Question
-from ragtune.rerankers._llm import LLMReranker, one_after_another, rank_scores
+from ragtune.rerankers._llm import LLMReranker, one_after_another
+from ragtune.rerankers._order import rank_scores
 
 
 class Ranking(BaseModel):

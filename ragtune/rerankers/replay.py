@@ -66,7 +66,7 @@ class ReplayReranker(BaseReranker):
         for name, value in {**prices, "tokens_per_doc": tokens_per_doc}.items():
             if value is not None:
                 check_number(name, value, low=0.0)
-        self.table = _load(str(scores), scale)
+        self.table = load_table(str(scores), scale)
         manifest = self.table.manifest
         self.tokens_per_doc = manifest.tokens_per_doc if tokens_per_doc is None else tokens_per_doc
         given = {name: getattr(manifest, name) if value is None else value for name, value in prices.items()}
@@ -135,7 +135,7 @@ class ReplayReranker(BaseReranker):
 _count_cached = lru_cache(maxsize=4096)(count_tokens)
 
 
-def _load(path: str, scale: str | None) -> ScoreTable:
+def load_table(path: str, scale: str | None) -> ScoreTable:
     """The table, read once per process and version of the file (a sweep asks for it again and again)."""
     file = Path(path)
     return _load_version(path, scale, version_of(file) if file.exists() else None)

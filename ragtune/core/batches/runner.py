@@ -6,6 +6,8 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+import numpy as np
+
 from ragtune.core.batches.failures import FailurePolicy, RequestBreakers, RunBreakers
 from ragtune.core.batches.pace import Pace
 from ragtune.core.errors import InputError, NotAskedError
@@ -164,12 +166,13 @@ class BatchRunner:
     def run(
         self, pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal, cost: CostObject, book: BatchBook
     ) -> Wishes[None]:
-        """Have one paid batch scored: scores in, and what could not be scored is DROPPED.
+        """Have one paid batch scored: scores in, and what has no score, of this batch or an earlier one, is DROPPED.
 
         Raises:
             InputError: if the reranker raises one.
         """
-        pool.transition(proposal.doc_ids, ItemState.IN_FLIGHT, proposal.strategy)
+        # Which documents may be sent again is the loop's to check, which knows the scheduler.
+        pool.transition(proposal.doc_ids, ItemState.IN_FLIGHT, proposal.strategy, again=True)
         book.sent.add(proposal.strategy)
         self._starved.discard(proposal.strategy)
         context.meter = CostMeter()
@@ -234,6 +237,9 @@ class BatchRunner:
     def _drop(pool: CandidatePool, context: RAGtuneContext, lost: Mapping[str, str], book: BatchBook) -> None:
         if not lost:
             return
+        kept = [doc_id for doc_id in lost if not np.isnan(pool.scores[pool.index_of(doc_id)])]
+        pool.transition(kept, ItemState.RERANKED)  # what an earlier batch said of them still holds
+        lost = {doc_id: why for doc_id, why in lost.items() if doc_id not in kept}
         pool.transition(lost, ItemState.DROPPED)
         book.dropped |= lost
         for why in dict.fromkeys(lost.values()):

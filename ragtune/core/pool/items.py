@@ -8,7 +8,10 @@ from enum import Enum
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from ragtune.core.arrays import IntArray
+import numpy as np
+
+from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.core.pool.columns import read_only
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
 
@@ -124,9 +127,31 @@ class SentBatch(NamedTuple):
 
     Attributes:
         strategy: the reranker's name.
-        positions: shape (b,), the documents in the order of the proposal; their scores are ``pool.scores[positions]``,
-            NaN where the reranker gave none.
+        positions: shape (b,), the documents in the order of the proposal.
+        scores: shape (b,), what the reranker said of them in this batch, NaN where it said nothing (yet). A document
+            that was sent again later has another score in ``pool.scores``.
     """
 
     strategy: str
     positions: IntArray
+    scores: FloatArray
+
+    @classmethod
+    def of(cls, strategy: str, positions: IntArray) -> SentBatch:
+        """A batch of which nothing is known yet."""
+        return cls(strategy, read_only(positions), read_only(np.full(len(positions), np.nan)))
+
+
+def noted(batches: tuple[SentBatch, ...], positions: IntArray, scores: FloatArray) -> tuple[SentBatch, ...]:
+    """The batches with scores written into the latest one that holds their document: it is the one in flight."""
+    missing = dict(zip(positions.tolist(), scores.tolist(), strict=True))
+    written: list[SentBatch] = []
+    for batch in reversed(batches):
+        if missing.keys() & set(batch.positions.tolist()):
+            pairs = zip(batch.positions.tolist(), batch.scores.tolist(), strict=True)
+            told = np.array([missing.pop(position, score) for position, score in pairs])
+            batch = batch._replace(scores=read_only(told))
+        written.append(batch)
+        if not missing:
+            break
+    return (*batches[: len(batches) - len(written)], *reversed(written))

@@ -24,7 +24,7 @@ from ragtune.core.pool.columns import (
     read_only,
     replaced,
 )
-from ragtune.core.pool.items import TRANSITIONS, ItemState, PoolItem, SentBatch, tie_key
+from ragtune.core.pool.items import TRANSITIONS, ItemState, PoolItem, SentBatch, noted, tie_key
 from ragtune.core.pool.roster import Roster
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.gate import Gate
@@ -205,6 +205,11 @@ class CandidatePool:
         position = self._roster.index.get(doc_id)
         return position is not None and bool(self._states[position] == CANDIDATE)
 
+    def is_active(self, doc_id: str) -> bool:
+        """Whether the pool holds the document as a CANDIDATE or RERANKED."""
+        position = self._roster.index.get(doc_id)
+        return position is not None and bool(self._states[position] in (CANDIDATE, RERANKED))
+
     def index_of(self, doc_id: str) -> int:
         """Position of a document.
 
@@ -249,8 +254,12 @@ class CandidatePool:
         """While a component works on the pool, nothing in it can be moved, scored or added."""
         return self._gate.closed()
 
-    def transition(self, doc_ids: Iterable[str], target: ItemState, strategy: str = "default") -> None:
+    def transition(
+        self, doc_ids: Iterable[str], target: ItemState, strategy: str = "default", *, again: bool = False
+    ) -> None:
         """Move all of ``doc_ids`` to ``target``, or none of them; ``strategy`` scores those that go IN_FLIGHT.
+
+        With ``again``, documents that have a score may go IN_FLIGHT once more (rule P3).
 
         Raises:
             ControllerOnlyError: while a component is at work.
@@ -259,7 +268,8 @@ class CandidatePool:
         """
         self._gate.require_open()
         positions = self._positions(doc_ids)
-        stuck = self._first_not_in(_ORIGINS[target], positions)
+        origins = _ORIGINS[target] | {RERANKED} if again else _ORIGINS[target]
+        stuck = self._first_not_in(origins, positions)
         if stuck is not None:
             state = _STATES[self._states[stuck]]
             raise IllegalTransitionError(
@@ -268,7 +278,7 @@ class CandidatePool:
             )
         self._states = replaced(self._states, positions, _CODE[target])
         if target is ItemState.IN_FLIGHT:
-            self._batches = (*self._batches, SentBatch(strategy, read_only(positions)))
+            self._batches = (*self._batches, SentBatch.of(strategy, positions))
         self._changed()
 
     def update_scores(self, scores: Mapping[str, float], strategy: str) -> None:
@@ -285,7 +295,9 @@ class CandidatePool:
         if stuck is not None:
             name = _STATES[self._states[stuck]].name
             raise IllegalTransitionError(f"document {self.doc_ids[stuck]!r} is {name}: only IN_FLIGHT takes a score")
-        self._score = replaced(self._score, positions, calibrated(scores, "score"))
+        values = calibrated(scores, "score")
+        self._score = replaced(self._score, positions, values)
+        self._batches = noted(self._batches, positions, values)
         self._states = replaced(self._states, positions, RERANKED)
         self._strategies |= dict.fromkeys(positions.tolist(), strategy)
         self._changed()

@@ -37,6 +37,9 @@ class Valuation(Mapping[str, float]):
             reranker evidence are not fused. Any monotone scale. An estimator gives a number for every document; what
             the pool keeps has NaN for a document without one.
         belief: Gaussian belief for acquisition functions and stopping rules; None from an estimator without one.
+        window: positions of the documents that the estimator wants compared next, in the order in which they are to be
+            shown, scored ones included; empty where nothing is left to compare. None from an estimator that has no
+            such wish. Scheduler ``windows`` sends it.
         batch_limit: documents after which the estimator wants to be asked again, where its advice holds for no more
             (an alternating policy's source that runs dry); None for no limit.
         diagnostics: JSON-serialisable facts for the trace.
@@ -52,6 +55,7 @@ class Valuation(Mapping[str, float]):
         acquisition: FloatArray | None = None,
         posterior: FloatArray | None = None,
         belief: Belief | None = None,
+        window: Sequence[int] | None = None,
         batch_limit: int | None = None,
         diagnostics: dict[str, Any] | None = None,
     ) -> None:
@@ -62,6 +66,7 @@ class Valuation(Mapping[str, float]):
         self.acquisition = acquisition
         self.posterior = posterior
         self.belief = belief
+        self.window = None if window is None else tuple(window)
         self.batch_limit = batch_limit
         self.diagnostics = diagnostics or {}
         self._made_from: FloatArray | None = None
@@ -103,6 +108,7 @@ class Valuation(Mapping[str, float]):
             acquisition=acquisition,
             posterior=posterior,
             belief=self.belief,
+            window=self.window,
             batch_limit=self.batch_limit,
             diagnostics=self.diagnostics,
         )

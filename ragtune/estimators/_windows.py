@@ -1,0 +1,199 @@
+"""What policies share that order the pool by comparing windows of it: a game of questions and verdicts."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Generator, Mapping, Sequence
+from copy import copy
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ragtune.core.arguments import check_count
+from ragtune.core.interfaces import BaseEstimator
+from ragtune.core.pool.columns import CANDIDATE, RERANKED
+from ragtune.core.pool.items import PoolItem, SentBatch
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.pool.valuation import Valuation
+from ragtune.core.request.context import RAGtuneContext
+
+
+class Ask(NamedTuple):
+    """What a policy wants compared next, and what it would answer now.
+
+    Attributes:
+        window: positions of the documents to compare, in the order in which they are shown.
+        ranking: positions of all documents, best first: the answer if no further call comes.
+    """
+
+    window: Sequence[int]
+    ranking: Sequence[int]
+
+
+class Verdict(NamedTuple):
+    """What a call said of a window.
+
+    Attributes:
+        order: the window, best first; documents of which nothing was said keep their places.
+        tiers: the documents that were judged, best first, those together that were not told apart: a setwise call has
+            the best one and the rest, a listwise call has tiers of one.
+    """
+
+    order: Sequence[int]
+    tiers: Sequence[Sequence[int]]
+
+
+Play = Generator[Ask, Verdict, Sequence[int]]
+"""A policy over one pool: it yields what it asks, is sent the verdicts, and returns its final ranking."""
+
+
+def verdict_of(window: Sequence[int], scores: Mapping[int, float]) -> Verdict:
+    """The verdict on a window by the scores of the documents in it that were judged; equal scores say nothing.
+
+    A batch that the budget cut short, or that lost documents, orders those that are left among their own places.
+    """
+    judged = [position for position in window if position in scores]
+    best_first = sorted(judged, key=lambda position: -scores[position])
+    ordered = iter(best_first)
+    tiers: list[list[int]] = []
+    for position in best_first:
+        if tiers and scores[tiers[-1][0]] == scores[position]:
+            tiers[-1].append(position)
+        else:
+            tiers.append([position])
+    return Verdict([next(ordered) if position in scores else position for position in window], tiers)
+
+
+class _Recording:
+    """A running play with all that it asked, so that what it was told can be read again without playing it again."""
+
+    def __init__(self, begin: Callable[[], Play]) -> None:
+        self._play = begin()
+        self._verdicts: list[Verdict] = []
+        self._asks: list[Ask] = []
+        self._note(lambda: next(self._play))
+
+    def after(self, verdicts: Sequence[Verdict]) -> Ask | None:
+        """What it asks after these verdicts; None if it was told others."""
+        known = min(len(verdicts), len(self._verdicts))
+        if list(verdicts[:known]) != self._verdicts[:known]:
+            return None
+        for verdict in verdicts[known:]:
+            self._verdicts.append(verdict)
+            self._note(lambda told=verdict: self._play.send(told))  # type: ignore[misc]
+        return self._asks[len(verdicts)]
+
+    def _note(self, step: Callable[[], Ask]) -> None:
+        try:
+            ask = step()
+        except StopIteration as end:
+            ask = Ask((), end.value)
+        if self._asks and list(ask.window) == list(self._asks[-1].window):
+            ask = Ask((), ask.ranking)  # the same question has the same answer
+        self._asks.append(Ask(tuple(ask.window), tuple(ask.ranking)))
+
+
+class Game:
+    """One request's play. Copies of it share what was played up to where they part.
+
+    Args:
+        begin: begins the play.
+
+    Attributes:
+        ask: the latest question; its window is empty once the play is over.
+        heard: batches that it was told of.
+    """
+
+    def __init__(self, begin: Callable[[], Play]) -> None:
+        self._begin = begin
+        self._recording = _Recording(begin)
+        self._verdicts: list[Verdict] = []
+        self.heard = 0
+        self.ask = self._now()
+
+    def hear(self, batches: Sequence[SentBatch]) -> None:
+        """Go on with what the batches that are new said of the window that was asked for."""
+        for batch in batches[self.heard :]:
+            self.heard += 1
+            known = zip(batch.positions.tolist(), batch.scores.tolist(), strict=True)
+            self._go_on({at: score for at, score in known if score == score})
+
+    def pass_over(self) -> None:
+        """Go on as if the window could not be compared."""
+        self._go_on({})
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Game:
+        twin = copy(self)
+        twin._verdicts = list(self._verdicts)
+        return twin
+
+    def _go_on(self, scores: Mapping[int, float]) -> None:
+        if self.ask.window:
+            self._verdicts.append(verdict_of(self.ask.window, scores))
+            self.ask = self._now()
+
+    def _now(self) -> Ask:
+        ask = self._recording.after(self._verdicts)
+        if ask is None:
+            self._recording = _Recording(self._begin)
+            ask = self._recording.after(self._verdicts)
+        assert ask is not None, "a new recording was told nothing else"  # noqa: S101
+        return ask
+
+
+class WindowEstimator(BaseEstimator):
+    """Base of policies that order the pool by comparing windows of it, a window a call.
+
+    A policy is its :meth:`play`. Its present ranking is the pool's order (``ordering=posterior``) and, as 1 / (1 + r)
+    by rank r from 1, the documents' values; what it asks next goes to scheduler ``windows`` as
+    :attr:`Valuation.window <ragtune.core.pool.valuation.Valuation>`. The reranker's scores count within their batch
+    only, so a reranker that compares serves as well as one that scores; one that tells only the best of a batch apart
+    (setwise) gives the others equal scores. Documents that an expander finds later are ranked last and not compared.
+
+    Args:
+        window: documents a call, >= 2.
+        top_k: documents whose order the policy is after, >= 1.
+
+    Raises:
+        ConfigError: on an argument out of range.
+    """
+
+    reads_budget = False
+
+    def __init__(self, window: int = 20, top_k: int = 10) -> None:
+        self.window = check_count("estimator.window", window, low=2)
+        self.top_k = check_count("estimator.top_k", top_k, low=1)
+
+    @abstractmethod
+    def play(self, items: Sequence[PoolItem], calls: int | None) -> Play:
+        """The policy over the documents that the pool begins with, in its order, which is the first stage's.
+
+        ``calls`` are what the request allows, None where they are not limited; only a policy that reads the budget may
+        look. A window holds at least two documents, each once. A policy that asks for the same window twice in a row ends.
+        """
+
+    def _game(self, pool: CandidatePool, context: RAGtuneContext) -> Game:
+        return Game(partial(self.play, pool.entries, context.tracker.budget.max_reranker_calls))
+
+    def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
+        if not len(pool):
+            return pool.valuation(np.zeros(0))
+        game = context.remember(self, lambda: self._game(pool, context))
+        game.hear(pool.batches)
+        while game.ask.window and len(window := _open(pool, game.ask.window)) < 2:
+            game.pass_over()
+        places = np.empty(len(pool))
+        ranking = [*game.ask.ranking, *range(len(game.ask.ranking), len(pool))]
+        places[ranking] = np.arange(1, len(pool) + 1)
+        return pool.valuation(
+            1.0 / (1.0 + places),
+            posterior=-places,
+            window=window if game.ask.window else (),
+            diagnostics={"heard": game.heard},
+        )
+
+
+def _open(pool: CandidatePool, window: Sequence[int]) -> list[int]:
+    """Those of the positions that may still be sent."""
+    return [position for position in window if pool.states[position] in (CANDIDATE, RERANKED)]

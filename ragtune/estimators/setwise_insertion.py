@@ -1,0 +1,70 @@
+"""Insertions into a guarded top k."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+
+from ragtune.core.pool.items import PoolItem
+from ragtune.estimators._windows import Ask, Play, Verdict, WindowEstimator
+
+
+class SetwiseInsertionEstimator(WindowEstimator):
+    """Setwise insertion (Podolak et al., arXiv 2504.10509): the worst of the top k guards it; a call shows the guard and
+    the next chunk of the list, and only what beats the guard is inserted.
+
+    A challenger rises from the end of the top k by windows that end with it, as long as it is the best of them. Both
+    kinds of answer serve: where only the best is told (``max_compare``), it is the challenger, the guard goes, and the
+    others are looked at again; where all are told (``sort_compare``), those behind the guard go with it.
+
+    Differences: the first top k is put in order by one window where that is told completely, and else by insertions,
+    where the published code uses heap sort. What went is ranked as it went.
+
+    Args:
+        window: documents a call, >= 2; the paper's c is one less.
+        top_k: documents that are put in order, >= 1.
+
+    Raises:
+        ConfigError: on an argument out of range.
+    """
+
+    def __init__(self, window: int = 4, top_k: int = 10) -> None:
+        super().__init__(window, top_k)
+
+    def play(self, items: Sequence[PoolItem], calls: int | None) -> Play:
+        everything = list(range(len(items)))
+        first, waiting = everything[: min(self.window, self.top_k)], everything[min(self.window, self.top_k) :]
+        gone: list[int] = []
+        verdict = (yield Ask(first, everything)) if len(first) > 1 else Verdict(first, [first])
+        top = list(verdict.order)
+        if len(verdict.tiers) < len(top):
+            top, waiting = top[:1], [*top[1:], *waiting]
+        while len(top) < min(self.top_k, len(items)):
+            challenger, *waiting = waiting
+            top = yield from self._inserted(top, challenger, waiting)
+        while waiting:
+            guard, chunk, left = top[-1], waiting[: self.window - 1], waiting[self.window - 1 :]
+            verdict = yield Ask([guard, *chunk], [*top, *waiting, *gone])
+            level = next((i for i, tier in enumerate(verdict.tiers) if guard in tier), 0)
+            better = [position for tier in verdict.tiers[:level] for position in tier]
+            behind = [position for position in verdict.order if position not in (*better, guard)]
+            if not better:
+                waiting, gone = left, [*behind, *gone]
+                continue
+            alike = [position for position in verdict.tiers[level] if position != guard]
+            gone = [guard, *(position for position in behind if position not in alike), *gone]
+            waiting = [*better[1:], *alike, *left]
+            top = yield from self._inserted(top[:-1], better[0], [*waiting, *gone])
+        return [*top, *gone]
+
+    def _inserted(
+        self, top: Sequence[int], challenger: int, behind: Sequence[int]
+    ) -> Generator[Ask, Verdict, list[int]]:
+        """``top`` with the challenger at its place."""
+        order, at = [*top, challenger], len(top)
+        while at > 0:
+            start = max(0, at + 1 - self.window)
+            order[start : at + 1] = (yield Ask(order[start : at + 1], [*order, *behind])).order
+            if order[start] != challenger:
+                break
+            at = start
+        return order

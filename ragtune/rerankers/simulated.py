@@ -1,0 +1,141 @@
+"""A comparer without a model: windows in the order of recorded scores, with the faults of language models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ragtune.core.arguments import check_count, check_number
+from ragtune.core.arrays import FloatArray
+from ragtune.core.errors import ConfigError
+from ragtune.core.interfaces import BaseReranker
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.tokens import count_tokens
+from ragtune.core.types import CostObject
+from ragtune.rerankers._order import by_standing, rank_scores
+from ragtune.rerankers.replay import load_table
+
+_CLIP = 1e-6
+"""Scores are kept this far from 0 and 1, so that their logits are finite."""
+
+_DOC_MARKS = 8
+"""Tokens of the fence and the number that a prompt puts around each document."""
+
+
+class SimulatedReranker(BaseReranker):
+    """Compares the documents of a batch in one call, as a listwise, setwise or pairwise language model would, by a score
+    table: curves of quality against calls are exact and repeatable, and cost nothing.
+
+    The i-th of b documents shown has the utility u = z - ``position_bias`` i / (b - 1) + ``noise`` g. Here z is the
+    logit of its score, standardised over the query's documents in the table, i counts from 0, and g is standard Gumbel,
+    so that orders follow the Plackett-Luce model (Plackett 1975; Yellott 1977); without noise the order is the table's.
+    Documents are shown as they stand when they come, by the estimator's final key, ties by rank, and equal utilities
+    keep that order. The noise belongs to the prompt: the same documents shown in the same order to the same query get
+    the same answer, as from a model at temperature 0, and any other prompt an independent one.
+
+    Scores are 1 / (1 + r) by rank in the batch. A batch is one call; its prompt has ``tokens_per_call`` tokens, the
+    query, and each document up to ``max_doc_tokens`` with its fence, and its answer 16 tokens and 4 for each document
+    that is told, which is what :class:`~ragtune.rerankers.llm_listwise.LLMListwiseReranker` allows.
+
+    Args:
+        scores: path of the score table, see :class:`ragtune.rerankers.score_table.ScoreTable`.
+        scale: ``identity``, ``logit``, ``log_prob``, ``rank`` or ``cosine``; None takes the manifest's.
+        told: documents at the front that an answer tells apart, >= 1; None for all (listwise), 1 for the best one
+            (setwise). A batch of two is a pairwise call.
+        noise: scale of the Gumbel noise in standard deviations of the query's logits, >= 0.
+        position_bias: standard deviations by which the document shown last is put down, >= 0.
+        tokens_per_call: tokens of the instructions, >= 0.
+        tokens_per_doc: tokens of a document, >= 0; None counts its text.
+        max_doc_tokens: tokens of a document that are shown, >= 1.
+        ms_per_call: milliseconds of a call, >= 0.
+        prices: dollars for 1000 tokens, by ``prompt`` and ``completion``, >= 0; None for free.
+
+    Raises:
+        ScoreTableError: if the table is unusable, or lacks a pair when it is asked for.
+        ConfigError: on an argument out of range.
+    """
+
+    def __init__(
+        self,
+        scores: str,
+        scale: str | None = None,
+        told: int | None = None,
+        noise: float = 0.0,
+        position_bias: float = 0.0,
+        tokens_per_call: int = 100,
+        tokens_per_doc: float | None = None,
+        max_doc_tokens: int = 300,
+        ms_per_call: float = 0.0,
+        prices: Mapping[str, float] | None = None,
+    ) -> None:
+        self.table = load_table(str(scores), scale)
+        self.told = None if told is None else check_count("reranker.told", told, low=1)
+        self.noise = check_number("reranker.noise", noise, low=0.0)
+        self.position_bias = check_number("reranker.position_bias", position_bias, low=0.0)
+        self.tokens_per_call = check_count("reranker.tokens_per_call", tokens_per_call)
+        given = None if tokens_per_doc is None else check_number("reranker.tokens_per_doc", tokens_per_doc, low=0.0)
+        self.tokens_per_doc = given
+        self.max_doc_tokens = check_count("reranker.max_doc_tokens", max_doc_tokens, low=1)
+        self.ms_per_call = check_number("reranker.ms_per_call", ms_per_call, low=0.0)
+        self.prices = {name: _price(name, value) for name, value in (prices or {}).items()}
+
+    @property
+    def is_recorded(self) -> bool:
+        """True: time is simulated."""
+        return True
+
+    @property
+    def unpriced(self) -> frozenset[str]:
+        """Time and money, unless an argument says them."""
+        unknown = {"latency_ms": not self.ms_per_call, "usd": not self.prices}
+        return frozenset(unit for unit, is_unknown in unknown.items() if is_unknown)
+
+    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
+        shown = by_standing(items)
+        utility = np.array([self._standardised(item.doc_id, context) for item in shown])
+        utility -= self.position_bias * np.linspace(0.0, 1.0, len(shown))
+        if self.noise:
+            prompt = "\x00".join(item.doc_id for item in shown)
+            utility += self.noise * context.rng(f"comparison {prompt}").gumbel(size=len(shown))
+        order = [shown[i] for i in np.argsort(-utility, kind="stable")]
+        scores = rank_scores(order, self.told)
+        return {item.doc_id: scores[item.doc_id] for item in items}
+
+    def can_score(self, doc_id: str, context: RAGtuneContext) -> bool:
+        """Whether the table holds the pair."""
+        return doc_id in self.table.of_query(context.query_id)
+
+    def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
+        """Exact: one call, its tokens, and their price."""
+        if not items:
+            return CostObject()
+        prompt = self.tokens_per_call + count_tokens(context.query) + sum(map(self._shown_tokens, items))
+        answer = 16 + 4 * (len(items) if self.told is None else min(self.told, len(items)))
+        usd = (prompt * self.prices.get("prompt", 0.0) + answer * self.prices.get("completion", 0.0)) / 1000.0
+        return CostObject(
+            tokens=prompt + answer, docs=len(items), calls=1, latency_ms=self.ms_per_call, usd=usd
+        )
+
+    def _shown_tokens(self, item: PoolItem) -> int:
+        tokens = item.token_count if self.tokens_per_doc is None else round(self.tokens_per_doc)
+        return min(tokens, self.max_doc_tokens) + _DOC_MARKS
+
+    def _standardised(self, doc_id: str, context: RAGtuneContext) -> float:
+        self.table.score(context.query_id, doc_id)  # names a pair that is missing
+        known: dict[str, float] = context.remember(self, lambda: self._of_query(context.query_id))
+        return known[doc_id]
+
+    def _of_query(self, query_id: str) -> dict[str, float]:
+        scores = self.table.of_query(query_id)
+        clipped = np.clip(np.fromiter(scores.values(), float, len(scores)), _CLIP, 1.0 - _CLIP)
+        logits: FloatArray = np.log(clipped / (1.0 - clipped))
+        deviation = float(logits.std()) or 1.0
+        return dict(zip(scores, ((logits - logits.mean()) / deviation).tolist(), strict=True))
+
+
+def _price(name: str, value: float) -> float:
+    if name not in ("prompt", "completion"):
+        raise ConfigError(f"reranker.prices.{name}={value!r}: allowed are prompt, completion")
+    return check_number(f"reranker.prices.{name}", value, low=0.0)

@@ -1,0 +1,37 @@
+"""The windows that an estimator asks for."""
+
+from __future__ import annotations
+
+from ragtune.core.arguments import check_count
+from ragtune.core.interfaces import BaseScheduler
+from ragtune.core.policy.batching import propose
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
+
+
+class WindowsScheduler(BaseScheduler):
+    """Sends the window that the estimator wants compared next, one window a call, documents that were compared before
+    included; it stops when the estimator has nothing left to ask.
+
+    An estimator without such a wish gets windows of its best candidates, each once.
+
+    Args:
+        window: documents of a window that no estimator asked for, >= 1.
+
+    Raises:
+        ConfigError: on an argument out of range.
+    """
+
+    reads_budget = False
+    sends_again = True
+
+    def __init__(self, window: int = 20) -> None:
+        self.window = check_count("scheduler.window", window, low=1)
+
+    def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
+        wanted = pool.estimates.window
+        if wanted is None:
+            return propose(pool.top_candidates(self.window), budget)
+        if not wanted:
+            return StopRecord(reason="nothing_to_compare", source="scheduler", details={"calls": len(pool.batches)})
+        return propose([pool.doc_ids[position] for position in wanted], budget)
