@@ -31,15 +31,6 @@ class FirstStageEvidence:
     sources: float
 
     @property
-    def corroboration(self) -> FloatArray:
-        """Shape (n,): pooled evidence times ``sources`` squared.
-
-        What a single lexical source says, a reranker that reads the text sees as well; what several sources of
-        different kinds agree on, it does not. So this grows faster than the evidence itself.
-        """
-        return self.pooled * self.sources**2
-
-    @property
     def worst(self) -> FloatArray:
         """Shape (S,), each source's evidence against a document that it does not rank."""
         lowest: FloatArray = self.columns.min(axis=0)

@@ -12,6 +12,7 @@ import numpy as np
 from ragtune.core.arrays import FloatArray
 from ragtune.core.pool.belief import Belief
 from ragtune.estimators._calibration import LogitCalibration
+from ragtune.estimators._corroboration import Corroboration
 from ragtune.estimators._first_stage import FirstStageEvidence, standardised
 
 _CLIP = 1e-6
@@ -26,12 +27,14 @@ class Prior:
     """Prior of the latent relevance r, in units of the reranker's own logit spread (its ``scale``).
 
     r ~ N(m, K),   m = intercept + evidence_slope phi + feedback_slope psi,
-    K = intercept_variance 11' + evidence_variance FF' + feedback_variance psi psi' + text_weight C,
+    K = intercept_variance 11' + evidence_variance FF' + feedback_variance psi psi' + text_weight C + D,
     logit(score) / scale = r + e,   e ~ N(0, noise)
 
     with F the first-stage evidence of each source, phi their pooled sum, psi the standardised cosine with the
     first-stage top documents, and C the text cosines. The first three terms of K are the Gaussian priors of intercept
-    and slopes, integrated out, so the fit of these coefficients is part of every update.
+    and slopes, integrated out, so the fit of these coefficients is part of every update. The diagonal D is what a
+    document has of its own, d = own_variance + text_weight (1 - c), c its cosine with itself: 1, but 0 without a text,
+    so that every document has the same variance in all and one without text learns from its own score alone.
     """
 
     intercept: float = -1.5
@@ -41,7 +44,8 @@ class Prior:
     evidence_variance: float = 0.03
     feedback_variance: float = 0.03
     text_weight: float = 0.8
-    noise: float = 0.4
+    own_variance: float = 0.12
+    noise: float = 0.28
     scale: float = 2.0
     scale_strength: float = 0.2
     feedback_docs: int = 3
@@ -115,7 +119,8 @@ class RelevancePosterior:
         n = rows.shape[0]
         self._lengths = _squared_lengths(rows)
         feedback = self._feedback(evidence.pooled)
-        self.corroboration = evidence.corroboration
+        self.evidence = evidence.pooled
+        self._corroboration = Corroboration(evidence.columns)
         self._sources = evidence.sources
         self._worst = evidence.worst
         self._design = self._features(evidence.columns, feedback)
@@ -131,7 +136,7 @@ class RelevancePosterior:
         self.regularised = 0
         self.scored = np.zeros(n, dtype=bool)
         self.own_logits = np.zeros(n)
-        self.variance = (self._design**2).sum(axis=1) + prior.text_weight * self._lengths
+        self.variance = self._prior_variance(self._design)
         self.inverse_scale = 1.0 / prior.scale
         self.mean = self._prior_mean.copy()
 
@@ -164,16 +169,15 @@ class RelevancePosterior:
         pooled = np.full(count, self._worst.mean() * self._sources)
         columns = np.zeros((self.factor.room, count))
         columns[: len(self._order)] = self._project(design, rows)
-        lengths = _squared_lengths(rows)
-        variance = (design**2).sum(axis=1) + self._prior.text_weight * lengths - (columns**2).sum(axis=0)
+        variance = self._prior_variance(design) - (columns**2).sum(axis=0)
         self.factor = self.factor.widened(columns)
         self._rows = vstack([self._rows, rows], format="csr")
         self._columns = {}
         self._design = np.vstack([self._design, design])
         self._prior_mean = np.append(self._prior_mean, self._means(pooled, feedback))
-        self.corroboration = np.append(self.corroboration, 0.5 * (pooled * self._sources**2 + self._borrowed(rows)))
+        self.evidence = np.append(self.evidence, 0.5 * (pooled + self._borrowed(rows)))
         self.variance = np.append(self.variance, variance)
-        self._lengths = np.append(self._lengths, lengths)
+        self._lengths = np.append(self._lengths, _squared_lengths(rows))
         self.scored = np.append(self.scored, np.zeros(count, dtype=bool))
         self.own_logits = np.append(self.own_logits, np.zeros(count))
         self._refit()
@@ -182,6 +186,12 @@ class RelevancePosterior:
         """The next row of a ``factor`` of shape (k, n), shape (n,), and its pivot, if ``position`` were scored next."""
         pivot = math.sqrt(max(float(variance[position]), 0.0) + self._prior.noise)
         return (self._covariance(position) - factor[:, position] @ factor) / pivot, pivot
+
+    @property
+    def corroboration(self) -> float:
+        """Weight of the first-stage evidence in the final order that the scores so far bear out, > 0."""
+        first = slice(self._ranked)
+        return self._corroboration.weight(self.mean[first], self.variance[first], len(self._order))
 
     @property
     def discovered(self) -> float:
@@ -203,10 +213,10 @@ class RelevancePosterior:
         return projected
 
     def _borrowed(self, rows: Any) -> FloatArray:
-        """Corroboration of the first-stage documents, averaged by the fourth power of their cosine with new ones."""
+        """Evidence of the first-stage documents, averaged by the fourth power of their cosine with new ones."""
         first = self._ranked
         influence = (rows @ self._rows[:first].T).toarray() ** 4
-        borrowed: FloatArray = influence @ self.corroboration[:first] / (influence.sum(axis=1) + 1e-9)
+        borrowed: FloatArray = influence @ self.evidence[:first] / (influence.sum(axis=1) + 1e-9)
         return borrowed
 
     def _calibrated(self, strategy: str | None, logit: float, predicted: float) -> float:
@@ -262,7 +272,13 @@ class RelevancePosterior:
         cosines = self._rows @ self._buffer
         self._buffer[terms] = 0.0
         column: FloatArray = self._design @ self._design[position] + self._prior.text_weight * cosines
+        column[position] += self._prior.own_variance + self._prior.text_weight * (1.0 - self._lengths[position])
         return column
+
+    def _prior_variance(self, design: FloatArray) -> FloatArray:
+        """The diagonal of K: of the text part, a document has as its own what it has not in common with itself."""
+        variance: FloatArray = (design**2).sum(axis=1) + self._prior.text_weight + self._prior.own_variance
+        return variance
 
     def _feedback(self, pooled: FloatArray) -> FloatArray:
         """Standardised cosine with the rank-weighted mean of the first-stage top documents, each without itself."""

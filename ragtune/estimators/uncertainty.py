@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -33,18 +33,21 @@ class UncertaintyEstimator(BaseEstimator):
     the regression.
 
     It gives mean and variance on the rerankers' scale in [0, 1], a belief for acquisition functions, and the posterior
-    key for ``ordering=posterior``: mean + own weight (own score - mean) + ``evidence_bonus`` * corroboration.
-    The first correction trusts a document's own score beyond what its neighbours explain. Its weight is
-    ``residual_weight`` in the first stage's pool and tends to 1 as a corpus graph's finds fill it: those were chosen
-    because they read like what scored well, so that likeness says less and less about them. The second correction keeps
-    what several first-stage sources agree on and the reranker does not see, so that more budget does not hurt.
+    key for ``ordering=posterior``: mean + (1 - trust) / trust * corroboration * first-stage evidence.
+    In an expanded pool, the mean of a scored document moves towards its own score by the share of the documents that
+    a corpus graph found: those were chosen because they read like what scored well, so that likeness says less and
+    less about them. The second part keeps what several first-stage sources agree on and the reranker does not explain,
+    so that more budget does not hurt; see :class:`ragtune.estimators._corroboration.Corroboration`.
+
+    ``trust`` says whose word counts, where scores cannot tell: 1 orders scored documents by the reranker alone, 0 all
+    documents by the sources alone. Between them it sets both the odds that what a score says beyond its neighbours is
+    relevance rather than noise (``own_variance`` against ``noise``, at their given odds where trust is 0.5) and the
+    weight of the sources' evidence.
 
     Args:
         corpus: collection that ``vectors`` are made from; None where these need none.
         vectors: makes the text vectors of the corpus, in the sparse form.
-        residual_weight: share of a document's own residual that counts as relevance where a first stage ranked all
-            documents, in [0, 1].
-        evidence_bonus: weight of the first-stage evidence in the final order, >= 0.
+        trust: in [0, 1]: 0 is the sources' order, 1 the reranker's.
         prior: hyper-parameters by name, see ``Prior``.
 
     Raises:
@@ -57,14 +60,12 @@ class UncertaintyEstimator(BaseEstimator):
         self,
         corpus: Corpus | None,
         vectors: Callable[[Any], TextVectors],
-        residual_weight: float = 0.3,
-        evidence_bonus: float = 0.05,
+        trust: float = 0.5,
         **prior: float,
     ) -> None:
         self._vectors = vectors(corpus)
-        self._prior = _checked(Prior(**prior))  # type: ignore[arg-type]
-        self.residual_weight = check_number("estimator.residual_weight", residual_weight, low=0.0, high=1.0)
-        self.evidence_bonus = check_number("estimator.evidence_bonus", evidence_bonus, low=0.0)
+        self.trust = check_number("estimator.trust", trust, low=0.0, high=1.0)
+        self._prior = _trusted(_checked(Prior(**prior)), self.trust)  # type: ignore[arg-type]
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
         if not len(pool):
@@ -81,7 +82,8 @@ class UncertaintyEstimator(BaseEstimator):
         return RelevancePosterior(first_stage_evidence(pool.entries), self._vectors.of(pool.entries), self._prior)
 
     def _valuation(self, pool: CandidatePool, posterior: RelevancePosterior) -> Valuation:
-        key = self._key(posterior)
+        corroboration = posterior.corroboration
+        key = self._key(posterior, corroboration)
         variance = np.maximum(posterior.variance, 0.0)
         scale = 1.0 / posterior.inverse_scale
         mean, spread = _on_score_scale(posterior.mean * scale, variance * scale**2)
@@ -93,15 +95,26 @@ class UncertaintyEstimator(BaseEstimator):
             diagnostics={
                 "scored": int(posterior.scored.sum()),
                 "logit_scale": round(scale, 6),
+                "corroboration": round(corroboration, 6),
                 "regularised": posterior.regularised,
             },
         )
 
-    def _key(self, posterior: RelevancePosterior) -> FloatArray:
+    def _key(self, posterior: RelevancePosterior, corroboration: float) -> FloatArray:
         own = np.where(posterior.scored, posterior.inverse_scale * posterior.own_logits - posterior.mean, 0.0)
-        weight = self.residual_weight + (1.0 - self.residual_weight) * posterior.discovered
-        key: FloatArray = posterior.mean + weight * own + self.evidence_bonus * posterior.corroboration
+        if self.trust == 0.0:
+            return posterior.evidence
+        sources = corroboration * (1.0 - self.trust) / self.trust
+        key: FloatArray = posterior.mean + posterior.discovered * own + sources * posterior.evidence
         return key
+
+
+def _trusted(prior: Prior, trust: float) -> Prior:
+    """The prior with what a score says of its document alone divided between relevance and noise as ``trust`` says."""
+    own, noise = trust * prior.own_variance, (1.0 - trust) * prior.noise
+    share = own / (own + noise) if own + noise > 0.0 else 0.0
+    whole = prior.own_variance + prior.noise
+    return replace(prior, own_variance=share * whole, noise=max((1.0 - share) * whole, _TINY))
 
 
 def _on_score_scale(mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -34,11 +34,17 @@ def _direct(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rasmussen and Williams 2.23 and 2.24 by dense inversion, at the scale that the posterior found."""
     design, mean = posterior._design, posterior._prior_mean
-    kernel = design @ design.T + prior.text_weight * (rows @ rows.T).toarray()
+    kernel = _kernel(design, prior, rows)
     gram = np.linalg.inv(kernel[np.ix_(scored, scored)] + prior.noise * np.eye(len(scored)))
     cross = kernel[:, scored]
     expected = mean + cross @ gram @ (posterior.inverse_scale * logits - mean[scored])
     return expected, np.diag(kernel - cross @ gram @ cross.T)
+
+
+def _kernel(design: np.ndarray, prior: Prior, rows: csr_matrix) -> np.ndarray:
+    cosines = (rows @ rows.T).toarray()
+    own = prior.own_variance + prior.text_weight * (1.0 - np.diag(cosines))
+    return np.asarray(design @ design.T + prior.text_weight * cosines + np.diag(own))
 
 
 @pytest.mark.parametrize("sources", [1, 3])
@@ -60,7 +66,7 @@ def test_the_scale_is_the_maximum_of_its_posterior_density() -> None:
     scored, scores = [1, 5, 7], np.array([0.99, 0.4, 0.05])
     posterior.update(scored, scores, ["a"] * 3)
     design, mean = posterior._design, posterior._prior_mean
-    kernel = design @ design.T + prior.text_weight * (rows @ rows.T).toarray()
+    kernel = _kernel(design, prior, rows)
     gram = np.linalg.inv(kernel[np.ix_(scored, scored)] + prior.noise * np.eye(3))
     logits = np.log(scores / (1 - scores))
 
@@ -74,6 +80,16 @@ def test_the_scale_is_the_maximum_of_its_posterior_density() -> None:
 
     best = log_density(posterior.inverse_scale)
     assert all(log_density(posterior.inverse_scale * f) <= best for f in (0.9, 0.99, 1.01, 1.1))
+
+
+def test_a_document_without_text_learns_from_its_own_score() -> None:
+    """Found on BRIGHT, which has no texts: no variance was left for the reranker to be right with."""
+    rows, prior = csr_matrix((10, 12)), Prior()
+    posterior = RelevancePosterior(_evidence(10), rows, prior)
+    before = posterior.mean.copy()
+    posterior.update([9], [0.999], ["a"])
+    assert posterior.mean[9] == posterior.mean.max()
+    assert (posterior.mean - before)[9] > (posterior.mean - before)[:9].max() + 1.0
 
 
 def test_extension_equals_having_had_the_documents_from_the_start() -> None:

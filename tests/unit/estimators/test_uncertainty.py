@@ -8,49 +8,63 @@ import numpy as np
 import pytest
 
 from ragtune import Corpus
-from ragtune.core.arrays import FloatArray
 from ragtune.core.errors import ConfigError
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.embedders.tfidf import TfidfEmbedder
+from ragtune.estimators._posterior import PosteriorBelief
 from ragtune.estimators.uncertainty import UncertaintyEstimator
 
 
 @pytest.fixture
-def residuals(
+def after_scores(
     letters: Corpus,
     make_pool: Callable[..., CandidatePool],
     make_context: Callable[..., RAGtuneContext],
     score: Callable[..., None],
     discover: Callable[..., None],
-) -> Callable[[float, str], FloatArray]:
-    """What the final order adds to the means of the scored documents a and b, after a graph found some more."""
+) -> Callable[..., PosteriorBelief]:
+    """The belief after a poor document scored well and a good one badly, and a graph found some more."""
 
-    def run(residual_weight: float, found: str) -> FloatArray:
-        estimator = UncertaintyEstimator(letters, TfidfEmbedder, residual_weight=residual_weight, evidence_bonus=0.0)
+    def run(trust: float, found: str = "", estimator: UncertaintyEstimator | None = None) -> PosteriorBelief:
+        estimator = estimator or UncertaintyEstimator(letters, TfidfEmbedder, trust=trust)
         pool, context = make_pool("abcdef"), make_context()
         pool.apply_priorities(estimator.value(pool, context))
-        score(pool, a=0.9, b=0.2)
+        score(pool, a=0.2, f=0.9)
         discover(pool, *found)
         belief = estimator.value(pool, context).belief
-        assert belief is not None
-        return belief.key[:2] - belief.mean[:2]
+        assert isinstance(belief, PosteriorBelief)
+        return belief
 
     return run
 
 
-def test_in_the_first_stages_pool_a_share_of_the_own_residual_counts(
-    residuals: Callable[[float, str], FloatArray],
+def test_trust_0_is_the_sources_order_and_trust_1_the_rerankers(after_scores: Callable[..., PosteriorBelief]) -> None:
+    assert list(np.argsort(-after_scores(0.0).key)) == [0, 1, 2, 3, 4, 5]
+    believed = after_scores(1.0)
+    assert believed.key[5] == believed.key.max()
+    assert believed.key[0] == believed.key.min()
+    np.testing.assert_array_equal(believed.key, believed.mean)
+
+
+def test_the_more_trust_the_further_a_documents_own_score_moves_it(
+    after_scores: Callable[..., PosteriorBelief],
 ) -> None:
-    np.testing.assert_allclose(residuals(0.3, ""), 0.3 * residuals(1.0, ""))
-    np.testing.assert_allclose(residuals(0.0, ""), 0.0)
+    lead = [belief.key[5] - belief.key[0] for belief in map(after_scores, (0.1, 0.3, 0.5, 0.7, 0.9))]
+    assert lead == sorted(lead)
+    assert lead[0] < 0.0 < lead[-1]
 
 
 def test_the_more_of_the_pool_a_graph_found_the_more_a_documents_own_score_counts(
-    residuals: Callable[[float, str], FloatArray],
+    after_scores: Callable[..., PosteriorBelief],
 ) -> None:
-    np.testing.assert_allclose(residuals(0.3, "xy"), (0.3 + 0.7 * 2 / 8) * residuals(1.0, "xy"))
-    np.testing.assert_allclose(residuals(0.3, "xyz"), (0.3 + 0.7 * 3 / 9) * residuals(1.0, "xyz"))
+    for found, share in (("", 0.0), ("xy", 2 / 8), ("xyz", 3 / 9)):
+        belief = after_scores(0.5, found)
+        posterior = belief._posterior
+        own = posterior.inverse_scale * posterior.own_logits
+        moved = belief.key - belief.mean - posterior.corroboration * posterior.evidence
+        np.testing.assert_allclose(moved[[0, 5]], share * (own - belief.mean)[[0, 5]])
+        np.testing.assert_allclose(moved[1:5], 0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize(
