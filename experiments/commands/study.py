@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the study and print its tables."""
     from experiments.publish.terminal import progress_bar
     from experiments.study.frontier import run_frontier
-    from experiments.study.grid import load_grid
+    from experiments.study.grid_file import load_grid
 
     options = [*arguments.options, *([f"data={arguments.data}"] if arguments.data else [])]
     grid = load_grid(arguments.config, options).only(_names(arguments.collections), _names(arguments.policies))

@@ -263,7 +263,8 @@ def code_digest() -> str:
     import scipy
 
     presentation = {"figures.py", "palette.py", "tables.py", "report.py", "markdown.py", "statistics.py"}
-    presentation |= {"terminal.py", "recommendation.py", "overview.py", "redraw.py", "write.py"}
+    presentation |= {"terminal.py", "recommendation.py", "overview.py", "redraw.py", "write.py", "grid_file.py"}
+    presentation |= {"claims.py", "claims_page.py", "leave_one_out.py", "choice_page.py", "changes.py", "forest.py"}
     sha = sha256(f"{numpy.__version__} {scipy.__version__}".encode())
     for root in ("ragtune", "experiments"):
         for file in sorted((PROJECT_ROOT / root).rglob("*.py")):

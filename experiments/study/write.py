@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any
 
 from experiments.publish.files import write_text
 from experiments.publish.folders import note_missing, remove_new_empty
@@ -35,7 +34,7 @@ def require_writable(folder: Path) -> None:
         remove_new_empty()
 
 
-def write_study(study: Study, folder: Path, *, report: bool) -> None:
+def write_study(study: Study, folder: Path, *, figures: bool = True, report: bool) -> None:
     """Write Parquet, CSV, Markdown, two figures a collection and, if asked for, the interactive report.
 
     The index page of the folder of results is written too, where the study lies in one.
@@ -47,26 +46,21 @@ def write_study(study: Study, folder: Path, *, report: bool) -> None:
     cells.to_csv(folder / f"{name}.csv", index=False, lineterminator="\n", float_format="%.6g")
     policies.to_csv(folder / "policies.csv", index=False, lineterminator="\n", float_format="%.6g")
     per_query_table(study).to_parquet(folder / "per_query.parquet", index=False)
-    write_pictures(study, folder, cells, policies)
+    write_text(folder / f"{name}.md", markdown(study, cells, policies))
+    if figures:
+        draw_collections(study, folder)
     if report:
         write_text(folder / "report.html", html(study, cells, policies))
     if results := overview_of(folder.resolve()):
         write_overview(results)
 
 
-def write_pictures(study: Study, folder: Path, cells: Any, policies: Any) -> None:
-    """Write Markdown and figures, which need the tables and the lines of a study only.
-
-    Args:
-        study: what was measured.
-        folder: where to.
-        cells, policies: tables of the study, see ``tables.py``.
-    """
+def draw_collections(study: Study, folder: Path) -> None:
+    """Draw two figures a collection, which need the lines of a study only."""
     for collection in study.collections:
         stem = file_stem(collection.name)
         draw_lines(folder / f"{stem}.curves.png", study, collection)
         draw_front(folder / f"{stem}.front.png", study, collection)
-    write_text(folder / f"{_table_name(study)}.md", markdown(study, cells, policies))
 
 
 def _table_name(study: Study) -> str:
