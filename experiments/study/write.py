@@ -11,6 +11,10 @@ from experiments.publish.folders import note_missing, remove_new_empty
 from experiments.study.figures import draw_front, draw_lines
 from experiments.study.markdown import markdown
 from experiments.study.overview import overview_of, write_overview
+from experiments.study.protocol.choice_page import choice_page
+from experiments.study.protocol.claims import held
+from experiments.study.protocol.claims_page import claims_csv, claims_page
+from experiments.study.protocol.leave_one_out import leave_one_out
 from experiments.study.report import html
 from experiments.study.study import Study
 from experiments.study.tables import cells_table, per_query_table, policies_table
@@ -35,7 +39,7 @@ def require_writable(folder: Path) -> None:
 
 
 def write_study(study: Study, folder: Path, *, figures: bool = True, report: bool) -> None:
-    """Write Parquet, CSV, Markdown, two figures a collection and, if asked for, the interactive report.
+    """Write Parquet, CSV, Markdown, what is asked of the study, two figures a collection and the interactive report.
 
     The index page of the folder of results is written too, where the study lies in one.
     """
@@ -49,10 +53,21 @@ def write_study(study: Study, folder: Path, *, figures: bool = True, report: boo
     write_text(folder / f"{name}.md", markdown(study, cells, policies))
     if figures:
         draw_collections(study, folder)
+    _write_answers(study, folder)
     if report:
         write_text(folder / "report.html", html(study, cells, policies))
     if results := overview_of(folder.resolve()):
         write_overview(results)
+
+
+def _write_answers(study: Study, folder: Path) -> None:
+    """What became of the study's claims, and which policy is chosen, where that is asked."""
+    if found := [answer for claim in study.claims if (answer := held(study, claim))]:
+        table = claims_csv(found)
+        table.to_csv(folder / "claims.csv", index=False, lineterminator="\n", float_format="%.6g")
+        write_text(folder / "claims.md", claims_page(study, found))
+    if study.choice:
+        write_text(folder / "choice.md", choice_page(study, study.choice, leave_one_out(study, study.choice)))
 
 
 def draw_collections(study: Study, folder: Path) -> None:
