@@ -256,17 +256,20 @@ def read_cell(file: Path) -> Cell:
     return Cell(values, **counts, stops=cell["stops"], decisions=cell["decisions"], recorded=recorded)
 
 
+_PRESENTATION = {"figures.py", "palette.py", "tables.py", "report.py", "markdown.py", "statistics.py", "terminal.py"}
+_PRESENTATION |= {"recommendation.py", "overview.py", "redraw.py", "write.py", "grid_file.py", "protocol", "commands"}
+"""Files and folders of code that only says what the cells hold."""
+
+
 @lru_cache(maxsize=1)
 def code_digest() -> str:
     """SHA-256 of all code that decides what a cell holds, which is all but the presentation."""
     import numpy
     import scipy
 
-    presentation = {"figures.py", "palette.py", "tables.py", "report.py", "markdown.py", "statistics.py"}
-    presentation |= {"terminal.py", "recommendation.py", "overview.py", "redraw.py", "write.py"}
     sha = sha256(f"{numpy.__version__} {scipy.__version__}".encode())
     for root in ("ragtune", "experiments"):
         for file in sorted((PROJECT_ROOT / root).rglob("*.py")):
-            if file.name not in presentation:
+            if file.name not in _PRESENTATION and file.parent.name not in _PRESENTATION:
                 sha.update(file.relative_to(PROJECT_ROOT).as_posix().encode() + b"\0" + file.read_bytes())
     return sha.hexdigest()

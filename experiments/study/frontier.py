@@ -37,7 +37,7 @@ def run_frontier(grid: Grid, folder: Path, command: str, progress: Progress) -> 
         require_plotly()
     cells = run_jobs(jobs_of(grid, folder / "cells"), grid.jobs, progress)
     study = study_of(grid, cells, command)
-    write_study(study, folder, report=grid.report)
+    write_study(study, folder, figures=grid.figures, report=grid.report)
     return study
 
 
@@ -60,6 +60,8 @@ def study_of(grid: Grid, cells: Cells, command: str) -> Study:
         level=grid.level,
         seed=grid.seed,
         prices=grid.prices,
+        claims=grid.claims,
+        choice=grid.choice,
     )
 
 
@@ -79,6 +81,9 @@ def _collection(grid: Grid, entry: CollectionEntry, cells: Cells) -> Collection:
         target=full.values.mean(axis=0),
         target_docs=float(full.docs.mean()),
         start=start.values.mean(axis=0),
+        dataset=dataset.name,
+        group=entry.group or entry.name,
+        plain=entry.plain,
     )
 
 

@@ -1,40 +1,42 @@
-"""The grid of a study: collections, policies and budgets, read from ``conf/frontier``."""
+"""The grid of a study: collections, policies and budgets, and what is asked of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from pathlib import Path
+from dataclasses import dataclass, field, fields, replace
 from string import Template
-from typing import Any
+from typing import Any, TypeVar
 
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
-
-from experiments.config.compose import compose, register_resolvers
+from experiments.config.compose import compose
 from experiments.config.options import check_options
-from experiments.config.paths import CONF
-from experiments.study.study import KINDS, Policy, Prices
+from experiments.study.study import KINDS, Choice, Claim, Policy, Prices
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
-
-FOLDER = CONF / "frontier"
 
 COMMON = ("tracking=none", "executor=inline", "budget=unlimited")
 """Overrides of every cell: the study itself is the record, and a policy meets no limit but the budget under test."""
 
-PLACES = ("data", "models", "graphs")
-"""Keys that only interpolations of the same file refer to: folders of collections, models and graphs."""
+
+Asked = TypeVar("Asked", Claim, Choice)
 
 
 @dataclass(frozen=True)
 class CollectionEntry:
-    """A collection with its first stage and reranker, as overrides of ``run.py``."""
+    """A collection with its first stage and reranker, as overrides of ``run.py``.
+
+    Attributes:
+        name: name of the pair.
+        overrides: of ``run.py``.
+        variables: what policies write as ``$name``.
+        group: what is left out together when a policy is chosen, and counts once; by default the pair's own name.
+        plain: name of the pair that is this one without its signals.
+    """
 
     name: str
     overrides: Sequence[str] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
+    group: str = ""
+    plain: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,8 +82,11 @@ class Grid:
     seed: int = 0
     jobs: int = -1
     texts: bool = True
+    figures: bool = True
     report: bool = True
     prices: Prices = field(default_factory=Prices)
+    claims: Sequence[Claim] = ()
+    choice: Choice | None = None
 
     def __post_init__(self) -> None:
         _require_names("name", [self.name])
@@ -97,11 +102,12 @@ class Grid:
             raise ConfigError(f"level={self.level!r}: allowed is a number between 0 and 1, e.g. 0.95")
         if self.jobs != -1 and not _is_count(self.jobs):
             raise ConfigError(f"jobs={self.jobs!r}: allowed is an integer >= 1, or -1 for one a core")
-        for what in ("texts", "report"):
+        for what in ("texts", "figures", "report"):
             if not isinstance(getattr(self, what), bool):
                 raise ConfigError(f"{what}={getattr(self, what)!r}: allowed are true, false")
         check_count("seed", self.seed)
         self._require_traces()
+        self._require_questions()
         _require_prices(self.prices)
 
     def _require_traces(self) -> None:
@@ -112,6 +118,37 @@ class Grid:
             if name not in known:
                 raise ConfigError(f"traces.policies: unknown policy {name!r}: allowed are {', '.join(known)}")
 
+    def _require_questions(self) -> None:
+        if self.claims:
+            _require_names("claims", [claim.name for claim in self.claims])
+        pairs = [entry.name for entry in self.collections]
+        for entry in self.collections:
+            _require_known(f"plain of {entry.name!r}", [entry.plain] if entry.plain else [], pairs)
+        for claim in self.claims:
+            self._require_claim(claim)
+        if self.choice:
+            _require_known("choice.budgets", self.choice.budgets, self.budgets)
+            ours = [entry.name for entry in self.policies if entry.kind == "ours"]
+            _require_known("choice.default", [self.choice.default], ours)
+            if len(self.groups) < 2:
+                raise ConfigError(f"choice needs two groups of collections, so that one can be left out: {self.groups}")
+
+    def _require_claim(self, claim: Claim) -> None:
+        where, known = f"claim {claim.name!r}", [entry.name for entry in self.policies]
+        _require_known(f"{where}: policy", [claim.policy], known)
+        _require_known(f"{where}: against", claim.against, known)
+        _require_known(f"{where}: budgets", claim.budgets, self.budgets)
+        _require_known(f"{where}: depth", [claim.depth], ["same", "spent", "fewer", *self.budgets])
+        if not _is_number(claim.margin) or claim.margin < 0:
+            raise ConfigError(f"{where}: margin={claim.margin!r}: allowed is a number >= 0")
+        if claim.ahead is not None and not (_is_number(claim.ahead) and 0 < claim.ahead <= 1):
+            raise ConfigError(f"{where}: ahead={claim.ahead!r}: allowed is a number above 0, at most 1")
+
+    @property
+    def groups(self) -> list[str]:
+        """What can be left out, in order."""
+        return list(dict.fromkeys(entry.group or entry.name for entry in self.collections))
+
     @property
     def incumbent(self) -> PolicyEntry:
         """The policy that all others are tested against."""
@@ -119,6 +156,8 @@ class Grid:
 
     def only(self, collections: Sequence[str], policies: Sequence[str]) -> Grid:
         """The grid with only the named collections and policies; no names mean all, and the incumbent always stays.
+
+        Claims about policies that are left out are left out, too.
 
         Raises:
             ConfigError: on an unknown name.
@@ -129,41 +168,14 @@ class Grid:
         traces = TraceChoice(self.traces.budget, [name for name in self.traces.policies if name in names])
         wanted = set(collections) or {entry.name for entry in self.collections}
         kept_collections = _pick("collections", self.collections, wanted)
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return Grid(**{**values, "collections": kept_collections, "policies": kept_policies, "traces": traces})
-
-
-def load_grid(name: str, options: Sequence[str] = ()) -> Grid:
-    """Read the grid of ``conf/frontier/NAME.yaml`` or of a YAML file, and change it by ``key=value`` options.
-
-    Raises:
-        ConfigError: if the file is missing, or naming what is wrong in it.
-    """
-    file = Path(name) if name.endswith((".yaml", ".yml")) else FOLDER / f"{name}.yaml"
-    if not file.is_file():
-        there = ", ".join(sorted(p.stem for p in FOLDER.glob("*.yaml")))
-        raise ConfigError(f"no frontier configuration {name!r}: allowed are {there}, or the path of a YAML file")
-    register_resolvers()
-    try:
-        loaded = OmegaConf.merge(OmegaConf.load(file), *map(_option, options))
-        raw: Any = OmegaConf.to_container(loaded, resolve=True, throw_on_missing=True)
-    except OmegaConfBaseException as error:
-        raise ConfigError(f"{file.name}: {str(error).splitlines()[0]}") from None
-    except (YAMLError, OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file.name} cannot be read: {' '.join(str(error).split())}") from None
-    if not isinstance(raw, dict):
-        raise ConfigError(f"{file.name} holds no KEY: VALUE pairs")
-    raw = {key: value for key, value in raw.items() if key not in PLACES}
-    return grid_of({"name": file.stem, **raw})
-
-
-def _option(text: str) -> Any:
-    try:
-        return OmegaConf.from_dotlist([text])
-    except YAMLError as error:
-        raise ConfigError(
-            f"cannot parse {text!r}: {str(error).splitlines()[0]}; options are given as KEY=VALUE"
-        ) from None
+        kept_collections = [
+            replace(entry, plain=entry.plain if entry.plain in wanted else "") for entry in kept_collections
+        ]
+        claims = [claim for claim in self.claims if {claim.policy, *claim.against} <= names]
+        kept: dict[str, Any] = {"collections": kept_collections, "policies": kept_policies, "traces": traces}
+        fewer = replace(self, **kept, claims=claims, choice=None)
+        can_choose = self.choice and self.choice.default in names and len(fewer.groups) > 1
+        return replace(fewer, choice=self.choice) if can_choose else fewer
 
 
 def grid_of(raw: Mapping[str, Any]) -> Grid:
@@ -178,6 +190,9 @@ def grid_of(raw: Mapping[str, Any]) -> Grid:
     traces: TraceChoice = _made(TraceChoice, "traces", values.get("traces") or {})
     values["traces"] = TraceChoice(traces.budget, _listed(traces.policies, str))
     values["prices"] = _made(Prices, "prices", values.get("prices") or {})
+    values["claims"] = [_claim(entry) for entry in _entries("claims", values.get("claims") or [])]
+    if values.get("choice"):
+        values["choice"] = _budgeted(_made(Choice, "choice", values["choice"]))
     values |= {
         what: _listed(values[what], kind) for what, kind in (("budgets", int), ("measures", str)) if what in values
     }
@@ -201,6 +216,16 @@ def composed(collection: CollectionEntry, policy: PolicyEntry, seed: int) -> dic
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from None
     return config
+
+
+def _claim(entry: Any) -> Claim:
+    claim: Claim = _made(Claim, "claims", entry)
+    texts = {what: _listed(getattr(claim, what), str) for what in ("against", "collections")}
+    return _budgeted(replace(claim, **texts))
+
+
+def _budgeted(asked: Asked) -> Asked:
+    return replace(asked, budgets=_listed(asked.budgets, int))
 
 
 def _made(kind: type[Any], where: str, values: Any) -> Any:
@@ -247,6 +272,18 @@ def _require_names(what: str, names: Sequence[str]) -> None:
             raise ConfigError(f"{what}: name {name!r}: allowed is a text without slashes and bars")
         if names.count(name) > 1:
             raise ConfigError(f"{what}: the name {name!r} is given twice")
+
+
+def _require_known(what: str, given: Any, known: Sequence[Any]) -> None:
+    if not isinstance(given, (list, tuple)):
+        raise ConfigError(f"{what}={given!r}: allowed is a list of {', '.join(map(str, known))}")
+    for value in given:
+        if value not in known:
+            raise ConfigError(f"{what}: unknown {value!r}: allowed are {', '.join(map(str, known))}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _require_budgets(budgets: Any) -> None:

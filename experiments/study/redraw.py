@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 
 from experiments.evaluate.record import UNITS
+from experiments.publish.files import write_text
+from experiments.study.markdown import markdown
 from experiments.study.overview import headline_of, overview_of, write_overview
 from experiments.study.study import Collection, Line, Policy, Study
-from experiments.study.write import write_pictures
+from experiments.study.write import draw_collections
 from ragtune.core.errors import ConfigError, RagtuneError
 
 HEAD = {
@@ -50,7 +52,8 @@ def redraw(folder: Path) -> None:
     cells = cells.assign(ineligible_mean=cells.get("ineligible_mean", 0.0))
     text = (folder / "frontier.md").read_text(encoding="utf-8")
     study = _study(folder.name, cells, policies, _head(folder, text))
-    write_pictures(study, folder, cells, policies)
+    write_text(folder / "frontier.md", markdown(study, cells, policies))
+    draw_collections(study, folder)
     if results := overview_of(folder.resolve()):
         write_overview(results)
 

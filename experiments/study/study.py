@@ -90,6 +90,9 @@ class Collection:
         target_docs: mean documents that the target costs.
         start: mean quality of the reference before anything is reranked, shape (m,); for fixed depth that is the order
             of the first stage or, of several, their fused order. None where it is not known.
+        dataset: name of the test collection, which pairs of first stage and reranker over the same queries share.
+        group: what it is left out with, see :class:`Choice`.
+        plain: name of the collection that is this one without its signals; empty where it has none.
     """
 
     name: str
@@ -102,6 +105,51 @@ class Collection:
     target: FloatArray
     target_docs: float
     start: FloatArray | None = None
+    dataset: str = ""
+    group: str = ""
+    plain: str = ""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a study is to show: on every collection, a policy is at most ``margin`` below others, in the headline.
+
+    Attributes:
+        name: the claim, in words.
+        policy: name of the policy that it is about.
+        against: names of the policies that it is held against.
+        budgets: documents that the policy may rerank; budgets of the study.
+        depth: documents of the others: the same budget (``same``), as many as the policy was charged on average, on the
+            line between two budgets (``spent``), every smaller budget (``fewer``), or one of the study's budgets.
+        margin: how far below the others the mean may be, >= 0.
+        ahead: share of the budgets, in (0, 1], at which the policy has to be significantly above each of the others;
+            None asks for no significance.
+        collections: which collections, as shell patterns of their names.
+        plain: the others do without the signals of the collection; only collections that have some count.
+    """
+
+    name: str
+    policy: str
+    against: Sequence[str]
+    budgets: Sequence[int]
+    depth: int | str = "same"
+    margin: float = 0.0
+    ahead: float | None = None
+    collections: Sequence[str] = ("*",)
+    plain: bool = False
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How one of the policies of kind ``ours`` is chosen: each group of collections by what all others say.
+
+    Attributes:
+        default: name of the policy that is kept unless another one is better.
+        budgets: documents at which policies are compared, each counting the same.
+    """
+
+    default: str
+    budgets: Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -147,6 +195,8 @@ class Study:
         resamples, permutations, level, seed: settings of the intervals and tests.
         notes: where the compared runs come from, one line each, Markdown.
         prices: what the report's axes in dollars and milliseconds begin with.
+        claims: what the study is to show.
+        choice: how one of its policies is chosen; None where none is.
     """
 
     name: str
@@ -166,6 +216,8 @@ class Study:
     seed: int
     notes: Sequence[str] = ()
     prices: Prices = Prices()
+    claims: Sequence[Claim] = ()
+    choice: Choice | None = None
 
     @cached_property
     def by_name(self) -> Mapping[str, Policy]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -76,6 +77,24 @@ def _collection_rows(study: Study, collection: Collection) -> list[dict[str, Any
 def interval(study: Study, values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Bootstrap interval of means over axis 0, with the settings of the study."""
     return bootstrap_interval(values, resamples=study.resamples, level=study.level, seed=study.seed)
+
+
+def resampled_means(study: Study, collection: Collection, values: FloatArray) -> FloatArray:
+    """Means of values of shape (q, t) in each bootstrap resample of the queries, shape (resamples, t).
+
+    Collections over the same queries draw the same resamples, so what is put together from several stays paired.
+    """
+    q = len(values)
+    random = np.random.default_rng([study.seed, crc32(collection.dataset.encode())])
+    means: FloatArray = random.multinomial(q, np.full(q, 1.0 / q), size=study.resamples) @ values / q
+    return means
+
+
+def ends(study: Study, means: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The ends of the percentile interval of resampled means, along axis 0."""
+    tail = (1.0 - study.level) / 2.0
+    low, high = np.quantile(means, [tail, 1.0 - tail], axis=0)
+    return low, high
 
 
 def _reference(study: Study, key: tuple[str, str]) -> tuple[str, str]:

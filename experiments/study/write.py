@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any
 
 from experiments.publish.files import write_text
 from experiments.publish.folders import note_missing, remove_new_empty
 from experiments.study.figures import draw_front, draw_lines
 from experiments.study.markdown import markdown
 from experiments.study.overview import overview_of, write_overview
+from experiments.study.protocol.choice_page import choice_page
+from experiments.study.protocol.claims import held
+from experiments.study.protocol.claims_page import claims_csv, claims_page
+from experiments.study.protocol.leave_one_out import leave_one_out
 from experiments.study.report import html
 from experiments.study.study import Study
 from experiments.study.tables import cells_table, per_query_table, policies_table
@@ -35,8 +38,8 @@ def require_writable(folder: Path) -> None:
         remove_new_empty()
 
 
-def write_study(study: Study, folder: Path, *, report: bool) -> None:
-    """Write Parquet, CSV, Markdown, two figures a collection and, if asked for, the interactive report.
+def write_study(study: Study, folder: Path, *, figures: bool = True, report: bool) -> None:
+    """Write Parquet, CSV, Markdown, what is asked of the study, two figures a collection and the interactive report.
 
     The index page of the folder of results is written too, where the study lies in one.
     """
@@ -47,26 +50,32 @@ def write_study(study: Study, folder: Path, *, report: bool) -> None:
     cells.to_csv(folder / f"{name}.csv", index=False, lineterminator="\n", float_format="%.6g")
     policies.to_csv(folder / "policies.csv", index=False, lineterminator="\n", float_format="%.6g")
     per_query_table(study).to_parquet(folder / "per_query.parquet", index=False)
-    write_pictures(study, folder, cells, policies)
+    write_text(folder / f"{name}.md", markdown(study, cells, policies))
+    if figures:
+        draw_collections(study, folder)
+    _write_answers(study, folder)
     if report:
         write_text(folder / "report.html", html(study, cells, policies))
     if results := overview_of(folder.resolve()):
         write_overview(results)
 
 
-def write_pictures(study: Study, folder: Path, cells: Any, policies: Any) -> None:
-    """Write Markdown and figures, which need the tables and the lines of a study only.
+def _write_answers(study: Study, folder: Path) -> None:
+    """What became of the study's claims, and which policy is chosen, where that is asked."""
+    if found := [answer for claim in study.claims if (answer := held(study, claim))]:
+        table = claims_csv(found)
+        table.to_csv(folder / "claims.csv", index=False, lineterminator="\n", float_format="%.6g")
+        write_text(folder / "claims.md", claims_page(study, found))
+    if study.choice:
+        write_text(folder / "choice.md", choice_page(study, study.choice, leave_one_out(study, study.choice)))
 
-    Args:
-        study: what was measured.
-        folder: where to.
-        cells, policies: tables of the study, see ``tables.py``.
-    """
+
+def draw_collections(study: Study, folder: Path) -> None:
+    """Draw two figures a collection, which need the lines of a study only."""
     for collection in study.collections:
         stem = file_stem(collection.name)
         draw_lines(folder / f"{stem}.curves.png", study, collection)
         draw_front(folder / f"{stem}.front.png", study, collection)
-    write_text(folder / f"{_table_name(study)}.md", markdown(study, cells, policies))
 
 
 def _table_name(study: Study) -> str:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from experiments.study.grid import FOLDER, CollectionEntry, PolicyEntry, composed, grid_of, load_grid
+from experiments.study.grid import CollectionEntry, PolicyEntry, composed, grid_of
+from experiments.study.grid_file import FOLDER, load_grid
 from ragtune.core.errors import ConfigError
 
 

@@ -1,0 +1,162 @@
+"""Holds a study to a claim: on each collection, where a policy stands against others, with intervals and tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+
+from experiments.evaluate.curves import FloatArray
+from experiments.evaluate.significance import TIE, holm, paired_tests
+from experiments.study.study import Claim, Collection, Study
+from experiments.study.tables import SIGNIFICANT, ends, resampled_means
+from ragtune.core.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Held:
+    """A claim and what became of it.
+
+    Attributes:
+        claim: the claim.
+        rows: a table with a row for each (collection, other policy, budget): ``collection``, ``group``, ``against``,
+            ``budget``, ``docs`` (documents that the policy was charged on average), ``depth`` (what the others were
+            allowed or, where the claim says ``spent``, charged), ``difference`` in the headline with the ends ``low``
+            and ``high`` of its interval, ``p_holm`` (the larger p-value of the paired t-test and the randomization
+            test, each corrected over the rows of the collection), ``holds`` (not below by more than the margin) and
+            ``ahead`` (significantly above).
+        fails: names of the collections on which the claim does not hold, the worst first.
+        order: names of all its collections, the worst first.
+        mean, low, high: mean difference over the rows of a collection, the collections of a group, and the groups, with
+            its interval.
+    """
+
+    claim: Claim
+    rows: Any
+    fails: Sequence[str]
+    order: Sequence[str]
+    mean: float
+    low: float
+    high: float
+
+
+def held(study: Study, claim: Claim) -> Held | None:
+    """Compare the study's figures with a claim; None if it is about none of the study's collections.
+
+    Raises:
+        ConfigError: if two collections that are compared were judged on other queries.
+    """
+    import pandas as pd
+
+    rows: list[dict[str, Any]] = []
+    means: dict[str, list[float]] = {}
+    resampled: dict[str, list[FloatArray]] = {}
+    for collection in _claimed(study, claim):
+        compared, differences = _compared(study, claim, collection)
+        drawn = resampled_means(study, collection, differences)
+        rows += _rows(study, claim, collection, compared, differences, drawn)
+        means.setdefault(collection.group, []).append(float(differences.mean()))
+        resampled.setdefault(collection.group, []).append(drawn.mean(axis=1))
+    if not rows:
+        return None
+    low, high = ends(study, np.mean([np.mean(group, axis=0) for group in resampled.values()], axis=0))
+    mean = float(np.mean([np.mean(group) for group in means.values()]))
+    table = pd.DataFrame(rows)
+    standing = {str(name): _standing(claim, mine) for name, mine in table.groupby("collection", sort=False)}
+    order = sorted(standing, key=lambda name: standing[name])
+    return Held(claim, table, [name for name in order if standing[name][0] < 0], order, mean, float(low), float(high))
+
+
+def _standing(claim: Claim, rows: Any) -> tuple[float, float]:
+    """What collections are ordered by, the first negative where the claim fails: the largest lack, the difference."""
+    worst = float(rows["difference"].min())
+    if claim.ahead is not None:
+        return float(rows.groupby("against")["ahead"].mean().min()) - claim.ahead, worst
+    return (worst if not rows["holds"].all() else 0.0), worst
+
+
+def _claimed(study: Study, claim: Claim) -> Iterator[Collection]:
+    for collection in study.collections:
+        wanted = any(fnmatchcase(collection.name, pattern) for pattern in claim.collections)
+        if wanted and (collection.plain or not claim.plain):
+            yield collection
+
+
+def _rows(
+    study: Study,
+    claim: Claim,
+    collection: Collection,
+    compared: Sequence[Mapping[str, Any]],
+    differences: FloatArray,
+    drawn: FloatArray,
+) -> list[dict[str, Any]]:
+    low, high = ends(study, drawn)
+    tests = paired_tests(differences, permutations=study.permutations, seed=study.seed)
+    p_holm = np.maximum(holm(tests.t), holm(tests.randomization))
+    return [
+        {
+            "collection": collection.name,
+            "group": collection.group,
+            **row,
+            "difference": mean,
+            "low": low[i],
+            "high": high[i],
+            "p_holm": p_holm[i],
+            "holds": bool(mean >= -claim.margin - TIE),
+            "ahead": bool(mean > 0 and p_holm[i] < SIGNIFICANT),
+        }
+        for i, (row, mean) in enumerate(zip(compared, differences.mean(axis=0).tolist(), strict=True))
+    ]
+
+
+def _compared(study: Study, claim: Claim, collection: Collection) -> tuple[list[dict[str, Any]], FloatArray]:
+    """The policy beside each of the others at each budget, and the differences query by query, shape (q, rows)."""
+    theirs = next(c for c in study.collections if c.name == collection.plain) if claim.plain else collection
+    if list(theirs.queries) != list(collection.queries):
+        raise ConfigError(f"{collection.name!r} and {theirs.name!r} are compared, and judged on other queries")
+    rows, differences = [], []
+    for other in claim.against:
+        for budget in claim.budgets:
+            cell = collection.cells[claim.policy, str(budget)]
+            spent = float(cell.docs.mean())
+            found = _others(study, claim, theirs, other, budget, spent)
+            if found is not None:
+                rows.append({"against": other, "budget": budget, "docs": spent, "depth": found[0]})
+                differences.append(cell.values[:, 0] - found[1])
+    return rows, np.column_stack(differences)
+
+
+def _others(
+    study: Study, claim: Claim, collection: Collection, other: str, budget: int, spent: float
+) -> tuple[float, FloatArray] | None:
+    """At which depth the other policy stands, and its values there; None where it has no smaller budget."""
+    if claim.depth == "spent":
+        return spent, _between(study, collection, other, spent)
+    if claim.depth == "fewer":
+        smaller = [_values(collection, other, b) for b in claim.budgets if b < budget]
+        best = int(np.argmax([values.mean() for values in smaller])) if smaller else -1
+        return (claim.budgets[best], smaller[best]) if smaller else None
+    depth = budget if claim.depth == "same" else int(claim.depth)
+    return depth, _values(collection, other, depth)
+
+
+def _values(collection: Collection, policy: str, budget: int) -> FloatArray:
+    values: FloatArray = collection.cells[policy, str(budget)].values[:, 0]
+    return values
+
+
+def _between(study: Study, collection: Collection, policy: str, docs: float) -> FloatArray:
+    """Expected values of a policy that draws one of two neighbouring budgets so as to be charged ``docs`` on average.
+
+    Outside of the study's budgets it is the nearest one.
+    """
+    cells = [collection.cells[policy, column] for column in study.columns]
+    charged = np.array([cell.docs.mean() for cell in cells])
+    place = float(np.interp(docs, charged, np.arange(len(cells))))
+    left, share = int(place), place - int(place)
+    right = min(left + 1, len(cells) - 1)
+    mixed: FloatArray = (1.0 - share) * cells[left].values[:, 0] + share * cells[right].values[:, 0]
+    return mixed

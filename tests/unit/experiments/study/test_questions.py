@@ -1,0 +1,200 @@
+"""What a study is asked: its claims, and the choice of a policy by leaving one group of collections out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments.study.protocol.changes import changes_page, read_cells
+from experiments.study.protocol.choice_page import choice_page
+from experiments.study.protocol.claims import Held, held
+from experiments.study.protocol.claims_page import claims_page
+from experiments.study.protocol.leave_one_out import leave_one_out
+from experiments.study.study import Cell, Choice, Claim, Collection, Policy, Study
+from ragtune.core.errors import ConfigError
+
+KINDS = {"fixed": "incumbent", "gar": "peer", "default": "ours", "bold": "ours", "shy": "ours"}
+CHOICE = Choice("default", [10, 20])
+Quality = Mapping[str, tuple[float, float]]
+
+
+def collection(name: str, quality: Quality, group: str = "", docs: Mapping[str, int] | None = None) -> Collection:
+    """40 queries with a little noise around the given quality at 10 and at 20 documents."""
+    noise = np.random.default_rng(len(name)).normal(0, 0.01, size=40)
+    cells = {}
+    for policy, means in quality.items():
+        for budget, mean in zip((10, 20), means, strict=True):
+            charged = np.full(40, (docs or {}).get(policy, budget))
+            values = (mean + np.roll(noise, budget) - noise.mean())[:, None]
+            cells[policy, str(budget)] = Cell(values, charged, charged, charged * 0, charged * 0, ["x"] * 40)
+    queries = [f"q{i}" for i in range(40)]
+    lines = dict.fromkeys(quality)
+    return Collection(name, queries, {}, {}, {}, cells, lines, np.zeros(1), 0.0, dataset=name, group=group or name)  # type: ignore[arg-type]
+
+
+def study(*collections: Collection) -> Study:
+    names = dict.fromkeys(policy for c in collections for policy, _ in c.cells)
+    return Study(
+        name="t",
+        command="c",
+        git_sha="abc",
+        collections=collections,
+        policies=[Policy(name, f"the {name}", KINDS[name]) for name in names],
+        reference="fixed",
+        columns=["10", "20"],
+        measures=["nDCG@10"],
+        family="columns",
+        target_label="all",
+        traced_column="10",
+        resamples=200,
+        permutations=499,
+        level=0.95,
+        seed=0,
+    )
+
+
+def qualities(default: float, bold: float, shy: float = 0.4) -> Quality:
+    """The same at both budgets; fixed depth is at .4."""
+    return {"fixed": (0.4, 0.4), "default": (default, default), "bold": (bold, bold), "shy": (shy, shy)}
+
+
+def answer(claim: Claim, *collections: Collection) -> Held:
+    found = held(study(*collections), claim)
+    assert found is not None
+    return found
+
+
+def test_a_variant_that_is_better_everywhere_is_chosen_and_credited_with_what_it_brings() -> None:
+    found = leave_one_out(study(*(collection(name, qualities(0.5, 0.53)) for name in "abc")), CHOICE)
+    assert found.final == "bold"
+    assert [entry.chosen for entry in found.left_out] == ["bold"] * 3
+    assert found.difference == pytest.approx(0.03)
+    assert found.low > 0
+    assert found.shares == {"default": 0.0, "bold": 1.0, "shy": 0.0}
+    assert found.gains["bold"].tolist() == pytest.approx([0.13] * 3)
+
+
+def test_a_variant_that_wins_on_one_group_alone_is_not_credited_on_it() -> None:
+    told = leave_one_out(
+        study(
+            collection("a", qualities(0.5, 0.9)),
+            collection("b", qualities(0.5, 0.45)),
+            collection("c", qualities(0.5, 0.45)),
+        ),
+        CHOICE,
+    )
+    on_a = told.left_out[0]
+    assert told.final == "bold"
+    assert (on_a.chosen, on_a.difference) == ("default", 0.0)
+    assert (on_a.best, on_a.best_gain) == ("bold", pytest.approx(0.5))
+    assert told.difference == pytest.approx((0.0 - 0.05 - 0.05) / 3)
+    page = choice_page(study(collection("a", qualities(0.5, 0.9))), CHOICE, told)
+    assert "**Keep the default.**" in page
+
+
+def test_what_is_left_out_has_no_say_in_the_choice() -> None:
+    others = [collection("b", qualities(0.5, 0.52)), collection("c", qualities(0.5, 0.51))]
+    random = np.random.default_rng(0)
+    for _ in range(5):
+        shuffled = qualities(*random.permutation([0.1, 0.5, 0.9]).tolist())
+        entry = leave_one_out(study(collection("a", shuffled), *others), CHOICE).left_out[0]
+        assert (entry.group, entry.chosen, entry.same) == ("a", "bold", 1.0)
+
+
+def test_a_group_counts_once_however_many_pairs_it_has() -> None:
+    many = [collection(f"a{i}", qualities(0.5, 0.6), group="a") for i in range(5)]
+    few = [collection("b", qualities(0.5, 0.45)), collection("c", qualities(0.5, 0.4))]
+    found = leave_one_out(study(*many, *few), CHOICE)
+    assert found.gains["bold"].tolist() == pytest.approx([0.2, 0.05, 0.0])
+    assert found.final == "default"
+
+
+def test_of_equals_the_default_is_kept() -> None:
+    found = leave_one_out(study(*(collection(name, qualities(0.5, 0.5, 0.5)) for name in "ab")), CHOICE)
+    assert found.final == "default"
+    assert found.difference == 0.0
+
+
+def test_a_claim_fails_where_the_policy_is_below_by_more_than_the_margin_and_the_worst_comes_first() -> None:
+    claim = Claim("c", "default", ["fixed", "gar"], [10, 20], margin=0.02)
+    found = answer(
+        claim,
+        collection("good", {"fixed": (0.4, 0.5), "gar": (0.4, 0.5), "default": (0.5, 0.6)}),
+        collection("bad", {"fixed": (0.4, 0.5), "gar": (0.4, 0.55), "default": (0.5, 0.52)}),
+        collection("near", {"fixed": (0.4, 0.5), "gar": (0.4, 0.5), "default": (0.5, 0.49)}),
+        collection("worse", {"fixed": (0.6, 0.5), "gar": (0.4, 0.5), "default": (0.5, 0.6)}),
+    )
+    assert found.fails == ["worse", "bad"]
+    assert found.order == ["worse", "bad", "near", "good"]
+    bad = found.rows[found.rows["collection"] == "bad"].set_index(["against", "budget"])
+    assert bad["difference"]["gar", 20] == pytest.approx(-0.03)
+    assert bad["low"]["gar", 20] < -0.0299
+    assert bad["high"]["gar", 20] > -0.0301
+    assert bad["holds"].tolist() == [True, True, True, False]
+
+
+def test_significance_is_asked_against_each_of_the_others() -> None:
+    claim = Claim("c", "default", ["fixed", "gar"], [10, 20], margin=1, ahead=0.5)
+    quality = {"fixed": (0.4, 0.5), "gar": (0.5, 0.5), "default": (0.5, 0.6)}
+    assert answer(claim, collection("a", quality)).fails == []
+    assert answer(replace(claim, ahead=0.75), collection("a", quality)).fails == ["a"]
+
+
+def test_more_budget_is_compared_with_the_best_smaller_one() -> None:
+    claim = Claim("c", "default", ["default"], [10, 20], "fewer", margin=0.005)
+    found = answer(claim, collection("a", {"default": (0.5, 0.48)}), collection("b", {"default": (0.5, 0.5)}))
+    assert found.fails == ["a"]
+    assert found.rows[["budget", "depth"]].to_numpy().tolist() == [[20, 10], [20, 10]]
+
+
+def test_a_stopping_rule_is_held_against_a_flat_budget_of_as_many_documents() -> None:
+    claim = Claim("c", "shy", ["default"], [20], "spent")
+    found = answer(claim, collection("a", {"default": (0.4, 0.6), "shy": (0.5, 0.55)}, docs={"shy": 15}))
+    assert found.rows["depth"].tolist() == [15.0]
+    assert found.rows["difference"].tolist() == pytest.approx([0.05])
+
+
+def test_signals_are_held_against_the_same_pair_without_them() -> None:
+    plain = collection("a", {"fixed": (0.4, 0.5), "default": (0.5, 0.5)})
+    signals = replace(collection("a+s", {"fixed": (0.6, 0.7), "default": (0.6, 0.7)}), plain="a")
+    claim = Claim("c", "default", ["fixed"], [10], 20, plain=True)
+    found = answer(claim, plain, signals)
+    assert found.order == ["a+s"]
+    assert found.rows["difference"].tolist() == pytest.approx([0.1])
+    with pytest.raises(ConfigError, match="'a\\+s' and 'a' are compared, and judged on other queries"):
+        held(study(replace(plain, queries=["other"]), signals), claim)
+
+
+def test_the_pages_say_how_many_fail_and_nothing_that_is_no_number() -> None:
+    collections = [collection("a", {"fixed": (0.4, 0.5), "default": (0.5, 0.49)}), collection("b", qualities(0.5, 0.6))]
+    named = study(*collections)
+    claims = [
+        Claim("one", "default", ["fixed"], [10, 20]),
+        Claim("two", "default", ["fixed"], [10], ahead=1.0, margin=1),
+    ]
+    answers = [answer(claim, *collections) for claim in claims]
+    page = claims_page(named, answers)
+    assert "**1 of 2 claims hold on every collection that they are about.**" in page
+    assert "| 1 | one | **1** of 2 | " in page
+    assert "nan" not in page
+
+
+def test_what_got_worse_comes_first(tmp_path: Path) -> None:
+    rows = [("a", "gar", "peer", 0.5), ("a", "ours", "ours", 0.5), ("b", "ours", "ours", 0.5)]
+    before = pd.DataFrame(rows, columns=["collection", "policy", "kind", "nDCG@10"]).assign(budget=10, label="it")
+    before["nDCG@10_diff"] = before["nDCG@10_diff_low"] = 0.0
+    file = tmp_path / "frontier.csv"
+    before.to_csv(file, index=False)
+    after = before.assign(**{"nDCG@10": [0.1, 0.51, 0.48]})
+    page = changes_page(read_cells(file), after, "frontier.csv").splitlines()
+    assert page[2].startswith("**1 of 2 pairs of collection and policy got worse at some budget**; 0 cells")
+    assert [line.split(" | ")[0] for line in page[6:]] == ["| b", "| a"]
+    assert " -0.020 | 10 | 0.500 | 0.480 | " in page[6]
+    file.write_text("x,y")
+    with pytest.raises(ConfigError, match=r"is no table of a study: it has no column 'collection'"):
+        read_cells(file)
