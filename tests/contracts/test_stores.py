@@ -376,7 +376,7 @@ def test_an_empty_collection_has_one_empty_page(store: BaseStore) -> None:
     assert pages(store, 5) == [[]]
 
 
-@pytest.mark.parametrize("limit", [0, -1, 1.5])
+@pytest.mark.parametrize("limit", [0, -1, 1.5, 2**31])
 def test_a_page_has_at_least_one_doc_id(store: BaseStore, limit: Any) -> None:
     with pytest.raises(InputError, match="limit="):
         store.doc_ids(limit=limit)
@@ -499,7 +499,7 @@ def test_a_selective_filter_loses_nothing(store: BaseStore) -> None:
     assert sorted(by_vector(store, "tea", 20, Filters(tags_any=("t7",)))) == expected
 
 
-@pytest.mark.parametrize("k", [0, -1, 1.5])
+@pytest.mark.parametrize("k", [0, -1, 1.5, 2**31])
 def test_k_is_a_whole_number_of_at_least_one(store: BaseStore, k: Any) -> None:
     with pytest.raises(InputError, match="k="):
         by_vector(store, "tea", k)

@@ -11,6 +11,7 @@ from ragtune.canonical.store.identity import check_same, describe, unknown
 from ragtune.canonical.store.postgres import PostgresStore, SearchSettings
 from ragtune.canonical.store.schema import ensure_schema, lock_schema
 from ragtune.canonical.store.statements import Statements
+from ragtune.canonical.store.writing import touch_one_collection
 from ragtune.canonical.types import Collection
 from ragtune.core.interfaces import BaseEmbedder
 
@@ -116,6 +117,7 @@ def _drop(connection: Any, name: str) -> bool:
             return False
         collection_id, collection = found
         sql = Statements(collection_id, collection.embed_dims)
+        touch_one_collection(connection)
         connection.execute(sql.lock())
         for statement in sql.drop_tables():
             connection.execute(statement)

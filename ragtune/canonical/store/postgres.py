@@ -26,7 +26,14 @@ from ragtune.canonical.store.rows import (
 )
 from ragtune.canonical.store.searching import LexicalSearch, fetch_all
 from ragtune.canonical.store.statements import MARGIN, NO_FILTER, Statements, filter_condition
-from ragtune.canonical.store.writing import IndexPolicy, build_indexes, count_write, lock_collection, write_documents
+from ragtune.canonical.store.writing import (
+    IndexPolicy,
+    build_indexes,
+    count_write,
+    lock_collection,
+    touch_one_collection,
+    write_documents,
+)
 from ragtune.canonical.types import Candidate, Chunk, Collection, Embedding, Filters, StoreCounts, UpsertCounts
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
@@ -125,6 +132,7 @@ class PostgresStore(BaseStore):
 
         def work(connection: Any) -> int:
             with connection.transaction():
+                touch_one_collection(connection)
                 is_posted = lock_collection(connection, self._sql).is_posted
                 documents, chunks, terms = connection.execute(self._sql.delete_documents(is_posted), values).fetchone()
                 connection.execute(self._sql.count(), (-documents, -chunks, -terms))

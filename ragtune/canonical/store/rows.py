@@ -112,7 +112,7 @@ def check_page(after: str | None, limit: int | None) -> tuple[str, int | None]:
     """Where a page of document ids begins, the empty string where all ids follow, and how many it may have."""
     return (
         "" if after is None else check_string(after, "after"),
-        None if limit is None else check_count("limit", limit, low=1),
+        None if limit is None else check_count("limit", limit, low=1, high=_MAX_INT),
     )
 
 
@@ -157,8 +157,8 @@ def best(found: Iterable[tuple[T, float]], k: int, key: Callable[[T], tuple[str,
 
 
 def check_k(k: int) -> int:
-    """``k`` if it is a whole number >= 1."""
-    return check_count("k", k, low=1)
+    """``k`` if it is a whole number of 1 to 2147483647, as many chunks as a collection can have."""
+    return check_count("k", k, low=1, high=_MAX_INT)
 
 
 def same_json(left: object, right: object) -> bool:

@@ -58,6 +58,15 @@ def lock_collection(connection: Any, sql: Statements) -> CollectionState:
     return CollectionState(*found)
 
 
+def touch_one_collection(connection: Any) -> None:
+    """Keep what checks the references to deleted documents from locking all collections, until the transaction ends.
+
+    PostgreSQL now and then tries a plan for any collection, which locks them all: a lock somebody else may hold, and
+    of some thousand collections more locks than there are.
+    """
+    _set_local(connection, "plan_cache_mode", "force_custom_plan")
+
+
 def write_documents(
     connection: Any, sql: Statements, documents: Mapping[str, Sequence[Row]], policy: IndexPolicy | None
 ) -> UpsertCounts:

@@ -116,6 +116,16 @@ class InThread(threading.Thread):
         return self.result
 
 
+def test_deleting_waits_for_no_other_collection(dsn: str) -> None:
+    # The server checks references to documents by statements of its own, whose general plan is for all collections.
+    with PostgresDatabase(dsn, pool_size=1, statement_timeout_s=5) as database, admin(dsn) as outsider:
+        store, _ = (database.open(name, EMBEDDER, create=True) for name in ("tea", "other"))
+        ids = [f"d{place}" for place in range(12)]
+        store.upsert(*batch(*ids))
+        outsider.execute("BEGIN; LOCK TABLE ragtune.chunks_2")
+        assert [store.delete([doc_id]) for doc_id in ids] == [1] * 12
+
+
 # Kills
 
 
