@@ -2,10 +2,12 @@
 
     ragtune graph --out DIR --k 16 dataset=beir dataset.path=../shared/data/nfcorpus
     ragtune graph --out DIR --kind dense --model MODEL dataset=demo
+    ragtune graph --out DIR --kind vectors --vectors FILE.npy dataset=demo
 
 Written to DIR for ``expander=corpus_graph expander.graph=DIR`` and for the graph-based estimators. A good graph that is
 already there is kept. ``--query-terms`` belongs to bm25 (a document is asked for by its terms of highest tf * idf),
-``--model`` to dense (a local folder or a hub name).
+``--model`` to dense (a local folder or a hub name), ``--vectors`` to vectors (those of an index that is there: a NumPy
+file with a row a document, in the corpus's order).
 """
 
 from __future__ import annotations
@@ -24,10 +26,11 @@ KEPT = "nothing was kept: repeat the command"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     parser.add_argument("--out", type=Path, required=True, help="the graph's folder")
-    parser.add_argument("--kind", choices=("tfidf", "bm25", "dense"), default="tfidf", help="what is near")
+    parser.add_argument("--kind", choices=("tfidf", "bm25", "dense", "vectors"), default="tfidf", help="what is near")
     parser.add_argument("--k", type=int, default=16, help="neighbours of each document")
     parser.add_argument("--query-terms", type=int, default=32, help="bm25: terms that ask for a document's neighbours")
     parser.add_argument("--model", help="dense: the sentence embedder; all-MiniLM-L6-v2 if unsaid")
+    parser.add_argument("--vectors", type=Path, help="vectors: NumPy file, a row a document in the corpus's order")
     parser.add_argument("--force", action="store_true", help="replace a graph that is already there")
     add_overrides(parser, "the dataset, as for ragtune run")
 
@@ -49,6 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.k,
             arguments.query_terms,
             arguments.model or MINILM,
+            arguments.vectors,
             arguments.force,
         )
     if cost.k < arguments.k:

@@ -19,6 +19,7 @@ from experiments.prepare.scratch import scratch_beside
 from ragtune.core.arguments import check_choice, check_count
 from ragtune.core.errors import ConfigError
 from ragtune.data.corpus import Corpus
+from ragtune.data.filedigest import file_digests
 from ragtune.data.graph import MANIFEST, NEIGHBOURS, WEIGHTS, CorpusGraph, GraphManifest, create_arrays, nearest
 from ragtune.data.text import analyzer_id, terms
 from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder
@@ -104,8 +105,63 @@ class Bm25Nearness:
         return scores / max(float(scores.max()), 1e-9)
 
 
-class DenseNearness:
-    """Cosine of sentence embeddings, kept in a temporary file.
+class _Cosines:
+    """Cosine of L2-normalised vectors, shape (N, d), kept in a temporary file."""
+
+    _vectors: NDArray[np.float32]
+
+    def _allocate(self, scratch: Path, shape: tuple[int, int]) -> None:
+        file = scratch / "vectors.npy"
+        self._vectors = np.lib.format.open_memmap(file, mode="w+", dtype=np.float32, shape=shape)
+
+    def block(self, start: int, stop: int) -> NDArray[Any]:
+        return self._vectors[start:stop] @ self._vectors.T
+
+
+class VectorNearness(_Cosines):
+    """Cosine of vectors that somebody has already, such as those of an index.
+
+    Args:
+        corpus: the collection.
+        file: NumPy file of numbers, shape (N, d), a row a document in the corpus's order; all zero where a document has
+            none, which has no neighbours then.
+
+    Raises:
+        ConfigError: if the file is no such array.
+    """
+
+    def __init__(self, corpus: Corpus, file: Path | None) -> None:
+        if file is None:
+            raise ConfigError("graph kind 'vectors': name their file, --vectors FILE")
+        try:
+            self._raw: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise ConfigError(f"--vectors {file}: cannot be read: {' '.join(str(error).split())}") from None
+        shape, kind = getattr(self._raw, "shape", None), getattr(getattr(self._raw, "dtype", None), "kind", "")
+        if shape is None or len(shape) != 2 or shape[0] != len(corpus) or not shape[1] or kind not in "fiu":
+            raise ConfigError(
+                f"--vectors {file}: shape {shape}: allowed is ({len(corpus)}, d), numbers, a document a row"
+            )
+        self._file = file
+        self.settings: dict[str, Any] = {"vectors": file_digests([file])[0]}
+        self.library = ""
+
+    def prepare(self, scratch: Path, progress: Progress) -> None:
+        """Normalise the rows."""
+        n, d = self._raw.shape
+        self._allocate(scratch, (n, d))
+        for start in range(0, n, _EMBED_BLOCK):
+            rows = np.asarray(self._raw[start : start + _EMBED_BLOCK], dtype=np.float64)
+            if not (finite := np.isfinite(rows).all(axis=1)).all():
+                row = start + int(np.argmin(finite))
+                raise ConfigError(f"--vectors {self._file}: row {row} holds a value that is no finite number")
+            lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+            self._vectors[start : start + len(rows)] = rows / np.where(lengths > 0, lengths, 1.0)
+            progress(start + len(rows), n)
+
+
+class DenseNearness(_Cosines):
+    """Cosine of sentence embeddings.
 
     Args:
         corpus: the collection.
@@ -125,16 +181,11 @@ class DenseNearness:
         """Embed the texts, which takes most of the time."""
         n = len(self._contents)
         dimension = self._embedder.embed(self._contents[:1]).shape[1]
-        self._vectors: NDArray[np.float32] = np.lib.format.open_memmap(
-            scratch / "vectors.npy", mode="w+", dtype=np.float32, shape=(n, dimension)
-        )
+        self._allocate(scratch, (n, dimension))
         for start in range(0, n, _EMBED_BLOCK):
             stop = min(start + _EMBED_BLOCK, n)
             self._vectors[start:stop] = self._embedder.embed(self._contents[start:stop])
             progress(stop, n)
-
-    def block(self, start: int, stop: int) -> NDArray[Any]:
-        return self._vectors[start:stop] @ self._vectors.T
 
 
 @dataclass(frozen=True)
@@ -159,6 +210,7 @@ def build_graph(
     k: int = 16,
     query_terms: int = 32,
     model: str = MINILM,
+    vectors: Path | None = None,
     force: bool = False,
 ) -> GraphCost:
     """Write the graph of a collection to the folder ``out``, all of it or nothing.
@@ -168,10 +220,11 @@ def build_graph(
         out: a new folder, or one that holds a graph: a good one of the same collection, kind and settings with at
             least ``k`` neighbours is kept.
         progress: told of the documents done.
-        kind: ``tfidf``, ``bm25`` or ``dense``.
+        kind: ``tfidf``, ``bm25``, ``dense`` or ``vectors``.
         k: neighbours kept of each document, >= 1; all others, where there are fewer of them.
         query_terms: of ``bm25``, see :class:`Bm25Nearness`.
         model: of ``dense``.
+        vectors: of ``vectors``, see :class:`VectorNearness`.
         force: replace whatever graph is there.
 
     Raises:
@@ -183,14 +236,14 @@ def build_graph(
     out.parent.mkdir(parents=True, exist_ok=True)
     _require_replaceable(out)
     started = time.perf_counter()
-    nearness = KINDS[kind](corpus, query_terms, model)
+    nearness = KINDS[kind](corpus, query_terms, model, vectors)
     wanted = GraphManifest(
         corpus=corpus.digest,
         documents=len(corpus),
         k=min(k, max(1, len(corpus) - 1)),
         kind=kind,
         settings=nearness.settings,
-        library=f"ragtune {version('ragtune')}, {nearness.library}, numpy {np.__version__}",
+        library=", ".join(filter(None, (f"ragtune {version('ragtune')}", nearness.library, f"numpy {np.__version__}"))),
     )
     if not force and _is_kept(out, corpus, wanted):
         return _cost(out, corpus, time.perf_counter() - started, built=False)
@@ -265,8 +318,9 @@ def _cost(out: Path, corpus: Corpus, seconds: float, *, built: bool) -> GraphCos
 
 GRAPH_FILES = {MANIFEST, NEIGHBOURS, WEIGHTS}
 
-KINDS: Mapping[str, Callable[[Corpus, int, str], Nearness]] = {
-    "tfidf": lambda corpus, query_terms, model: TfidfNearness(corpus),
-    "bm25": lambda corpus, query_terms, model: Bm25Nearness(corpus, query_terms),
-    "dense": lambda corpus, query_terms, model: DenseNearness(corpus, model),
+KINDS: Mapping[str, Callable[[Corpus, int, str, Path | None], Nearness]] = {
+    "tfidf": lambda corpus, query_terms, model, vectors: TfidfNearness(corpus),
+    "bm25": lambda corpus, query_terms, model, vectors: Bm25Nearness(corpus, query_terms),
+    "dense": lambda corpus, query_terms, model, vectors: DenseNearness(corpus, model),
+    "vectors": lambda corpus, query_terms, model, vectors: VectorNearness(corpus, vectors),
 }

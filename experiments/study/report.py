@@ -79,6 +79,7 @@ def _data(study: Study, cells: Any, policies: Any) -> dict[str, Any]:
         "command": study.command,
         "git_sha": study.git_sha,
         "measures": list(study.measures),
+        "units": list(UNITS),
         "reference": study.reference,
         "columns": list(study.columns),
         "notes": [note.replace("`", "") for note in study.notes],

@@ -85,7 +85,7 @@ class RGSEstimator(BaseEstimator):
         best: IntArray = reranked[np.argsort(-pool.scores[reranked], kind="stable")[: self.length]]
         for position in best.tolist():
             near = np.array(neighbours.of(pool, [position])[0].positions, dtype=np.intp)
-            is_open = near[pool.states[near] == CANDIDATE]
+            is_open: IntArray = near[pool.states[near] == CANDIDATE]
             if len(is_open):
                 return is_open
         return np.empty(0, dtype=np.intp)

@@ -92,9 +92,7 @@ class CrossEncoderReranker(PairwiseReranker):
         self._given = None if isinstance(model, str) else _with_one_output(model)
         self._loaded: Any = None
         if measure_energy and cache_dir is not None:
-            raise ConfigError(
-                f"reranker measure_energy=True with cache_dir={str(cache_dir)!r}: allowed is no cache (null)"
-            )
+            raise ConfigError(f"reranker measure_energy=True with cache_dir={str(cache_dir)!r}: allowed is null, none")
         self._energy = EnergyMeter() if measure_energy else None
         self._reads_size = architecture == "auto"
         self._architecture = None if self._reads_size else Architecture.parse(architecture)

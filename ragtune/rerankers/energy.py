@@ -33,8 +33,8 @@ class EnergyMeter:
         self._devices = _devices()
         if not self._packages and not self._devices:
             raise ConfigError(
-                f"measure_energy=True: this machine reports no energy that can be read: looked for "
-                f"{powercap}/intel-rapl:*/energy_uj (often readable by root alone) and for NVIDIA devices (nvidia-ml-py)"
+                f"measure_energy=True: this machine reports no energy that can be read: there is neither "
+                f"{powercap}/intel-rapl:*/energy_uj (often readable by root alone) nor an NVIDIA device (nvidia-ml-py)"
             )
 
     def __reduce__(self) -> tuple[type[EnergyMeter], tuple[Path]]:

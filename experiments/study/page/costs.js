@@ -7,6 +7,7 @@ const PRICE_LABELS = {
 const LABELS = {
   docs: "documents", calls: "calls", tokens: "tokens", ms: "milliseconds", usd: "dollars",
   recorded_ms: "milliseconds, as recorded", recorded_usd: "dollars, as recorded",
+  flops: "FLOPs", search_units: "search units, as recorded", joules: "joules",
 };
 const searchUnits = (docs, calls) => Math.max(calls, docs / prices.docs_per_unit);
 
@@ -17,10 +18,11 @@ function units() {
   if (lines.calls) names.push("calls", ...(known("tokens") ? ["tokens"] : []), "ms", "usd");
   if (lines.calls && known("latency_ms")) names.push("recorded_ms");
   if (lines.calls && known("usd")) names.push("recorded_usd");
+  if (lines.calls) names.push(...["flops", "search_units", "joules"].filter(known));
   return names.map((name) => ({ name, label: LABELS[name] }));
 }
 
-// The cost in the chosen unit of {docs, calls, tokens, latency_ms, usd, blocks}: blocks are search units.
+// The cost in the chosen unit of what was charged, by unit; blocks are search units by the reader's own number.
 function costOf(spent) {
   const dollars = spent.blocks * prices.usd_per_unit + spent.calls * prices.usd_per_call + spent.docs * prices.usd_per_doc
     + ((spent.tokens ?? 0) / 1000) * prices.usd_per_1k_tokens;
@@ -40,24 +42,25 @@ function lineCosts(policy) {
   return l.docs.map((docs, i) => {
     const calls = l.calls?.[i] ?? 0;
     const blocks = D.columns_are_budgets ? cellBlocks(policy, D.columns[i]) : searchUnits(docs, calls);
-    return costOf({ docs, calls, tokens: l.tokens?.[i], latency_ms: l.latency_ms?.[i], usd: l.usd?.[i], blocks });
+    return costOf({ ...Object.fromEntries(D.units.map((unit) => [unit, l[unit]?.[i]])), docs, calls, blocks });
   });
 }
 
 function cellCost(policy, column) {
   const cell = C().cells[policy][column];
-  return costOf({ docs: cell.docs_mean, calls: cell.calls_mean, tokens: cell.tokens_mean, latency_ms: cell.latency_ms_mean, usd: cell.usd_mean, blocks: cellBlocks(policy, column) });
+  return costOf({ ...Object.fromEntries(D.units.map((unit) => [unit, cell[`${unit}_mean`]])), blocks: cellBlocks(policy, column) });
 }
 
 // What the batches so far of one query were charged; `cost` is in the order of D.units.
 function stepCost(cost) {
-  const [docs, calls, tokens, latency_ms, usd] = cost;
-  return costOf({ docs, calls, tokens, latency_ms, usd, blocks: searchUnits(docs, calls) });
+  const spent = Object.fromEntries(D.units.map((unit, i) => [unit, cost[i] ?? 0]));
+  return costOf({ ...spent, blocks: searchUnits(spent.docs, spent.calls) });
 }
 
 function costText(x) {
   if (x === undefined || x === null) return "–";
   if (state.unit.endsWith("usd")) return `$${x >= 0.1 || x === 0 ? x.toFixed(2) : x.toPrecision(2)}`;
+  if (state.unit === "flops") return x.toPrecision(3);
   return x >= 1000 ? Math.round(x).toLocaleString("en") : x.toFixed(state.unit === "tokens" || state.unit.endsWith("ms") ? 0 : 1);
 }
 

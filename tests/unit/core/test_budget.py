@@ -12,6 +12,7 @@ from ragtune.core.errors import InputError
 from ragtune.core.request.clock import VirtualClock
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.types import UNLIMITED, CostObject
+from ragtune.core.units import TIME, UNITS
 
 LIMITS = [name for name in CostBudget.model_fields if name.startswith("max_")]
 
@@ -168,6 +169,9 @@ def test_the_snapshot_has_every_unit():
         ({"max_tokens": 5, "assembly_token_buffer": 2}, CostObject(tokens=4), "token_limit_exceeded"),
         ({"max_latency_ms": 5.0}, CostObject(latency_ms=5.5), "latency_exceeded"),
         ({"max_cost_usd": 0.5}, CostObject(usd=0.75), "cost_limit_exceeded"),
+        ({"max_flops": 5e12}, CostObject(flops=6e12), "flop_limit_exceeded"),
+        ({"max_search_units": 2}, CostObject(search_units=3), "search_unit_limit_exceeded"),
+        ({"max_joules": 5.0}, CostObject(joules=6.0), "energy_limit_exceeded"),
     ],
 )
 def test_a_batch_over_one_unit_is_denied_whole_and_says_which(limits, cost, reason):
@@ -219,6 +223,7 @@ def test_limits_that_are_sums_of_prices_are_used_up_exactly():
         ({"max_reranker_docs": 3}, CostObject(docs=3), "rerank_docs"),
         ({"max_reranker_calls": 3}, CostObject(calls=3), "rerank_calls"),
         ({"max_latency_ms": 7.0}, CostObject(latency_ms=7.0), "latency_ms"),
+        ({"max_search_units": 3}, CostObject(search_units=3), "search_units"),
     ],
 )
 def test_a_used_up_unit_exhausts_the_budget(limits, cost, unit):
@@ -232,6 +237,30 @@ def test_a_used_up_unit_exhausts_the_budget(limits, cost, unit):
     assert exhausted is not None
     assert exhausted["limit"] == unit
     assert exhausted["used"] == exhausted["allowed"]
+
+
+def test_a_measured_batch_that_passed_the_limit_is_the_last():
+    tracker = tracker_of(max_joules=5.0)
+    expected = CostObject(docs=1)
+    assert tracker.consume(expected)
+    tracker.settle(expected, CostObject(docs=1, joules=6.0))
+    assert not tracker.consume(expected)
+    assert tracker.exhausted_unit() == {"limit": "joules", "used": 6.0, "allowed": 5.0}
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_a_unit_is_known_wherever_costs_are(unit):
+    kind = int if unit.is_count else float
+    cost = CostObject(**{unit.name: kind(3)})
+    tracker = tracker_of()
+    assert tracker.consume(cost)
+    view = CostBudget.only(**{unit.limit: 2}).create_tracker().remaining_view()
+    assert not view.affords(cost)
+    assert (cost + cost).by_unit()[unit.name] == 6
+    if unit is not TIME:  # which the clock tells
+        assert tracker.spent() == cost
+        assert tracker.snapshot()[unit.account] == 3
+    assert unit.is_always_told == (unit.name in CostObject().model_dump())
 
 
 # -- one token account -------------------------------------------------------------------------------------------------
@@ -257,7 +286,7 @@ def test_settling_for_less_gives_the_difference_back():
     assert last(tracker)[0] == "settle_rerank"
 
 
-@pytest.mark.parametrize("unit", ["tokens", "docs", "calls", "latency_ms", "usd"])
+@pytest.mark.parametrize("unit", [unit.name for unit in UNITS if unit.is_always_told])
 def test_settling_for_more_is_booked_and_traced_as_an_overrun(unit):
     tracker = tracker_of(max_tokens=5, max_reranker_docs=5, max_reranker_calls=5, max_cost_usd=5.0)
     charged = CostObject(tokens=1, docs=1, calls=1, latency_ms=1.0, usd=1.0)

@@ -97,6 +97,7 @@ PRESETS = {
     "ore": "ore + greedy + reranked_first",
     "qrels_oracle": "qrels_oracle + greedy + reranked_first",
     "quam": "quam + greedy + reranked_first",
+    "rgs": "rgs + greedy + reranked_first",
     "score_cutoff": "baseline + score_cutoff + reranked_first",
     "score_oracle": "score_oracle + greedy + reranked_first",
     "settled": "uncertainty + settled + posterior",

@@ -14,7 +14,12 @@ LIMITS = [{}, {"docs": 0}, {"docs": 25}, {"calls": 0}, {"calls": 3}, {"docs": 33
 POLICIES = [
     ["experiment=fixed_depth"],
     ["experiment=fixed_depth", "scheduler.top_n=7"],
-    ["experiment=score_oracle", "reranker.ms_per_doc=0.7", "reranker.usd_per_doc=1e-4"],
+    [
+        "experiment=score_oracle",
+        "reranker.ms_per_doc=0.7",
+        "reranker.usd_per_doc=1e-4",
+        "reranker.architecture=t5-base",
+    ],
     ["experiment=qrels_oracle", "assembler.ordering=posterior", "scheduler.batch_size=7"],
     ["experiment=score_cutoff", "scheduler.max_docs=30"],
     ["estimator=baseline", "scheduler=sliding_window", "assembler.ordering=final_score"],
@@ -43,6 +48,7 @@ def test_records_are_the_loops_under_every_limit(policy: list[str]) -> None:
         "reranker=noop",
         "budget.max_tokens=500",
         "budget.max_latency_ms=90",
+        "budget.max_flops=1e12",
         "clock=monotonic",
         "+reranker@rerankers.llm=noop",
     ],

@@ -53,6 +53,39 @@ def test_a_dense_graph_knows_meaning(corpus: Corpus, tmp_path: Path, minilm: str
     assert {path.name for path in tmp_path.iterdir()} - {"cache"} == {"graph"}
 
 
+def test_vectors_that_are_there_make_a_graph_of_their_own(corpus: Corpus, tmp_path: Path) -> None:
+    vectors = np.random.default_rng(0).normal(size=(len(corpus), 6)).astype(np.float32) * 7.0
+    vectors[3] = 0.0
+    np.save(tmp_path / "vectors.npy", vectors)
+    build_graph(corpus, tmp_path / "graph", silent, kind="vectors", k=2, vectors=tmp_path / "vectors.npy")
+    graph = CorpusGraph.open(tmp_path / "graph", corpus)
+    cosines = vectors @ vectors[0] / np.maximum(np.linalg.norm(vectors, axis=1) * np.linalg.norm(vectors[0]), 1e-9)
+    cosines[0] = -1.0
+    best = [(corpus.doc_ids[i], pytest.approx(float(cosines[i]), abs=1e-6)) for i in np.argsort(-cosines)[:2]]
+    assert graph.weighted_neighbours(corpus.doc_ids[0]) == best
+    assert graph.neighbours(corpus.doc_ids[3]) == [], "a document without a vector is near nobody"
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (None, "--vectors .*: cannot be read: .*No such file"),
+        (np.ones((2, 3)), r"shape \(2, 3\): allowed is \(\d+, d\)"),
+        ("nan", "row 1 holds a value that is no finite number"),
+    ],
+)
+def test_vectors_of_something_else_are_refused(corpus: Corpus, tmp_path: Path, rows: Any, message: str) -> None:
+    if isinstance(rows, str):
+        rows = np.ones((len(corpus), 3))
+        rows[1, 2] = np.nan
+    if rows is not None:
+        np.save(tmp_path / "vectors.npy", rows)
+    with pytest.raises(ConfigError, match=message):
+        build_graph(corpus, tmp_path / "graph", silent, kind="vectors", vectors=tmp_path / "vectors.npy")
+    with pytest.raises(ConfigError, match="name their file, --vectors FILE"):
+        build_graph(corpus, tmp_path / "graph", silent, kind="vectors")
+
+
 def test_the_graph_does_not_depend_on_the_size_of_the_blocks(
     corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,7 +50,7 @@ def test_devices_are_read_in_millijoules(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_machine_that_reports_nothing_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    with pytest.raises(ConfigError, match="reports no energy that can be read: there is neither .*energy_uj"):
+    with pytest.raises(ConfigError, match=r"reports no energy that can be read: there is neither .*energy_uj"):
         EnergyMeter(tmp_path)
 
 

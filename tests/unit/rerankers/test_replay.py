@@ -98,6 +98,34 @@ def test_the_manifest_supplies_scale_and_prices_and_arguments_win(tmp_path: Path
     assert (cheaper.tokens, cheaper.latency_ms) == (2, 4.0)
 
 
+def test_flops_and_search_units_are_those_of_the_model_and_the_bill(tmp_path: Path, make_context: MakeContext) -> None:
+    file = _table(tmp_path, 0.5)
+    size = {"layers": 2, "hidden": 8, "feed_forward": 16, "max_length": 50}
+    items = [PoolItem(doc_id=str(i), token_count=n) for i, n in enumerate((7, 30, 90))]
+    bare = ReplayReranker(str(file))
+    assert {"flops", "search_units", "joules"} <= bare.unpriced
+    assert not {"flops", "search_units", "joules"} & bare.expected_cost(items, make_context()).model_dump().keys()
+    prices = {"docs_per_search_unit": 2, "usd_per_search_unit": 0.5, "usd_per_doc": 1.0}
+    given = ReplayReranker(str(file), architecture=size, **prices)
+    cost = given.expected_cost(items, make_context("two words"))
+    weights = 4 * 8 * 2 * (2 * 8 + 16)
+    assert cost.flops == sum(weights * n + 4 * 2 * 8 * n**2 for n in (9, 32, 50)), "each pair by its own length"
+    assert (cost.search_units, cost.usd) == (2, 4.0)
+    assert given.unpriced == {"latency_ms", "joules"}
+    manifest = {"architecture": size, "docs_per_search_unit": 100}
+    file = file.rename(file.with_name("told.run"))
+    file.with_name("told.run.manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    by_manifest = ReplayReranker(str(file)).expected_cost(items, make_context("two words"))
+    assert (by_manifest.flops, by_manifest.search_units) == (cost.flops, 1)
+
+
+def test_a_price_of_search_units_needs_their_size(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"usd_per_search_unit=0.002: name docs_per_search_unit too"):
+        ReplayReranker(str(_table(tmp_path, 0.5)), usd_per_search_unit=0.002)
+    with pytest.raises(ConfigError, match="docs_per_search_unit=0"):
+        ReplayReranker(str(_table(tmp_path, 0.5)), docs_per_search_unit=0)
+
+
 def test_without_a_manifest_tokens_are_counted_and_time_is_unknown(tmp_path: Path, make_context: MakeContext) -> None:
     reranker = ReplayReranker(str(_table(tmp_path, 0.5)))
     cost = reranker.expected_cost([PoolItem(doc_id="d1", token_count=7)], make_context("two words"))
