@@ -65,7 +65,7 @@ def test_signals_are_further_sources_of_every_policys_candidates(compose_tiny: C
         for made in (session, build_session(compose_tiny()))
         for query_id, query in list(session.dataset.queries.items())[:1]
     ]
-    assert {name for item in pools[0].entries for name in item.sources} == {"original", "lexical", "vectors"}
+    assert {name for item in pools[0].entries for name in item.sources} == {"bm25", "lexical", "vectors"}
     assert sorted(pools[0].doc_ids) == sorted(pools[1].doc_ids)
     with pytest.raises(ConfigError, match=r"signal\._target_='fractions.Fraction': allowed is a BaseSignal"):
         build_session(compose_tiny("+signal.mine._target_=fractions.Fraction"))
