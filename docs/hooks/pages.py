@@ -81,7 +81,8 @@ def presets() -> str:
 def _section(file: Path) -> str:
     about, options = [], []
     for line in file.read_text(encoding="utf-8").splitlines():
-        (about if line.startswith("#") and not options else options).append(line)
+        if not line.startswith("# @package"):
+            (about if line.startswith("#") and not options else options).append(line)
     target = yaml.safe_load("\n".join(options))["_target_"]
     return "\n".join(
         [

@@ -29,7 +29,7 @@ KEPT = "what was scored is kept: repeat the command to go on"
 
 TRAFFIC = 100_000
 SCORES = "scores.parquet"
-_OF_THE_DATA = ("dataset", "retriever", "retrieval", "reranker", "seed", "measures", "bootstrap")
+_OF_THE_DATA = ("dataset", "retriever", "signal", "fusion", "retrieval", "reranker", "seed", "measures", "bootstrap")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -40,7 +40,7 @@ class BudgetedCrossEncoder:
             documents: the candidates.
             top_k: documents of the ranking; None for all.
             return_documents: whether each comes with the document as it was given.
-            further: ``scores``, ``vectors`` or ``budget`` of :meth:`BudgetedReranker.rank`. What ``CrossEncoder.rank``
+            further: other arguments of :meth:`BudgetedReranker.rank`, e.g. ``scores``. What ``CrossEncoder.rank``
                 takes that changes no ranking (``batch_size``, ``show_progress_bar``, ...) is taken and not used.
 
         Raises:

@@ -80,9 +80,10 @@ class BaseSignal(Component, ABC):
 
     @abstractmethod
     def values(self, context: RAGtuneContext, documents: Sequence[ScoredDocument]) -> Mapping[str, float]:
-        """``{doc_id: value}``, higher is better, on any scale, finite; a document of which nothing is known is left out.
+        """``{doc_id: value}``, finite, higher is better, on any scale.
 
-        ``context.query`` is the query that the documents were found for.
+        A document of which nothing is known is left out. ``context.query`` is the query that the documents were found
+        for.
         """
 
 

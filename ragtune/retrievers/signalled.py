@@ -15,7 +15,7 @@ from ragtune.core.types import ScoredDocument
 class SignalledRetriever(BaseRetriever):
     """Adds every signal to the documents of a first stage as a further source, and orders them by all sources.
 
-    To estimators a signal is one more first stage, which has an opinion of what the others found and finds nothing
+    To estimators, a signal is one more first stage, which has an opinion of what the others found and finds nothing
     itself; see :func:`with_signals`. So every policy, fixed depth too, has the same signals. The documents are those of
     the first stage: ``top_k`` counts before they are ordered.
 

@@ -32,7 +32,9 @@ class MetadataSignal(BaseSignal):
             InputError: on what is no finite number, by the names of field and document.
         """
         given = {document.id: document.metadata.get(self.field) for document in documents}
-        return {doc_id: self._sign * self._number(doc_id, value) for doc_id, value in given.items() if value is not None}
+        return {
+            doc_id: self._sign * self._number(doc_id, value) for doc_id, value in given.items() if value is not None
+        }
 
     def _number(self, doc_id: str, value: object) -> float:
         if isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value):

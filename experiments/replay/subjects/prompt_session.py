@@ -75,6 +75,8 @@ def build_pipeline_session(config: Mapping[str, Any], session: Session) -> Pipel
     """
     if "rerank_stage" not in config:
         raise ConfigError("subject=pipeline has groups of its own: use ragtune pipeline")
+    if config["signal"]:
+        raise ConfigError(f"signal={','.join(config['signal'])}: candidates are what Retrieval found: allowed is none")
     retriever = session.controller.rounds.retriever
     if not isinstance(retriever, SuperPromptRetriever):
         raise ConfigError(

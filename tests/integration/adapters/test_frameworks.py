@@ -36,7 +36,9 @@ def metadata_of(clicks: Sequence[Any] | None) -> list[dict[str, Any]]:
     return [{} if value is None else {"clicks": value} for value in columns(clicks)[0]]
 
 
-def by_pyterrier(make: Callable[..., Any], texts: Sequence[str], scores: Any = None, vectors: Any = None, clicks: Any = None) -> Found:
+def by_pyterrier(
+    make: Callable[..., Any], texts: Sequence[str], scores: Any = None, vectors: Any = None, clicks: Any = None
+) -> Found:
     import pandas as pd
 
     frame = pd.DataFrame({"qid": "q", "query": QUERY, "docno": [f"d{i}" for i in range(len(texts))], "text": texts})
@@ -48,7 +50,9 @@ def by_pyterrier(make: Callable[..., Any], texts: Sequence[str], scores: Any = N
     return list(zip(ranked["text"], ranked["score"], strict=True))
 
 
-def by_langchain(make: Callable[..., Any], texts: Sequence[str], scores: Any = None, vectors: Any = None, clicks: Any = None) -> Found:
+def by_langchain(
+    make: Callable[..., Any], texts: Sequence[str], scores: Any = None, vectors: Any = None, clicks: Any = None
+) -> Found:
     from langchain_core.documents import Document
 
     assert vectors is None, "LangChain's documents carry none"
@@ -59,7 +63,9 @@ def by_langchain(make: Callable[..., Any], texts: Sequence[str], scores: Any = N
     return [(document.page_content, document.metadata["relevance_score"]) for document in ranked]
 
 
-def by_llamaindex(make: Callable[..., Any], texts: Sequence[str], scores: Any = None, vectors: Any = None, clicks: Any = None) -> Found:
+def by_llamaindex(
+    make: Callable[..., Any], texts: Sequence[str], scores: Any = None, vectors: Any = None, clicks: Any = None
+) -> Found:
     from llama_index.core.schema import NodeWithScore, TextNode
 
     scores, vectors = columns(scores, vectors)
@@ -74,7 +80,9 @@ def by_llamaindex(make: Callable[..., Any], texts: Sequence[str], scores: Any = 
     return [(node.text, node.score) for node in make().postprocess_nodes(nodes, query_str=QUERY)]
 
 
-def by_haystack(make: Callable[..., Any], texts: Sequence[str], scores: Any = None, vectors: Any = None, clicks: Any = None) -> Found:
+def by_haystack(
+    make: Callable[..., Any], texts: Sequence[str], scores: Any = None, vectors: Any = None, clicks: Any = None
+) -> Found:
     from haystack import Document
 
     scores, vectors = columns(scores, vectors)

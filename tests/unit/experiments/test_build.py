@@ -11,6 +11,7 @@ import pytest
 from experiments.replay.build import build_session, component, load_dataset
 from ragtune.core.errors import ConfigError, ScoreTableError
 from ragtune.core.request.clock import MonotonicClock, VirtualClock
+from ragtune.core.request.request import Request
 
 Compose = Callable[..., dict[str, Any]]
 
@@ -55,6 +56,19 @@ def test_errors_of_nested_components_keep_their_type_and_words(compose_tiny: Com
     config = compose_tiny("reranker=bi_encoder", "reranker.embedder.batch_size=0")
     with pytest.raises(ConfigError, match="batch_size=0: allowed is a whole number >= 1"):
         build_session(config)
+
+
+def test_signals_are_further_sources_of_every_policys_candidates(compose_tiny: Compose) -> None:
+    session = build_session(compose_tiny("signal=[lexical,vectors]", "vectors@signal.vectors.vectors=tfidf"))
+    pools = [
+        made.controller.begin(Request(query, query_id))[0]
+        for made in (session, build_session(compose_tiny()))
+        for query_id, query in list(session.dataset.queries.items())[:1]
+    ]
+    assert {name for item in pools[0].entries for name in item.sources} == {"bm25", "lexical", "vectors"}
+    assert sorted(pools[0].doc_ids) == sorted(pools[1].doc_ids)
+    with pytest.raises(ConfigError, match=r"signal\._target_='fractions.Fraction': allowed is a BaseSignal"):
+        build_session(compose_tiny("+signal.mine._target_=fractions.Fraction"))
 
 
 def test_typed_input_errors_pass_unchanged(compose_tiny: Compose, tmp_path: Path) -> None:

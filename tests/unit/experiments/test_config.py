@@ -74,7 +74,17 @@ def test_a_policys_parts_are_called_in_results_as_they_are_chosen(group: str) ->
         assert leaf({group: yaml.safe_load(file.read_text())}, group) == file.stem
 
 
-GROUPS = ("retriever", "reformulator", "expander", "scheduler", "estimator", "assembler", "budget", "executor")
+GROUPS = (
+    "retriever",
+    "fusion",
+    "reformulator",
+    "expander",
+    "scheduler",
+    "estimator",
+    "assembler",
+    "budget",
+    "executor",
+)
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -84,6 +94,15 @@ def test_a_choice_of_one_group_changes_that_group_only(group: str) -> None:
         needed = {"runs": ["retriever.paths=a.run"], "corpus_graph": ["expander.graph=g"]}.get(file.stem, [])
         chosen = compose([f"{group}={file.stem}", *needed])
         assert {key for key in default if chosen[key] != default[key]} <= {group}, file
+
+
+def test_signals_are_chosen_one_or_several_and_beside_any_policy() -> None:
+    assert compose([])["signal"] == {}
+    chosen = compose(["experiment=gar", "signal=[vectors,lexical]", "signal.vectors.vectors.embedder.model=m"])
+    assert chosen["signal"]["vectors"]["vectors"]["embedder"]["model"] == "m"
+    assert chosen["signal"].keys() == {"vectors", "lexical"}
+    twice = ["signal=table", "signal.table.path=a.run", "+signal@signal.clicks=table", "signal.clicks.path=b.csv"]
+    assert [node["path"] for node in compose(twice)["signal"].values()] == ["a.run", "b.csv"]
 
 
 def test_the_default_spends_the_whole_budget() -> None:

@@ -195,6 +195,7 @@ def test_with_a_language_model_its_stages_decide_and_are_charged_and_their_recor
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
+        (("signal=lexical",), "signal=lexical: .*allowed is none"),
         (("retriever=bm25",), "retriever=bm25: .*allowed is superprompt"),
         (("reformulator=rm3",), "reformulator=rm3: .*allowed is identity"),
         (("clock=virtual",), "clock='virtual': .*allowed is auto"),

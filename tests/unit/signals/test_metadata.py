@@ -13,5 +13,5 @@ from ragtune.testing import make_context
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "2020", True, [1]])
 def test_what_is_no_finite_number_is_refused_by_field_and_document(value: object) -> None:
     document = ScoredDocument(id="d7", metadata={"year": value})
-    with pytest.raises(InputError, match="'year' of document 'd7' is .*: allowed is a finite number"):
+    with pytest.raises(InputError, match=r"'year' of document 'd7' is .*: allowed is a finite number"):
         MetadataSignal("year").values(make_context(), [document])
