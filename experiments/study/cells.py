@@ -23,7 +23,7 @@ from experiments.replay.build import session_for
 from experiments.replay.fixed_order import FixedOrder, has_fixed_order
 from experiments.replay.inputs import InputFiles
 from experiments.study.decisions import INELIGIBLE, decisions_of
-from experiments.study.grid import CollectionEntry, Grid, composed
+from experiments.study.grid import Grid
 from experiments.study.study import Cell
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.output import ControllerOutput
@@ -78,26 +78,19 @@ def jobs_of(grid: Grid, folder: Path) -> list[Job]:
     jobs = []
     inputs = InputFiles()
     for collection in grid.collections:
-        jobs.append(_full_job(grid, collection, folder, inputs))
-        jobs.append(_start_job(grid, collection, folder, inputs))
+        configs = {entry.name: grid.configuration(collection, entry) for entry in grid.policies}
+        fixed = configs[grid.incumbent.name]
+        whole = {**fixed, "assembler": {**fixed["assembler"], "ordering": "reranked_first"}}
+        for column, config, limit in ((FULL, whole, None), (START, fixed, 0)):
+            where = (collection.name, grid.incumbent.name, column)
+            jobs.append(_job(where, config, limit, grid.measures, False, folder, inputs))
         for entry in grid.policies:
-            config = composed(collection, entry, grid.seed)
+            config = configs[entry.name]
             for budget in grid.budgets:
                 traced = entry.name in grid.traces.policies and budget == grid.traces.budget
                 where = (collection.name, entry.name, str(budget))
                 jobs.append(_job(where, config, budget, grid.measures, traced, folder, inputs))
     return jobs
-
-
-def _full_job(grid: Grid, collection: CollectionEntry, folder: Path, inputs: InputFiles) -> Job:
-    config = composed(collection, grid.incumbent, grid.seed)
-    config["assembler"]["ordering"] = "reranked_first"
-    return _job((collection.name, grid.incumbent.name, FULL), config, None, grid.measures, False, folder, inputs)
-
-
-def _start_job(grid: Grid, collection: CollectionEntry, folder: Path, inputs: InputFiles) -> Job:
-    config = composed(collection, grid.incumbent, grid.seed)
-    return _job((collection.name, grid.incumbent.name, START), config, 0, grid.measures, False, folder, inputs)
 
 
 def _job(

@@ -12,7 +12,7 @@ from experiments.evaluate.curves import bootstrap_interval
 from experiments.publish.provenance import git_sha
 from experiments.replay.build import load_dataset
 from experiments.study.cells import FULL, START, jobs_of, run_jobs
-from experiments.study.grid import CollectionEntry, Grid, composed
+from experiments.study.grid import CollectionEntry, Grid
 from experiments.study.report import grades_of, require_plotly, shown
 from experiments.study.study import Cell, Collection, Line, Study
 from experiments.study.write import require_writable, write_study
@@ -66,7 +66,7 @@ def study_of(grid: Grid, cells: Cells, command: str) -> Study:
 
 
 def _collection(grid: Grid, entry: CollectionEntry, cells: Cells) -> Collection:
-    dataset = load_dataset(composed(entry, grid.incumbent, grid.seed))
+    dataset = load_dataset(grid.configuration(entry, grid.incumbent))
     mine = {(policy, column): cell for (name, policy, column), cell in cells.items() if name == entry.name}
     full, start = (mine.pop((grid.incumbent.name, column)) for column in (FULL, START))
     queries = dataset.judged

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from string import Template
 from typing import Any, TypeVar
 
 from experiments.config.compose import compose
 from experiments.config.options import check_options
+from experiments.study.grid_checks import (
+    is_count,
+    require_budgets,
+    require_claim,
+    require_known,
+    require_measures,
+    require_names,
+    require_prices,
+)
 from experiments.study.study import KINDS, Choice, Claim, Policy, Prices
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
@@ -81,6 +90,7 @@ class Grid:
     level: float = 0.95
     seed: int = 0
     jobs: int = -1
+    queries: int | None = None
     texts: bool = True
     figures: bool = True
     report: bool = True
@@ -89,26 +99,28 @@ class Grid:
     choice: Choice | None = None
 
     def __post_init__(self) -> None:
-        _require_names("name", [self.name])
+        require_names("name", [self.name])
         for what, entries in (("collections", self.collections), ("policies", self.policies)):
-            _require_names(what, [entry.name for entry in entries])
-        _require_budgets(self.budgets)
+            require_names(what, [entry.name for entry in entries])
+        require_budgets(self.budgets)
         _require_policies(self.policies)
-        _require_measures(self.measures)
+        require_measures(self.measures)
         for what in ("resamples", "permutations"):
-            if not _is_count(getattr(self, what)):
+            if not is_count(getattr(self, what)):
                 raise ConfigError(f"{what}={getattr(self, what)!r}: allowed is an integer >= 1")
         if not isinstance(self.level, float) or not 0 < self.level < 1:
             raise ConfigError(f"level={self.level!r}: allowed is a number between 0 and 1, e.g. 0.95")
-        if self.jobs != -1 and not _is_count(self.jobs):
+        if self.jobs != -1 and not is_count(self.jobs):
             raise ConfigError(f"jobs={self.jobs!r}: allowed is an integer >= 1, or -1 for one a core")
         for what in ("texts", "figures", "report"):
             if not isinstance(getattr(self, what), bool):
                 raise ConfigError(f"{what}={getattr(self, what)!r}: allowed are true, false")
         check_count("seed", self.seed)
+        if self.queries is not None and not is_count(self.queries):
+            raise ConfigError(f"queries={self.queries!r}: allowed is an integer >= 1, or null for all")
         self._require_traces()
         self._require_questions()
-        _require_prices(self.prices)
+        require_prices(self.prices)
 
     def _require_traces(self) -> None:
         if self.traces.budget not in self.budgets:
@@ -120,29 +132,29 @@ class Grid:
 
     def _require_questions(self) -> None:
         if self.claims:
-            _require_names("claims", [claim.name for claim in self.claims])
+            require_names("claims", [claim.name for claim in self.claims])
         pairs = [entry.name for entry in self.collections]
         for entry in self.collections:
-            _require_known(f"plain of {entry.name!r}", [entry.plain] if entry.plain else [], pairs)
+            require_known(f"plain of {entry.name!r}", [entry.plain] if entry.plain else [], pairs)
         for claim in self.claims:
-            self._require_claim(claim)
+            require_claim(claim, [entry.name for entry in self.policies], self.budgets)
         if self.choice:
-            _require_known("choice.budgets", self.choice.budgets, self.budgets)
+            require_known("choice.budgets", self.choice.budgets, self.budgets)
             ours = [entry.name for entry in self.policies if entry.kind == "ours"]
-            _require_known("choice.default", [self.choice.default], ours)
+            require_known("choice.default", [self.choice.default], ours)
             if len(self.groups) < 2:
                 raise ConfigError(f"choice needs two groups of collections, so that one can be left out: {self.groups}")
 
-    def _require_claim(self, claim: Claim) -> None:
-        where, known = f"claim {claim.name!r}", [entry.name for entry in self.policies]
-        _require_known(f"{where}: policy", [claim.policy], known)
-        _require_known(f"{where}: against", claim.against, known)
-        _require_known(f"{where}: budgets", claim.budgets, self.budgets)
-        _require_known(f"{where}: depth", [claim.depth], ["same", "spent", "fewer", *self.budgets])
-        if not _is_number(claim.margin) or claim.margin < 0:
-            raise ConfigError(f"{where}: margin={claim.margin!r}: allowed is a number >= 0")
-        if claim.ahead is not None and not (_is_number(claim.ahead) and 0 < claim.ahead <= 1):
-            raise ConfigError(f"{where}: ahead={claim.ahead!r}: allowed is a number above 0, at most 1")
+    def configuration(self, collection: CollectionEntry, policy: PolicyEntry) -> dict[str, Any]:
+        """The configuration of a policy on a collection, over all its judged queries or so many drawn at random.
+
+        Raises:
+            ConfigError: as :func:`composed`.
+        """
+        config = composed(collection, policy, self.seed)
+        if self.queries:
+            config["dataset"] |= {"sample": {"queries": self.queries, "seed": self.seed}}
+        return config
 
     @property
     def groups(self) -> list[str]:
@@ -254,55 +266,6 @@ def _pick(what: str, entries: Sequence[Any], names: set[str]) -> list[Any]:
     if unknown:
         raise ConfigError(f"{what}: unknown {unknown[0]!r}: allowed are {', '.join(known)}")
     return [entry for entry in entries if entry.name in names]
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
-
-
-def _is_listed(values: Any, is_good: Callable[[Any], bool]) -> bool:
-    return isinstance(values, (list, tuple)) and bool(values) and all(map(is_good, values))
-
-
-def _require_names(what: str, names: Sequence[str]) -> None:
-    if not names:
-        raise ConfigError(f"{what} is empty: name at least one")
-    for name in names:
-        if not isinstance(name, str) or not name or set(name) & set("/\\\0|"):
-            raise ConfigError(f"{what}: name {name!r}: allowed is a text without slashes and bars")
-        if names.count(name) > 1:
-            raise ConfigError(f"{what}: the name {name!r} is given twice")
-
-
-def _require_known(what: str, given: Any, known: Sequence[Any]) -> None:
-    if not isinstance(given, (list, tuple)):
-        raise ConfigError(f"{what}={given!r}: allowed is a list of {', '.join(map(str, known))}")
-    for value in given:
-        if value not in known:
-            raise ConfigError(f"{what}: unknown {value!r}: allowed are {', '.join(map(str, known))}")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _require_budgets(budgets: Any) -> None:
-    if not _is_listed(budgets, _is_count) or list(budgets) != sorted(set(budgets)):
-        raise ConfigError(f"budgets={budgets!r}: allowed are ascending integers >= 1, e.g. [10, 20, 50]")
-
-
-def _require_measures(measures: Any) -> None:
-    if not measures:
-        raise ConfigError("measures is empty: name at least one, e.g. nDCG@10; the first is the headline")
-    if not _is_listed(measures, lambda name: isinstance(name, str)):
-        raise ConfigError(f"measures={measures!r}: allowed is a list of names, e.g. [nDCG@10, AP]")
-
-
-def _require_prices(prices: Prices) -> None:
-    for name, value in vars(prices).items():
-        least = 1 if name == "docs_per_unit" else 0
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value < float("inf"):
-            raise ConfigError(f"prices.{name}={value!r}: allowed is a number >= {least}")
 
 
 def _require_policies(policies: Sequence[PolicyEntry]) -> None:

@@ -13,7 +13,8 @@ from experiments.study.markdown import markdown
 from experiments.study.overview import overview_of, write_overview
 from experiments.study.protocol.choice_page import choice_page
 from experiments.study.protocol.claims import held
-from experiments.study.protocol.claims_page import claims_csv, claims_page
+from experiments.study.protocol.claims_page import claims_csv, claims_page, figure_name
+from experiments.study.protocol.forest import draw_claim
 from experiments.study.protocol.leave_one_out import leave_one_out
 from experiments.study.report import html
 from experiments.study.study import Study
@@ -66,6 +67,9 @@ def _write_answers(study: Study, folder: Path) -> None:
         table = claims_csv(found)
         table.to_csv(folder / "claims.csv", index=False, lineterminator="\n", float_format="%.6g")
         write_text(folder / "claims.md", claims_page(study, found))
+        for number, answer in enumerate(found, 1):
+            if answer.claim.ahead is None:
+                draw_claim(folder / figure_name(number), study, answer)
     if study.choice:
         write_text(folder / "choice.md", choice_page(study, study.choice, leave_one_out(study, study.choice)))
 

@@ -21,9 +21,15 @@ def claims_page(study: Study, found: Sequence[Held]) -> str:
     lines += [f"| {i} | {_summary(held)} |" for i, held in enumerate(found, 1)]
     parts = [_head(study, found), "\n".join([*lines, ""])]
     for i, held in enumerate(found, 1):
-        table = _ahead(study, held) if held.claim.ahead is not None else _worst(study, held)
+        figure = f"![{held.claim.name}]({figure_name(i)})\n\n"
+        table = _ahead(study, held) if held.claim.ahead is not None else figure + _worst(study, held)
         parts.append(f"## {i}. {held.claim.name}\n\n{_said(study, held)}\n\n{table}")
     return "\n".join(parts)
+
+
+def figure_name(number: int) -> str:
+    """The file of the figure of a claim, which are counted from 1."""
+    return f"claim-{number}.png"
 
 
 def claims_csv(found: Sequence[Held]) -> Any:

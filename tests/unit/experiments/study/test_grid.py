@@ -14,6 +14,8 @@ from experiments.study.grid import CollectionEntry, PolicyEntry, composed, grid_
 from experiments.study.grid_file import FOLDER, load_grid
 from ragtune.core.errors import ConfigError
 
+CLAIM = {"name": "c", "policy": "ours", "against": "fixed", "budgets": 5}
+
 
 @pytest.fixture
 def raw() -> Callable[..., dict[str, Any]]:
@@ -79,6 +81,20 @@ def test_every_shipped_configuration_is_valid_down_to_its_components(name: str) 
         ({"traces": {"budget": 7}}, "traces.budget=7"),
         ({"traces": {"budget": 5, "policies": ["nobody"]}}, "unknown policy 'nobody'"),
         ({"depth": 3}, "depth"),
+        ({"queries": 0}, "queries=0: allowed is an integer >= 1, or null for all"),
+        ({"figures": 1}, "figures=1: allowed are true, false"),
+        ({"collections": [{"name": "a", "plain": "b"}]}, "plain of 'a': unknown 'b': allowed are a"),
+        ({"claims": [{"name": "c"}]}, "claims: missing 3 required positional arguments"),
+        ({"claims": [CLAIM | {"policy": "best"}]}, "claim 'c': policy: unknown 'best': allowed are fixed, ours"),
+        ({"claims": [CLAIM | {"against": ["gar"]}]}, "claim 'c': against: unknown 'gar'"),
+        ({"claims": [CLAIM | {"budgets": 7}]}, "claim 'c': budgets: unknown 7: allowed are 5, 10"),
+        ({"claims": [CLAIM | {"depth": "most"}]}, "depth: unknown 'most': allowed are same, spent, fewer, 5, 10"),
+        ({"claims": [CLAIM | {"margin": -0.1}]}, "claim 'c': margin=-0.1: allowed is a number >= 0"),
+        ({"claims": [CLAIM | {"ahead": 0}]}, "claim 'c': ahead=0: allowed is a number above 0, at most 1"),
+        ({"claims": [CLAIM, CLAIM]}, "claims: the name 'c' is given twice"),
+        ({"choice": {"default": "fixed", "budgets": 5}}, "choice.default: unknown 'fixed': allowed are ours"),
+        ({"choice": {"default": "ours", "budgets": 7}}, "choice.budgets: unknown 7"),
+        ({"choice": {"default": "ours", "budgets": 5}}, "choice needs two groups of collections"),
     ],
 )
 def test_bad_values_are_refused_with_what_is_allowed(
@@ -151,3 +167,26 @@ def test_a_missing_file_and_a_missing_data_folder_are_named() -> None:
         load_grid("nope")
     with pytest.raises(ConfigError, match="data"):
         load_grid("shared")
+
+
+def test_a_file_stands_on_its_base_and_what_it_leaves_out_is_not_asked_for(tmp_path: Path) -> None:
+    base = {"collections": [{"name": "a", "group": "g"}, {"name": "b", "plain": "a"}], "budgets": [5, 10]}
+    fixed = {"name": "fixed", "label": "fixed", "kind": "incumbent"}
+    ours = [{"name": name, "label": name, "kind": "ours"} for name in ("ours", "other")]
+    base |= {"policies": [fixed, *ours], "measures": ["nDCG@10"], "traces": {"budget": 5}, "claims": [CLAIM]}
+    (tmp_path / "base.yaml").write_text(yaml.safe_dump(base))
+    own = {
+        "base": str(tmp_path / "base.yaml"),
+        "budgets": [5],
+        "choice": {"default": "ours", "budgets": 5},
+        "queries": 3,
+    }
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump(own))
+    grid = load_grid(str(tmp_path / "own.yaml"))
+    assert (grid.name, grid.budgets, grid.groups) == ("own", [5], ["g", "b"])
+    assert (grid.claims[0].against, grid.choice and grid.choice.budgets) == (["fixed"], [5])
+    assert grid.only([], ["other"]).claims == []
+    alone = grid.only(["b"], [])
+    assert (alone.choice, alone.collections[0].plain) == (None, "")
+    sampled = grid.configuration(grid.collections[0], grid.incumbent)["dataset"]["sample"]
+    assert sampled == {"queries": 3, "seed": 0}
