@@ -15,8 +15,8 @@ from yaml import YAMLError
 from experiments.config.compose import compose, register_resolvers
 from experiments.config.options import check_options
 from experiments.config.paths import CONF
-from experiments.study.study import KINDS, Policy, Prices
-from ragtune.core.arguments import check_count
+from experiments.study.study import KINDS, NOUNS, Policy, Prices
+from ragtune.core.arguments import check_choice, check_count
 from ragtune.core.errors import ConfigError
 
 FOLDER = CONF / "frontier"
@@ -64,6 +64,9 @@ class TraceChoice:
 class Grid:
     """A frontier's configuration; see the comments in ``conf/frontier/demo.yaml``.
 
+    Attributes:
+        unit: what the budgets limit, ``docs`` or ``calls``; the report knows documents only.
+
     Raises:
         ConfigError: on an entry that is missing, unknown, repeated or out of range.
     """
@@ -81,6 +84,7 @@ class Grid:
     jobs: int = -1
     texts: bool = True
     report: bool = True
+    unit: str = "docs"
     prices: Prices = field(default_factory=Prices)
 
     def __post_init__(self) -> None:
@@ -101,6 +105,9 @@ class Grid:
             if not isinstance(getattr(self, what), bool):
                 raise ConfigError(f"{what}={getattr(self, what)!r}: allowed are true, false")
         check_count("seed", self.seed)
+        check_choice("unit", self.unit, NOUNS)
+        if self.report and self.unit != "docs":
+            raise ConfigError(f"report=true with unit={self.unit}: allowed is report=false, the report has no such axis")
         self._require_traces()
         _require_prices(self.prices)
 

@@ -16,6 +16,15 @@ KINDS = ("incumbent", "peer", "ours", "ceiling")
 """Fixed depth; published policies; RAGtune's own; policies that know the answer, which win nothing."""
 
 
+NOUNS = {"docs": "documents", "calls": "calls"}
+"""The units that budgets may limit, in words."""
+
+
+def unit_of(cells: Any) -> str:
+    """What the budgets of a cells table limit; tables from before budgets in calls do not say, they limit documents."""
+    return str(cells["unit"].iloc[0]) if "unit" in cells else "docs"
+
+
 @dataclass(frozen=True)
 class Policy:
     """A policy: its name in files, its label in tables and figures, and its kind, one of :data:`KINDS`."""
@@ -48,6 +57,10 @@ class Cell:
     decisions: Mapping[str, Any] = field(default_factory=dict)
     recorded: FloatArray | None = None
 
+    def in_unit(self, unit: str) -> NDArray[np.int64]:
+        """Charged documents or calls, shape (q,)."""
+        return self.docs if unit == "docs" else self.calls
+
     @property
     def charged(self) -> FloatArray:
         """What each query was charged, shape (q, 5), in each of ``UNITS``; 0 where it is not kept."""
@@ -60,14 +73,14 @@ class Line:
     """Quality against cost of one policy.
 
     Attributes:
-        allowed: shape (s,), documents allowed at each point.
-        docs: shape (s,), mean documents charged there.
+        allowed: shape (s,), amount allowed at each point, in the study's unit.
+        spent: shape (s,), mean amount charged there, in that unit.
         mean, low, high: shape (s, m), with the bootstrap interval.
         costs: shape (s, u), mean charged there in each of ``UNITS``; None where only documents are known.
     """
 
     allowed: FloatArray
-    docs: FloatArray
+    spent: FloatArray
     mean: FloatArray
     low: FloatArray
     high: FloatArray
@@ -86,7 +99,7 @@ class Collection:
         cells: cells by policy name and column.
         lines: lines by policy name.
         target: mean quality, shape (m,), that "95% and 99% of full quality" refer to.
-        target_docs: mean documents that the target costs.
+        target_spent: mean amount that the target costs, in the study's unit.
         start: mean quality of the reference before anything is reranked, shape (m,); for fixed depth that is the order
             of the first stage or, of several, their fused order. None where it is not known.
     """
@@ -99,7 +112,7 @@ class Collection:
     cells: Mapping[tuple[str, str], Cell]
     lines: Mapping[str, Line]
     target: FloatArray
-    target_docs: float
+    target_spent: float
     start: FloatArray | None = None
 
 
@@ -146,6 +159,7 @@ class Study:
         resamples, permutations, level, seed: settings of the intervals and tests.
         notes: where the compared runs come from, one line each, Markdown.
         prices: what the report's axes in dollars and milliseconds begin with.
+        unit: what the budgets limit and the lines' costs count, a key of :data:`NOUNS`.
     """
 
     name: str
@@ -165,6 +179,12 @@ class Study:
     seed: int
     notes: Sequence[str] = ()
     prices: Prices = Prices()
+    unit: str = "docs"
+
+    @property
+    def noun(self) -> str:
+        """The unit in words."""
+        return NOUNS[self.unit]
 
     @cached_property
     def by_name(self) -> Mapping[str, Policy]:
