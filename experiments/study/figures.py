@@ -68,7 +68,8 @@ def _panel(axes: Any, study: Study, collection: Collection, policy: Policy, look
         shape = "default" if study.is_grid else "steps-post"
         pen = {"color": style.ink, "linestyle": style.dash, "linewidth": 1.5}
         axes.plot(line.spent, line.mean[:, 0], drawstyle=shape, zorder=4, **pen, **mark)
-    full = f"full quality: {study.target_label}, {collection.target[0]:.3f} with {collection.target_spent:.0f} {study.noun}"
+    spent = f"{collection.target_spent:.0f} {study.noun}"
+    full = f"full quality: {study.target_label}, {collection.target[0]:.3f} with {spent}"
     axes.axhline(collection.target[0], color="0.35", linewidth=1, linestyle=(0, (1, 1.5)), zorder=3, label=full)
     if collection.start is not None:
         start = f"0 {study.noun}: what {reference.label} orders before anything is reranked, {collection.start[0]:.3f}"

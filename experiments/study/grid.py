@@ -107,7 +107,7 @@ class Grid:
         check_count("seed", self.seed)
         check_choice("unit", self.unit, NOUNS)
         if self.report and self.unit != "docs":
-            raise ConfigError(f"report=true with unit={self.unit}: allowed is report=false, the report has no such axis")
+            raise ConfigError(f"report=true with unit={self.unit}: allowed is report=false, its axes know no calls")
         self._require_traces()
         _require_prices(self.prices)
 

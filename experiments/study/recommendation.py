@@ -124,9 +124,8 @@ def _evidence(rows: Any, row: Any, measure: str) -> str:
     reached = theirs[theirs[measure] >= row[measure]]
     if not len(reached):
         return f"{sentence} No budget here takes {same['label']} to {row[measure]:.3f}."
-    return (
-        f"{sentence} It takes {same['label']} {reached[f'{unit_of(rows)}_mean'].iloc[0]:.1f} {_noun(rows)} to reach {row[measure]:.3f}."
-    )
+    needed = f"{reached[f'{unit_of(rows)}_mean'].iloc[0]:.1f} {_noun(rows)}"
+    return f"{sentence} It takes {same['label']} {needed} to reach {row[measure]:.3f}."
 
 
 def _spent(row: Any) -> str:

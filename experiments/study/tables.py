@@ -169,7 +169,8 @@ def policies_table(study: Study) -> Any:
             logs = np.log2(line.allowed + 1), quality, np.log2(low + 1), np.log2(high + 1)
             row["area_log"] = area(*logs, stepwise=steps)
             for percent in (95, 99):
-                spent, at_first = cost_to_reach(line.spent, quality, percent / 100 * collection.target[0], stepwise=steps)
+                wanted = percent / 100 * collection.target[0]
+                spent, at_first = cost_to_reach(line.spent, quality, wanted, stepwise=steps)
                 name = f"{study.unit}_to_{percent}"
                 row |= {name: np.nan if spent is None else spent, f"{name}_at_first": at_first}
             row |= {"largest_fall": largest_fall(quality), "best": float(quality.max())}

@@ -23,7 +23,7 @@ class PlackettLuceEstimator(WindowEstimator):
     The prior is that of :class:`~ragtune.estimators.uncertainty.UncertaintyEstimator`, with a variance of each
     document's own beside what evidence and similar texts explain. The order of a window is an observation under the
     Plackett-Luce model, see :class:`ragtune.estimators._order.PlackettLucePosterior`: it moves the documents that were
-    shown, those that read alike, and the weight of the first stage. The next window holds the documents with the highest
+    shown, those that read alike, and the first stage's weight. The next window holds the documents with the highest
     mean + ``kappa`` standard deviations (GP-UCB, Srinivas et al., ICML 2010), best mean first: those that lead, which
     are the anchors that tie it to earlier windows, and those that might. The ranking is by the posterior mean. It ends
     where the window and its order stay as they were.

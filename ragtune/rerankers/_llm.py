@@ -123,5 +123,3 @@ def one_after_another(cost: CostObject, times: int, docs: int) -> CostObject:
         latency_ms=cost.latency_ms * times,
         usd=cost.usd * times,
     )
-
-
