@@ -28,6 +28,7 @@ from experiments.study.study import Cell
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.output import ControllerOutput
 from ragtune.core.request.budget import CostBudget
+from ragtune.core.request.limits import LIMITS
 from ragtune.core.request.request import Request
 
 Work = TypeVar("Work")
@@ -47,7 +48,8 @@ class Job:
     Attributes:
         collection, policy, column: names of the cell; the column is the budget as text, or :data:`FULL`.
         config: resolved configuration without a limit.
-        limit: documents that each query may rerank; None for no limit.
+        limit: documents that each query may rerank, or calls that it may make; None for no limit.
+        unit: what is limited, ``docs`` or ``calls``.
         measures: what is measured.
         traced: whether to keep the decisions.
         file: file of the result.
@@ -58,6 +60,7 @@ class Job:
     column: str
     config: Mapping[str, Any]
     limit: int | None
+    unit: str
     measures: Sequence[str]
     traced: bool
     file: Path
@@ -80,16 +83,18 @@ def jobs_of(grid: Grid, folder: Path) -> list[Job]:
     for collection in grid.collections:
         configs = {entry.name: grid.configuration(collection, entry) for entry in grid.policies}
         fixed = configs[grid.incumbent.name]
-        whole = {**fixed, "assembler": {**fixed["assembler"], "ordering": "reranked_first"}}
+        whole = fixed
+        if grid.unit == "docs":  # scores of windows are compared within them only
+            whole = {**fixed, "assembler": {**fixed["assembler"], "ordering": "reranked_first"}}
         for column, config, limit in ((FULL, whole, None), (START, fixed, 0)):
             where = (collection.name, grid.incumbent.name, column)
-            jobs.append(_job(where, config, limit, grid.measures, False, folder, inputs))
+            jobs.append(_job(where, config, limit, grid, False, folder, inputs))
         for entry in grid.policies:
             config = configs[entry.name]
             for budget in grid.budgets:
                 traced = entry.name in grid.traces.policies and budget == grid.traces.budget
                 where = (collection.name, entry.name, str(budget))
-                jobs.append(_job(where, config, budget, grid.measures, traced, folder, inputs))
+                jobs.append(_job(where, config, budget, grid, traced, folder, inputs))
     return jobs
 
 
@@ -97,14 +102,14 @@ def _job(
     where: tuple[str, str, str],
     config: Mapping[str, Any],
     limit: int | None,
-    measures: Sequence[str],
+    grid: Grid,
     traced: bool,
     folder: Path,
     inputs: InputFiles,
 ) -> Job:
-    what = [results_key(config), limit, list(measures), traced, code_digest(), inputs.of(config)]
+    what = [results_key(config), limit, grid.unit, list(grid.measures), traced, code_digest(), inputs.of(config)]
     key = sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:24]
-    return Job(*where, config, limit, measures, traced, folder / f"{key}.json.gz")
+    return Job(*where, config, limit, grid.unit, grid.measures, traced, folder / f"{key}.json.gz")
 
 
 def run_jobs(jobs: Sequence[Job], processes: int, progress: Progress) -> dict[tuple[str, str, str], Cell]:
@@ -170,7 +175,7 @@ def _replayed(jobs: Sequence[Job]) -> list[dict[str, Any]]:
     config = jobs[0].config
     session = session_for(results_key(config))
     limits = {key: value for key, value in config["budget"].items() if key != "_target_"}
-    budgets = [CostBudget(**{**limits, "max_reranker_docs": job.limit}) for job in jobs]
+    budgets = [CostBudget(**{**limits, LIMITS[job.unit]: job.limit}) for job in jobs]
     queries = session.dataset.queries
     measures = Measures(jobs[0].measures, session.dataset.qrels)
     if not any(job.traced for job in jobs) and all(has_fixed_order(session, budget) for budget in budgets):

@@ -62,16 +62,17 @@ def _panel(axes: Any, study: Study, collection: Collection, policy: Policy, look
         step = None if study.is_grid else "post"
         shade = {"facecolor": style.ink, "alpha": 0.18} if kind == "own" else {"facecolor": "none", "hatch": "////"}
         axes.fill_between(
-            line.docs, line.low[:, 0], line.high[:, 0], step=step, edgecolor="0.6", linewidth=0.4, **shade
+            line.spent, line.low[:, 0], line.high[:, 0], step=step, edgecolor="0.6", linewidth=0.4, **shade
         )
         mark = _markers(study, line, style) if kind == "own" else {"label": f"{drawn.label} (hatched)"}
         shape = "default" if study.is_grid else "steps-post"
         pen = {"color": style.ink, "linestyle": style.dash, "linewidth": 1.5}
-        axes.plot(line.docs, line.mean[:, 0], drawstyle=shape, zorder=4, **pen, **mark)
-    full = f"full quality: {study.target_label}, {collection.target[0]:.3f} with {collection.target_docs:.0f} documents"
+        axes.plot(line.spent, line.mean[:, 0], drawstyle=shape, zorder=4, **pen, **mark)
+    spent = f"{collection.target_spent:.0f} {study.noun}"
+    full = f"full quality: {study.target_label}, {collection.target[0]:.3f} with {spent}"
     axes.axhline(collection.target[0], color="0.35", linewidth=1, linestyle=(0, (1, 1.5)), zorder=3, label=full)
     if collection.start is not None:
-        start = f"0 documents: what {reference.label} orders before anything is reranked, {collection.start[0]:.3f}"
+        start = f"0 {study.noun}: what {reference.label} orders before anything is reranked, {collection.start[0]:.3f}"
         axes.axhline(collection.start[0], color="0.35", linewidth=1, linestyle=(0, (6, 2, 1, 2)), zorder=3, label=start)
     _cost_axis(axes, study, collection)
 
@@ -79,7 +80,7 @@ def _panel(axes: Any, study: Study, collection: Collection, policy: Policy, look
 def _markers(study: Study, line: Line, style: Style) -> dict[str, Any]:
     """Markers of the points that are not so close to the one before that theirs would cover it."""
     shown, last = [], -float("inf")
-    scaled = np.log2(np.maximum(line.docs, 1)) if study.is_grid else line.docs
+    scaled = np.log2(np.maximum(line.spent, 1)) if study.is_grid else line.spent
     room = 0.05 * max(float(np.ptp(scaled)), 3.0)
     for i, x in enumerate(scaled):
         if x - last >= room:
@@ -108,8 +109,8 @@ def draw_front(file: Path, study: Study, collection: Collection) -> None:
     for name in shown:
         line, style, kept = collection.lines[name], look[name], fronts[name]
         label = fill(f"{study.by_name[name].label} ({sum(kept)} of {len(kept)} points)", 70)
-        free = [i for i, keep in enumerate(kept) if keep and _is_apart(taken, line.docs[i], line.mean[i, 0])]
-        docs, mean, low, high = line.docs[free], line.mean[free, 0], line.low[free, 0], line.high[free, 0]
+        free = [i for i, keep in enumerate(kept) if keep and _is_apart(taken, line.spent[i], line.mean[i, 0])]
+        docs, mean, low, high = line.spent[free], line.mean[free, 0], line.low[free, 0], line.high[free, 0]
         pen = {"color": style.ink, "markersize": 6, "markeredgecolor": "white", "markeredgewidth": 0.6, "zorder": 3}
         edges = np.abs([low - mean, high - mean])
         axes.errorbar(docs, mean, edges, fmt=style.marker, label=label, elinewidth=0.8, capsize=2, **pen)
@@ -134,7 +135,7 @@ def _is_apart(taken: list[tuple[float, float]], x: float, y: float) -> bool:
 
 def _points(collection: Collection, name: str, kept: list[bool]) -> tuple[list[float], list[float]]:
     line = collection.lines[name]
-    return line.docs[kept].tolist(), line.mean[kept, 0].tolist()
+    return line.spent[kept].tolist(), line.mean[kept, 0].tolist()
 
 
 def _frame(study: Study, collection: Collection) -> tuple[float, float]:
@@ -160,7 +161,8 @@ def _blank(height: float) -> Any:
 
 
 def _cost_label(study: Study) -> str:
-    return f"documents reranked per query, mean{' (log scale)' if study.is_grid else ''}"
+    what = "documents reranked" if study.unit == "docs" else study.noun
+    return f"{what} per query, mean{' (log scale)' if study.is_grid else ''}"
 
 
 def _cost_axis(axes: Any, study: Study, collection: Collection) -> None:
@@ -168,7 +170,7 @@ def _cost_axis(axes: Any, study: Study, collection: Collection) -> None:
 
     if study.is_grid:
         budgets = [float(column) for column in study.columns]
-        largest = max(float(line.docs.max()) for line in collection.lines.values())
+        largest = max(float(line.spent.max()) for line in collection.lines.values())
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_locator(FixedLocator(_ticks(budgets, largest)))
         axes.xaxis.set_minor_locator(NullLocator())

@@ -9,6 +9,7 @@ import numpy as np
 
 from experiments.config.progress import Progress
 from experiments.evaluate.curves import bootstrap_interval
+from experiments.evaluate.record import UNITS
 from experiments.publish.provenance import git_sha
 from experiments.replay.build import load_dataset
 from experiments.study.cells import FULL, START, jobs_of, run_jobs
@@ -18,6 +19,12 @@ from experiments.study.study import Cell, Collection, Line, Study
 from experiments.study.write import require_writable, write_study
 
 Cells = Mapping[tuple[str, str, str], Cell]
+
+TARGETS = {
+    "docs": "every pool document reranked, reranked_first order",
+    "calls": "the incumbent without a limit",
+}
+"""What full quality is, by the unit that budgets limit."""
 
 
 def run_frontier(grid: Grid, folder: Path, command: str, progress: Progress) -> Study:
@@ -53,7 +60,7 @@ def study_of(grid: Grid, cells: Cells, command: str) -> Study:
         columns=[str(budget) for budget in grid.budgets],
         measures=list(grid.measures),
         family="columns",
-        target_label="every pool document reranked, reranked_first order",
+        target_label=TARGETS[grid.unit],
         traced_column=str(grid.traces.budget),
         resamples=grid.resamples,
         permutations=grid.permutations,
@@ -62,6 +69,7 @@ def study_of(grid: Grid, cells: Cells, command: str) -> Study:
         prices=grid.prices,
         claims=grid.claims,
         choice=grid.choice,
+        unit=grid.unit,
     )
 
 
@@ -79,7 +87,7 @@ def _collection(grid: Grid, entry: CollectionEntry, cells: Cells) -> Collection:
         cells=mine,
         lines={policy.name: _line(grid, [mine[policy.name, str(b)] for b in grid.budgets]) for policy in grid.policies},
         target=full.values.mean(axis=0),
-        target_docs=float(full.docs.mean()),
+        target_spent=float(full.in_unit(grid.unit).mean()),
         start=start.values.mean(axis=0),
         dataset=dataset.name,
         group=entry.group or entry.name,
@@ -91,4 +99,5 @@ def _line(grid: Grid, cells: Sequence[Cell]) -> Line:
     values = np.stack([cell.values for cell in cells], axis=1)
     low, high = bootstrap_interval(values, resamples=grid.resamples, level=grid.level, seed=grid.seed)
     costs = np.array([cell.charged.mean(axis=0) for cell in cells])
-    return Line(np.array(grid.budgets, dtype=float), costs[:, 0], values.mean(axis=0), low, high, costs)
+    spent = costs[:, UNITS.index(grid.unit)]
+    return Line(np.array(grid.budgets, dtype=float), spent, values.mean(axis=0), low, high, costs)

@@ -18,8 +18,8 @@ from experiments.study.grid_checks import (
     require_names,
     require_prices,
 )
-from experiments.study.study import KINDS, Choice, Claim, Policy, Prices
-from ragtune.core.arguments import check_count
+from experiments.study.study import KINDS, NOUNS, Choice, Claim, Policy, Prices
+from ragtune.core.arguments import check_choice, check_count
 from ragtune.core.errors import ConfigError
 
 COMMON = ("tracking=none", "executor=inline", "budget=unlimited")
@@ -75,6 +75,9 @@ class TraceChoice:
 class Grid:
     """A frontier's configuration; see the comments in ``conf/frontier/demo.yaml``.
 
+    Attributes:
+        unit: what the budgets limit, ``docs`` or ``calls``; the report knows documents only.
+
     Raises:
         ConfigError: on an entry that is missing, unknown, repeated or out of range.
     """
@@ -94,6 +97,7 @@ class Grid:
     texts: bool = True
     figures: bool = True
     report: bool = True
+    unit: str = "docs"
     prices: Prices = field(default_factory=Prices)
     claims: Sequence[Claim] = ()
     choice: Choice | None = None
@@ -118,6 +122,9 @@ class Grid:
         check_count("seed", self.seed)
         if self.queries is not None and not is_count(self.queries):
             raise ConfigError(f"queries={self.queries!r}: allowed is an integer >= 1, or null for all")
+        check_choice("unit", self.unit, NOUNS)
+        if self.report and self.unit != "docs":
+            raise ConfigError(f"report=true with unit={self.unit}: allowed is report=false, its axes know no calls")
         self._require_traces()
         self._require_questions()
         require_prices(self.prices)

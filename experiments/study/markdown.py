@@ -51,17 +51,19 @@ def _collection(study: Study, collection: Collection, cells: Any, policies: Any)
     parts = [
         f"## {collection.name}\n",
         f"{len(collection.queries)} queries. Full quality: {headline} {collection.target[0]:.3f} at "
-        f"{collection.target_docs:.1f} documents a query.{_start(study, collection)}\n",
+        f"{collection.target_spent:.1f} {study.noun} a query.{_start(study, collection)}\n",
     ]
     if study.is_grid:
         for measure in shown:
-            parts += [f"### {measure}, by documents a query (hard limit)\n", _measure(study, cells, measure)]
+            parts += [f"### {measure}, by {study.noun} a query (hard limit)\n", _measure(study, cells, measure)]
     else:
         parts += ["### Means with intervals\n", _means(study, cells)]
         parts += [f"### Differences to {study.by_name[study.reference].label}\n", _differences(study, cells)]
-    parts += [f"### Areas and documents to quality ({headline})\n", _areas(study, policies)]
+    parts += [f"### Areas and {study.noun} to quality ({headline})\n", _areas(study, policies)]
     parts += [f"### Queries won / lost / tied against {study.by_name[study.reference].label}\n", _wins(study, cells)]
     parts += ["### Documents charged a query, mean (10% - 90% of the queries)\n", _charged(study, cells)]
+    if study.unit == "calls":
+        parts += ["### Calls / 1000 tokens / dollars charged a query, mean\n", _calls(study, cells)]
     if cells["ineligible_mean"].any():
         title = "### Neighbours found that the reranker cannot score, mean a query\n"
         parts += [title, _grid(study, study.columns, lambda *key: f"{cells.loc[key, 'ineligible_mean']:.1f}")]
@@ -72,7 +74,7 @@ def _start(study: Study, collection: Collection) -> str:
     if collection.start is None:
         return ""
     label, quality = study.by_name[study.reference].label, collection.start[0]
-    return f" At 0 documents, before anything is reranked, the order of {label} has {quality:.3f}."
+    return f" At 0 {study.noun}, before anything is reranked, the order of {label} has {quality:.3f}."
 
 
 def _measure(study: Study, cells: Any, measure: str) -> str:
@@ -114,23 +116,24 @@ def _differences(study: Study, cells: Any) -> str:
 
 def _areas(study: Study, policies: Any) -> str:
     rows = policies.set_index("policy")
-    names = ["area", "area, log axis", "documents to 95%", "documents to 99%", "largest fall with more budget"]
+    to = [f"{study.noun} to 95%", f"{study.noun} to 99%"]
+    names = ["area", "area, log axis", *to, "largest fall with more budget"]
 
     def cell(name: str, column: str) -> str:
         row = rows.loc[name]
-        if column.startswith("documents"):
-            return _documents(row, column[-3:-1])
+        if column in to:
+            return _reached(row, f"{study.unit}_to_{column[-3:-1]}")
         key = {"area": "area", "area, log axis": "area_log"}.get(column, "largest_fall")
         return f"{row[key]:.4f}"
 
     return _grid(study, names, cell)
 
 
-def _documents(row: Any, percent: str) -> str:
-    docs = row[f"docs_to_{percent}"]
-    if docs != docs:
+def _reached(row: Any, name: str) -> str:
+    spent = row[name]
+    if spent != spent:
         return "-"
-    return f"{'≤ ' if row[f'docs_to_{percent}_at_first'] else ''}{docs:.1f}"
+    return f"{'≤ ' if row[f'{name}_at_first'] else ''}{spent:.1f}"
 
 
 def _wins(study: Study, cells: Any) -> str:
@@ -146,6 +149,14 @@ def _charged(study: Study, cells: Any) -> str:
         row = cells.loc[(name, column)]
         spread = "" if row["docs_p10"] == row["docs_p90"] else f" ({row['docs_p10']:.0f}-{row['docs_p90']:.0f})"
         return f"{row['docs_mean']:.1f}{spread}"
+
+    return _grid(study, study.columns, cell)
+
+
+def _calls(study: Study, cells: Any) -> str:
+    def cell(name: str, column: str) -> str:
+        row = cells.loc[(name, column)]
+        return f"{row['calls_mean']:.1f} / {row['tokens_mean'] / 1000:.1f} / {row['usd_mean']:.4f}"
 
     return _grid(study, study.columns, cell)
 

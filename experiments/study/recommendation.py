@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from experiments.study.study import NOUNS, unit_of
 from experiments.study.tables import SIGNIFICANT, p_text, verdict
 
 KEPT = 0.99
@@ -80,6 +81,10 @@ def _is_grid(rows: Any) -> bool:
     return bool(rows["budget"].str.isdigit().all())
 
 
+def _noun(rows: Any) -> str:
+    return NOUNS[unit_of(rows)]
+
+
 def _column(mine: Any, proven: list[str], measure: str) -> str:
     means = mine.groupby("budget", sort=False)[measure].mean()
     kept = [column for column in proven if means[column] >= KEPT * means.max()]
@@ -89,7 +94,7 @@ def _column(mine: Any, proven: list[str], measure: str) -> str:
 def _in_words(rows: Any, measure: str, rule: str, policy: str, column: str) -> Recommendation:
     chosen = rows[(rows["policy"] == policy) & (rows["budget"] == column)]
     label, incumbent = chosen["label"].iloc[0], _incumbent(rows)["label"].iloc[0]
-    limit = f" with at most {column} documents a query" if _is_grid(rows) else ""
+    limit = f" with at most {column} {_noun(rows)} a query" if _is_grid(rows) else ""
     better, worse = (chosen["standing"] > 0).sum(), (chosen["standing"] < 0).sum()
     gains = chosen[f"{measure}_diff"]
     span = f"{gains.min():+.3f}" if len(chosen) == 1 else f"{gains.min():+.3f} to {gains.max():+.3f}"
@@ -119,9 +124,8 @@ def _evidence(rows: Any, row: Any, measure: str) -> str:
     reached = theirs[theirs[measure] >= row[measure]]
     if not len(reached):
         return f"{sentence} No budget here takes {same['label']} to {row[measure]:.3f}."
-    return (
-        f"{sentence} It takes {same['label']} {reached['docs_mean'].iloc[0]:.1f} documents to reach {row[measure]:.3f}."
-    )
+    needed = f"{reached[f'{unit_of(rows)}_mean'].iloc[0]:.1f} {_noun(rows)}"
+    return f"{sentence} It takes {same['label']} {needed} to reach {row[measure]:.3f}."
 
 
 def _spent(row: Any) -> str:
@@ -141,12 +145,12 @@ def _nothing_better(rows: Any, measure: str, rule: str) -> Recommendation:
     label = incumbent["label"].iloc[0]
     means = incumbent.groupby("budget", sort=False)[measure].mean()
     column = str(next(name for name in means.index if means[name] >= KEPT * means.max()))
-    limit = f" with at most {column} documents a query" if _is_grid(rows) else ""
+    limit = f" with at most {column} {_noun(rows)} a query" if _is_grid(rows) else ""
     others = rows[rows["kind"].isin(("ours", "peer"))]
     evidence = []
     for _, mine in others.groupby("collection", sort=False):
         row = mine.loc[mine[f"{measure}_diff"].idxmax()]
-        where = f" at {row['budget']} documents" if limit else ""
+        where = f" at {row['budget']} {_noun(rows)}" if limit else ""
         evidence.append(f"{row['collection']}: the largest gain is {row['label']}{where}: {_difference(row, measure)}.")
     if not limit:
         title = f"Keep {label}: nothing here is significantly better."

@@ -17,7 +17,7 @@ from experiments.evaluate.record import UNITS
 from experiments.publish.files import write_text
 from experiments.study.markdown import markdown
 from experiments.study.overview import headline_of, overview_of, write_overview
-from experiments.study.study import Collection, Line, Policy, Study
+from experiments.study.study import Collection, Line, Policy, Study, unit_of
 from experiments.study.write import draw_collections
 from ragtune.core.errors import ConfigError, RagtuneError
 
@@ -83,6 +83,7 @@ def _study(name: str, cells: Any, policies: Any, head: dict[str, Any]) -> Study:
         measures=[headline_of(cells), *(measure for measure in measures if measure != headline_of(cells))],
         family="columns",
         traced_column=str(cells["budget"].iloc[0]),
+        unit=unit_of(cells),
         **head,
     )
 
@@ -97,16 +98,16 @@ def _collection(name: str, cells: Any, policies: Any, measures: list[str]) -> Co
         cells={},
         lines={str(policy): _line(mine, measures) for policy, mine in cells.groupby("policy", sort=False)},
         target=np.array([policies["target"].iloc[0]]),
-        target_docs=float(policies["target_docs"].iloc[0]),
+        target_spent=float(policies[f"target_{unit_of(cells)}"].iloc[0]),
     )
 
 
 def _line(mine: Any, measures: list[str]) -> Line:
     mean, low, high = (mine[[m + part for m in measures]].to_numpy(dtype=float) for part in ("", "_low", "_high"))
-    docs = mine["docs_mean"].to_numpy(dtype=float)
-    costs = np.zeros((len(docs), len(UNITS)))
-    costs[:, 0], costs[:, 1] = docs, mine["calls_mean"]
-    return Line(mine["budget"].to_numpy(dtype=float), docs, mean, low, high, costs)
+    costs = np.zeros((len(mine), len(UNITS)))
+    costs[:, 0], costs[:, 1] = mine["docs_mean"], mine["calls_mean"]
+    spent = costs[:, UNITS.index(unit_of(mine))]
+    return Line(mine["budget"].to_numpy(dtype=float), spent, mean, low, high, costs)
 
 
 if __name__ == "__main__":

@@ -127,7 +127,7 @@ def _collection(study: Study, collection: Collection, cells: Any, policies: Any)
         "doc_texts": {doc: _cut(text) for doc, text in collection.doc_texts.items()},
         "grades": {query: dict(grades) for query, grades in collection.grades.items()},
         "target": _rounded(collection.target),
-        "target_docs": round(collection.target_docs, 2),
+        "target_docs": round(collection.target_spent, 2),
         "lines": {name: _line(line) for name, line in collection.lines.items()},
         "start": None if collection.start is None else _rounded(collection.start),
         "totals": _totals(collection),
@@ -166,7 +166,7 @@ def _line(line: Line) -> dict[str, Any]:
     return {
         **{unit: [_number(x) for x in amounts] for unit, amounts in further.items()},
         "allowed": line.allowed.tolist(),
-        "docs": _rounded(line.docs),
+        "docs": _rounded(line.spent),
         **{key: _rounded(getattr(line, key).T) for key in ("mean", "low", "high")},
     }
 

@@ -17,6 +17,15 @@ KINDS = ("incumbent", "peer", "ours", "ceiling")
 """Fixed depth; published policies; RAGtune's own; policies that know the answer, which win nothing."""
 
 
+NOUNS = {"docs": "documents", "calls": "calls"}
+"""The units that budgets may limit, in words."""
+
+
+def unit_of(cells: Any) -> str:
+    """What the budgets of a cells table limit; tables from before budgets in calls do not say, they limit documents."""
+    return str(cells["unit"].iloc[0]) if "unit" in cells else "docs"
+
+
 @dataclass(frozen=True)
 class Policy:
     """A policy: its name in files, its label in tables and figures, and its kind, one of :data:`KINDS`."""
@@ -49,6 +58,10 @@ class Cell:
     decisions: Mapping[str, Any] = field(default_factory=dict)
     recorded: FloatArray | None = None
 
+    def in_unit(self, unit: str) -> NDArray[np.int64]:
+        """Charged documents or calls, shape (q,)."""
+        return self.docs if unit == "docs" else self.calls
+
     @property
     def charged(self) -> FloatArray:
         """What each query was charged, shape (q, u), in each of ``UNITS``; 0 where it is not kept."""
@@ -61,14 +74,14 @@ class Line:
     """Quality against cost of one policy.
 
     Attributes:
-        allowed: shape (s,), documents allowed at each point.
-        docs: shape (s,), mean documents charged there.
+        allowed: shape (s,), amount allowed at each point, in the study's unit.
+        spent: shape (s,), mean amount charged there, in that unit.
         mean, low, high: shape (s, m), with the bootstrap interval.
         costs: shape (s, u), mean charged there in each of ``UNITS``; None where only documents are known.
     """
 
     allowed: FloatArray
-    docs: FloatArray
+    spent: FloatArray
     mean: FloatArray
     low: FloatArray
     high: FloatArray
@@ -87,7 +100,7 @@ class Collection:
         cells: cells by policy name and column.
         lines: lines by policy name.
         target: mean quality, shape (m,), that "95% and 99% of full quality" refer to.
-        target_docs: mean documents that the target costs.
+        target_spent: mean amount that the target costs, in the study's unit.
         start: mean quality of the reference before anything is reranked, shape (m,); for fixed depth that is the order
             of the first stage or, of several, their fused order. None where it is not known.
         dataset: name of the test collection, which pairs of first stage and reranker over the same queries share.
@@ -103,7 +116,7 @@ class Collection:
     cells: Mapping[tuple[str, str], Cell]
     lines: Mapping[str, Line]
     target: FloatArray
-    target_docs: float
+    target_spent: float
     start: FloatArray | None = None
     dataset: str = ""
     group: str = ""
@@ -197,6 +210,7 @@ class Study:
         prices: what the report's axes in dollars and milliseconds begin with.
         claims: what the study is to show.
         choice: how one of its policies is chosen; None where none is.
+        unit: what the budgets limit and the lines' costs count, a key of :data:`NOUNS`.
     """
 
     name: str
@@ -218,6 +232,12 @@ class Study:
     prices: Prices = Prices()
     claims: Sequence[Claim] = ()
     choice: Choice | None = None
+    unit: str = "docs"
+
+    @property
+    def noun(self) -> str:
+        """The unit in words."""
+        return NOUNS[self.unit]
 
     @cached_property
     def by_name(self) -> Mapping[str, Policy]:

@@ -55,6 +55,7 @@ def _collection_rows(study: Study, collection: Collection) -> list[dict[str, Any
             "label": policy.label,
             "kind": policy.kind,
             "budget": column,
+            "unit": study.unit,
             "queries": len(collection.queries),
             **_costs(cell),
         }
@@ -152,7 +153,7 @@ def _front(study: Study, rows: list[dict[str, Any]]) -> list[bool]:
     """Whether no cell of a policy that could be used is cheaper and better; ceilings take no part."""
     real = [row["kind"] != "ceiling" for row in rows]
     usable = [row for row, is_real in zip(rows, real, strict=True) if is_real]
-    front = iter(pareto_front([r["docs_mean"] for r in usable], [r[study.measures[0]] for r in usable]))
+    front = iter(pareto_front([r[f"{study.unit}_mean"] for r in usable], [r[study.measures[0]] for r in usable]))
     return [bool(next(front)) if is_real else False for is_real in real]
 
 
@@ -161,16 +162,16 @@ def line_fronts(study: Study, collection: Collection) -> dict[str, list[bool]]:
     usable = [policy.name for policy in study.policies if policy.kind != "ceiling"]
     lines = [collection.lines[name] for name in usable]
     front = pareto_front(
-        np.concatenate([line.docs for line in lines]), np.concatenate([line.mean[:, 0] for line in lines])
+        np.concatenate([line.spent for line in lines]), np.concatenate([line.mean[:, 0] for line in lines])
     )
-    parts = np.split(front, np.cumsum([len(line.docs) for line in lines])[:-1])
+    parts = np.split(front, np.cumsum([len(line.spent) for line in lines])[:-1])
     return {name: part.tolist() for name, part in zip(usable, parts, strict=True)}
 
 
 def policies_table(study: Study) -> Any:
     """A table with one row for each (collection, policy), all of the headline measure.
 
-    It holds areas under the line, documents to 95% and 99% of the target, and the largest fall.
+    It holds areas under the line, what 95% and 99% of the target take, and the largest fall.
     """
     import pandas as pd
 
@@ -188,10 +189,12 @@ def policies_table(study: Study) -> Any:
             logs = np.log2(line.allowed + 1), quality, np.log2(low + 1), np.log2(high + 1)
             row["area_log"] = area(*logs, stepwise=steps)
             for percent in (95, 99):
-                docs, at_first = cost_to_reach(line.docs, quality, percent / 100 * collection.target[0], stepwise=steps)
-                row |= {f"docs_to_{percent}": np.nan if docs is None else docs, f"docs_to_{percent}_at_first": at_first}
+                wanted = percent / 100 * collection.target[0]
+                spent, at_first = cost_to_reach(line.spent, quality, wanted, stepwise=steps)
+                name = f"{study.unit}_to_{percent}"
+                row |= {name: np.nan if spent is None else spent, f"{name}_at_first": at_first}
             row |= {"largest_fall": largest_fall(quality), "best": float(quality.max())}
-            rows.append({**row, "target": float(collection.target[0]), "target_docs": collection.target_docs})
+            rows.append({**row, "target": float(collection.target[0]), f"target_{study.unit}": collection.target_spent})
     return pd.DataFrame(rows)
 
 

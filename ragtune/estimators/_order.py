@@ -39,7 +39,7 @@ class _Choices:
         return cls(positions, chosen, among)
 
     def shares(self, utility: FloatArray) -> tuple[FloatArray, float]:
-        """The probability of every document in every choice, shape (c, k), and the log-likelihood of what was chosen."""
+        """The probability of every document in every choice, shape (c, k), and what was chosen's log-likelihood."""
         masked = np.where(self.among, utility[self.positions], -np.inf)
         masked = masked - masked.max(axis=1, keepdims=True)
         weights = np.exp(masked)

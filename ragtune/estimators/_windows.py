@@ -170,7 +170,8 @@ class WindowEstimator(BaseEstimator):
         """The policy over the documents that the pool begins with, in its order, which is the first stage's.
 
         ``calls`` are what the request allows, None where they are not limited; only a policy that reads the budget may
-        look. A window holds at least two documents, each once. A policy that asks for the same window twice in a row ends.
+        look. A window holds at least two documents, each once. A policy that asks for the same window twice in a row
+        has ended.
         """
 
     def _game(self, pool: CandidatePool, context: RAGtuneContext) -> Game:

@@ -23,8 +23,8 @@ _LOW = 0.001 * _MEAN
 
 
 class AcuRankEstimator(WindowEstimator):
-    """AcuRank (Yoon et al., NeurIPS 2025): every document has a TrueSkill rating, and only those are compared further of
-    which it is uncertain whether they belong to the top k.
+    """AcuRank (Yoon et al., NeurIPS 2025): every document has a TrueSkill rating, and only those are compared further
+    of which it is uncertain whether they belong to the top k.
 
     A rating begins at the first stage's score with a third of it as deviation. One pass goes over the list in windows;
     after it, t is where the expected number of ratings above t is k, and the documents with eps < P(rating > t) < 1 -

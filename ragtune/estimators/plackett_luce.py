@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ragtune.core.arguments import check_count, check_number, check_positive
-from ragtune.core.arrays import FloatArray
+from ragtune.core.arguments import check_number, check_positive
 from ragtune.core.interfaces import TextVectors
 from ragtune.core.pool.items import PoolItem
 from ragtune.data.corpus import Corpus
@@ -19,72 +18,58 @@ from ragtune.estimators._windows import Ask, Play, WindowEstimator
 
 
 class PlackettLuceEstimator(WindowEstimator):
+    """Gaussian posterior over relevance from first-stage evidence, text similarity and the orders of windows.
+
+    The prior is that of :class:`~ragtune.estimators.uncertainty.UncertaintyEstimator`, with a variance of each
+    document's own beside what evidence and similar texts explain. The order of a window is an observation under the
+    Plackett-Luce model, see :class:`ragtune.estimators._order.PlackettLucePosterior`: it moves the documents that were
+    shown, those that read alike, and the first stage's weight. The next window holds the documents with the highest
+    mean + ``kappa`` standard deviations (GP-UCB, Srinivas et al., ICML 2010), best mean first: those that lead, which
+    are the anchors that tie it to earlier windows, and those that might. The ranking is by the posterior mean. It ends
+    where the window and its order stay as they were.
+
+    Args:
+        corpus: collection that ``vectors`` are made from; None where these need none.
+        vectors: makes the text vectors of the corpus, in the sparse form.
+        window: documents a call, >= 2.
+        temperature: scale of the comparer's Gumbel noise, in units of the latent relevance, > 0.
+        own_variance: variance of a document's own relevance, >= 0.
+        kappa: standard deviations that a document's promise adds to its mean, >= 0.
+
+    Raises:
+        ConfigError: on an argument out of range.
+    """
+
     def __init__(
         self,
         corpus: Corpus | None,
         vectors: Callable[[Any], TextVectors],
         window: int = 20,
-        top_k: int = 10,
         temperature: float = 0.2,
         own_variance: float = 0.3,
-        samples: int = 128,
-        rule: str = "discount",
-        **prior: float,
+        kappa: float = 1.0,
     ) -> None:
-        super().__init__(window, top_k)
+        super().__init__(window)
         self._vectors = vectors(corpus)
-        self._prior = Prior(**prior)
         self.temperature = check_positive("estimator.temperature", temperature)
         self.own_variance = check_number("estimator.own_variance", own_variance, low=0.0)
-        self.samples = check_count("estimator.samples", samples, low=2)
-        self.rule = rule
+        self.kappa = check_number("estimator.kappa", kappa, low=0.0)
 
     def play(self, items: Sequence[PoolItem], calls: int | None) -> Play:
-        posterior = self._start(items)
-        draws = np.random.default_rng(0).standard_normal((self.samples, len(items)))
-        count = 0
+        posterior = self._prior(items)
         while True:
-            ranking = best_first(posterior.mean)
-            if count == 0:
-                window = ranking[: self.window]
-            else:
-                window = self.choose(posterior, draws, ranking)
-            count += 1
-            place = {p: i for i, p in enumerate(ranking)}
-            window = sorted(window, key=place.__getitem__)
-            posterior.learn((yield Ask(window, ranking)).tiers)
+            promise = posterior.mean + self.kappa * np.sqrt(np.maximum(np.diag(posterior.covariance), 0.0))
+            chosen = set(np.argsort(-promise, kind="stable")[: self.window].tolist())
+            ranking = [int(position) for position in np.argsort(-posterior.mean, kind="stable")]
+            posterior.learn((yield Ask([position for position in ranking if position in chosen], ranking)).tiers)
 
-    def choose(self, posterior, draws, ranking):
-        n = len(ranking)
-        values, vectors = np.linalg.eigh(posterior.covariance)
-        root = vectors * np.sqrt(np.maximum(values, 0.0))
-        sampled = posterior.mean + draws @ root.T
-        ranks = np.argsort(np.argsort(-sampled, axis=1, kind="stable"), axis=1)
-        disc = np.where(ranks < self.top_k, 1.0 / np.log2(2.0 + ranks), 0.0)
-        if self.rule == "discount":
-            u = disc.std(axis=0)
-        elif self.rule == "gain":
-            u = disc.mean(axis=0)
-        elif self.rule == "prob":
-            p = (ranks < self.top_k).mean(axis=0); u = p * (1 - p)
-        elif self.rule == "probs":
-            p = (ranks < self.top_k).mean(axis=0); u = p
-        elif self.rule == "mixed":
-            p = (ranks < self.top_k).mean(axis=0); u = np.sqrt(p * (1 - p)) + disc.std(axis=0)
-        elif self.rule.startswith("ucb"):
-            k = float(self.rule[3:])
-            u = posterior.mean + k * np.sqrt(np.diag(posterior.covariance))
-        order = np.lexsort((-posterior.mean, -u))
-        return [int(p) for p in order[: self.window]]
-
-    def _start(self, items: Sequence[PoolItem]) -> PlackettLucePosterior:
-        prior = RelevancePosterior(first_stage_evidence(items), self._vectors.of(items), self._prior)
-        nothing = prior.factor.having(0)
-        rows = [prior.row(position, nothing, prior.variance) for position in range(len(items))]
-        covariance = np.stack([row * pivot for row, pivot in rows])
-        covariance += self.own_variance * np.eye(len(items))
-        return PlackettLucePosterior(prior.mean, covariance, self.temperature)
-
-
-def best_first(mean: FloatArray) -> list[int]:
-    return [int(position) for position in np.argsort(-mean, kind="stable")]
+    def _prior(self, items: Sequence[PoolItem]) -> PlackettLucePosterior:
+        prior, rows = Prior(), self._vectors.of(items)
+        unseen = RelevancePosterior(first_stage_evidence(items), rows, prior)
+        nothing = unseen.factor.having(0)
+        scaled = [unseen.row(position, nothing, unseen.variance) for position in range(len(items))]
+        covariance = np.stack([row * pivot for row, pivot in scaled])
+        # A text's variance is its squared length: one that is empty has none, and could not be learned about.
+        missing = prior.text_weight * (1.0 - np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
+        covariance[np.diag_indices(len(items))] += self.own_variance + np.maximum(missing, 0.0)
+        return PlackettLucePosterior(unseen.mean, covariance, self.temperature)

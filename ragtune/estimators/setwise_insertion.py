@@ -9,8 +9,8 @@ from ragtune.estimators._windows import Ask, Play, Verdict, WindowEstimator
 
 
 class SetwiseInsertionEstimator(WindowEstimator):
-    """Setwise insertion (Podolak et al., arXiv 2504.10509): the worst of the top k guards it; a call shows the guard and
-    the next chunk of the list, and only what beats the guard is inserted.
+    """Setwise insertion (Podolak et al., arXiv 2504.10509): the worst of the top k guards it; a call shows the guard
+    and the next chunk of the list, and only what beats the guard is inserted.
 
     A challenger rises from the end of the top k by windows that end with it, as long as it is the best of them. Both
     kinds of answer serve: where only the best is told (``max_compare``), it is the challenger, the guard goes, and the

@@ -15,8 +15,8 @@ _STAGES = ((50, 20), (20, 10), (10, 20), (5, 10), (2, 5))
 
 
 class TourRankEstimator(WindowEstimator):
-    """TourRank (Chen et al., WWW 2025): groups of documents play stages of 100 to 50 to 20 to 10 to 5 to 2, and who goes
-    on gains a point; points add up over the tournaments.
+    """TourRank (Chen et al., WWW 2025): groups of documents play stages of 100 to 50 to 20 to 10 to 5 to 2, and who
+    goes on gains a point; points add up over the tournaments.
 
     The groups of a stage take every g-th document of what is left, best first, so that each has its share of the good
     ones. For 100 documents a tournament is 5 + 5 + 1 + 1 + 1 = 13 calls; a shorter list enters at the first stage that

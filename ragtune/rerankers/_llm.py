@@ -117,5 +117,3 @@ class LLMReranker(BaseReranker):
 def one_after_another(cost: CostObject, times: int, docs: int) -> CostObject:
     """``times`` calls of that cost at most, for ``docs`` documents."""
     return cost.model_copy(update={unit: amount * times for unit, amount in cost.by_unit().items()} | {"docs": docs})
-
-

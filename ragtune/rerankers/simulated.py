@@ -25,8 +25,8 @@ _DOC_MARKS = 8
 
 
 class SimulatedReranker(BaseReranker):
-    """Compares the documents of a batch in one call, as a listwise, setwise or pairwise language model would, by a score
-    table: curves of quality against calls are exact and repeatable, and cost nothing.
+    """Compares the documents of a batch in one call, as a listwise, setwise or pairwise language model would, by a
+    score table: curves of quality against calls are exact and repeatable, and cost nothing.
 
     The i-th of b documents shown has the utility u = z - ``position_bias`` i / (b - 1) + ``noise`` g. Here z is the
     logit of its score, standardised over the query's documents in the table, i counts from 0, and g is standard Gumbel,
@@ -114,9 +114,7 @@ class SimulatedReranker(BaseReranker):
         prompt = self.tokens_per_call + count_tokens(context.query) + sum(map(self._shown_tokens, items))
         answer = 16 + 4 * (len(items) if self.told is None else min(self.told, len(items)))
         usd = (prompt * self.prices.get("prompt", 0.0) + answer * self.prices.get("completion", 0.0)) / 1000.0
-        return CostObject(
-            tokens=prompt + answer, docs=len(items), calls=1, latency_ms=self.ms_per_call, usd=usd
-        )
+        return CostObject(tokens=prompt + answer, docs=len(items), calls=1, latency_ms=self.ms_per_call, usd=usd)
 
     def _shown_tokens(self, item: PoolItem) -> int:
         tokens = item.token_count if self.tokens_per_doc is None else round(self.tokens_per_doc)

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hydra.utils import instantiate
+from hydra.utils import get_class, instantiate
 
 from experiments.config.compose import compose
 from experiments.config.paths import CONF
 from experiments.replay.build import complete
+from ragtune.estimators._windows import WindowEstimator
 
 Make = Callable[..., Any]
 
@@ -21,6 +22,13 @@ Make = Callable[..., Any]
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 NAMES = {group: sorted(path.stem for path in (CONF / group).glob("*.yaml")) for group in ("estimator", "scheduler")}
+
+
+def _one_of_a_kind() -> list[str]:
+    """The estimators that schedulers are tried with: of those that ask for windows one, since they ask alike."""
+    kinds = {name: get_class(compose([f"estimator={name}"])["estimator"]["_target_"]) for name in NAMES["estimator"]}
+    windowed = [name for name, kind in kinds.items() if issubclass(kind, WindowEstimator)]
+    return [name for name in NAMES["estimator"] if name not in windowed[1:]]
 
 
 @pytest.fixture(scope="session")
@@ -46,6 +54,12 @@ def _recipe(group: str, name: str) -> Make:
 @pytest.fixture(params=NAMES["estimator"])
 def new_estimator(request: pytest.FixtureRequest) -> Make:
     """Makes the estimator of a conf file from resources: a new conf file is covered by itself."""
+    return _recipe("estimator", request.param)
+
+
+@pytest.fixture(params=_one_of_a_kind())
+def heard_estimator(request: pytest.FixtureRequest) -> Make:
+    """Makes an estimator that a scheduler listens to."""
     return _recipe("estimator", request.param)
 
 

@@ -24,8 +24,8 @@ class TestSchedulers(SchedulerContract):
         return self.new_scheduler()
 
     @pytest.fixture
-    def estimator(self, world: World, new_estimator: Callable[..., BaseEstimator]) -> BaseEstimator:
-        self.new_estimator = new_estimator
+    def estimator(self, world: World, heard_estimator: Callable[..., BaseEstimator]) -> BaseEstimator:
+        self.new_estimator = heard_estimator
         return self.make_estimator()
 
     def make_estimator(self) -> BaseEstimator:

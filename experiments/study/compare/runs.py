@@ -111,7 +111,7 @@ def _collection(runs: Sequence[Run], measures: Sequence[str], *, texts: bool) ->
         cells=cells,
         lines={run.name: line_of(run, measures) for run in runs},
         target=reference.values.mean(axis=0),
-        target_docs=float(reference.docs.mean()),
+        target_spent=float(reference.docs.mean()),
         start=line_of(runs[0], measures).mean[0],
     )
 

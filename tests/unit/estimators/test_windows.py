@@ -1,0 +1,197 @@
+"""Policies that compare windows: the figures of their papers, on comparers that make no mistake."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragtune import Corpus, Document
+from ragtune.core.errors import ConfigError
+from ragtune.core.pool.items import PoolItem, SentBatch
+from ragtune.embedders.tfidf import TfidfEmbedder
+from ragtune.estimators._windows import Game, WindowEstimator, verdict_of
+from ragtune.estimators.acurank import AcuRankEstimator
+from ragtune.estimators.blitzrank import BlitzRankEstimator
+from ragtune.estimators.knockout import KnockoutEstimator
+from ragtune.estimators.plackett_luce import PlackettLuceEstimator
+from ragtune.estimators.setwise_insertion import SetwiseInsertionEstimator
+from ragtune.estimators.sliding import SlidingEstimator
+from ragtune.estimators.tdpart import TDPartEstimator
+from ragtune.estimators.tourrank import TourRankEstimator
+
+
+def documents(n: int) -> list[PoolItem]:
+    """Candidates whose first-stage scores fall from n."""
+    return [
+        PoolItem(doc_id=f"d{i:03d}", initial_rank=i, retrieval_score=float(n - i), sources={"bm25": float(n - i)})
+        for i in range(n)
+    ]
+
+
+def sent(window: list[int], worth: np.ndarray, told: int | None = None) -> SentBatch:
+    """The batch that a comparer sends back: the first ``told`` in order, the others alike."""
+    batch = SentBatch.of("default", np.array(window))
+    places = np.argsort(np.argsort(-worth[window]))
+    return batch._replace(scores=1.0 / (2.0 + (places if told is None else np.minimum(places, told))))
+
+
+def played(
+    policy: WindowEstimator, worth: np.ndarray, calls: int | None = None, told: int | None = None
+) -> SimpleNamespace:
+    """How a policy gets on that is told the truth: its windows and its last ranking."""
+    game = Game(partial(policy.play, documents(len(worth)), calls))
+    batches: list[SentBatch] = []
+    while game.ask.window and (calls is None or len(batches) < calls):
+        assert len(set(game.ask.window)) == len(game.ask.window) >= 2
+        batches.append(sent(list(game.ask.window), worth, told))
+        game.hear(batches)
+        assert sorted(game.ask.ranking) == list(range(len(worth)))
+    return SimpleNamespace(calls=len(batches), ranking=list(game.ask.ranking), batches=batches)
+
+
+def worths(n: int) -> list[np.ndarray]:
+    """What documents are worth, in no relation to their ranks, some times."""
+    return [np.random.default_rng(seed).permutation(n).astype(float) for seed in range(6)]
+
+
+def best(worth: np.ndarray, k: int) -> list[int]:
+    return np.argsort(-worth)[:k].tolist()
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "m", "fewest", "most"), [(25, 5, 3, 7, 7), (100, 20, 10, 6, 7), (100, 10, 10, 12, 15)]
+)
+def test_blitzrank_knows_the_best_after_as_many_calls_as_in_its_paper(n, k, m, fewest, most):
+    for worth in worths(n):
+        end = played(BlitzRankEstimator(window=k, top_k=m), worth)
+        assert fewest <= end.calls <= most
+        assert end.ranking[:m] == best(worth, m)
+
+
+def test_blitzrank_ties_what_contradicts_itself_and_still_ends():
+    game = Game(partial(BlitzRankEstimator(window=3, top_k=2).play, documents(5), None))
+    batches: list[SentBatch] = []
+    for seed in range(40):
+        if not game.ask.window:
+            break
+        batches.append(sent(list(game.ask.window), np.random.default_rng(seed).permutation(5).astype(float)))
+        game.hear(batches)
+    assert not game.ask.window
+
+
+def test_a_sliding_window_takes_nine_calls_and_fewer_calls_reach_less_far():
+    for worth in worths(100):
+        end = played(SlidingEstimator(), worth)
+        assert end.calls == 9
+        assert end.ranking[:10] == best(worth, 10)
+        shorter = played(SlidingEstimator(), worth, calls=2)
+        assert shorter.calls == 2
+        assert shorter.ranking[:10] == best(worth[:30], 10)
+        assert shorter.ranking[30:] == list(range(30, 100))
+
+
+def test_a_tournament_of_tourrank_takes_thirteen_calls():
+    for worth in worths(100):
+        end = played(TourRankEstimator(tournaments=1), worth)
+        assert end.calls == 13
+        assert end.ranking[0] == best(worth, 1)[0] or worth[end.ranking[0]] > worth[best(worth, 3)[2]]
+
+
+def test_tdpart_puts_what_beats_the_pivot_before_it():
+    for worth in worths(100):
+        end = played(TDPartEstimator(), worth)
+        assert end.calls <= 8
+        assert set(end.ranking[:9]) >= set(best(worth[:20], 3)) & set(best(worth, 9))
+    head_first = played(TDPartEstimator(), np.arange(100, 0, -1.0))
+    assert (head_first.calls, head_first.ranking[:10]) == (6, list(range(10)))
+
+
+def test_acurank_looks_again_at_the_uncertain_until_few_are_left():
+    for seed in range(2):
+        worth = np.random.default_rng(seed).normal(0.0, 8.0, 60) - np.arange(60)
+        end = played(AcuRankEstimator(), worth, calls=30)
+        assert 3 < end.calls < 30
+        assert len(set(end.ranking[:10]) & set(best(worth, 10))) >= 8
+
+
+@pytest.mark.parametrize("window", [20, 4])
+def test_setwise_insertion_finds_the_top_in_order(window):
+    for worth in worths(40)[:3]:
+        assert played(SetwiseInsertionEstimator(window), worth).ranking[:10] == best(worth, 10)
+
+
+def test_setwise_insertion_nearly_does_where_only_the_best_of_a_set_is_told():
+    for worth in worths(40)[:3]:
+        found = played(SetwiseInsertionEstimator(4), worth, told=1).ranking
+        assert found[0] == best(worth, 1)[0]
+        assert len(set(found[:10]) & set(best(worth, 10))) >= 7
+
+
+def test_knockout_finds_the_top_in_order_by_pairs():
+    for worth in worths(100):
+        end = played(KnockoutEstimator(), worth)
+        assert end.ranking[:10] == best(worth, 10)
+        assert {len(batch.positions) for batch in end.batches} == {2}
+        assert 180 <= end.calls <= 260  # the paper's mean is 232
+
+
+def ours(**options: Any) -> PlackettLuceEstimator:
+    corpus = Corpus(Document(id=f"d{i:03d}", text=f"word{i} common{i % 7}") for i in range(100))
+    return PlackettLuceEstimator(corpus, TfidfEmbedder, **options)
+
+
+def test_the_posterior_over_orders_finds_the_top_of_a_list_in_no_order():
+    for worth in worths(60)[:3]:
+        assert set(played(ours(), worth, calls=12).ranking[:10]) == set(best(worth, 10))
+
+
+def test_the_posterior_over_orders_goes_on_after_a_setwise_call():
+    worth = worths(30)[0]
+    end = played(ours(window=5), worth, calls=25, told=1)
+    assert end.ranking[0] == best(worth, 1)[0]
+
+
+def test_a_copy_of_a_game_goes_on_alike_and_by_itself():
+    worth, other = worths(40)[:2]
+    game = Game(partial(BlitzRankEstimator(window=8).play, documents(40), None))
+    batches = []
+    for _ in range(3):
+        batches.append(sent(list(game.ask.window), worth))
+        game.hear(batches)
+    twin = deepcopy(game)
+    twin.hear([*batches, sent(list(twin.ask.window), other)])
+    before = game.ask
+    batches.append(sent(list(game.ask.window), worth))
+    game.hear(batches)
+    alone = Game(partial(BlitzRankEstimator(window=8).play, documents(40), None))
+    alone.hear(batches)
+    assert game.ask == alone.ask != before
+    assert twin.ask != game.ask
+
+
+def test_a_window_that_was_cut_orders_what_is_left_among_its_own_places():
+    verdict = verdict_of([7, 3, 9, 1], {9: 0.5, 7: 0.3, 1: 0.5})
+    assert verdict.order == [9, 3, 1, 7]
+    assert verdict.tiers == [[9, 1], [7]]
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda: BlitzRankEstimator(window=1), "estimator.window=1"),
+        (lambda: SlidingEstimator(step=20), "estimator.step=20"),
+        (lambda: TDPartEstimator(top_k=20), "estimator.top_k=20"),
+        (lambda: TourRankEstimator(tournaments=0), "estimator.tournaments=0"),
+        (lambda: AcuRankEstimator(tolerance=0.6), "estimator.tolerance=0.6"),
+        (lambda: ours(temperature=0.0), r"estimator.temperature=0\.0"),
+        (lambda: ours(kappa=-1.0), r"estimator.kappa=-1\.0"),
+    ],
+)
+def test_a_bad_option_is_refused_by_name(make, named):
+    with pytest.raises(ConfigError, match=named):
+        make()

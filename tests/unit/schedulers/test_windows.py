@@ -1,0 +1,90 @@
+"""Windows in the controller's loop: documents are sent again, paid for again, and the budget is in calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ragtune.core.request.budget import CostBudget
+from ragtune.core.request.request import Request
+from ragtune.estimators.baseline import BaselineEstimator
+from ragtune.estimators.blitzrank import BlitzRankEstimator
+from ragtune.estimators.sliding import SlidingEstimator
+from ragtune.schedulers.windows import WindowsScheduler
+
+
+class Truth:
+    """What documents are worth: the later they come, the more; a window that holds a broken one fails."""
+
+    def __init__(self, broken: int | None = None) -> None:
+        self.broken = broken
+
+    def __call__(self, items: Any) -> dict[str, float]:
+        if any(item.initial_rank == self.broken for item in items):
+            raise RuntimeError("no answer")
+        best_first = sorted(items, key=lambda item: -item.initial_rank)
+        return {item.doc_id: 1 / (2 + rank) for rank, item in enumerate(best_first)}
+
+
+@pytest.fixture
+def controller(fakes: Any) -> Callable[..., Any]:
+    def make(estimator: Any, truth: Any = None, **budget: int) -> Any:
+        from ragtune.assemblers.greedy import GreedyAssembler
+
+        return fakes.controller(
+            documents=fakes.docs(30),
+            estimator=estimator,
+            scheduler=WindowsScheduler(5),
+            reranker=fakes.Reranker(script=[truth or Truth()] * 60),
+            assembler=GreedyAssembler(ordering="posterior"),
+            budget=CostBudget.only(**budget),
+        )
+
+    return make
+
+
+def test_documents_are_compared_again_and_every_call_is_paid(controller):
+    output = controller(SlidingEstimator(window=8, step=4, depth=30)).run("q")
+    calls = output.trace.find("propose")
+    sent = [doc_id for call in calls for doc_id in call.details["doc_ids"]]
+    assert len(sent) > len(set(sent)) == 30
+    assert output.final_budget_state["rerank_docs"] == len(sent)
+    assert output.final_budget_state["rerank_calls"] == len(calls) == 7
+    assert list(output.ranking[:4]) == ["doc_029", "doc_028", "doc_027", "doc_026"]
+    assert (output.stop.reason, output.stop.source) == ("nothing_to_compare", "scheduler")
+
+
+def test_a_budget_in_calls_is_hard_and_the_ranking_is_that_of_the_moment(controller):
+    output = controller(BlitzRankEstimator(window=8, top_k=3), max_reranker_calls=2).run("q")
+    assert output.final_budget_state["rerank_calls"] == 2
+    assert output.stop.reason == "budget_exhausted"
+    assert output.ranking[0] == "doc_007"
+
+
+def test_one_request_answers_for_many_budgets_in_calls(controller):
+    budgets = [CostBudget.only(max_reranker_calls=calls) for calls in (0, 1, 3, 4, 50)]
+    made = controller(BlitzRankEstimator(window=8, top_k=3))
+    made.rerankers["default"].recorded = True
+    together = made.run_under(Request("q"), budgets)
+    for output, budget in zip(together, budgets, strict=True):
+        alone = controller(BlitzRankEstimator(window=8, top_k=3)).run("q", budget)
+        assert output.ranking == alone.ranking
+        assert output.stop == alone.stop
+        assert [event.details for event in output.trace.events] == [event.details for event in alone.trace.events]
+
+
+def test_a_call_that_fails_takes_nothing_from_what_was_compared_before(controller):
+    output = controller(SlidingEstimator(window=8, step=4, depth=30), Truth(broken=14)).run("q")
+    assert output.batches.failed == 1
+    assert sorted(output.dropped) == ["doc_014", "doc_015", "doc_016", "doc_017"]
+    assert set(output.ranking[-4:]) == set(output.dropped)
+    assert output.ranking.index("doc_029") < output.ranking.index("doc_018")
+
+
+def test_an_estimator_without_a_wish_gets_windows_of_its_best_each_once(controller):
+    output = controller(BaselineEstimator()).run("q")
+    sent = [call.details["doc_ids"] for call in output.trace.find("propose")]
+    assert [len(window) for window in sent] == [5] * 6
+    assert sum(sent, []) == [f"doc_{i:03d}" for i in range(30)]
