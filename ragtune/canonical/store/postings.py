@@ -135,10 +135,7 @@ class PostingStatements:
         """Numbers of chunks that a condition lets through, at most ``limit``; with terms, of those with ``any``."""
         terms = " AND tsv @@ %(any)s::tsquery" if with_terms else ""
         some = first_that_pass(self._chunks, "doc_id, chunk_index", f"{condition}{terms}", "%(limit)s")
-        return (
-            f"SELECT p.no FROM ({some}) c "
-            f"JOIN {self._places} p USING (doc_id, chunk_index) ORDER BY p.no"
-        ).encode()
+        return (f"SELECT p.no FROM ({some}) c JOIN {self._places} p USING (doc_id, chunk_index) ORDER BY p.no").encode()
 
     def lookup(self, terms: int) -> bytes:
         """The tf of each term in chunks by ``nos``, in their order."""
