@@ -134,11 +134,8 @@ class PostingStatements:
     def matching(self, condition: str, with_terms: bool) -> bytes:
         """Numbers of chunks that a condition lets through, at most ``limit``; with terms, of those with ``any``."""
         terms = " AND tsv @@ %(any)s::tsquery" if with_terms else ""
-        return (
-            f"SELECT p.no FROM (SELECT doc_id, chunk_index FROM {self._chunks} "
-            f"WHERE {condition}{terms} LIMIT %(limit)s) c "
-            f"JOIN {self._places} p USING (doc_id, chunk_index) ORDER BY p.no"
-        ).encode()
+        some = first_that_pass(self._chunks, "doc_id, chunk_index", f"{condition}{terms}", "%(limit)s")
+        return (f"SELECT p.no FROM ({some}) c JOIN {self._places} p USING (doc_id, chunk_index) ORDER BY p.no").encode()
 
     def lookup(self, terms: int) -> bytes:
         """The tf of each term in chunks by ``nos``, in their order."""
@@ -175,6 +172,18 @@ class PostingStatements:
             f"LATERAL ({held} UNION ALL SELECT '{LENGTHS}', r.length, 0.0) e (term, value, peak) "
             f"GROUP BY e.term, r.no >> {RANGE_BITS}, size.average"
         )
+
+
+def first_that_pass(table: str, columns: str, condition: str, limit: str) -> str:
+    """SQL of so many rows that a condition lets through, found by the plan that is best for all of them.
+
+    A plan for the first few would read the table from its beginning, trusting that such rows are everywhere; where they
+    lie at its end, it reads all of it. What is materialized is planned as a whole and read only as far as is asked for.
+    """
+    return (
+        f"WITH passing AS MATERIALIZED (SELECT {columns} FROM {table} WHERE {condition}) "
+        f"SELECT * FROM passing LIMIT {limit}"
+    )
 
 
 def _place() -> str:

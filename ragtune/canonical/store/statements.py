@@ -6,7 +6,7 @@ from functools import cache
 from importlib.resources import files
 
 from ragtune.canonical.store.lexical import K1, B
-from ragtune.canonical.store.postings import BUILT, PostingStatements
+from ragtune.canonical.store.postings import BUILT, PostingStatements, first_that_pass
 from ragtune.canonical.types import Filters
 
 SCHEMA_VERSION = 3
@@ -182,10 +182,8 @@ class Statements:
         bounded = f"SELECT * FROM ({index}) found LIMIT %(most)s"
         if condition == NO_FILTER:
             return bounded.encode()
-        near = (
-            f"SELECT doc_id, chunk_index, embedding <=> %(query)s AS distance FROM {self.partition} "
-            f"WHERE {condition} LIMIT %(exact_below)s + 1"
-        )
+        columns = "doc_id, chunk_index, embedding <=> %(query)s AS distance"
+        near = first_that_pass(self.partition, columns, condition, "%(exact_below)s + 1")
         is_small = "(SELECT count(*) FROM near) <= %(exact_below)s"
         return (
             f"WITH near AS MATERIALIZED ({near}) SELECT *, true FROM ({self._closest()}) few WHERE {is_small} "

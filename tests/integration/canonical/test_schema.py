@@ -84,6 +84,25 @@ def test_a_page_of_document_ids_reads_no_more_than_it_shows(server: psycopg.Conn
     assert [(node["Actual Rows"], node["Index Name"]) for node in scans] == [(3, "documents_pkey")]
 
 
+def test_few_that_pass_a_filter_are_found_at_the_end_of_a_table_without_reading_all_of_it(
+    server: psycopg.Connection[Any],
+) -> None:
+    sql = Statements(1, 8).postings.matching("tags && %(tags_any)s::text[]", False)
+    with server.transaction(force_rollback=True):
+        server.execute("DROP INDEX ragtune.chunks_1_hnsw")  # which would take long to fill
+        server.execute(
+            "INSERT INTO ragtune.chunks (collection_id, doc_id, chunk_index, content, tags, metadata, span_start, "
+            "span_end, embedding, length, lexemes, digest) SELECT 1, 'x', n, '', CASE WHEN n > 4500 THEN '{late}' ELSE "
+            "'{}' END::text[], '{}', 0, 0, ('[1,0,0,0,0,0,0,' || n || ']')::vector, 0, '', '' "
+            "FROM generate_series(1, 5000) n"
+        )
+        server.execute("ANALYZE ragtune.chunks_1")
+        values = {"tags_any": ["late"], "limit": 5}
+        ((plan,),) = server.execute(b"EXPLAIN (ANALYZE, FORMAT JSON) " + sql, values).fetchall()
+    (scan,) = (node for node in nodes(plan[0]["Plan"]) if node.get("Relation Name") == "chunks_1")
+    assert (scan["Node Type"], scan["Actual Rows"]) == ("Bitmap Heap Scan", 5)
+
+
 _BEFORE = {
     # No analyzers, no postings, words of one letter and combining marks left out.
     1: "DROP TABLE ragtune.places_1, ragtune.postings_1; ALTER TABLE ragtune.collections DROP COLUMN analyzer, "
