@@ -42,25 +42,26 @@ def main() -> int:
         command = [sys.executable, program, "-m", *SWEEP, where]
         # The words are those above; there is no shell.
         subprocess.run([*command, "verbosity=0"], cwd=folder, check=True)  # noqa: S603
-        with _served(store, folder) as url:
+        mlflow = [sys.executable, "-m", "mlflow", "ui", "--workers", "1", "--backend-store-uri", store]
+        with served(mlflow, "--port", "/health", folder) as url:
             _photograph(url, store)
     return 0
 
 
 @contextmanager
-def _served(store: str, folder: str) -> Iterator[str]:
+def served(command: list[str], port_option: str, health: str, folder: str | Path) -> Iterator[str]:
+    """The address of what the command serves at a free port of this machine, once ``health`` below it answers."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    where = ["--port", str(port), "--backend-store-uri", store]
-    command = [sys.executable, "-m", "mlflow", "ui", "--workers", "1", *where]
     quiet = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"}
-    process = subprocess.Popen(command, cwd=folder, env=quiet, start_new_session=True)  # noqa: S603
+    whole = [*command, port_option, str(port)]
+    process = subprocess.Popen(whole, cwd=folder, env=quiet, start_new_session=True)  # noqa: S603
     try:
         deadline = time.monotonic() + PATIENCE_S
-        while not _answers(f"http://127.0.0.1:{port}/health"):
+        while not _answers(f"http://127.0.0.1:{port}{health}"):
             if time.monotonic() > deadline:
-                raise TimeoutError("mlflow ui does not answer")
+                raise TimeoutError(f"{' '.join(command)} does not answer")
             time.sleep(0.2)
         yield f"http://127.0.0.1:{port}"
     finally:
@@ -76,17 +77,13 @@ def _answers(url: str) -> bool:
 
 def _photograph(url: str, store: str) -> None:
     from mlflow import MlflowClient
-    from playwright.sync_api import sync_playwright
 
     client = MlflowClient(tracking_uri=store)
     [experiment] = [found.experiment_id for found in client.search_experiments(filter_string="name = 'ragtune'")]
     runs = client.search_runs([experiment], order_by=["metrics.nDCG_10 DESC"])
     [sweep] = [run for run in runs if run.data.tags.get("sweep") == "true"]
     best, *others = [run.info.run_id for run in runs if run is not sweep and run.data.params["budget"] == "tight"]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": WIDTH, "height": 800})
-        page.set_default_timeout(PATIENCE_S * 1000)
+    with opened() as page:
         page.goto(f"{url}/#/experiments/{experiment}/runs?compareRunsMode=TABLE&workflowType=machine_learning")
         _list(page)
         page.goto(f"{url}/#/experiments/{experiment}/runs/{best}")
@@ -94,6 +91,18 @@ def _photograph(url: str, store: str) -> None:
         page.goto(f"{url}/#/experiments/{experiment}/runs/{sweep.info.run_id}")
         _unfold(page, "mlflow-sweep", 560)
         _curves(page, url, experiment, [best, *others])
+
+
+@contextmanager
+def opened() -> Iterator[Any]:
+    """An empty page of chromium."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": WIDTH, "height": 800})
+        page.set_default_timeout(PATIENCE_S * 1000)
+        yield page
         browser.close()
 
 
@@ -112,7 +121,7 @@ def _list(page: Any) -> None:
     page.keyboard.press("Escape")
     page.mouse.click(WIDTH // 2, 700)
     page.locator(".ag-row").first.locator("button").first.click()
-    _save(page, "mlflow-runs", 560)
+    save(page, "mlflow-runs", 560)
 
 
 def _unfold(page: Any, name: str, height: int) -> None:
@@ -121,7 +130,7 @@ def _unfold(page: Any, name: str, height: int) -> None:
     page.wait_for_timeout(SETTLE_MS)
     if (more := page.get_by_text("Show more").first).is_visible():
         more.click()
-    _save(page, name, height)
+    save(page, name, height)
 
 
 def _curves(page: Any, url: str, experiment: str, runs: list[str]) -> None:
@@ -135,10 +144,10 @@ def _curves(page: Any, url: str, experiment: str, runs: list[str]) -> None:
     }
     page.goto(f"{url}/#/metric?{urllib.parse.urlencode(query)}")
     page.wait_for_selector(".js-plotly-plot .scatterlayer .trace")
-    _save(page, "mlflow-curves", 620)
+    save(page, "mlflow-curves", 620)
 
 
-def _save(page: Any, name: str, height: int) -> None:
+def save(page: Any, name: str, height: int) -> None:
     """Photograph the upper part of the page, in few colours."""
     from PIL import Image
 

@@ -163,9 +163,13 @@ def _draw_messages(session: PageSession) -> None:
     if session.problem is not None:
         st.error(plain(session.problem.message), icon=":material/error:")
     if session.stale:
-        st.warning(plain(session.stale[0].upper() + session.stale[1:] + "."), icon=":material/edit:")
+        st.warning(_sentence(session.stale), icon=":material/edit:")
     for message in session.notices:
-        st.info(plain(message), icon=":material/info:")
+        st.info(_sentence(message), icon=":material/info:")
+
+
+def _sentence(message: str) -> str:
+    return plain(f"{message[:1].upper()}{message[1:]}.")
 
 
 if __name__ == "__main__":

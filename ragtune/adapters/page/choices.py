@@ -165,11 +165,16 @@ def _draw_search() -> dict[str, Any]:
         model = st.text_input("Embedding model: folder or name", key="embedder_model")
     # A name that is not typed yet is no collection: the message says so.
     named = (collection or "").strip() if store == _COLLECTION else None
+    # A file's filters are of its collection, and go with it.
+    filters: dict[str, Any] = (
+        {} if named is not None else {"memory.tags_any": [], "memory.tags_all": [], "memory.metadata": {}}
+    )
     return {
         "memory.collection": named,
         "memory.data_dir": (data_dir or "").strip() or None,
         "embedder.kind": kind,
         "embedder.model": (model or "").strip() or None,
+        **filters,
     }
 
 

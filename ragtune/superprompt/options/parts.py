@@ -41,9 +41,17 @@ def check_options(options: PromptOptions) -> None:
     make_reranker(options.reranker)
     make_client(options.llm)
     if options.memory.collection is None:
+        _refuse_filters(options.memory)
         _make_document_embedder(options.embedder)
     elif options.embedder.kind == "tfidf":
         raise ConfigError("embedder.kind='tfidf': a collection has vectors: allowed are auto and the other embedders")
+
+
+def _refuse_filters(options: MemoryOptions) -> None:
+    """Documents of a folder have neither tags nor metadata to be filtered by."""
+    for name in ("tags_any", "tags_all", "metadata"):
+        if value := getattr(options, name):
+            raise ConfigError(f"memory.{name}={value!r}: allowed with memory.collection only")
 
 
 def make_client(options: LLMOptions) -> LLMClient | None:

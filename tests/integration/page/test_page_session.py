@@ -116,6 +116,7 @@ def test_a_malformed_conversation_is_refused(text: str) -> None:
         ({"reranker": {"budget": 0}}, "budget"),
         ({"embedder": {"kind": "sentence_transformer"}}, "needs embedder.model"),
         ({"embedder": {"kind": "tfidf"}, "memory": {"collection": "notes"}}, "a collection has vectors"),
+        ({"memory": {"tags_any": ["a"]}}, "memory.tags_any=.*allowed with memory.collection only"),
         ({"llm": {"model": ""}}, "model"),
         ({"llm": {"model": "m", "mode": "guess"}}, "guess"),
         ({"llm": {"model": "m", "base_url": "ftp://x"}}, "base_url"),
