@@ -21,7 +21,7 @@ def choices_of(overrides: Sequence[str]) -> dict[str, str]:
 def spelled_out(overrides: Sequence[str]) -> list[str]:
     """The overrides, where ``budget=20`` and ``budget=3calls`` stand for the limit of that unit.
 
-    An amount is one of documents unless a unit follows: ``docs``, ``calls``, ``tokens``, ``ms`` or ``usd``. It takes
+    An amount is one of documents unless a unit follows: see :mod:`ragtune.core.units`. It takes
     the place of the documents in ``budget=tight``. Several amounts of one unit are those of a sweep. The choices that
     name a sweep's baseline are escaped.
 

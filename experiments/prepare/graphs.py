@@ -139,9 +139,7 @@ class VectorNearness(_Cosines):
             raise ConfigError(f"--vectors {file}: cannot be read: {' '.join(str(error).split())}") from None
         shape, kind = getattr(self._raw, "shape", None), getattr(getattr(self._raw, "dtype", None), "kind", "")
         if shape is None or len(shape) != 2 or shape[0] != len(corpus) or not shape[1] or kind not in "fiu":
-            raise ConfigError(
-                f"--vectors {file}: shape {shape}: allowed is ({len(corpus)}, d), numbers, a document a row"
-            )
+            raise ConfigError(f"--vectors {file}: shape {shape}: allowed is numbers, ({len(corpus)}, d)")
         self._file = file
         self.settings: dict[str, Any] = {"vectors": file_digests([file])[0]}
         self.library = ""

@@ -27,6 +27,7 @@ from ragtune.core.request.limits import LIMITS
 from ragtune.core.request.request import Request
 from ragtune.core.rounds import RetrievalPlan
 from ragtune.core.types import FREE, CostObject, ScoredDocument, price_by_count
+from ragtune.core.units import ENERGY, FLOPS, MONEY, SEARCH_UNITS
 from ragtune.data.corpus import Document
 from ragtune.facade.candidates import Scores, candidates
 from ragtune.facade.models import reranker_for
@@ -48,6 +49,16 @@ class Job(NamedTuple):
     vectors: Sequence[Any] | None = None
     signals: Mapping[str, Scores] | None = None
     query_vector: Any = None
+
+
+_WORDS = {MONEY: "dollars", FLOPS: "FLOPs", SEARCH_UNITS: "search units", ENERGY: "joules"}
+
+_PRICES = {
+    MONEY: "usd_per_1k_tokens, usd_per_search_unit or usd_per_doc",
+    FLOPS: "architecture",
+    SEARCH_UNITS: "a server that bills them",
+    ENERGY: "measure_energy",
+}
 
 
 class BudgetedReranker:
@@ -239,21 +250,24 @@ class BudgetedReranker:
         )
 
     def _require_price(self, budget: CostBudget) -> CostBudget:
-        """The budget, if a limit in dollars can bind.
+        """The budget, if its limits in dollars, FLOPs, search units and joules can bind.
 
         Raises:
             ConfigError: if the reranker has no price.
         """
-        if budget.max_cost_usd is not None and "usd" in self._reranker.unpriced and not self._usd_of_a_text:
+        for unit in (MONEY, FLOPS, SEARCH_UNITS, ENERGY):
+            limit = getattr(budget, unit.limit)
+            if limit is None or unit.name not in self._reranker.unpriced or getattr(self._cost_of_a_text, unit.name):
+                continue
             raise ConfigError(
-                f"usd={budget.max_cost_usd:g}: the reranker has no price, so that no limit in dollars would ever bind: "
-                "give it one (usd_per_1k_tokens, usd_per_search_unit or usd_per_doc), or limit docs, calls or tokens"
+                f"{unit.short}={limit:g}: the reranker has no price, so that no limit in {_WORDS[unit]} would ever "
+                f"bind: give it one ({_PRICES[unit]}), or limit docs, calls or tokens"
             )
         return budget
 
     @cached_property
-    def _usd_of_a_text(self) -> float:
-        return self._price("a query", [ScoredDocument(id="0", content="a text of some words")]).usd
+    def _cost_of_a_text(self) -> CostObject:
+        return self._price("a query", [ScoredDocument(id="0", content="a text of some words")])
 
     def _price(self, query: str, documents: Sequence[ScoredDocument]) -> CostObject:
         if not documents:

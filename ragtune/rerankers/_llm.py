@@ -13,6 +13,7 @@ from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens, token_spans
 from ragtune.core.types import CostObject
+from ragtune.core.units import SOMETIMES_TOLD
 from ragtune.llm.client import LLMClient
 from ragtune.llm.errors import AnswerError, ServiceError
 from ragtune.llm.prompts import PromptLibrary, fence
@@ -64,7 +65,7 @@ class LLMReranker(BaseReranker):
     @property
     def unpriced(self) -> frozenset[str]:
         """Time; tokens are counted, and a model without a price is free."""
-        return frozenset({"latency_ms"})
+        return frozenset({"latency_ms", *SOMETIMES_TOLD})
 
     def prepare(self) -> None:
         self.llm.prepare()

@@ -12,6 +12,7 @@ from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
+from ragtune.core.units import SOMETIMES_TOLD
 from ragtune.rerankers.score_table import PAIR_SCALES, ScoreScale, calibrated, pair_scale
 
 
@@ -58,7 +59,7 @@ class FunctionReranker(BaseReranker):
     @property
     def unpriced(self) -> frozenset[str]:
         """Time, and money unless a price is given."""
-        return frozenset({"latency_ms"} if self.usd_per_doc else {"latency_ms", "usd"})
+        return frozenset({"latency_ms", *SOMETIMES_TOLD} | (set() if self.usd_per_doc else {"usd"}))
 
     def _relevance(self, score: float) -> float:
         relevance = calibrated(score, self._scale)

@@ -21,6 +21,8 @@ from experiments.evaluate.summary import Summary
 from experiments.publish import files as outputs
 from experiments.publish.files import Results, read_summary, write_results, write_summary
 from ragtune.core.errors import DatasetError
+from ragtune.core.tokens import count_tokens
+from ragtune.rerankers.architecture import ARCHITECTURES
 
 FILES = ["config.yaml", "curve.csv", "curve.png", "per_query.parquet", "run.trec", "summary.json", "traces.jsonl.gz"]
 
@@ -96,6 +98,35 @@ def test_the_curve_table_has_one_row_a_cost_step(folder: Path, results: Results)
     table = pd.read_csv(folder / "curve.csv")
     assert table["documents"].tolist() == results.curve.docs.tolist() == [0, 2, 4]
     assert {"calls", "tokens", "milliseconds", "nDCG@10", "nDCG@10_low", "nDCG@10_high"} <= set(table.columns)
+
+
+def test_a_unit_that_somebody_prices_has_columns_and_a_limit_and_no_other_has(
+    folder: Path, replayed: Callable[..., SimpleNamespace], results: Results, make_summary: Callable[..., Summary]
+) -> None:
+    write_results(folder, results)
+    assert not {"flops", "search_units", "joules"} & set(pd.read_csv(folder / "curve.csv"))
+    limit = 1e9
+    options = ("reranker.architecture=minilm-l6", "reranker.docs_per_search_unit=3", f"budget.max_flops={limit}")
+    run = replayed(*options, "budget.max_reranker_docs=null")
+    drawn = curve(run.records, Measures(["nDCG@10"], run.dataset.qrels), resamples=20, level=0.95, seed=0)
+    write_results(folder, Results(run.config, run.dataset, run.records, drawn, make_summary(policy="p")))
+    size, corpus = ARCHITECTURES["minilm-l6"], run.dataset.corpus
+    tokens = {doc_id: corpus.scored(doc_id, 0.0).token_count for doc_id in corpus.doc_ids}
+    table = pd.read_parquet(folder / "per_query.parquet").set_index("query_id")
+    for record in run.records:
+        query = count_tokens(run.dataset.queries[record.query_id])
+        batches = [
+            event["details"]["doc_ids"] for event in json.loads(record.trace)["events"] if event["action"] == "propose"
+        ]
+        flops = sum(size.flops(query + tokens[doc_id]) for batch in batches for doc_id in batch)
+        row = table.loc[record.query_id]
+        assert row["charged_flops"] == flops <= limit
+        assert row["charged_search_units"] == sum(-(-len(batch) // 3) for batch in batches)
+        assert row["actual_flops"] == 0.0
+    assert set(table["stop_reason"]) == {"budget_exhausted"}
+    points = pd.read_csv(folder / "curve.csv")
+    assert points["flops"].iloc[-1] == pytest.approx(table.loc[run.dataset.judged, "charged_flops"].mean())
+    assert "joules" not in points
 
 
 def test_the_same_results_are_the_same_bytes(tmp_path: Path, results: Results) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -70,7 +71,7 @@ def test_vectors_that_are_there_make_a_graph_of_their_own(corpus: Corpus, tmp_pa
     ("rows", "message"),
     [
         (None, "--vectors .*: cannot be read: .*No such file"),
-        (np.ones((2, 3)), r"shape \(2, 3\): allowed is \(\d+, d\)"),
+        (np.ones((2, 3)), r"shape \(2, 3\): allowed is numbers, \(\d+, d\)"),
         ("nan", "row 1 holds a value that is no finite number"),
     ],
 )

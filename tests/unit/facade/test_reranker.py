@@ -238,7 +238,7 @@ def test_a_query_may_have_a_budget_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("budget", "said"),
     [
-        ({}, "no budget given: name at least one of docs, calls, usd, ms, tokens"),
+        ({}, "no budget given: name at least one of docs, calls, tokens, ms, usd, flops, search_units, joules"),
         ({"docs": None}, "no budget given"),
         ({"documents": 3}, "unknown limit 'documents'"),
         ({"docs": -1}, "docs=-1"),
@@ -442,6 +442,8 @@ def test_a_limit_in_dollars_wants_a_price() -> None:
     unpriced = BudgetedReranker(equal, docs=2)
     with pytest.raises(ConfigError, match=r"usd=0\.5: the reranker has no price"):
         unpriced.rank("query", TEXTS, budget={"usd": 0.5})
+    with pytest.raises(ConfigError, match=r"flops=1e\+09: the reranker has no price, .* in FLOPs .*architecture"):
+        unpriced.rank("query", TEXTS, budget={"flops": 1e9})
     priced = BudgetedReranker(equal, usd=0.02, batch_size=1, usd_per_doc=0.01)
     assert priced.rank("query", TEXTS).cost.docs == 2
     assert BudgetedReranker("http://localhost:1/rerank", usd=0.01, usd_per_search_unit=0.002)
