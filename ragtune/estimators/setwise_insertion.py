@@ -39,7 +39,7 @@ class SetwiseInsertionEstimator(WindowEstimator):
         verdict = (yield Ask(first, everything)) if len(first) > 1 else Verdict(first, [first])
         top = list(verdict.order)
         if len(verdict.tiers) < len(top):
-            top, waiting = yield from self._selected(everything)
+            top, waiting = yield from self._selected(everything, top[0])
         while len(top) < min(self.top_k, len(items)):
             challenger, *waiting = waiting
             top = yield from self._inserted(top, challenger, waiting)
@@ -58,17 +58,22 @@ class SetwiseInsertionEstimator(WindowEstimator):
             top = yield from self._inserted(top[:-1], better[0], [*waiting, *gone])
         return [*top, *gone]
 
-    def _selected(self, everything: Sequence[int]) -> Generator[Ask, Verdict, tuple[list[int], list[int]]]:
-        """The first top k in order, the best of what is left at a time, and what comes behind them."""
+    def _selected(
+        self, everything: Sequence[int], champion: int
+    ) -> Generator[Ask, Verdict, tuple[list[int], list[int]]]:
+        """The first top k in order, the best of what is left at a time, and what comes behind them; ``champion`` is the
+        best of the first window.
+        """
         left, waiting, top = list(everything[: self.top_k]), list(everything[self.top_k :]), list[int]()
+        rivals = left[self.window :]
         while left:
-            champion, rivals = left[0], left[1:]
             while rivals:
                 window = [champion, *rivals[: self.window - 1]]
                 champion = (yield Ask(window, [*top, *left, *waiting])).order[0]
                 rivals = rivals[self.window - 1 :]
             top.append(champion)
             left.remove(champion)
+            champion, rivals = (left[0], left[1:]) if left else (champion, [])
         return top, waiting
 
     def _inserted(
