@@ -16,8 +16,10 @@ class SetwiseInsertionEstimator(WindowEstimator):
     kinds of answer serve: where only the best is told (``max_compare``), it is the challenger, the guard goes, and the
     others are looked at again; where all are told (``sort_compare``), those behind the guard go with it.
 
-    Differences: the first top k is put in order by one window where that is told completely, and else by insertions,
-    where the published code uses heap sort. What went is ranked as it went.
+    Differences: the first top k is put in order by insertions into a first window where that is told completely, and
+    else by selecting the best of what is left again and again, where the published code uses heap sort. What went is
+    ranked as it went. Where only the best is told, a challenger that is not the best of its window stays behind it, as
+    in the published code, which is its place but for the size of a window.
 
     Args:
         window: documents a call, >= 2; the paper's c is one less.
@@ -37,7 +39,7 @@ class SetwiseInsertionEstimator(WindowEstimator):
         verdict = (yield Ask(first, everything)) if len(first) > 1 else Verdict(first, [first])
         top = list(verdict.order)
         if len(verdict.tiers) < len(top):
-            top, waiting = top[:1], [*top[1:], *waiting]
+            top, waiting = yield from self._selected(everything, top[0])
         while len(top) < min(self.top_k, len(items)):
             challenger, *waiting = waiting
             top = yield from self._inserted(top, challenger, waiting)
@@ -55,6 +57,24 @@ class SetwiseInsertionEstimator(WindowEstimator):
             waiting = [*better[1:], *alike, *left]
             top = yield from self._inserted(top[:-1], better[0], [*waiting, *gone])
         return [*top, *gone]
+
+    def _selected(
+        self, everything: Sequence[int], champion: int
+    ) -> Generator[Ask, Verdict, tuple[list[int], list[int]]]:
+        """The first top k in order, the best of what is left at a time, and what comes behind them; ``champion`` is the
+        best of the first window.
+        """
+        left, waiting, top = list(everything[: self.top_k]), list(everything[self.top_k :]), list[int]()
+        rivals = left[self.window :]
+        while left:
+            while rivals:
+                window = [champion, *rivals[: self.window - 1]]
+                champion = (yield Ask(window, [*top, *left, *waiting])).order[0]
+                rivals = rivals[self.window - 1 :]
+            top.append(champion)
+            left.remove(champion)
+            champion, rivals = (left[0], left[1:]) if left else (champion, [])
+        return top, waiting
 
     def _inserted(
         self, top: Sequence[int], challenger: int, behind: Sequence[int]

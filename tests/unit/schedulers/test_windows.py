@@ -87,4 +87,4 @@ def test_an_estimator_without_a_wish_gets_windows_of_its_best_each_once(controll
     output = controller(BaselineEstimator()).run("q")
     sent = [call.details["doc_ids"] for call in output.trace.find("propose")]
     assert [len(window) for window in sent] == [5] * 6
-    assert sum(sent, []) == [f"doc_{i:03d}" for i in range(30)]
+    assert [doc_id for window in sent for doc_id in window] == [f"doc_{i:03d}" for i in range(30)]
