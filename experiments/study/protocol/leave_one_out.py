@@ -113,4 +113,5 @@ def _gains(study: Study, choice: Choice, collection: Collection, names: Sequence
 
 def _chosen(gains: FloatArray) -> NDArray[np.intp]:
     """The position of the largest gain along the last axis, the first of those that rounding alone tells apart."""
-    return np.argmax(gains.round(9), axis=-1)
+    chosen: NDArray[np.intp] = np.argmax(gains.round(9), axis=-1)
+    return chosen

@@ -81,7 +81,8 @@ def test_compared_runs_are_recommended_without_a_budget() -> None:
 
 def test_the_committed_index_and_tables_are_what_the_code_makes_of_the_committed_figures(tmp_path: Path) -> None:
     copied = tmp_path / "results"
-    for name in ("ablations", "expansion", "shared"):
+    names = ("ablations", "expansion", "open", "shared", "variants")
+    for name in names:
         source, target = RESULTS / "frontier" / name, copied / "frontier" / name
         target.mkdir(parents=True)
         for file in source.iterdir():
@@ -89,7 +90,7 @@ def test_the_committed_index_and_tables_are_what_the_code_makes_of_the_committed
                 (target / file.name).write_bytes(file.read_bytes())
     page = write_overview(copied).read_text(encoding="utf-8")
     assert page == (RESULTS / "index.html").read_text(encoding="utf-8")
-    for name in ("ablations", "expansion", "shared"):
+    for name in names:
         head = (RESULTS / "frontier" / name / "frontier.md").read_text(encoding="utf-8").splitlines()[2]
         told = recommendation(pd.read_csv(RESULTS / "frontier" / name / "frontier.csv"), "nDCG@10")
         assert head == f"**{told.title}** {told.summary}"
