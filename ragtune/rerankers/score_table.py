@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from enum import Enum
+from itertools import groupby
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -23,7 +24,7 @@ class ScoreScale(str, Enum):
     - ``logit``: sigmoid;
     - ``log_prob``: exponential (monoT5's log P(relevant));
     - ``rank``: only the order within a query counts; the r-th document (from 1) scores 1 / (1 + r), whose logit is
-      -ln r (listwise rerankers);
+      -ln r (listwise rerankers); equal scores share their mean rank, so that the first stage orders them;
     - ``cosine``: (1 + cosine) / 2.
     """
 
@@ -147,8 +148,7 @@ class ScoreTable:
 
     def _calibrate(self, query_id: str, pairs: Mapping[str, float]) -> dict[str, float]:
         if self.scale is ScoreScale.RANK:
-            best_first = sorted(pairs, key=lambda doc_id: (-pairs[doc_id], doc_id))
-            return {doc_id: 1.0 / (1.0 + rank) for rank, doc_id in enumerate(best_first, start=1)}
+            return _by_rank(pairs)
         _, low, high = _CALIBRATIONS[self.scale]
         scores: dict[str, float] = {}
         for doc_id, score in pairs.items():
@@ -160,6 +160,15 @@ class ScoreTable:
                 )
             scores[doc_id] = value
         return scores
+
+
+def _by_rank(pairs: Mapping[str, float]) -> dict[str, float]:
+    scores: dict[str, float] = {}
+    for _, tied in groupby(sorted(pairs, key=pairs.__getitem__, reverse=True), key=pairs.__getitem__):
+        doc_ids = list(tied)
+        mean_rank = len(scores) + (1 + len(doc_ids)) / 2
+        scores |= dict.fromkeys(doc_ids, 1.0 / (1.0 + mean_rank))
+    return scores
 
 
 def manifest_of(path: Path) -> Path | None:
