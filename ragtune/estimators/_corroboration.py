@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ragtune.core.arrays import FloatArray
-from ragtune.estimators._first_stage import standardised
+from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.estimators._first_stage import FirstStageEvidence, standardised
 
 _GAIN = 2.0
 """Weight of the pooled evidence for each unit of unexplained agreement."""
@@ -15,6 +15,9 @@ _PRIOR_AGREEMENT = 0.06
 
 _PRIOR_DOCS = 10.0
 """Number of scored documents that weigh as much as that assumption."""
+
+_LEAST_DOCS = 3
+"""Documents without which two views always agree or always disagree."""
 
 _TINY = 1e-9
 """The least spread of relevance: below it, all documents are alike."""
@@ -31,13 +34,14 @@ class Corroboration:
     corrects its source: the prior stays.
 
     Args:
-        columns: evidence of S sources on the n documents that a first stage ranked, shape (n, S).
+        evidence: of S sources on the n documents that a first stage ranked.
     """
 
-    def __init__(self, columns: FloatArray) -> None:
-        self._sources = np.column_stack([standardised(column) for column in columns.T])
-        self._pairs = np.triu_indices(columns.shape[1], 1)
-        agreement = self._sources.T @ self._sources / len(columns)
+    def __init__(self, evidence: FirstStageEvidence) -> None:
+        self._names = evidence.names
+        self._sources = np.column_stack([standardised(column) for column in evidence.columns.T])
+        self._pairs = np.triu_indices(len(self._names), 1)
+        agreement = self._sources.T @ self._sources / len(self._sources)
         self._agreement = agreement[self._pairs]
 
     def unexplained(self, mean: FloatArray, variance: FloatArray) -> float | None:
@@ -60,3 +64,27 @@ class Corroboration:
         docs = 0 if unexplained is None else scored
         earned = docs * max(unexplained or 0.0, 0.0)
         return _GAIN * (earned + _PRIOR_DOCS * _PRIOR_AGREEMENT) / (docs + _PRIOR_DOCS)
+
+    def margins(self, positions: IntArray, scores: FloatArray) -> dict[str, float]:
+        """By how much each source agrees better with the others than the reranker does, in [-2, 2].
+
+        For source j it is the mean of rho_jk - rho_rk over the other sources k, on the scored documents. Of views that
+        err independently, the one that agrees better with a third is the better one. Where documents were scored
+        because the sources rank them high, both sides are underestimated, the reranker's less: what is above 0 is
+        rather too small.
+
+        Args:
+            positions: the scored documents among the n.
+            scores: theirs, on any linear scale.
+
+        Returns:
+            Margins by source; none where a source has no witness, or the documents are too few or too alike.
+        """
+        views = np.column_stack([self._sources[positions], scores])
+        if len(self._names) < 2 or len(views) < _LEAST_DOCS or (views.std(axis=0) < _TINY).any():
+            return {}
+        agreement = np.corrcoef(views.T)
+        gains = agreement[:-1, :-1] - agreement[-1, :-1]
+        np.fill_diagonal(gains, 0.0)
+        margins = gains.sum(axis=1) / (len(self._names) - 1)
+        return dict(zip(self._names, margins.tolist(), strict=True))

@@ -11,6 +11,9 @@ from ragtune.core.arrays import FloatArray
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import first_stage_of
 
+RETRIEVAL = "retrieval"
+"""Name of the only source where items say nothing of their sources."""
+
 _NEUTRAL_RANK = 20
 """The rank at which a source's rank evidence is 0: better ranks speak for a document, worse ones against it."""
 
@@ -24,11 +27,13 @@ class FirstStageEvidence:
         pooled: shape (n,), the sources' mean times ``sources``.
         sources: how many independent sources they are worth: S / (1 + (S - 1) rho), rho their mean correlation in
             [0, 1] (the effective sample size of correlated measurements, Kish 1965).
+        names: of the S sources.
     """
 
     columns: FloatArray
     pooled: FloatArray
     sources: float
+    names: tuple[str, ...]
 
     @property
     def worst(self) -> FloatArray:
@@ -50,7 +55,7 @@ def first_stage_evidence(items: Sequence[PoolItem]) -> FirstStageEvidence:
     else:
         columns = _column(np.array([item.retrieval_score for item in items], dtype=float))[:, None]
     sources = _effective_sources(columns)
-    return FirstStageEvidence(columns, columns.mean(axis=1) * sources, sources)
+    return FirstStageEvidence(columns, columns.mean(axis=1) * sources, sources, tuple(views) or (RETRIEVAL,))
 
 
 def scores_by_stage(items: Sequence[PoolItem]) -> dict[str, FloatArray]:

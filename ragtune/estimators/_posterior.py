@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from ragtune.core.arrays import FloatArray
 from ragtune.core.pool.belief import Belief
 from ragtune.estimators._calibration import LogitCalibration
 from ragtune.estimators._corroboration import Corroboration
+from ragtune.estimators._factor import Factor
 from ragtune.estimators._first_stage import FirstStageEvidence, standardised
 
 _CLIP = 1e-6
@@ -51,53 +52,6 @@ class Prior:
     feedback_docs: int = 3
 
 
-class Factor:
-    """Rows of a Cholesky factor over n documents, shape (k, n), in one array that grows by doubling.
-
-    Behind the rows that stay stand those of what is only supposed to be scored, so that no supposition copies the
-    factor: it writes its own rows, as far as they do not stand there yet.
-    """
-
-    def __init__(self, n: int) -> None:
-        self._rows = np.zeros((32, n))
-        self._supposed: list[FloatArray] = []
-        self.k = 0
-
-    @property
-    def room(self) -> int:
-        """Rows that the array has room for."""
-        return len(self._rows)
-
-    def append(self, row: FloatArray) -> None:
-        """A further row, for good."""
-        self._put(self.k, row)
-        self.k += 1
-        self._supposed = []
-
-    def having(self, k: int, supposed: Sequence[FloatArray] = ()) -> FloatArray:
-        """The first ``k`` rows with the supposed ones behind, (k + len(supposed), n); good until the next call."""
-        if k != self.k:  # a belief of the past: more is known by now
-            return np.vstack([self._rows[:k], *supposed])
-        for i, row in enumerate(supposed):
-            if i >= len(self._supposed) or self._supposed[i] is not row:
-                self._put(k + i, row)
-                self._supposed[i:] = [row]
-        return self._rows[: k + len(supposed)]
-
-    def widened(self, columns: FloatArray) -> Factor:
-        """The factor of more documents: ``columns``, shape (room, count), behind the present ones."""
-        wider = Factor(0)
-        wider._rows, wider.k = np.hstack([self._rows, columns]), self.k
-        return wider
-
-    def _put(self, at: int, row: FloatArray) -> None:
-        if at == len(self._rows):
-            grown = np.empty((2 * at, self._rows.shape[1]))
-            grown[:at] = self._rows
-            self._rows = grown
-        self._rows[at] = row
-
-
 class RelevancePosterior:
     """Exact Gaussian-process regression by an incremental Cholesky factor (Rasmussen and Williams 2006, alg. 2.1).
 
@@ -120,7 +74,7 @@ class RelevancePosterior:
         self._lengths = _squared_lengths(rows)
         feedback = self._feedback(evidence.pooled)
         self.evidence = evidence.pooled
-        self._corroboration = Corroboration(evidence.columns)
+        self._corroboration = Corroboration(evidence)
         self._sources = evidence.sources
         self._worst = evidence.worst
         self._design = self._features(evidence.columns, feedback)
@@ -192,6 +146,12 @@ class RelevancePosterior:
         """Weight of the first-stage evidence in the final order that the scores so far bear out, > 0."""
         first = slice(self._ranked)
         return self._corroboration.weight(self.mean[first], self.variance[first], len(self._order))
+
+    @property
+    def margins(self) -> dict[str, float]:
+        """See :meth:`ragtune.estimators._corroboration.Corroboration.margins`."""
+        scored = np.flatnonzero(self.scored[: self._ranked])
+        return self._corroboration.margins(scored, self.own_logits[scored])
 
     @property
     def discovered(self) -> float:

@@ -18,6 +18,9 @@ from ragtune.data.corpus import Corpus
 from ragtune.estimators._first_stage import first_stage_evidence
 from ragtune.estimators._posterior import PosteriorBelief, Prior, RelevancePosterior
 
+MARGINS = "margins"
+"""In the trace: by how much each source agrees better with the other sources than the reranker does."""
+
 _TINY = 1e-6
 """The least noise and scale: below it, rounding decides."""
 
@@ -97,6 +100,7 @@ class UncertaintyEstimator(BaseEstimator):
                 "logit_scale": round(scale, 6),
                 "corroboration": round(corroboration, 6),
                 "regularised": posterior.regularised,
+                **_rounded(MARGINS, posterior.margins),
             },
         )
 
@@ -115,6 +119,10 @@ def _trusted(prior: Prior, trust: float) -> Prior:
     share = own / (own + noise) if own + noise > 0.0 else 0.0
     whole = prior.own_variance + prior.noise
     return replace(prior, own_variance=share * whole, noise=max((1.0 - share) * whole, _TINY))
+
+
+def _rounded(name: str, values: dict[str, float]) -> dict[str, dict[str, float]]:
+    return {name: {key: round(value, 6) for key, value in values.items()}} if values else {}
 
 
 def _on_score_scale(mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:

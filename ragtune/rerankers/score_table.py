@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import lru_cache
+from itertools import groupby
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -25,7 +26,7 @@ class ScoreScale(str, Enum):
     - ``logit``: sigmoid;
     - ``log_prob``: exponential (monoT5's log P(relevant));
     - ``rank``: only the order within a query counts; the r-th document (from 1) scores 1 / (1 + r), whose logit is
-      -ln r (listwise rerankers);
+      -ln r (listwise rerankers); equal scores share their mean rank, so that the first stage orders them;
     - ``cosine``: (1 + cosine) / 2.
     """
 
@@ -157,8 +158,7 @@ class ScoreTable:
         """The calibrated scores of a query, made anew from the file's."""
         pairs = self._run.scores(query_id)
         if self.scale is ScoreScale.RANK:
-            best_first = sorted(pairs, key=lambda doc_id: (-pairs[doc_id], doc_id))
-            return {doc_id: 1.0 / (1.0 + rank) for rank, doc_id in enumerate(best_first, start=1)}
+            return _by_rank(pairs)
         calibrate, *_ = _CALIBRATIONS[self.scale]
         return {doc_id: calibrate(score) for doc_id, score in pairs.items()}
 
@@ -178,6 +178,15 @@ class ScoreTable:
 def _calibrated_scores(table: ScoreTable, query_id: str) -> Mapping[str, float]:
     """Calibrated scores of the queries at work; those of all would fill the memory where there are many."""
     return table.calibrate(query_id)
+
+
+def _by_rank(pairs: Mapping[str, float]) -> dict[str, float]:
+    scores: dict[str, float] = {}
+    for _, tied in groupby(sorted(pairs, key=pairs.__getitem__, reverse=True), key=pairs.__getitem__):
+        doc_ids = list(tied)
+        mean_rank = len(scores) + (1 + len(doc_ids)) / 2
+        scores |= dict.fromkeys(doc_ids, 1.0 / (1.0 + mean_rank))
+    return scores
 
 
 def manifest_of(path: Path) -> Path | None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ragtune.estimators._corroboration import Corroboration
+from ragtune.estimators._first_stage import FirstStageEvidence
 
 _N = 4000
 
@@ -17,10 +18,15 @@ def _views(*validities: float) -> np.ndarray:
     return np.column_stack([v * relevance + np.sqrt(1.0 - v * v) * rng.normal(size=_N) for v in validities])
 
 
+def _of(columns: np.ndarray) -> Corroboration:
+    names = tuple(f"s{j}" for j in range(columns.shape[1]))
+    return Corroboration(FirstStageEvidence(columns, columns.mean(axis=1), 1.0, names))
+
+
 @pytest.mark.parametrize("validities", [(0.5, 0.8), (0.5, 0.8, 0.7)])
 def test_a_reranker_that_sees_all_of_relevance_leaves_no_agreement_unexplained(validities: tuple[float, ...]) -> None:
     views = _views(*validities, 1.0)
-    unexplained = Corroboration(views[:, :-1]).unexplained(views[:, -1], np.zeros(_N))
+    unexplained = _of(views[:, :-1]).unexplained(views[:, -1], np.zeros(_N))
     assert unexplained == pytest.approx(0.0, abs=0.03)
 
 
@@ -28,14 +34,14 @@ def test_what_it_does_not_see_is_the_share_of_relevance_that_it_misses() -> None
     """The one-factor model: rho_12 - rho_1r rho_2r = lambda_1 lambda_2 (1 - lambda_r^2)."""
     for validity in (0.0, 0.4, 0.9):
         views = _views(0.7, 0.8, validity)
-        unexplained = Corroboration(views[:, :2]).unexplained(views[:, 2], np.zeros(_N))
+        unexplained = _of(views[:, :2]).unexplained(views[:, 2], np.zeros(_N))
         assert unexplained == pytest.approx(0.7 * 0.8 * (1.0 - validity**2), abs=0.05)
 
 
 def test_the_worse_the_reranker_the_more_the_sources_count_and_the_more_scores_the_surer() -> None:
     good, bad = _views(0.7, 0.8, 1.0), _views(0.7, 0.8, 0.2)
     weight = {
-        (name, docs): Corroboration(views[:, :2]).weight(views[:, 2], np.zeros(_N), docs)
+        (name, docs): _of(views[:, :2]).weight(views[:, 2], np.zeros(_N), docs)
         for name, views in (("good", good), ("bad", bad))
         for docs in (0, 10, 100)
     }
@@ -45,12 +51,26 @@ def test_the_worse_the_reranker_the_more_the_sources_count_and_the_more_scores_t
 
 
 def test_a_single_source_has_no_witness() -> None:
-    corroboration = Corroboration(_views(0.7))
+    corroboration = _of(_views(0.7))
     anything = np.random.default_rng(0).normal(size=_N)
     assert corroboration.unexplained(anything, np.zeros(_N)) is None
     assert corroboration.weight(anything, np.zeros(_N), 0) == corroboration.weight(-anything, np.zeros(_N), 100) > 0.0
 
 
 def test_sources_and_scores_without_spread_explain_nothing() -> None:
-    flat = Corroboration(np.ones((5, 2)))
+    flat = _of(np.ones((5, 2)))
     assert np.isfinite(flat.weight(np.ones(5), np.zeros(5), 3))
+
+
+def test_a_margin_is_above_0_for_the_sources_that_are_better_than_the_reranker_and_for_no_other() -> None:
+    views = _views(0.4, 0.8, 0.6)
+    margins = _of(views[:, :2]).margins(np.arange(_N), views[:, 2])
+    assert margins["s1"] == pytest.approx(0.4 * (0.8 - 0.6), abs=0.05)
+    assert margins["s0"] == pytest.approx(0.8 * (0.4 - 0.6), abs=0.05)
+
+
+def test_margins_need_a_witness_and_documents_that_differ() -> None:
+    views = _views(0.4, 0.8, 0.6)
+    assert _of(views[:, :1]).margins(np.arange(_N), views[:, 2]) == {}
+    assert _of(views[:, :2]).margins(np.arange(2), views[:2, 2]) == {}
+    assert _of(views[:, :2]).margins(np.arange(9), np.ones(9)) == {}

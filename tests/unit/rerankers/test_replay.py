@@ -43,9 +43,9 @@ def test_every_scale_is_calibrated_to_the_unit_interval(
     assert ScoreTable(_table(tmp_path, raw), scale).score("q1", "d1") == pytest.approx(expected)
 
 
-def test_rank_keeps_the_order_only_and_breaks_ties_by_id(tmp_path: Path) -> None:
-    table = ScoreTable(_table(tmp_path, 5.0, 7.0, 5.0), "rank")
-    assert [table.score("q1", f"d{i}") for i in (1, 2, 3)] == [1 / 3, 1 / 2, 1 / 4]
+def test_rank_keeps_the_order_only_and_equal_scores_share_their_mean_rank(tmp_path: Path) -> None:
+    table = ScoreTable(_table(tmp_path, 5.0, 7.0, 5.0, 1.0), "rank")
+    assert table.of_query("q1") == {"d2": 1 / 2, "d1": 1 / 3.5, "d3": 1 / 3.5, "d4": 1 / 5}
 
 
 @pytest.mark.parametrize(

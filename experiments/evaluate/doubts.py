@@ -1,0 +1,52 @@
+"""What the scores of a run say against its reranker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+
+from experiments.evaluate.record import QueryRecord
+from experiments.evaluate.significance import holm, randomization_test
+from ragtune.estimators.uncertainty import MARGINS
+
+_LEVEL = 0.05
+_PERMUTATIONS = 9999
+
+
+def doubts(records: Sequence[QueryRecord], *, seed: int = 0) -> dict[str, int]:
+    """Warnings about sources that seem to know better than the reranker, each with the number of such queries.
+
+    A source is one of them if it agrees with the other sources better than the reranker does by more than chance: by
+    the randomization test over the queries, after Holm's correction for the number of sources, at the level of 5%. It
+    takes several sources and an estimator that compares them, see
+    :meth:`ragtune.estimators._corroboration.Corroboration.margins`. With a single source, nothing can be said.
+
+    Args:
+        records: of all queries of a run, with their traces.
+        seed: of the random signs.
+    """
+    margins = [found for record in records if (found := _margins(record))]
+    names = list(dict.fromkeys(name for of_query in margins for name in of_query))
+    columns = [np.array([of_query[name] for of_query in margins if name in of_query]) for name in names]
+    p_values = [float(randomization_test(c[:, None], permutations=_PERMUTATIONS, seed=seed)[0]) for c in columns]
+    found = zip(names, columns, holm(p_values).tolist(), strict=True)
+    return {_words(name, p): int((c > 0.0).sum()) for name, c, p in found if p < _LEVEL and c.mean() > 0.0}
+
+
+def _margins(record: QueryRecord) -> dict[str, float]:
+    """Those after the last score; empty where none were written."""
+    if f'"{MARGINS}"' not in record.trace:
+        return {}
+    events = json.loads(record.trace)["events"]
+    margins: dict[str, float] = next(e["details"][MARGINS] for e in reversed(events) if MARGINS in e["details"])
+    return margins
+
+
+def _words(source: str, p: float) -> str:
+    chance = "p < .001" if p < 0.001 else f"p = {p:.3f}".replace("0.", ".", 1)
+    return (
+        f"queries in which the source {source!r} agrees better with the other sources than the reranker does, which is "
+        f"more than chance ({chance}): it may be the better judge, see estimator.trust"
+    )

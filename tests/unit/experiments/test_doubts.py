@@ -1,0 +1,47 @@
+"""A run says so where its sources seem to know better than its reranker, and only there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from experiments.evaluate.doubts import doubts
+from experiments.evaluate.record import QueryRecord
+from ragtune.core.request.trace import ControllerTrace
+from ragtune.estimators.uncertainty import MARGINS
+
+
+def _record(margins: Mapping[str, float]) -> QueryRecord:
+    """A query whose estimator spoke twice: before there was anything to compare, and after the last score."""
+    trace = ControllerTrace(query_id="q")
+    trace.add("estimator", "value", scored=0)
+    trace.add("estimator", "value", scored=9, **({MARGINS: dict(margins)} if margins else {}))
+    empty: dict[str, str] = {}
+    return QueryRecord("q", [], [], [], [], {}, {}, empty, 0, 0, trace.model_dump_json())
+
+
+def _records(mean: float, queries: int = 40) -> list[QueryRecord]:
+    draws = np.random.default_rng(1).normal(size=(queries, 2))
+    return [_record({"bm25": 0.2 * weak - 0.3, "dense": 0.2 * strong + mean}) for weak, strong in draws]
+
+
+def test_a_source_that_agrees_better_with_the_others_than_the_reranker_does_is_named_with_its_queries() -> None:
+    found = doubts(_records(0.15))
+    assert len(found) == 1
+    words, count = next(iter(found.items()))
+    assert "'dense'" in words
+    assert "p < .001" in words
+    assert "estimator.trust" in words
+    assert 20 < count < 40
+
+
+def test_chance_is_no_doubt() -> None:
+    assert doubts(_records(0.0)) == {}
+    assert doubts(_records(0.15, queries=4)) == {}
+
+
+def test_a_better_reranker_and_a_single_source_raise_none() -> None:
+    assert doubts(_records(-0.2)) == {}
+    assert doubts([_record({}) for _ in range(9)]) == {}
+    assert doubts([]) == {}
