@@ -51,11 +51,12 @@ def ensure_schema(connection: Any, policy: IndexPolicy) -> None:
 def _upgrade(connection: Any, version: int, policy: IndexPolicy) -> None:
     connection.execute("SET LOCAL statement_timeout = 0")  # a limit of requests
     connection.execute(read_sql(f"upgrade_{version}.sql", version=SCHEMA_VERSION, analyzer=_analyzer()))
-    columns = "collection_id, embed_dims, name, chunks"
-    found = connection.execute(f"SELECT {columns} FROM ragtune.collections WHERE chunks > 0 ORDER BY name").fetchall()
+    found = connection.execute(
+        "SELECT collection_id, embed_dims, name, chunks FROM ragtune.collections WHERE chunks > 0 ORDER BY name"
+    ).fetchall()
     _log.warning(
-        "the database's schema is brought from version %d to %d: postings are made anew, once, which takes minutes for a "
-        "million chunks (collections: %d, chunks: %s)",
+        "the database's schema is brought from version %d to %d: postings are made anew, once, which takes minutes for "
+        "a million chunks (collections: %d, chunks: %s)",
         version,
         SCHEMA_VERSION,
         len(found),
