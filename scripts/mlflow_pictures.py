@@ -156,7 +156,7 @@ def save(page: Any, name: str, height: int) -> None:
     file = PICTURES / f"{name}.png"
     page.screenshot(path=str(file))
     with Image.open(file) as picture:
-        picture.convert("RGB").quantize(COLOURS, method=Image.Quantize.FASTOCTREE).save(file, optimize=True)
+        picture.convert("RGB").quantize(COLOURS, method=Image.Quantize.MEDIANCUT).save(file, optimize=True)
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ def test_all_eight_stages_by_clicks_with_only_the_next_one_enabled(page: Any, tm
         button(page, name).click()
         expect_done(page, name)
         said = page.get_by_test_id("stAlert").all_inner_texts()
-        assert all("reranked by" in text for text in said), said
+        assert all("Reranked by" in text for text in said), said
     page.locator(".st-key-super_prompt code", has_text=BLOCKS[-1]).wait_for()  # drawn after the buttons
     text = box(page)
     places = [text.index(block) for block in BLOCKS]
