@@ -176,7 +176,7 @@ class Grid:
     def only(self, collections: Sequence[str], policies: Sequence[str]) -> Grid:
         """The grid with only the named collections and policies; no names mean all, and the incumbent always stays.
 
-        Claims about policies that are left out are left out, too.
+        Claims about a policy that is left out are left out, too, and others are held against those that stay.
 
         Raises:
             ConfigError: on an unknown name.
@@ -190,7 +190,8 @@ class Grid:
         kept_collections = [
             replace(entry, plain=entry.plain if entry.plain in wanted else "") for entry in kept_collections
         ]
-        claims = [claim for claim in self.claims if {claim.policy, *claim.against} <= names]
+        left = [replace(claim, against=[name for name in claim.against if name in names]) for claim in self.claims]
+        claims = [claim for claim in left if claim.policy in names and claim.against]
         kept: dict[str, Any] = {"collections": kept_collections, "policies": kept_policies, "traces": traces}
         fewer = replace(self, **kept, claims=claims, choice=None)
         can_choose = self.choice and self.choice.default in names and len(fewer.groups) > 1
