@@ -21,9 +21,9 @@ class SlidingWindowScheduler(BatchScheduler):
     RankGPT (Sun et al., EMNLP 2023) slides the same windows over a fixed list, from its end.
 
     Difference: there, a carried document is ranked again in every window that holds it, as ``estimator=sliding
-    scheduler=windows`` does. Here no document is sent again, so a document is scored and charged once, by the first window that shows it: calls and new
-    documents a call are the same, charged documents and tokens fewer, and two documents are ordered by the reranker's
-    scale across windows, never by a direct comparison in a later one.
+    scheduler=windows`` does. Here no document is sent again, so a document is scored and charged once, by the first
+    window that shows it: calls and new documents a call are the same, charged documents and tokens fewer, and two
+    documents are ordered by the reranker's scale across windows, never by a direct comparison in a later one.
 
     The papers' symbols: w is ``window``, b ``step``, c ``budget.max_reranker_docs``; calls are limited by
     ``budget.max_reranker_calls``.

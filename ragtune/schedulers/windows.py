@@ -11,8 +11,8 @@ from ragtune.core.types import BUDGET_EXHAUSTED, BatchProposal, RemainingBudgetV
 
 class WindowsScheduler(BaseScheduler):
     """Sends the window that the estimator wants compared next, one window a call, documents that were compared before
-    included; it stops when the estimator has nothing left to ask. What is left of the budget may cut a window short, but
-    not to a single document, which would be compared with nothing.
+    included; it stops when the estimator has nothing left to ask. What is left of the budget may cut a window short,
+    but not to a single document, which would be compared with nothing.
 
     An estimator without such a wish gets windows of its best candidates, each once.
 
