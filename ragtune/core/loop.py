@@ -193,8 +193,8 @@ class RerankLoop:
             return "an empty batch: propose at least one document, or stop"
         if len(set(proposal.doc_ids)) != len(proposal.doc_ids):
             return "a document is proposed twice"
-        may_be_sent = pool.is_active if self._scheduler.sends_again else pool.is_candidate
-        others = [doc_id for doc_id in proposal.doc_ids if not may_be_sent(doc_id)]
+        again = self._scheduler.sends_again
+        others = [doc_id for doc_id in proposal.doc_ids if not pool.is_candidate(doc_id, again=again)]
         return f"not CANDIDATE: {others}" if others else None
 
     def _expand(self, pool: CandidatePool, context: RAGtuneContext) -> bool:

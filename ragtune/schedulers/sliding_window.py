@@ -20,10 +20,10 @@ class SlidingWindowScheduler(BatchScheduler):
     ones by turns from the initial ranking and from the corpus graph's neighbour queue: give it ``estimator=gar``.
     RankGPT (Sun et al., EMNLP 2023) slides the same windows over a fixed list, from its end.
 
-    Difference: there, a carried document is ranked again in every window that holds it. Here RERANKED never returns to
-    IN_FLIGHT (rule P3), so a document is scored and charged once, by the first window that shows it: calls and new
-    documents a call are the same, charged documents and tokens fewer, and two documents are ordered by the reranker's
-    scale across windows, never by a direct comparison in a later one.
+    Difference: there, a carried document is ranked again in every window that holds it, as ``estimator=sliding
+    scheduler=windows`` does. Here no document is sent again, so a document is scored and charged once, by the first
+    window that shows it: calls and new documents a call are the same, charged documents and tokens fewer, and two
+    documents are ordered by the reranker's scale across windows, never by a direct comparison in a later one.
 
     The papers' symbols: w is ``window``, b ``step``, c ``budget.max_reranker_docs``; calls are limited by
     ``budget.max_reranker_calls``.

@@ -21,6 +21,7 @@ from ragtune.rerankers.llm_pointwise import LLMPointwiseReranker
 from ragtune.rerankers.llm_setwise import LLMSetwiseReranker
 from ragtune.rerankers.noop import NoOpReranker
 from ragtune.rerankers.replay import ReplayReranker
+from ragtune.rerankers.simulated import SimulatedReranker
 from ragtune.testing import ComparingRerankerContract, RerankerContract
 
 Factory = Callable[[pytest.FixtureRequest], BaseReranker]
@@ -82,6 +83,7 @@ RERANKERS: dict[str, Factory] = {
 }
 
 COMPARING: dict[str, Factory] = {
+    "simulated": lambda request: SimulatedReranker(_table(request), scale="identity", noise=0.3, position_bias=0.3),
     "llm_listwise": lambda request: LLMListwiseReranker(*_asking(request), window=5, step=2),
     "llm_setwise": lambda request: LLMSetwiseReranker(*_asking(request), set_size=3, top_k=4),
 }

@@ -33,6 +33,13 @@ TRANSITIONS: Mapping[ItemState, frozenset[ItemState]] = {
 }
 """The whole transition table; what is not here raises :class:`IllegalTransitionError`."""
 
+STATES = tuple(ItemState)
+CODE = {state: code for code, state in enumerate(STATES)}
+ORIGINS = {
+    target: frozenset(CODE[state] for state, targets in TRANSITIONS.items() if target in targets) for target in STATES
+}
+"""States by code, codes by state, and the codes from which each state is reached."""
+
 
 @dataclass(frozen=True)
 class PoolItem:

@@ -24,16 +24,10 @@ from ragtune.core.pool.columns import (
     read_only,
     replaced,
 )
-from ragtune.core.pool.items import TRANSITIONS, ItemState, PoolItem, SentBatch, noted, tie_key
+from ragtune.core.pool.items import CODE, ORIGINS, STATES, TRANSITIONS, ItemState, PoolItem, SentBatch, noted, tie_key
 from ragtune.core.pool.roster import Roster
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.gate import Gate
-
-_STATES = tuple(ItemState)
-_CODE = {state: code for code, state in enumerate(_STATES)}
-_ORIGINS = {
-    target: frozenset(_CODE[state] for state, targets in TRANSITIONS.items() if target in targets) for target in _STATES
-}
 
 
 class CandidatePool:
@@ -76,7 +70,7 @@ class CandidatePool:
         if new:
             self._scored_before_growth = len(self.reranked)
         self._roster = roster
-        self._states = extended(self._states, [_CODE[it.state] for it in new])
+        self._states = extended(self._states, [CODE[it.state] for it in new])
         self._score = extended(self._score, [np.nan if it.reranker_score is None else it.reranker_score for it in new])
         named = {roster.index[it.doc_id]: it.reranker_strategy for it in new if it.reranker_strategy is not None}
         self._strategies |= named
@@ -92,7 +86,7 @@ class CandidatePool:
         return doc_id in self._roster.index
 
     def __iter__(self) -> Iterator[PoolItem]:
-        return iter(self._snapshots_of(np.arange(len(self))))
+        return iter(self.items_at(np.arange(len(self))))
 
     def __getitem__(self, doc_id: str) -> PoolItem:
         return self.get_items([doc_id])[0]
@@ -200,15 +194,11 @@ class CandidatePool:
         """The estimator's belief, or the one that its bare opinions and their errors so far amount to."""
         return self.belief or EmpiricalBelief(self.priorities, self._score)
 
-    def is_candidate(self, doc_id: str) -> bool:
-        """Whether the pool holds the document and it may still be scheduled."""
+    def is_candidate(self, doc_id: str, *, again: bool = False) -> bool:
+        """Whether the pool holds the document and it may be scheduled; with ``again``, though it has a score."""
         position = self._roster.index.get(doc_id)
-        return position is not None and bool(self._states[position] == CANDIDATE)
-
-    def is_active(self, doc_id: str) -> bool:
-        """Whether the pool holds the document as a CANDIDATE or RERANKED."""
-        position = self._roster.index.get(doc_id)
-        return position is not None and bool(self._states[position] in (CANDIDATE, RERANKED))
+        allowed = (CANDIDATE, RERANKED) if again else (CANDIDATE,)
+        return position is not None and bool(self._states[position] in allowed)
 
     def index_of(self, doc_id: str) -> int:
         """Position of a document.
@@ -232,15 +222,28 @@ class CandidatePool:
 
     def get_items(self, doc_ids: Iterable[str]) -> list[PoolItem]:
         """Snapshots of the named items, in the given order."""
-        return self._snapshots_of(self.positions(doc_ids))
+        return self.items_at(self.positions(doc_ids))
 
     def items_at(self, positions: IntArray) -> list[PoolItem]:
-        """Snapshots of the items at ``positions``, in that order."""
-        return self._snapshots_of(positions)
+        """Snapshots of the items at ``positions``, in that order; pricing a batch and running it see the same ones."""
+        known, items, strategies, wanted = self._snapshots, self.entries, self._strategies, positions.tolist()
+        if known.keys() >= set(wanted):
+            return [known[i] for i in wanted]
+        now = (column[positions].tolist() for column in (self._states, self.priorities, self._score, self.posteriors))
+        for i, state, priority, score, posterior in zip(wanted, *now, strict=True):
+            if i not in known:
+                known[i] = items[i].at(
+                    STATES[state],
+                    priority,
+                    score if score == score else None,  # NaN alone differs from itself
+                    strategies.get(i),
+                    posterior if posterior == posterior else None,
+                )
+        return [known[i] for i in wanted]
 
     def get_active_items(self) -> list[PoolItem]:
         """Snapshots of the CANDIDATE and RERANKED items (rule P6), in tie-breaking order."""
-        return self._snapshots_of(self.active)
+        return self.items_at(self.active)
 
     def top_candidates(self, n: int, by: FloatArray | None = None) -> list[str]:
         """The ``n`` best eligible documents by ``by`` (default: acquisition, else priority), ties by rule. O(n)."""
@@ -268,15 +271,15 @@ class CandidatePool:
         """
         self._gate.require_open()
         positions = self._positions(doc_ids)
-        origins = _ORIGINS[target] | {RERANKED} if again else _ORIGINS[target]
+        origins = ORIGINS[target] | {RERANKED} if again else ORIGINS[target]
         stuck = self._first_not_in(origins, positions)
         if stuck is not None:
-            state = _STATES[self._states[stuck]]
+            state = STATES[self._states[stuck]]
             raise IllegalTransitionError(
                 f"document {self.doc_ids[stuck]!r} cannot go from {state.name} to {target.name}: "
                 f"allowed is {sorted(s.name for s in TRANSITIONS[state]) or 'nothing'}"
             )
-        self._states = replaced(self._states, positions, _CODE[target])
+        self._states = replaced(self._states, positions, CODE[target])
         if target is ItemState.IN_FLIGHT:
             self._batches = (*self._batches, SentBatch.of(strategy, positions))
         self._changed()
@@ -293,7 +296,7 @@ class CandidatePool:
         positions = self.positions(scores)
         stuck = self._first_not_in({IN_FLIGHT}, positions)
         if stuck is not None:
-            name = _STATES[self._states[stuck]].name
+            name = STATES[self._states[stuck]].name
             raise IllegalTransitionError(f"document {self.doc_ids[stuck]!r} is {name}: only IN_FLIGHT takes a score")
         values = calibrated(scores, "score")
         self._score = replaced(self._score, positions, values)
@@ -339,23 +342,6 @@ class CandidatePool:
         if len(set(doc_ids)) != len(doc_ids):
             raise IllegalTransitionError("a document is named twice in one operation: name each once")
         return positions
-
-    def _snapshots_of(self, positions: IntArray) -> list[PoolItem]:
-        """Snapshots are kept until the next change: pricing a batch and running it see the same items."""
-        known, items, strategies, wanted = self._snapshots, self.entries, self._strategies, positions.tolist()
-        if known.keys() >= set(wanted):
-            return [known[i] for i in wanted]
-        now = (column[positions].tolist() for column in (self._states, self.priorities, self._score, self.posteriors))
-        for i, state, priority, score, posterior in zip(wanted, *now, strict=True):
-            if i not in known:
-                known[i] = items[i].at(
-                    _STATES[state],
-                    priority,
-                    score if score == score else None,  # NaN alone differs from itself
-                    strategies.get(i),
-                    posterior if posterior == posterior else None,
-                )
-        return [known[i] for i in wanted]
 
     def _changed(self) -> None:
         self._eligible = None

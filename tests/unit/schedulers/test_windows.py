@@ -63,6 +63,14 @@ def test_a_budget_in_calls_is_hard_and_the_ranking_is_that_of_the_moment(control
     assert output.ranking[0] == "doc_007"
 
 
+def test_a_window_is_cut_to_what_is_left_but_not_to_a_single_document(controller):
+    cut = controller(BlitzRankEstimator(window=8, top_k=3), max_reranker_docs=11).run("q")
+    assert [len(call.details["doc_ids"]) for call in cut.trace.find("propose")] == [8, 3]
+    alone = controller(BlitzRankEstimator(window=8, top_k=3), max_reranker_docs=9).run("q")
+    assert [len(call.details["doc_ids"]) for call in alone.trace.find("propose")] == [8]
+    assert (alone.stop.reason, alone.stop.source) == ("budget_exhausted", "scheduler")
+
+
 def test_one_request_answers_for_many_budgets_in_calls(controller):
     budgets = [CostBudget.only(max_reranker_calls=calls) for calls in (0, 1, 3, 4, 50)]
     made = controller(BlitzRankEstimator(window=8, top_k=3))
