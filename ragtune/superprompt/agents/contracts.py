@@ -23,7 +23,8 @@ from pydantic import (
 
 from ragtune.superprompt.agents.config import CERTAINTY, ITEM_ID, ChooserConfig, ExtractorConfig, WriterConfig
 
-_CERTAINTY = Annotated[Any, WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1})]
+_SHARE: Mapping[str, Any] = {"type": "number", "minimum": 0, "maximum": 1}
+_CERTAINTY = Annotated[Any, WithJsonSchema(dict(_SHARE))]
 
 
 class Contract(BaseModel):
@@ -62,11 +63,16 @@ def record_contract(config: ChooserConfig) -> type[Contract]:
     return _model(config.title, _Record, _choice_fields(config, {}))
 
 
-def items_contract(config: ChooserConfig, enums: Mapping[str, Sequence[str]]) -> type[Contract]:
-    """The contract of a chooser over items: ``items``, a list of objects with ``id`` and the fields."""
+def items_contract(config: ChooserConfig, enums: Mapping[str, Sequence[str]], most: int) -> type[Contract]:
+    """The contract of a chooser over items: ``items``, a list of objects with ``id`` and the fields.
+
+    A server that enforces schemas is told that an entry has all of them, and that there are ``most`` entries at most:
+    a small model would leave them out, and go on until its answer is cut off.
+    """
     properties = {ITEM_ID: {"type": "integer"}, **{name: _enum(config, name, enums) for name in config.fields}}
-    entry = {"type": "object", "properties": {**properties, CERTAINTY: {"type": "number"}}}
-    kind = Annotated[list[dict[str, Any]], WithJsonSchema({"type": "array", "items": entry})]
+    entry = {"type": "object", "properties": {**properties, CERTAINTY: _SHARE}, "required": [*properties, CERTAINTY]}
+    schema = {"type": "array", "maxItems": most, "items": entry}
+    kind = Annotated[list[dict[str, Any]], WithJsonSchema(schema)]
     return _model(config.title, _Items, {"items": (kind, ...)})
 
 
@@ -92,7 +98,7 @@ def writer_contract(config: WriterConfig) -> type[Contract]:
     scores = Annotated[
         dict[int, float],
         BeforeValidator(_as_scores),
-        WithJsonSchema({"type": "object", "additionalProperties": {"type": "number", "minimum": 0, "maximum": 1}}),
+        WithJsonSchema({"type": "object", "additionalProperties": dict(_SHARE)}),
     ]
     return _model(config.title, Contract, {config.text_key: (text, ...), config.scores_key: (scores, {})})
 

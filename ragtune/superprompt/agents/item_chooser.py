@@ -42,7 +42,8 @@ class ItemChooser(BaseAgent[ChooserConfig]):
         numbered: list[Numbered] = list(enumerate(items, start=1))
         groups = self.prompt.split(parts, numbered, self.config.max_items_per_call, enums or {})
         conversations = [self.prompt.messages(parts, group, enums) for group in groups]
-        answers = self._ask_all(conversations, items_contract(self.config, enums or {}), meter) if groups else []
+        contract = items_contract(self.config, enums or {}, max(map(len, groups), default=0))
+        answers = self._ask_all(conversations, contract, meter) if groups else []
         entries: dict[int, Mapping[str, Any]] = {}
         for group, answer in zip(groups, answers, strict=True):
             own = {number for number, _ in group}

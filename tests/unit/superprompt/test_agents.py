@@ -349,6 +349,15 @@ def test_many_items_take_several_calls_and_none_decides_for_another(llm_server: 
     assert (meter.charged.calls, meter.charged.tokens) == (3, llm_server.billed_tokens)
 
 
+def test_a_server_that_enforces_schemas_is_told_of_every_key_and_of_how_many_entries(llm_server: Any) -> None:
+    chooser = ItemChooser(config(ITEMS), agent_client(llm_server, json_mode="json_schema"))
+    llm_server.answer(entries({"id": 1, "colour": "red"}))
+    chooser.choose({}, ["a", "b", "c"], CostMeter())
+    array = llm_server.requests[0].body["response_format"]["json_schema"]["schema"]["properties"]["items"]
+    assert array["maxItems"] == 2  # the most that one call asks about
+    assert array["items"]["required"] == ["id", "colour", "size", "certainty"]
+
+
 def test_no_items_take_no_call(llm_server: Any) -> None:
     assert ItemChooser(config(ITEMS), agent_client(llm_server)).choose({"task": "x"}, [], CostMeter()) == []
     assert llm_server.requests == []
