@@ -2,8 +2,9 @@
 
 For each collection in BEIR's layout (the demo collection without one): precision and recall of the attachments, bullets
 of S_CTX from relevant documents, bullets that share no term with the question, false notices that the documents say
-little; then the same for questions that the documents do not answer (datasets/demo/uncovered.jsonl, by halves: one
-was looked at while the pipeline was tuned, the other was not).
+little; then the same for questions that the documents do not answer (datasets/demo/uncovered.jsonl, by part: what was
+looked at while the pipeline was tuned, what was known to it, and a test that was not), and for the test's questions
+that they do (datasets/demo/covered.jsonl; of its collection only).
 
 CHOICE is none; latent, the documents' own latent space; without_model, what a fresh install takes: recorded scores
 where the collection has them, else latent; or model, the one that is on this machine.
@@ -19,7 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from experiments.datasets.beir import BeirDataset
-from experiments.evaluate.prompt_quality import covered_row, table, uncovered_row
+from experiments.evaluate.prompt_quality import asked_row, covered_row, table, uncovered_row
 from ragtune.core.errors import ConfigError, RagtuneError
 from ragtune.core.request.clock import VirtualClock
 from ragtune.superprompt.build import build_pipeline
@@ -41,12 +42,14 @@ def main() -> int:
     parser.add_argument("--reranker", choices=_RERANKERS, default="without_model")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="every N-th query of a collection only")
     parser.add_argument("--uncovered", type=Path, default=_DEMO / "uncovered.jsonl", metavar="FILE")
+    parser.add_argument("--covered", type=Path, default=_DEMO / "covered.jsonl", metavar="FILE")
     arguments = parser.parse_args()
     try:
-        halves = _questions(arguments.uncovered)
+        uncovered = _questions("--uncovered", arguments.uncovered, "half")
+        covered = _questions("--covered", arguments.covered, "passage")
         rows: dict[str, dict[str, float]] = {}
         for folder in arguments.folders:
-            rows |= _rows(folder, arguments.every, arguments.reranker, halves)
+            rows |= _rows(folder, arguments.every, arguments.reranker, uncovered, covered)
     except RagtuneError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
@@ -66,25 +69,30 @@ def _rerank_stage(choice: str, memory: DocumentMemory, folder: Path) -> BaseRera
     return TopRerankStage(reranker)
 
 
-def _questions(file: Path) -> dict[str, list[str]]:
-    halves: dict[str, list[str]] = {}
+def _questions(option: str, file: Path, key: str) -> dict[str, str]:
+    """What a file of JSON lines says of each question under ``key``."""
     try:
-        for line in file.read_text(encoding="utf-8").splitlines():
-            row = json.loads(line)
-            halves.setdefault(row["half"], []).append(row["text"])
+        rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        return {row["text"]: row[key] for row in rows}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"--uncovered {str(file)!r}: expected JSON lines with 'text' and 'half' ({error})") from error
-    return halves
+        raise ConfigError(f"{option} {str(file)!r}: expected JSON lines with 'text' and {key!r} ({error})") from error
 
 
-def _rows(folder: Path, every: int, choice: str, halves: dict[str, list[str]]) -> dict[str, dict[str, float]]:
+def _rows(
+    folder: Path, every: int, choice: str, uncovered: dict[str, str], covered: dict[str, str]
+) -> dict[str, dict[str, float]]:
     dataset = BeirDataset(str(folder), every=every).load()
     memory = DocumentMemory.from_corpus(dataset.corpus)
     stage = _rerank_stage(choice, memory, folder)
     pipeline = build_pipeline(memory=memory, rerank_stage=stage, clock=VirtualClock())
     name = folder.resolve().name
     rows = {f"{name}: its queries": covered_row(dataset, pipeline)}
-    return rows | {f"{name}: uncovered, {half}": uncovered_row(texts, pipeline) for half, texts in halves.items()}
+    for half in dict.fromkeys(uncovered.values()):
+        texts = [text for text, its in uncovered.items() if its == half]
+        rows[f"{name}: uncovered, {half}"] = uncovered_row(texts, pipeline)
+    if all(passage in dataset.corpus for passage in covered.values()):
+        rows[f"{name}: covered, test"] = asked_row(covered, pipeline)
+    return rows
 
 
 if __name__ == "__main__":

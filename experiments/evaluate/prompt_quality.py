@@ -79,6 +79,19 @@ def covered_row(dataset: Dataset, pipeline: Pipeline) -> dict[str, float]:
     }
 
 
+def asked_row(passages: Mapping[str, str], pipeline: Pipeline) -> dict[str, float]:
+    """Means over questions by the document that answers each; others may answer it too, so nothing is said of them."""
+    runs = {text: figures_of(pipeline.run_all(SuperPrompt.raw(text))) for text in passages}
+    return {
+        "queries": len(runs),
+        "attachments": _mean(len(run.attached) for run in runs.values()),
+        "recall": _mean(passages[text] in run.attached for text, run in runs.items()),
+        "bullets": sum(len(run.sources) for run in runs.values()),
+        "strangers": sum(run.strangers for run in runs.values()),
+        "false notices": _mean(run.has_notice for run in runs.values()),
+    }
+
+
 def uncovered_row(questions: Sequence[str], pipeline: Pipeline) -> dict[str, float]:
     """Means over questions that the documents do not answer."""
     runs = [figures_of(pipeline.run_all(SuperPrompt.raw(text))) for text in questions]

@@ -27,8 +27,12 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 
 
 @pytest.mark.parametrize(
-    ("reranker", "precision", "recall", "bullets", "notices"),
-    [("none", 0.4, 0.7, 0.5, 0.7), ("latent", 0.6, 0.8, 0.6, 0.9), ("without_model", 0.6, 0.8, 0.7, 0.9)],
+    ("reranker", "precision", "recall", "bullets", "notices", "held"),
+    [
+        ("none", 0.4, 0.7, 0.5, 0.7, 0.7),
+        ("latent", 0.6, 0.8, 0.6, 0.9, 0.85),
+        ("without_model", 0.6, 0.8, 0.7, 0.9, 0.85),
+    ],
 )
 def test_the_table_has_precision_and_notices_and_no_bullet_is_a_stranger(
     monkeypatch: pytest.MonkeyPatch,
@@ -38,17 +42,21 @@ def test_the_table_has_precision_and_notices_and_no_bullet_is_a_stranger(
     recall: float,
     bullets: float,
     notices: float,
+    held: float,
 ) -> None:
     assert run(monkeypatch, "--reranker", reranker) == 0
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in capsys.readouterr().out.split("\n")[2:]]
-    head, queries, seen, held_out = lines[0], lines[2], lines[3], lines[4]
-    covered = dict(zip(head[1:], queries[1:], strict=True))
-    assert (covered["queries"], covered["strangers"]) == ("50", "0")
-    found = [float(covered[name]) for name in ("precision", "recall", "relevant bullets")]
+    queries, seen, held_out, unseen, answered = (dict(zip(lines[0][1:], line[1:], strict=True)) for line in lines[2:7])
+    assert (queries["queries"], queries["strangers"]) == ("50", "0")
+    found = [float(queries[name]) for name in ("precision", "recall", "relevant bullets")]
     assert all(value >= least for value, least in zip(found, (precision, recall, bullets), strict=True)), found
-    assert float(covered["false notices"]) < 0.05
-    for row in (seen, held_out):
-        assert float(dict(zip(head[1:], row[1:], strict=True))["notices"]) >= notices
+    assert float(queries["false notices"]) < 0.05
+    for row, least in ((seen, notices), (held_out, notices), (unseen, held)):
+        assert float(row["notices"]) >= least
+    assert float(unseen["attachments"]) <= 2
+    assert answered["queries"] == "26"
+    assert float(answered["recall"]) > 0.9
+    assert float(answered["false notices"]) < 0.1
 
 
 def test_a_file_of_other_lines_is_refused(
