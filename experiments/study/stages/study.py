@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Any
 
 from experiments.datasets.dataset import Dataset
@@ -14,7 +13,7 @@ from experiments.study.stages.support import (
     selection_precision,
     selection_recall,
 )
-from ragtune.core.errors import LLMError
+from ragtune.core.errors import CacheMissError, LLMError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.request.clock import VirtualClock
 from ragtune.llm.client import LLMClient
@@ -40,6 +39,7 @@ class Outcome:
         values: by measure; None where the measure says nothing about this query.
         asked: stages that put a question to the model.
         failed: stages whose answer could not be used, so that their rule stood in; with ``answer`` for the answer.
+        calls: calls charged by the stages, repairs among them, without the answer's.
         tokens: tokens charged by the stages, without the answer's.
     """
 
@@ -48,6 +48,7 @@ class Outcome:
     values: Mapping[str, float | None]
     asked: tuple[str, ...]
     failed: tuple[str, ...]
+    calls: int
     tokens: int
 
 
@@ -76,7 +77,7 @@ def run_stages(
         told: function that is called with every outcome.
 
     Raises:
-        LLMError: if the record that is replayed lacks a call of a stage.
+        LLMError: if the record that is replayed lacks a call of a stage or an answer.
     """
     memory = DocumentMemory.from_corpus(dataset.corpus)
     memory.prepare()
@@ -105,32 +106,25 @@ def run_stages(
     return outcomes
 
 
-def means(outcomes: Iterable[Outcome]) -> dict[str, dict[str, float]]:
-    """Means by variant of every measure over the queries that it says something about, and what it took.
-
-    ``failed`` is the share of stages' questions without a usable answer, ``tokens`` those of the stages a prompt.
-    """
-    by_variant: dict[str, list[Outcome]] = {}
+def by_variant(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
+    """The outcomes of every choice of stages, in their order."""
+    grouped: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
-        by_variant.setdefault(outcome.variant, []).append(outcome)
-    table = {}
-    for variant, mine in by_variant.items():
-        row: dict[str, float] = {}
-        for measure in MEASURES:
-            known = [value for one in mine if (value := one.values[measure]) is not None]
-            row[measure] = fmean(known) if known else 0.0
-        asked = sum(len(one.asked) for one in mine)
-        row["failed"] = sum(stage in one.asked for one in mine for stage in one.failed) / asked if asked else 0.0
-        row["unanswered"] = fmean("answer" in one.failed for one in mine)
-        row["tokens"] = fmean(one.tokens for one in mine)
-        table[variant] = row
-    return table
+        grouped.setdefault(outcome.variant, []).append(outcome)
+    return grouped
+
+
+def known(outcomes: Iterable[Outcome], measure: str) -> dict[str, float]:
+    """A measure by query id, where it says something about the query."""
+    return {one.query_id: value for one in outcomes if (value := one.values[measure]) is not None}
 
 
 def _answer(client: LLMClient, done: SuperPrompt) -> str | None:
-    """The model's answer; None where it gave none that can be used."""
+    """The model's answer; None where it gave none that can be used. An incomplete record is bad input, not that."""
     try:
         return Answerer(client).answer(done).text
+    except CacheMissError:
+        raise
     except LLMError:
         return None
 
@@ -155,5 +149,11 @@ def _outcome(
         },
         asked=tuple(name for name, record in llm.items() if record["used"] or name in failed),
         failed=(*failed, *(["answer"] if answer is None else [])),
-        tokens=sum(bill["charged"]["tokens"] for bill in done.extras["costs"]),
+        calls=_charged(done, "calls"),
+        tokens=_charged(done, "tokens"),
     )
+
+
+def _charged(done: SuperPrompt, resource: str) -> int:
+    """What the stages that may ask a model were charged: a reranker's batches are no calls of the model."""
+    return sum(bill["charged"][resource] for bill in done.extras["costs"] if bill["stage"] in AGENT_STAGES)
