@@ -48,7 +48,7 @@ def write_stages(
     text = f"""# What each stage gains with a language model
 
 - made by `{command}`
-- {dataset}, {queries} queries; the model: {options.llm.model}; it answers every final prompt, whichever stages asked it
+- {dataset}, queries: {queries}; the model: {options.llm.model}; it answers every final prompt
 - selection: the attachments of the final prompt against the judgments; answer support: share of the answer's sentences
   of which one relevant document holds {SHARE:.0%} of the terms at least, by rule and not by a judge
 - differences are to no stage asking, over the queries where both say something; intervals are {LEVEL:.0%} (bootstrap,
@@ -98,14 +98,17 @@ def _cell(values: Mapping[str, float], reference: Mapping[str, float] | None) ->
         return ""
     mean = f"{fmean(values.values()):.2f}"
     if reference is None:
-        return f"{mean} [{_interval(list(values.values()), '.2f')}]"
+        return f"{mean}{_interval(list(values.values()), '.2f')}"
     both = [values[query_id] - reference[query_id] for query_id in values if query_id in reference]
-    return f"{mean}, {fmean(both):+.2f} [{_interval(both, '+.2f')}]" if both else mean
+    return f"{mean}, {fmean(both):+.2f}{_interval(both, '+.2f')}" if both else mean
 
 
 def _interval(values: Sequence[float], form: str) -> str:
+    """The interval of the mean; of a single value nothing is known."""
+    if len(values) == 1:
+        return ""
     low, high = bootstrap_interval(np.array(values), resamples=RESAMPLES, level=LEVEL, seed=SEED)
-    return f"{low:{form}}, {high:{form}}"
+    return f" [{low:{form}}, {high:{form}}]"
 
 
 def _by_query(outcomes: Sequence[Outcome]) -> str:

@@ -66,8 +66,8 @@ def record_contract(config: ChooserConfig) -> type[Contract]:
 def items_contract(config: ChooserConfig, enums: Mapping[str, Sequence[str]], most: int) -> type[Contract]:
     """The contract of a chooser over items: ``items``, a list of objects with ``id`` and the fields.
 
-    A server that enforces schemas is told that an entry has all of them, and that there are ``most`` entries at most:
-    a small model would leave them out, and go on until its answer is cut off.
+    A server that enforces schemas is told that an entry has all of them, and that there are ``most`` entries at most,
+    so that a small model can neither leave a key out nor go on until its answer is cut off.
     """
     properties = {ITEM_ID: {"type": "integer"}, **{name: _enum(config, name, enums) for name in config.fields}}
     entry = {"type": "object", "properties": {**properties, CERTAINTY: _SHARE}, "required": [*properties, CERTAINTY]}
