@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+from experiments.evaluate.record import UNITS
 from experiments.study.decisions import ROW, STEP, decisions_from_trace, decisions_of
 
 
@@ -66,7 +67,7 @@ def test_a_denied_batch_is_a_step_with_the_account_that_cannot_pay(fakes: Simple
     denial = {"timestamp": 0.0, "component": "budget", "action": "deny_rerank", "details": {"reason": "usd_limit"}}
     trace["events"][first + 1 :] = [denial]
     (step,) = decisions_from_trace(trace, None, [])["steps"]
-    assert step[STEP.index("outcome") :] == ["denied", {"reason": "usd_limit"}, [0.0] * 5]
+    assert step[STEP.index("outcome") :] == ["denied", {"reason": "usd_limit"}, [0.0] * len(UNITS)]
 
 
 def test_ranks_before_and_after_a_batch_are_those_of_the_results_at_that_time(fakes: SimpleNamespace) -> None:
