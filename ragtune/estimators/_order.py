@@ -92,8 +92,8 @@ class PlackettLucePosterior:
                 break
             value = after
         self.mean = self._prior_mean + self._prior @ self._dual
-        covariance = self._prior @ self._solved(curvature, np.eye(len(self.mean)))
-        self.covariance = (covariance + covariance.T) / 2.0
+        covariance: FloatArray = self._prior @ self._solved(curvature, np.eye(len(self.mean)))
+        self.covariance = np.asarray((covariance + covariance.T) / 2.0, dtype=np.float64)
 
     def _solved(self, curvature: FloatArray, right: FloatArray) -> FloatArray:
         """(I + W K)^-1 times ``right``, with the curvature W and the prior covariance K."""
