@@ -31,8 +31,8 @@ def doubts(records: Sequence[QueryRecord], *, seed: int = 0) -> dict[str, int]:
     names = list(dict.fromkeys(name for of_query in margins for name in of_query))
     columns = [np.array([of_query[name] for of_query in margins if name in of_query]) for name in names]
     p_values = [float(randomization_test(c[:, None], permutations=_PERMUTATIONS, seed=seed)[0]) for c in columns]
-    found = zip(names, columns, holm(p_values).tolist(), strict=True)
-    return {_words(name, p): int((c > 0.0).sum()) for name, c, p in found if p < _LEVEL and c.mean() > 0.0}
+    tested = zip(names, columns, holm(p_values).tolist(), strict=True)
+    return {_words(name, p): int((c > 0.0).sum()) for name, c, p in tested if p < _LEVEL and c.mean() > 0.0}
 
 
 def _margins(record: QueryRecord) -> dict[str, float]:
