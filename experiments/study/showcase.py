@@ -61,14 +61,14 @@ def _draw(file: Path, fixed: Curve, ours: Curve, full: float, reached: int | Non
     lines = ((fixed, "fixed depth"), (ours, "experiment=settled"))
     for (drawn, label), style in zip(lines, styles_of(["incumbent", "ours"]), strict=True):
         interval = drawn.low[:, 0], drawn.high[:, 0]
-        axes.fill_between(drawn.spent, *interval, step="post", color=style.ink, alpha=0.15, lw=0)
-        axes.step(drawn.spent, drawn.mean[:, 0], where="post", color=style.ink, ls=style.dash, label=label)
+        axes.fill_between(drawn.docs, *interval, step="post", color=style.ink, alpha=0.15, lw=0)
+        axes.step(drawn.docs, drawn.mean[:, 0], where="post", color=style.ink, ls=style.dash, label=label)
     axes.axhline(full, color="0.35", ls=":", lw=1)
     note: dict[str, Any] = {"fontsize": 9, "arrowprops": {"arrowstyle": "->", "color": "0.3"}}
     axes.annotate(f"(1) fixed depth needs 100 documents\nfor {full:.3f}", (99, full), (57, full - 0.12), **note)
     if reached is not None:
         axes.annotate(f"(2) ours is there after {reached}", (reached, full), (reached + 9, full - 0.085), **note)
-    last, final, spent = int(ours.spent[-1]), float(ours.mean[-1, 0]), float(ours.costs[-1, UNITS.index("docs")])
+    last, final, spent = int(ours.docs[-1]), float(ours.mean[-1, 0]), float(ours.costs[-1, UNITS.index("docs")])
     axes.plot([last], [final], marker="o", color=styles_of(["ours"])[0].ink, ms=4)
     axes.annotate(
         f"(3) and has stopped by itself, after\n{spent:.1f} documents a query on average",
