@@ -92,13 +92,12 @@ class PlackettLucePosterior:
                 break
             value = after
         self.mean = self._prior_mean + self._prior @ self._dual
-        covariance: FloatArray = self._prior @ self._solved(curvature, np.eye(len(self.mean)))
-        self.covariance = np.asarray((covariance + covariance.T) / 2.0, dtype=np.float64)
+        covariance = self._prior @ self._solved(curvature, np.eye(len(self.mean)))
+        self.covariance = (covariance + covariance.T) / 2.0
 
     def _solved(self, curvature: FloatArray, right: FloatArray) -> FloatArray:
         """(I + W K)^-1 times ``right``, with the curvature W and the prior covariance K."""
-        solved: FloatArray = np.linalg.solve(np.eye(len(curvature)) + curvature @ self._prior, right)
-        return solved
+        return np.asarray(np.linalg.solve(np.eye(len(curvature)) + curvature @ self._prior, right), dtype=np.float64)
 
     def _at(self, dual: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         """The log posterior there, up to a constant, and gradient and negative Hessian of its likelihood."""
