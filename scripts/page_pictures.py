@@ -10,11 +10,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from mlflow_pictures import opened, save, served
-
-from ragtune.superprompt.stages.base import ORDER
-
 ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]  # this checkout's code, and the scripts beside this one
+
+from mlflow_pictures import opened, save, served  # noqa: E402
+
+from ragtune.superprompt.stages.base import ORDER  # noqa: E402
+
 QUESTION = "why is my bread dense"
 HEIGHT = 1150
 

@@ -143,7 +143,7 @@ class Scoring:
             if unpaid:
                 cost += self.reranker.expected_cost(unpaid, context)
         amounts = cost.by_unit()
-        unknown = frozenset(unit for unit in self.reranker.unpriced if not amounts[unit])
+        unknown = frozenset(unit for unit in self.reranker.unpriced if not amounts.get(unit))
         return Plan(queries, pairs, done, kept, cost, unknown)
 
     def run(self, limits: Limits, in_a_row: int, progress: Progress, plan: Plan) -> Outcome:

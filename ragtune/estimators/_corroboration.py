@@ -10,7 +10,7 @@ from ragtune.estimators._first_stage import FirstStageEvidence, standardised
 _GAIN = 2.0
 """Weight of the pooled evidence for each unit of unexplained agreement."""
 
-_PRIOR_AGREEMENT = 0.06
+_PRIOR_AGREEMENT = 0.025
 """Unexplained agreement that is assumed before any score, and where a single source has no witness."""
 
 _PRIOR_DOCS = 10.0

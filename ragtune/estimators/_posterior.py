@@ -45,8 +45,8 @@ class Prior:
     evidence_variance: float = 0.03
     feedback_variance: float = 0.03
     text_weight: float = 0.8
-    own_variance: float = 0.08
-    noise: float = 0.32
+    own_variance: float = 0.12
+    noise: float = 0.28
     scale: float = 2.0
     scale_strength: float = 0.2
     feedback_docs: int = 3

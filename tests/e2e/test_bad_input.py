@@ -39,7 +39,7 @@ OPTIONS = {
     "a slip of the pen": (["retriever.path=x"], ["unknown option 'retriever.path'", "did you mean retriever.paths?"]),
     "a group with a slip": (["estimatr=settled"], ["unknown option 'estimatr'", "did you mean estimator?"]),
     "an option that lacks a word": (["budget.max_docs=3"], ["did you mean budget.max_reranker_docs?"]),
-    "an option that moved to a part": (["estimator.kappa=1"], ["did you mean scheduler.acquisition.kappa?"]),
+    "an option that moved to a part": (["scheduler.kappa=1"], ["did you mean scheduler.acquisition.kappa?"]),
     "an option of another choice": (["scheduler.k=5"], ["it is an option of", "scheduler=settled"]),
     "a choice with a slip": (["budget=tigth"], ["'budget/tigth'", "did you mean tight?"]),
     "an option forced in": (["+foo=1"], ["unknown option 'foo': allowed are dataset, retriever"]),

@@ -57,7 +57,7 @@ def by_langchain(
 
     assert vectors is None, "LangChain's documents carry none"
     first = [{}] * len(texts) if scores is None else [{"relevance_score": score} for score in scores]
-    further = zip(texts, first, metadata_of(clicks), strict=True)
+    further = zip(texts, first, metadata_of(clicks), strict=False)
     documents = [Document(text, metadata=scored | clicked) for text, scored, clicked in further]
     ranked = make().compress_documents(documents, QUERY)
     return [(document.page_content, document.metadata["relevance_score"]) for document in ranked]
@@ -334,7 +334,7 @@ def test_what_haystack_cannot_write_down_is_named(monkeypatch: pytest.MonkeyPatc
         with pytest.raises(InputError, match=r"^model=.* cannot be written down"):
             ranker(function, docs=1).to_dict()
     named = ranker("some/model", docs=3).to_dict()["init_parameters"]
-    assert named == {"model": "some/model", "top_k": None, "docs": 3}
+    assert named == {"model": "some/model", "top_k": None, "signals": [], "docs": 3}
     warmed: list[bool] = []
     reranker = BudgetedReranker(overlap, docs=1)
     monkeypatch.setattr(reranker, "warm_up", lambda: warmed.append(True))

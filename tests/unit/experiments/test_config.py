@@ -110,6 +110,12 @@ def test_the_default_spends_the_whole_budget() -> None:
 
 
 PRESETS = {
+    **{
+        name: f"{name} + windows + posterior"
+        for name in (
+            "acurank", "blitzrank", "knockout", "plackett_luce", "setwise_insertion", "sliding", "tdpart", "tourrank"
+        )
+    },
     "early_stop": "uncertainty + early_stop + posterior",
     "fixed_depth": "baseline + one_shot + reranked_first",
     "gar": "gar + greedy + reranked_first",
