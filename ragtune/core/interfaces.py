@@ -80,11 +80,7 @@ class BaseSignal(Component, ABC):
 
     @abstractmethod
     def values(self, context: RAGtuneContext, documents: Sequence[ScoredDocument]) -> Mapping[str, float]:
-        """``{doc_id: value}``, finite, higher is better, on any scale.
-
-        A document of which nothing is known is left out. ``context.query`` is the query that the documents were found
-        for.
-        """
+        """``{doc_id: value}`` for ``context.query``: finite, higher is better, any scale; unknown documents left out."""
 
 
 class BaseReformulator(Component, ABC):
@@ -349,8 +345,5 @@ class TextVectors(Protocol):
         ...
 
     def of_query(self, text: str) -> Any:
-        """Shape (1, d), in the same form: where a query stands among the documents; all zero if nothing is known of it.
-
-        It is made on the request's clock, as a dense first stage makes it.
-        """
+        """Shape (1, d), in the same form: where a query stands among the documents; all zero if nothing is known."""
         ...

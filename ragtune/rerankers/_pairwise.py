@@ -148,10 +148,9 @@ class PairwiseReranker(CachedReranker):
         return cost.model_copy(update={"joules": joules}) if joules else cost
 
     def _cost(self, items: Sequence[PoolItem], ms: float, context: RAGtuneContext) -> CostObject:
-        lengths = self._lengths(items, context)
-        tokens, size = sum(lengths), self._size(context)
+        tokens, size = self._count_tokens(items, context), self._size(context)
         usd = tokens / 1000.0 * self.usd_per_1k_tokens
-        flops = sum(map(size.flops, lengths)) if size else 0.0
+        flops = sum(map(size.flops, self._lengths(items, context))) if size else 0.0
         return CostObject.model_construct(tokens=tokens, docs=len(items), calls=1, latency_ms=ms, usd=usd, flops=flops)
 
     def _size(self, context: RAGtuneContext) -> Architecture | None:

@@ -167,7 +167,7 @@ TYPED = {
     "ragtune s": ["sweep", "study", "score", "serve", "shadow"],
     "ragtune run budget=ti": ["tight "],
     "ragtune run budget=tight est": ["estimator.", "estimator="],
-    "ragtune sweep estimator=baseline,si": ["baseline,similarity"],
+    "ragtune sweep estimator=baseline,si": ["baseline,similarity "],
     "ragtune ingest sto": ["store.", "store="],
     "ragtune graph --kind ": ["tfidf", "bm25", "dense", "vectors"],
 }

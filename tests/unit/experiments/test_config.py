@@ -113,7 +113,14 @@ PRESETS = {
     **{
         name: f"{name} + windows + posterior"
         for name in (
-            "acurank", "blitzrank", "knockout", "plackett_luce", "setwise_insertion", "sliding", "tdpart", "tourrank"
+            "acurank",
+            "blitzrank",
+            "knockout",
+            "plackett_luce",
+            "setwise_insertion",
+            "sliding",
+            "tdpart",
+            "tourrank",
         )
     },
     "early_stop": "uncertainty + early_stop + posterior",
