@@ -80,7 +80,7 @@ class BaseSignal(Component, ABC):
 
     @abstractmethod
     def values(self, context: RAGtuneContext, documents: Sequence[ScoredDocument]) -> Mapping[str, float]:
-        """``{doc_id: value}`` for ``context.query``: finite, higher is better, any scale; unknown documents left out."""
+        """``{doc_id: value}`` for ``context.query``: finite, higher is better; documents not known are left out."""
 
 
 class BaseReformulator(Component, ABC):
