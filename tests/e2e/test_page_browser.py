@@ -72,6 +72,11 @@ def box(page: Any) -> str:
     return str(page.locator(".st-key-super_prompt code").inner_text())
 
 
+def expect_in_box(page: Any, text: str) -> None:
+    """Wait for a text in the prompt: the page draws its boxes one after the other, ticks before texts."""
+    page.locator(".st-key-super_prompt code").filter(has_text=text).wait_for()
+
+
 def expect_done(page: Any, name: str) -> None:
     page.get_by_role("button", name=f"✓ {name.replace('_', ' ')}", exact=True).wait_for()
 
@@ -98,7 +103,7 @@ def test_all_eight_stages_by_clicks_with_only_the_next_one_enabled(page: Any, tm
 def test_auto_runs_all_and_an_edited_prompt_begins_again(page: Any) -> None:
     page.get_by_role("button", name="Auto").click()
     expect_done(page, ORDER[-1])
-    assert "# Attachments" in box(page)
+    expect_in_box(page, "# Attachments")
     prompt = page.get_by_label("Your prompt")
     prompt.fill("Why does my dog bark at night?")
     prompt.press("Control+Enter")
@@ -107,7 +112,7 @@ def test_auto_runs_all_and_an_edited_prompt_begins_again(page: Any) -> None:
     assert all(button(page, name).is_disabled() for name in ORDER[1:])
     button(page, ORDER[0]).click()
     expect_done(page, ORDER[0])
-    assert "dog bark" in box(page)
+    expect_in_box(page, "dog bark")
 
 
 def test_an_uploaded_file_is_found_and_a_binary_one_is_refused(page: Any) -> None:
@@ -126,4 +131,4 @@ def test_an_uploaded_file_is_found_and_a_binary_one_is_refused(page: Any) -> Non
     page.get_by_role("button", name="Auto").click()
     expect_done(page, ORDER[-1])
     page.get_by_text("zebra.md#0").first.wait_for()
-    assert "Zebras sleep standing in the savanna." in box(page)
+    expect_in_box(page, "Zebras sleep standing in the savanna.")
