@@ -37,9 +37,10 @@ def doubts(records: Sequence[QueryRecord], *, seed: int = 0) -> dict[str, int]:
 
 def _margins(record: QueryRecord) -> dict[str, float]:
     """Those after the last score; empty where none were written."""
-    if f'"{MARGINS}"' not in record.trace:
+    trace = record.trace  # read from the journal each time that it is asked for
+    if f'"{MARGINS}"' not in trace:
         return {}
-    events = json.loads(record.trace)["events"]
+    events = json.loads(trace)["events"]
     margins: dict[str, float] = next(e["details"][MARGINS] for e in reversed(events) if MARGINS in e["details"])
     return margins
 
