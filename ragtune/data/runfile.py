@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from itertools import count, pairwise
-from operator import le
+from itertools import count, groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
@@ -22,100 +22,11 @@ from ragtune.data.records import (
     record_files,
     text_form,
 )
+from ragtune.data.run import Run, RunEntry
 from ragtune.data.searchfile import holds_responses, read_responses
 from ragtune.data.textfile import read_lines
+from ragtune.data.trecfile import read_plain_trec
 from ragtune.data.values import id_of, number_of, require_id
-
-
-class RunEntry(NamedTuple):
-    """One retrieved document of one query."""
-
-    doc_id: str
-    rank: int
-    score: float
-
-
-class Run(Mapping[str, Sequence[RunEntry]]):
-    """Entries by query, best first.
-
-    Held as columns, some 20 bytes an entry, and made when they are asked for: as objects, the entries of a hundred
-    thousand queries would fill the memory.
-    """
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-        self._names: list[str] = []
-        self._columns: dict[str, _Columns] = {}
-
-    def __getitem__(self, query_id: str) -> Sequence[RunEntry]:
-        names, (documents, ranks, scores) = self._names, self._columns[query_id]
-        return list(map(RunEntry, [names[i] for i in documents], ranks, scores))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._columns)
-
-    def __len__(self) -> int:
-        return len(self._columns)
-
-    @property
-    def doc_ids(self) -> Sequence[str]:
-        """Every document that it names, once, in the order of their first entries."""
-        return self._names
-
-    def scores(self, query_id: str) -> Mapping[str, float]:
-        """Score of each document of a query, best first; empty for a query that it does not hold."""
-        documents, _, scores = self._columns.get(query_id, _NONE)
-        return dict(zip([self._names[i] for i in documents], scores, strict=True))
-
-    def add(self, query_id: str, entry: RunEntry) -> bool:
-        """Take an entry in; returns whether it is the query's first.
-
-        Raises:
-            OverflowError: if the rank has more than 64 bits.
-        """
-        columns = self._columns.get(query_id)
-        if is_new := columns is None:
-            columns = self._columns[query_id] = _Columns(array("I"), array("q"), array("d"))
-        number = self._numbers.setdefault(entry.doc_id, len(self._names))
-        if number == len(self._names):
-            self._names.append(entry.doc_id)
-        columns.ranks.append(entry.rank)
-        columns.documents.append(number)
-        columns.scores.append(entry.score)
-        return is_new
-
-    def by_rank(self, query_id: str) -> list[RunEntry]:
-        """The entries of a query by the file's ranks."""
-        return sorted(self[query_id], key=lambda entry: entry.rank)
-
-    def names_twice(self, query_id: str) -> bool:
-        """Whether a document has two entries for the query."""
-        documents = self._columns[query_id].documents
-        return len(set(documents)) != len(documents)
-
-    def sort(self) -> None:
-        """Put the entries of every query in their order: by score, then by the file's rank, then by document id."""
-        self._numbers.clear()
-        for query_id, columns in self._columns.items():
-            if any(map(le, columns.scores, columns.scores[1:])):
-                best_first = sorted(self[query_id], key=lambda e: (-e.score, e.rank, e.doc_id))
-                place = dict(zip((self._names[i] for i in columns.documents), columns.documents, strict=True))
-                self._columns[query_id] = _Columns(
-                    array("I", [place[e.doc_id] for e in best_first]),
-                    array("q", [e.rank for e in best_first]),
-                    array("d", [e.score for e in best_first]),
-                )
-
-
-class _Columns(NamedTuple):
-    """The entries of one query: document by number, rank, score."""
-
-    documents: array[int]
-    ranks: array[int]
-    scores: array[float]
-
-
-_NONE = _Columns(array("I"), array("q"), array("d"))
 
 Found = tuple[str, str, RunEntry]
 """Where an entry stands, its query, and the entry."""
@@ -171,24 +82,50 @@ def source_name(path: Path) -> str:
 @lru_cache(maxsize=16)
 def _read_version(path: Path, version: tuple[Stamp, ...], order: tuple[str, ...], needs_scores: bool) -> Run:
     """The run, read once per process and version of the file: a sweep asks for it again and again."""
-    run, begun = Run(), dict[str, str]()
-    for where, query_id, entry in _entries(path, order, needs_scores):
-        if not math.isfinite(entry.score):
-            pair = f"({quoted(query_id)}, {quoted(entry.doc_id)})"
-            raise DatasetError(f"{where}: score {entry.score} of {pair}: allowed is a finite number")
-        try:
-            if run.add(query_id, entry):
-                begun[query_id] = where
-        except OverflowError:
-            raise DatasetError(f"{where}: rank {quoted(entry.rank)}: allowed is a whole number of 64 bits") from None
+    try:
+        run = _plain_run(path)
+    except (ValueError, EOFError, OSError, OverflowError, zlib.error):
+        run = _any_run(_entries(path, order, needs_scores))
     if not run:
         raise DatasetError(f"{path}: no entries: a run needs lines of {TREC}")
     if any(map(run.names_twice, run)):
         _refuse_twice(_entries(path, order, needs_scores))
-    if not needs_scores:  # the ranks beside recorded scores may be those of any order, as only their scores are read
-        _require_better_is_higher(run, begun)
+    # The ranks beside recorded scores may be those of any order, as only their scores are read.
+    if not needs_scores and (reverse := _rising(run)) is not None:
+        _refuse_rising(reverse, _entries(path, order, needs_scores))
     run.sort()
     return run
+
+
+def _plain_run(path: Path) -> Run:
+    """Many lines at a time.
+
+    Raises:
+        ValueError, EOFError, OSError, OverflowError, zlib.error: if something is wrong, or only unusual.
+    """
+    run = Run()
+    for file in record_files(path):
+        for columns in read_plain_trec(file):
+            run.extend(*columns)
+    return run
+
+
+def _any_run(found: Iterator[Found]) -> Run:
+    """Entry by entry, so that what is wrong is told with its place."""
+    run = Run()
+    for query_id, group in groupby(found, key=itemgetter(1)):
+        entries = [_allowed(*each) for each in group]
+        run.extend([query_id] * len(entries), *zip(*entries, strict=True))
+    return run
+
+
+def _allowed(where: str, query_id: str, entry: RunEntry) -> RunEntry:
+    if not math.isfinite(entry.score):
+        pair = f"({quoted(query_id)}, {quoted(entry.doc_id)})"
+        raise DatasetError(f"{where}: score {entry.score} of {pair}: allowed is a finite number")
+    if not -(2**63) <= entry.rank < 2**63:
+        raise DatasetError(f"{where}: rank {quoted(entry.rank)}: allowed is a whole number of 64 bits")
+    return entry
 
 
 def _refuse_twice(found: Iterator[Found]) -> None:
@@ -200,8 +137,8 @@ def _refuse_twice(found: Iterator[Found]) -> None:
         known.add((query_id, entry.doc_id))
 
 
-def _require_better_is_higher(run: Run, begun: Mapping[str, str]) -> None:
-    """Refuse a run whose scores rise with its ranks, and fall in no query of three documents or more.
+def _rising(run: Run) -> str | None:
+    """The first query whose scores rise with its ranks; None if they fall in any query of three documents or more.
 
     Ranks only break ties, and those that an earlier stage left may be in any order, by chance the reverse in a query;
     where it is so in all of them, the columns are swapped or the scores are distances.
@@ -212,15 +149,19 @@ def _require_better_is_higher(run: Run, begun: Mapping[str, str]) -> None:
         if len(pairs) < 2:
             continue
         if any(a.rank == b.rank or a.score > b.score for a, b in pairs):
-            return  # as in every sound run, at its first query
+            return None  # as in every sound run, at its first query
         if reverse is None and all(a.score < b.score for a, b in pairs):
             reverse = query_id
-    if reverse is not None:
-        raise DatasetError(
-            f"{begun[reverse]}: the scores of query {quoted(reverse)} rise with its ranks, and fall in no query of 3 "
-            "documents or more: are the columns swapped, or the scores distances? Allowed are scores of which the "
-            "highest is best: write distances negated"
-        )
+    return reverse
+
+
+def _refuse_rising(reverse: str, found: Iterator[Found]) -> NoReturn:
+    where = next(where for where, query_id, _ in found if query_id == reverse)
+    raise DatasetError(
+        f"{where}: the scores of query {quoted(reverse)} rise with its ranks, and fall in no query of 3 "
+        "documents or more: are the columns swapped, or the scores distances? Allowed are scores of which the "
+        "highest is best: write distances negated"
+    )
 
 
 def _entries(path: Path, order: Sequence[str], needs_scores: bool) -> Iterator[Found]:

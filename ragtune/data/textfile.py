@@ -40,7 +40,7 @@ def read_raw_lines(path: Path) -> Iterator[tuple[int, str]]:
     """
     number = 0
     with ExitStack() as stack:
-        lines = _opened(path, stack)
+        lines = opened(path, stack)
         while True:
             try:
                 raw = lines.readline()
@@ -56,12 +56,13 @@ def first_bytes(path: Path, n: int) -> bytes:
     """The first ``n`` bytes of the content, unzipped; fewer where it has no more, or its gzip is damaged."""
     with ExitStack() as stack:
         try:
-            return _opened(path, stack).read(n)
+            return opened(path, stack).read(n)
         except (EOFError, zlib.error, gzip.BadGzipFile):
             return b""
 
 
-def _opened(path: Path, stack: ExitStack) -> IO[bytes]:
+def opened(path: Path, stack: ExitStack) -> IO[bytes]:
+    """The content of a file, gzipped or not; the stack closes it."""
     file = stack.enter_context(path.open("rb"))
     if not file.peek(2).startswith(_GZIP):
         return file

@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ragtune.core.arguments import check_choice, did_you_mean
 from ragtune.core.errors import ConfigError, DatasetError, ScoreTableError
 from ragtune.core.plain import quoted
-from ragtune.data.runfile import Run, read_run
+from ragtune.data.run import Run
+from ragtune.data.runfile import read_run
 from ragtune.data.textfile import read_json
 from ragtune.rerankers.architecture import Architecture
 
@@ -166,6 +167,9 @@ class ScoreTable:
         if self.scale is ScoreScale.RANK:
             return
         _, low, high = _CALIBRATIONS[self.scale]
+        column = self._run.score_column(query_id)
+        if low <= column.min() and column.max() <= high:
+            return
         for doc_id, score in self._run.scores(query_id).items():
             if not low <= score <= high:
                 raise ScoreTableError(

@@ -11,7 +11,8 @@ from ragtune.core.plain import quoted
 from ragtune.core.request.context import ORIGINAL, RAGtuneContext
 from ragtune.core.types import ScoredDocument
 from ragtune.data.corpus import Corpus
-from ragtune.data.runfile import Run, read_run, source_name
+from ragtune.data.run import Run
+from ragtune.data.runfile import read_run, source_name
 
 
 class RunsRetriever(BaseRetriever):

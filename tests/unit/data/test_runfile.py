@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from collection_forms import saved_splits
 
 from ragtune.core.errors import DatasetError
-from ragtune.data.runfile import Run, read_run, source_name
+from ragtune.data import runfile
+from ragtune.data.run import Run
+from ragtune.data.runfile import read_run, source_name
 
 LINES = b"q1 Q0 b 1 2.0 x\nq1 Q0 a 2 1.0 x\n"
 
@@ -192,3 +195,45 @@ def test_every_file_of_a_folder_is_read(tmp_path: Path) -> None:
         for number in (1, 2):
             (folder / f"{number}.{form}").write_text(line.format(number))
         assert ids(read_run(folder)) == {"q1": ["a"], "q2": ["a"]}
+
+
+def test_lines_as_tools_write_them_and_lines_as_people_do_are_the_same_run(tmp_path: Path) -> None:
+    entries = [("q2", "b", 2, 1.5), ("q2", "a", 1, 1.5), ("q1", "c", 1, -2.0), ("q2", "d", 3, 0.25)]
+    plain = "".join(f"{query} Q0 {document} {rank} {score} tag\n" for query, document, rank, score in entries)
+    versions = (
+        plain,
+        plain.removesuffix("\n"),
+        plain.replace(" Q0 ", "\t0  "),
+        plain.replace("\n", "\r\n"),
+        f"\n{plain}",
+    )
+    runs = []
+    for i, content in enumerate(versions):
+        (tmp_path / f"{i}.run").write_bytes(content.encode())
+        runs.append(dict(read_run(tmp_path / f"{i}.run")))
+    assert [entry.doc_id for entry in runs[0]["q2"]] == ["a", "b", "d"]
+    assert all(run == runs[0] for run in runs)
+
+
+@pytest.mark.parametrize(
+    "line", ["q1 Q0 d\x0b 2 1.0 x", "q1\x1c Q0 d2 1 1.0", " q1 Q0 d2 2 1.0", "q1 Q0 d2 2 1.0\xa0x x"]
+)
+def test_six_blanks_make_no_six_fields(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    """Reading many lines at a time must not shift the fields of one line into the next one's."""
+    (tmp_path / "a.run").write_text(f"q1 Q0 d1 1 2.0 x\n{line}\nq1 Q0 d3 3 0.5 x\n")
+    monkeypatch.setattr(runfile, "read_plain_trec", _never)
+    expected = _outcome(tmp_path / "a.run")
+    monkeypatch.undo()
+    runfile._read_version.cache_clear()
+    assert _outcome(tmp_path / "a.run") == expected
+
+
+def _never(file: Path) -> NoReturn:
+    raise ValueError(file)
+
+
+def _outcome(file: Path) -> object:
+    try:
+        return dict(read_run(file))
+    except DatasetError as error:
+        return str(error)
