@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -95,9 +95,10 @@ class Run(Mapping[str, Sequence[RunEntry]]):
                 entries = self[query_id]
                 key = [(-e.score, e.rank, e.doc_id) for e in entries]
                 best_first = np.array(sorted(range(len(entries)), key=key.__getitem__))
-            self._columns[query_id] = _Columns(
-                *(array(c.typecode, np.frombuffer(c, c.typecode)[best_first].tobytes()) for c in columns)
+            sorted_columns: Any = (
+                array(c.typecode, np.frombuffer(c, c.typecode)[best_first].tobytes()) for c in columns
             )
+            self._columns[query_id] = _Columns(*sorted_columns)
 
 
 class _Columns(NamedTuple):
