@@ -62,9 +62,10 @@ class BaseRetriever(Component, ABC):
     """
 
     @abstractmethod
-    def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
+    def retrieve(self, context: RAGtuneContext, top_k: int) -> Sequence[ScoredDocument]:
         """At most ``top_k`` documents for ``context.query``, best first, without duplicates, scores finite.
 
+        A list, or :class:`~ragtune.core.hits.Hits`, whose documents are made only where something reads them.
         Equal scores are ordered by document id. May be empty. A union of recorded runs takes ``top_k`` of each run.
         """
 

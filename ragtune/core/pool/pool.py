@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from copy import copy
 from typing import Any
@@ -24,37 +24,42 @@ from ragtune.core.pool.columns import (
     read_only,
     replaced,
 )
+from ragtune.core.pool.entries import Entries
 from ragtune.core.pool.items import CODE, ORIGINS, STATES, TRANSITIONS, ItemState, PoolItem, SentBatch, noted, tie_key
 from ragtune.core.pool.roster import Roster
-from ragtune.core.pool.valuation import Valuation
+from ragtune.core.pool.valuation import Valuation, unknown
 from ragtune.core.request.gate import Gate
 
 
 class CandidatePool:
     """All candidates of one request, in tie-breaking order: by ``initial_rank``, then ``doc_id``.
 
-    State lives in read-only arrays of shape (n,); a change replaces the array, so a moment is kept by keeping the
-    arrays. An item's position never changes, so a stable sort of any of them breaks ties by rule. Every operation is
-    O(batch) or one vectorised O(n) pass.
+    State lives in read-only arrays of shape (n,), which a change replaces: a moment is kept by keeping them. An item's
+    position never changes, so a stable sort of any of them breaks ties by rule. An operation takes at most O(n).
+
+    Args:
+        items: the candidates; or ``roster``, where nothing more is known of them.
 
     Raises:
         InputError: on a duplicate ``doc_id``.
         InvalidScoreError: on a score that is not a finite number.
     """
 
-    def __init__(self, items: Iterable[PoolItem] = ()) -> None:
-        self._roster = Roster.empty()
+    def __init__(self, items: Iterable[PoolItem] = (), roster: Roster | None = None) -> None:
+        self._roster = roster or Roster.empty()
+        n = len(self._roster.doc_ids)
         self._strategies: dict[int, str] = {}
-        self._states = np.empty(0, dtype=np.int8)
-        self._score = np.empty(0)
-        self._estimates = Valuation(self._roster, np.empty(0, dtype=np.intp), np.empty(0))
+        self._states = read_only(np.full(n, CANDIDATE, dtype=np.int8))
+        self._score = unknown(n)
         self._eligible: IntArray | None = None
+        self._estimates = Valuation(self._roster, self.eligible, read_only(np.zeros(n)), posterior=unknown(n))
         self._snapshots: dict[int, PoolItem] = {}
         self._ranking = CandidateRanking()
         self._scored_before_growth = 0
         self._batches: tuple[SentBatch, ...] = ()
         self._gate = Gate("only the controller changes the pool: a component returns what it has to say")
-        self.add(items)
+        if roster is None:
+            self.add(items)
 
     def add(self, items: Iterable[PoolItem]) -> None:
         """Append new candidates behind the present ones (an expander's finds keep the order of the others).
@@ -102,7 +107,7 @@ class CandidatePool:
         return self._roster.doc_ids
 
     @property
-    def entries(self) -> Sequence[PoolItem]:
+    def entries(self) -> Entries:
         """The items as they entered, in order: for the immutable fields (content, sources, ranks) only."""
         return self._roster.items
 
@@ -313,12 +318,12 @@ class CandidatePool:
             UnknownDocumentError: if the pool lacks an id.
         """
         self._gate.require_open()
+        self._snapshots = {}
         if isinstance(priorities, Valuation) and priorities.roster is self._roster:
             self._estimates = priorities.checked(self._estimates)
-        else:
-            positions = self._positions(priorities)
-            self._estimates = self._estimates.revised(positions, calibrated(priorities, "priority"))
-        self._snapshots = {}
+            return
+        positions = self._positions(priorities)
+        self._estimates = self._estimates.revised(positions, calibrated(priorities, "priority"))
 
     def fork(self) -> CandidatePool:
         """A pool that stands as this one does now; what happens to either does not reach the other."""
@@ -331,15 +336,12 @@ class CandidatePool:
     # -- internals -------------------------------------------------------------------------------------------------
 
     def _first_not_in(self, codes: Collection[int], positions: IntArray) -> int | None:
-        found = self._states[positions].tolist()
-        if set(found).issubset(codes):
-            return None
-        return int(positions[[code in codes for code in found].index(False)])
+        found = zip(positions.tolist(), self._states[positions].tolist(), strict=True)
+        return next((position for position, code in found if code not in codes), None)
 
     def _positions(self, doc_ids: Iterable[str]) -> IntArray:
-        doc_ids = list(doc_ids)
         positions = self.positions(doc_ids)
-        if len(set(doc_ids)) != len(doc_ids):
+        if len(set(positions.tolist())) != len(positions):
             raise IllegalTransitionError("a document is named twice in one operation: name each once")
         return positions
 

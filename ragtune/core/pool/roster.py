@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import InputError, UnknownDocumentError
+from ragtune.core.hits import Hits
 from ragtune.core.pool.columns import are_finite, extended, read_only, require_finite
-from ragtune.core.pool.items import PoolItem, tie_key
+from ragtune.core.pool.entries import Entries
+from ragtune.core.pool.items import PoolItem, tie_key, tokens_of
 from ragtune.core.request.context import GRAPH_SOURCE
 
 _GRAPH_ALONE = {GRAPH_SOURCE}
@@ -29,6 +31,7 @@ class Roster:
         doc_ids: ids of the documents.
         index: position of each id.
         items: the documents as they joined.
+        token_counts: shape (n,), tokens of each.
         base_scores: shape (n,), the best source score of each, 0 where it has no source.
         retrieval_scores: shape (n,), the first stage's (fused) score.
         discovered: shape (n,), whether only an expander found the document.
@@ -37,7 +40,8 @@ class Roster:
 
     doc_ids: tuple[str, ...]
     index: Mapping[str, int]
-    items: tuple[PoolItem, ...]
+    items: Entries
+    token_counts: IntArray
     base_scores: FloatArray
     retrieval_scores: FloatArray
     discovered: NDArray[np.bool_]
@@ -46,7 +50,28 @@ class Roster:
     @classmethod
     def empty(cls) -> Roster:
         """The roster of a pool without documents."""
-        return cls((), {}, (), np.empty(0), np.empty(0), np.empty(0, dtype=bool))
+        none = np.empty(0)
+        return cls((), {}, Entries([], _unmade), np.empty(0, dtype=np.int64), none, none, np.empty(0, dtype=bool))
+
+    @classmethod
+    def of(cls, hits: Hits, round_name: str) -> Roster:
+        """The roster of one first stage's hits, which are sound; no item is made.
+
+        Args:
+            hits: the documents.
+            round_name: name of their only source, where they name none.
+        """
+        n, scores = len(hits), read_only(np.array(hits.scores, dtype=float))
+        source = hits.source or round_name
+        return cls(
+            doc_ids=tuple(hits.doc_ids),
+            index=dict(zip(hits.doc_ids, range(n), strict=True)),
+            items=Entries([None] * n, lambda rank: PoolItem.from_hit(hits, rank, source)),
+            token_counts=read_only(np.array([tokens_of(facts) for facts in hits.facts], dtype=np.int64)),
+            base_scores=scores,
+            retrieval_scores=scores,
+            discovered=read_only(np.full(n, source == GRAPH_SOURCE)),
+        )
 
     def joined(self, new: Sequence[PoolItem]) -> Roster:
         """This roster with further documents behind; a document's position never changes.
@@ -69,7 +94,8 @@ class Roster:
         return Roster(
             doc_ids=tuple(doc_ids),
             index=index,
-            items=(*self.items, *new),
+            items=self.items.joined(new),
+            token_counts=extended(self.token_counts, [item.token_count for item in new]),
             base_scores=extended(self.base_scores, [max(item.sources.values(), default=0.0) for item in new]),
             retrieval_scores=extended(self.retrieval_scores, [item.retrieval_score for item in new]),
             discovered=extended(self.discovered, [item.sources.keys() == _GRAPH_ALONE for item in new]),
@@ -103,6 +129,10 @@ class Roster:
             return np.fromiter(map(index.__getitem__, doc_ids), np.intp, len(doc_ids))
         except KeyError:
             raise UnknownDocumentError(doc_id for doc_id in doc_ids if doc_id not in index) from None
+
+
+def _unmade(position: int) -> PoolItem:
+    raise IndexError(f"there is no item at {position}")
 
 
 def _require_finite_items(items: Sequence[PoolItem]) -> None:

@@ -118,7 +118,7 @@ class Valuation(Mapping[str, float]):
     @property
     def posteriors(self) -> FloatArray:
         """The posterior as a column, NaN where there is none."""
-        return _unknown(len(self.mean)) if self.posterior is None else self.posterior
+        return unknown(len(self.mean)) if self.posterior is None else self.posterior
 
     def revised(self, positions: IntArray, priorities: FloatArray) -> Valuation:
         """This valuation with other means at ``positions``; whatever else it said is void."""
@@ -137,7 +137,8 @@ def _valued(mean: FloatArray) -> FloatArray:
 
 
 @lru_cache(maxsize=16)
-def _unknown(n: int) -> FloatArray:
+def unknown(n: int) -> FloatArray:
+    """A column of n numbers that are not known, closed for writing."""
     return read_only(np.full(n, np.nan))
 
 
