@@ -84,7 +84,7 @@ def states_at(record: QueryRecord, docs: NDArray[np.int64]) -> NDArray[np.intp]:
 
 def _evaluate(records: Sequence[QueryRecord], measures: Measures) -> list[FloatArray]:
     """Measures of each anytime step of each query: arrays of shape (steps, m)."""
-    values = measures.of_states((record.query_id, state) for record in records for state in record.states())
+    values = measures.of_states(record.states() for record in records)
     ends = np.cumsum([len(record.costs) for record in records])
     return np.split(values, ends[:-1])
 

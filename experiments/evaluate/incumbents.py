@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,9 +12,11 @@ from experiments.evaluate.curves import Curve, FloatArray
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.evaluate.significance import holm, paired_differences
+from experiments.evaluate.states import States
 from experiments.evaluate.summary import Agreement, Comparison
+from ragtune.core.arrays import IntArray
 from ragtune.core.errors import ConfigError
-from ragtune.facade.agreement import kendall_tau, overlap, rank_biased_overlap
+from ragtune.facade.agreement import Places
 
 POINTS = 20
 """Depths at which the line of fixed depth is drawn."""
@@ -49,7 +51,7 @@ def compare(
     own = run.per_query[:, -1, :]
     names = run.measures
     theirs = {
-        name: measures.of_states((ranked.query_id, ranked.ranking) for ranked in found)
+        name: measures.of_states(States(ranked.query_id, ranked.doc_ids, ranked.final[None]) for ranked in found)
         for name, found in incumbents.items()
     }
     differences = np.stack([own - values for values in theirs.values()], axis=1)
@@ -115,27 +117,26 @@ def depth_line(everything: Sequence[Ranked], run: Curve, measures: Measures) -> 
         Depths and mean headlines, shape (n, 2).
     """
     depths = run.docs[np.unique(np.linspace(0, len(run.docs) - 1, POINTS).round().astype(int))]
-    states = ((ranked.query_id, state) for ranked in everything for state in _at_depths(ranked, depths.tolist()))
+    states = (States(ranked.query_id, ranked.doc_ids, _at_depths(ranked, depths)) for ranked in everything)
     values = measures.of_states(states)[:, 0].reshape(len(everything), len(depths))
     return np.column_stack([depths, values.mean(axis=0)])
 
 
-def _at_depths(ranked: Ranked, depths: Sequence[int]) -> Iterator[list[str]]:
-    place = {document: i for i, document in enumerate(ranked.first)}
-    for depth in depths:
-        order = [document for document in ranked.final if place[document] < depth] + list(ranked.first[depth:])
-        yield [ranked.doc_ids[document] for document in order]
+def _at_depths(ranked: Ranked, depths: IntArray) -> IntArray:
+    """Rankings of the documents at each depth, shape (depths, n)."""
+    n = len(ranked.doc_ids)
+    before, after = np.full((2, n), n)
+    before[ranked.first], after[ranked.final] = np.arange(len(ranked.first)), np.arange(len(ranked.final))
+    key = np.where(before < depths[:, None], after, n + before)
+    return np.argsort(key, axis=1, kind="stable")
 
 
 def _agreement(records: Sequence[QueryRecord], others: Sequence[Ranked]) -> Agreement:
-    overlaps, biased, taus = [], [], list[float]()
-    for record, other in zip(records, others, strict=True):
-        ranking, incumbent = record.ranking, other.ranking
-        overlaps.append(overlap(ranking, incumbent))
-        biased.append(rank_biased_overlap(ranking, incumbent))
-        if set(incumbent) <= set(ranking):  # an expander may let the run look elsewhere
-            taus.append(kendall_tau(ranking, incumbent))
-    is_one_pool = len(taus) == len(overlaps)
+    pairs = [(record.ranking, other.ranking) for record, other in zip(records, others, strict=True)]
+    alike = Places.of(pairs, k=10)
+    is_one_pool = all(set(other) <= set(own) for own, other in pairs)  # an expander may let the run look elsewhere
     return Agreement(
-        overlap=float(np.mean(overlaps)), rbo=float(np.mean(biased)), tau=float(np.mean(taus)) if is_one_pool else None
+        overlap=float(np.mean(alike.overlap())),
+        rbo=float(np.mean(alike.rank_biased_overlap(p=0.9))),
+        tau=float(np.mean(alike.kendall_tau())) if is_one_pool else None,
     )

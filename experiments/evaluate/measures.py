@@ -15,14 +15,15 @@ from numpy.typing import NDArray
 
 from experiments.datasets.dataset import Qrels
 from experiments.evaluate.rank_measures import RankMeasures
+from experiments.evaluate.states import States
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
 
 Rankings = Mapping[str, Sequence[str]]
 """Document ids, best first, by topic."""
 
-_BLOCK = 8192
-"""Rankings held at once, so that memory does not grow with their number."""
+_BLOCK = 256
+"""Queries whose rankings are held at once, so that memory does not grow with their number."""
 
 
 class Measures:
@@ -73,36 +74,37 @@ class Measures:
         Returns:
             Values of shape (len(topic_query), len(names)), with the topics in the order of ``topic_query``.
         """
-        return self.of_states((query, rankings.get(topic, ())) for topic, query in topic_query.items())
+        return self.of_states(States.of(query, rankings.get(topic, ())) for topic, query in topic_query.items())
 
-    def of_states(self, states: Iterable[tuple[str, Sequence[str]]]) -> NDArray[np.float64]:
+    def of_states(self, states: Iterable[States]) -> NDArray[np.float64]:
         """Measure rankings, each of which is let go before the last ones come.
 
         Args:
-            states: a judged query and document ids, best first; a query may come more than once.
+            states: of judged queries; a query may come more than once.
 
         Returns:
-            Values of shape (number of states, len(names)), in their order.
+            Values of shape (number of rankings, len(names)), in their order.
         """
         coming, blocks = iter(states), [np.zeros((0, len(self.names)))]
         while block := list(islice(coming, _BLOCK)):
-            queries, rankings = zip(*block, strict=True)
-            values = np.hstack([self._ranked.of(rankings, queries), self._by_tools(rankings, queries)])
+            values = np.hstack([self._ranked.of(block), self._by_tools(block)])
             blocks.append(values[:, self._order])
         return np.ascontiguousarray(np.vstack(blocks))  # sums over topics depend on it in the last bit
 
-    def _by_tools(self, rankings: Sequence[Sequence[str]], queries: Sequence[str]) -> NDArray[np.float64]:
+    def _by_tools(self, states: Sequence[States]) -> NDArray[np.float64]:
         """The measures that ir-measures' tools compute, which measure a query once a run."""
-        values = np.zeros((len(rankings), len(self._others)))
         if not self._others:
-            return values
+            return np.zeros((sum(len(each.orders) for each in states), 0))
+        rankings = [ranking for each in states for ranking in each.rankings()]
+        queries = [each.query_id for each in states for _ in each.orders]
+        values = np.zeros((len(rankings), len(self._others)))
         column = {str(measure): j for j, measure in enumerate(self._others)}
         evaluator = self._evaluator(frozenset(queries))
-        for states in _one_state_a_query(queries):
-            run = {query: strictly_decreasing(rankings[i]) for query, i in states.items() if rankings[i]}
+        for positions in _one_state_a_query(queries):
+            run = {query: strictly_decreasing(rankings[i]) for query, i in positions.items() if rankings[i]}
             for metric in evaluator.iter_calc(run) if run else ():
                 if metric.query_id in run:
-                    values[states[metric.query_id], column[str(metric.measure)]] = metric.value
+                    values[positions[metric.query_id], column[str(metric.measure)]] = metric.value
         return values
 
     @staticmethod

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain, repeat
+from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from experiments.evaluate.states import States
 
-_BLOCK = 2048
-"""Rankings measured at once, so that memory does not grow with their number."""
+FloatArray = NDArray[np.float64]
 
 
 class RankMeasures:
@@ -36,31 +35,33 @@ class RankMeasures:
         """Whether it is one of these measures, with no option but a cutoff and a relevance level."""
         return measure.NAME in _FORMULAS and not measure.params.keys() - {"cutoff", "rel"}
 
-    def of(self, rankings: Sequence[Sequence[str]], queries: Sequence[str]) -> FloatArray:
-        """Values of shape (len(rankings), m).
+    def of(self, states: Sequence[States]) -> FloatArray:
+        """Values of shape (number of rankings, m).
 
         Args:
-            rankings: document ids, best first.
-            queries: the judged query of each ranking.
+            states: of judged queries; what is held at once grows with their number.
         """
-        values = np.zeros((len(rankings), len(self._asked)))
-        for start in range(0, len(rankings), _BLOCK):
-            block = slice(start, start + _BLOCK)
-            graded = self._graded(rankings[block], queries[block])
-            for column, (formula, cutoff, rel) in enumerate(self._asked):
-                values[block, column] = formula(graded, cutoff, rel)
+        graded = self._graded(states)
+        values = np.zeros((len(graded.found), len(self._asked)))
+        for column, (formula, cutoff, rel) in enumerate(self._asked):
+            values[:, column] = formula(graded, cutoff, rel)
         return values
 
-    def _graded(self, rankings: Sequence[Sequence[str]], queries: Sequence[str]) -> _Graded:
-        judged = [self._qrels[query].get for query in queries]
-        found = (map(grade_of, ranking, repeat(0)) for grade_of, ranking in zip(judged, rankings, strict=True))
-        row = {query: i for i, query in enumerate(dict.fromkeys(queries))}
-        ideal = [sorted(self._qrels[query].values(), reverse=True) for query in row]
+    def _graded(self, states: Sequence[States]) -> _Graded:
+        queries = list(dict.fromkeys(each.query_id for each in states))
+        row = {query: i for i, query in enumerate(queries)}
+        ideal = [np.array([sorted(self._qrels[query].values(), reverse=True)], dtype=float) for query in queries]
         return _Graded(
-            found=_padded(found, list(map(len, rankings))),
-            ideal=_padded(ideal, list(map(len, ideal))),
-            query=np.array([row[query] for query in queries], dtype=np.intp),
+            found=_padded([rows for each in states for rows in self._grades(each)]),
+            ideal=_padded(ideal),
+            query=np.repeat([row[each.query_id] for each in states], [len(each.orders) for each in states]),
         )
+
+    def _grades(self, states: States) -> list[FloatArray]:
+        """Grades down the ranks, in arrays of shape (rankings, length)."""
+        grade_of = self._qrels[states.query_id].get
+        grades = np.fromiter(map(grade_of, states.doc_ids, repeat(0)), float, len(states.doc_ids))
+        return [grades[rows] for rows in states.rows()]
 
 
 class _Graded(NamedTuple):
@@ -86,11 +87,13 @@ class _Graded(NamedTuple):
         return found
 
 
-def _padded(rows: Iterable[Iterable[int]], lengths: Sequence[int]) -> FloatArray:
-    grades = np.zeros((len(lengths), max(lengths, default=0)))
-    grades[np.arange(grades.shape[1]) < np.array(lengths, dtype=int)[:, None]] = np.fromiter(
-        chain.from_iterable(rows), float, sum(lengths)
-    )
+def _padded(blocks: Sequence[FloatArray]) -> FloatArray:
+    """Blocks of rows below one another, with zeros behind the shorter rows; no number is below 0."""
+    grades = np.zeros((sum(map(len, blocks)), max((block.shape[1] for block in blocks), default=0)))
+    start = 0
+    for block in blocks:
+        grades[start : start + len(block), : block.shape[1]] = block
+        start += len(block)
     return grades.clip(min=0.0)
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from array import array
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from pydantic_core import from_json, to_json
 
+from experiments.evaluate.states import States
 from ragtune.core.output import ControllerOutput
 from ragtune.core.units import NAMES
 from ragtune.core.units import UNITS as ALL
@@ -82,17 +83,24 @@ class QueryRecord:
         )
 
     @property
+    def final(self) -> NDArray[np.uint32]:
+        """Positions in ``doc_ids`` of the final ranking, best first, shape (n,)."""
+        return np.array(self.rankings[-1], dtype=np.uint32)
+
+    @property
     def ranking(self) -> list[str]:
         """Document ids of the final ranking, best first."""
-        return self.ranking_at(-1)
+        return [self.doc_ids[i] for i in self.final.tolist()]
 
     def ranking_at(self, step: int) -> list[str]:
         """Document ids at an anytime step, best first."""
         return [self.doc_ids[i] for i in self.rankings[step]]
 
-    def states(self) -> Iterator[list[str]]:
-        """Document ids at every anytime step, best first."""
-        return map(self.ranking_at, range(len(self.costs)))
+    def states(self, steps: Sequence[int] | None = None) -> States:
+        """The ranking at some anytime steps, or at all of them."""
+        return States(
+            self.query_id, self.doc_ids, self.rankings if steps is None else [self.rankings[i] for i in steps]
+        )
 
     @property
     def charged(self) -> list[float]:
@@ -101,28 +109,32 @@ class QueryRecord:
 
     def to_json(self) -> str:
         """Write the record as one line of JSON."""
-        return json.dumps(vars(self), separators=(",", ":"))
+        return to_json(vars(self), inf_nan_mode="constants").decode()
 
     @classmethod
     def from_json(cls, line: str) -> QueryRecord:
         """Read a record from a line that :meth:`to_json` has written."""
-        return cls(**json.loads(line))
+        return cls(**from_json(line))
 
 
 class StoredRecord(QueryRecord):
     """A record whose long parts are read from where they are kept, each time that they are asked for.
+
+    The final ranking is at hand.
 
     Args:
         record: the whole record, which is not held.
         load: reads the whole record again.
     """
 
-    LONG = ("doc_ids", "rankings", "trace")
+    LONG = ("rankings", "trace")
     _load: Callable[[], QueryRecord]
+    _final: NDArray[np.uint32]
 
     def __init__(self, record: QueryRecord, load: Callable[[], QueryRecord]) -> None:
         short = {name: value for name, value in vars(record).items() if name not in self.LONG}
-        vars(self).update(short, _load=load)
+        short["doc_ids"] = list(map(sys.intern, record.doc_ids))  # most documents are candidates of many queries
+        vars(self).update(short, _load=load, _final=record.final)
 
     def __getattr__(self, name: str) -> Any:
         if name not in self.LONG:
@@ -135,11 +147,9 @@ class StoredRecord(QueryRecord):
     def __hash__(self) -> int:
         return hash(self.query_id)
 
-    def ranking_at(self, step: int) -> list[str]:
-        return self._load().ranking_at(step)
-
-    def states(self) -> Iterator[list[str]]:
-        return self._load().states()
+    @property
+    def final(self) -> NDArray[np.uint32]:
+        return self._final
 
     def to_json(self) -> str:
         return self._load().to_json()
@@ -151,23 +161,23 @@ class Ranked(NamedTuple):
     Attributes:
         query_id: id of the query.
         doc_ids: ids of the documents in the final pool.
-        first, final: positions in ``doc_ids`` before and after, best first.
+        first, final: positions of all n documents in ``doc_ids`` before and after, best first, shape (n,).
         docs: documents charged.
     """
 
     query_id: str
     doc_ids: Sequence[str]
-    first: array[int]
-    final: array[int]
+    first: NDArray[np.uint32]
+    final: NDArray[np.uint32]
     docs: int
 
     @classmethod
     def of(cls, record: QueryRecord) -> Ranked:
         """The same of a record."""
-        first, final = (array("I", record.rankings[i]) for i in (0, -1))
-        return cls(record.query_id, record.doc_ids, first, final, int(record.charged[UNITS.index("docs")]))
+        first = np.array(record.rankings[0], dtype=np.uint32)
+        return cls(record.query_id, record.doc_ids, first, record.final, int(record.charged[UNITS.index("docs")]))
 
     @property
     def ranking(self) -> list[str]:
         """Document ids of the final ranking, best first."""
-        return [self.doc_ids[i] for i in self.final]
+        return [self.doc_ids[i] for i in self.final.tolist()]

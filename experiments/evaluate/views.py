@@ -10,6 +10,7 @@ import numpy as np
 from experiments.evaluate.curves import FloatArray, bootstrap_interval
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord
+from experiments.evaluate.states import States
 from experiments.evaluate.summary import ViewFigures
 
 
@@ -65,7 +66,7 @@ def views_of(
     views = []
     for name, position in positions.items():
         rankings = {record.query_id: record.ranking_at(position) for record in records}
-        values = measures.of_states((query_id, rankings.get(query_id, ())) for query_id in judged)
+        values = measures.of_states(States.of(query_id, rankings.get(query_id, ())) for query_id in judged)
         low, high = bootstrap_interval(values, resamples=resamples, level=level, seed=seed)
         views.append(View(name, rankings, measures.names, values, low, high))
     return views

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 from pydantic_core import to_json
 
-from experiments.evaluate.record import QueryRecord
+from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.replay.build import Session
 from ragtune.core.arrays import IntArray
-from ragtune.core.interfaces import BaseReranker
 from ragtune.core.loop import budget_stop
+from ragtune.core.output import ControllerOutput
 from ragtune.core.plain import plain
 from ragtune.core.pool.columns import require_calibrated
 from ragtune.core.request.budget import CostBudget, CostTracker
 from ragtune.core.request.request import Request
 from ragtune.core.request.trace import ControllerTrace
-from ragtune.core.types import BUDGET_EXHAUSTED, FREE, StopRecord
+from ragtune.core.types import BUDGET_EXHAUSTED, FREE, CostObject, StopRecord
 from ragtune.core.units import CALLS, DOCS, NAMES, UNITS
 
 _BY_KIND = tuple(unit.limit for unit in UNITS if unit not in (DOCS, CALLS))
@@ -37,16 +37,10 @@ def has_fixed_order(session: Session, budget: CostBudget) -> bool:
         and (parts["expander"] is None or not parts["expander"].is_active)
         and parts["assembler"].takes_what_fits
         and len(rerankers) == 1
-        and _scores_pairs(type(rerankers[0]))
+        and rerankers[0].scores_pairs
         and session.controller.simulates_time
         and all(getattr(budget, name) is None for name in _BY_KIND)
     )
-
-
-def _scores_pairs(reranker: type[BaseReranker]) -> bool:
-    """Whether the class says so that says how to rerank: what a subclass does of its own is not its parent's word."""
-    teller = next(kind for kind in reranker.__mro__ if {"rerank", "scores_pairs"} & vars(kind).keys())
-    return bool(vars(teller).get("scores_pairs", False))
 
 
 class FixedOrder:
@@ -69,6 +63,7 @@ class FixedOrder:
         pool, parts = self._pool, session.parts
         pool.apply_priorities(parts["estimator"].value(pool, self._context))
         self._plan = parts["scheduler"].plan(pool)
+        self._diagnostics = plain(self._plan.diagnostics)
         by = pool.priorities if pool.estimates.acquisition is None else pool.estimates.acquisition
         self._order: IntArray = np.argsort(-by, kind="stable")
         self._place = np.argsort(self._order)
@@ -79,6 +74,18 @@ class FixedOrder:
         self._strategy, self._reranker = next(iter(session.rerankers.items()))
         self._ordering = parts["assembler"].ordering
         self._scores: dict[str, float] = {}
+
+    def ranked_under(self, budget: CostBudget) -> Ranked:
+        """How the request ends under a budget, without its account.
+
+        Raises:
+            InputError: if a score is missing.
+        """
+        ends = self._ends(budget)
+        self._know(ends[-1])
+        first, final = self._rankings([0, ends[-1]]).astype(np.uint32)
+        docs = sum(self._price(start, end).docs for start, end in pairwise(ends))
+        return Ranked(self._context.query_id, self._pool.doc_ids, first, final, docs)
 
     def under(self, budget: CostBudget, *, traced: bool = True) -> QueryRecord:
         """The record of the request under a budget; without its trace where nobody will look at it.
@@ -95,14 +102,15 @@ class FixedOrder:
             costs.append(tracker.spent())
         stop = self._stop(tracker, ends)
         rankings = self._rankings(ends)
-        documents = [self._pool.doc_ids[i] for i in rankings[-1]]
+        doc_ids = list(self._pool.doc_ids)
+        documents = [doc_ids[i] for i in rankings[-1].tolist()]
         with tracker.assembling():
             tracker.try_consume_tokens(int(self._tokens.sum()))
         tracker.trace.add("assembler", "assemble", documents=documents)
         return QueryRecord(
             query_id=self._context.query_id,
-            doc_ids=list(self._pool.doc_ids),
-            rankings=rankings,
+            doc_ids=doc_ids,
+            rankings=rankings.tolist(),
             costs=[[getattr(cost, unit) for unit in NAMES] for cost in costs],
             actual=[getattr(FREE, unit) for unit in NAMES],
             stop=stop.model_dump(),
@@ -123,16 +131,15 @@ class FixedOrder:
 
     def _know(self, depth: int) -> None:
         """Have the first documents scored, if they are not yet."""
-        new = [self._pool.entries[i] for i in self._order[len(self._scores) : depth].tolist()]
-        if new:
-            said = self._reranker.rerank(new, self._context, self._strategy)
+        if new := self._ids[len(self._scores) : depth]:
+            said = self._reranker.scores_of(new, self._context)
             require_calibrated(np.array(list(said.values())), list(said), "score")
-            self._scores |= {item.doc_id: said[item.doc_id] for item in new}  # rankings are read off in this order
+            self._scores |= {doc_id: said[doc_id] for doc_id in new}  # rankings are read off in this order
 
     def _send(self, tracker: CostTracker, start: int, end: int) -> None:
         """Book one batch as the loop does, and tell of it."""
         doc_ids = self._ids[start:end]
-        cost = self._reranker.price(self._context.query, self._lengths[start:end])
+        cost = self._price(start, end)
         tracker.trace.add(
             "scheduler",
             "propose",
@@ -140,7 +147,7 @@ class FixedOrder:
             strategy=self._strategy,
             expected_cost=cost.by_unit(),
             estimates=self._estimates[start:end],
-            diagnostics=plain(self._plan.diagnostics),
+            diagnostics=self._diagnostics,
         )
         tracker.consume(cost)
         took_ms = tracker.let_pass(cost.latency_ms, tracker.elapsed_ms)
@@ -148,6 +155,9 @@ class FixedOrder:
             tracker.settle(cost, cost.model_copy(update={"latency_ms": took_ms}))
         scores = {doc_id: self._scores[doc_id] for doc_id in doc_ids}
         tracker.trace.add("reranker", "rerank", strategy=self._strategy, scores=scores)
+
+    def _price(self, start: int, end: int) -> CostObject:
+        return self._reranker.price(self._context.query, self._lengths[start:end])
 
     def _stop(self, tracker: CostTracker, ends: Sequence[int]) -> StopRecord:
         n, batches = len(self._order), len(ends) - 1
@@ -162,17 +172,15 @@ class FixedOrder:
         tracker.trace.add("controller", "stop", **stop.model_dump())
         return stop
 
-    def _rankings(self, ends: Sequence[int]) -> list[list[int]]:
-        """The ranking before the first batch and after each, all in one pass."""
+    def _rankings(self, ends: Sequence[int]) -> IntArray:
+        """The ranking after so many documents, one a row, all in one pass."""
         n, pool = len(self._order), self._pool
         known = np.full(n, np.nan)
         known[self._order[: len(self._scores)]] = list(self._scores.values())
         scores = np.where(self._place < np.array(ends)[:, None], known, np.nan)
         dropped = np.zeros(scores.shape, dtype=bool)
         keys = self._ordering.keys_of(dropped, scores, pool.priorities, pool.base_scores, pool.posteriors)
-        ranked = np.argsort(-np.broadcast_to(keys, scores.shape), axis=-1, kind="stable")
-        rankings: list[list[int]] = ranked.tolist()
-        return rankings
+        return np.argsort(-np.broadcast_to(keys, scores.shape), axis=-1, kind="stable")
 
 
 class QueryReplay:
@@ -195,9 +203,21 @@ class QueryReplay:
         """
         if has_fixed_order(self._session, budget):
             return self._order.under(budget, traced=traced)
+        return QueryRecord.of(self._run(budget), traced=traced)
+
+    def ranked_under(self, budget: CostBudget) -> Ranked:
+        """How the query ends under a budget, where nobody will look at more.
+
+        Raises:
+            InputError: if a component does.
+        """
+        if has_fixed_order(self._session, budget):
+            return self._order.ranked_under(budget)
+        return Ranked.of(QueryRecord.of(self._run(budget), traced=False))
+
+    def _run(self, budget: CostBudget) -> ControllerOutput:
         text = self._session.dataset.queries[self._query_id]
-        output = self._session.controller.run(text, budget, query_id=self._query_id)
-        return QueryRecord.of(output, traced=traced)
+        return self._session.controller.run(text, budget, query_id=self._query_id)
 
     @cached_property
     def _order(self) -> FixedOrder:

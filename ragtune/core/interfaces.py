@@ -247,8 +247,16 @@ class BaseReranker(Component, ABC):
         """
         return price_by_count([item.doc_id for item in items], "")
 
-    scores_pairs: bool = False
-    """Whether a recorded score depends on query and document alone, and :meth:`price` says what any batch costs."""
+    def scores_of(self, doc_ids: Sequence[str], context: RAGtuneContext) -> dict[str, float]:
+        """What :meth:`rerank` says of these documents in whatever company, where :attr:`scores_pairs`."""
+        raise NotImplementedError
+
+    @property
+    def scores_pairs(self) -> bool:
+        """Whether it is of a kind whose recorded scores depend on query and document alone, see :meth:`scores_of`, and
+        whose :meth:`price` says what any batch costs. How a subclass reranks of its own is not its parent's word."""
+        teller = next(kind for kind in type(self).__mro__ if {"rerank", "scores_of"} & vars(kind).keys())
+        return teller is not BaseReranker and "scores_of" in vars(teller)
 
     def price(self, query: str, lengths: Sequence[int]) -> CostObject:
         """What a batch of documents with so many tokens each is charged, where :attr:`scores_pairs`."""

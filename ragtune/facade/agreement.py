@@ -3,14 +3,71 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ragtune.core.arrays import FloatArray, IntArray
+
+ABSENT = 2**31
+"""The place of a document that a ranking lacks: behind all that it has."""
+
+
+class Places(NamedTuple):
+    """Where one ranking has the first documents of another, for each of q pairs of rankings.
+
+    Attributes:
+        places: shape (q, k), the 0-based place in the one of each of the first k of the other; :data:`ABSENT` where it
+            lacks the document, or the other is shorter.
+        depths: shape (q,), how deep the two can be compared: k, or the length of the shorter one.
+    """
+
+    places: IntArray
+    depths: IntArray
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[Sequence[Hashable], Sequence[Hashable]]], k: int) -> Places:
+        """The places of pairs of rankings, best first, each document once."""
+        rows, depths = [], []
+        for one, other in pairs:
+            place = {document: i for i, document in enumerate(one)}
+            row = [place.get(document, ABSENT) for document in other[:k]]
+            rows.append(row + [ABSENT] * (k - len(row)))
+            depths.append(min(k, len(one), len(other)))
+        return cls(np.array(rows, dtype=np.intp).reshape(len(rows), k), np.array(depths, dtype=np.intp))
+
+    def overlap(self) -> FloatArray:
+        """The share of the first documents that both rankings have, shape (q,); 1 where there are none."""
+        return np.where(self.depths > 0, self._agreement(self.depths[:, None]), 1.0)
+
+    def rank_biased_overlap(self, p: float) -> FloatArray:
+        """Rank-biased overlap, extrapolated, shape (q,), see :func:`rank_biased_overlap`."""
+        weighted = np.zeros(len(self.depths))
+        for d in range(1, self.places.shape[1] + 1):
+            weighted += np.where(d <= self.depths, self._agreement(np.full((len(weighted), 1), d)) * p ** (d - 1), 0.0)
+        patience = np.array([p**d for d in range(self.places.shape[1] + 1)])[self.depths]
+        return np.minimum(1.0, np.where(self.depths > 0, self.overlap() * patience + (1 - p) * weighted, 1.0))
+
+    def kendall_tau(self) -> FloatArray:
+        """Kendall's tau, shape (q,), see :func:`kendall_tau`."""
+        first, second = np.triu_indices(self.places.shape[1], 1)
+        before, after = self.places[:, first], self.places[:, second]
+        is_pair = after < ABSENT  # the places of the first ones, which are all there, come first
+        pairs = is_pair.sum(axis=1)
+        agreeing = np.where(before < after, 1, -1).sum(axis=1, where=is_pair)
+        return np.where(pairs > 0, agreeing / np.maximum(pairs, 1), 1.0)
+
+    def _agreement(self, depths: IntArray) -> FloatArray:
+        """The share of the first documents that both rankings have at depths of shape (q, 1)."""
+        within = np.arange(self.places.shape[1]) < depths
+        share: FloatArray = ((self.places < depths) & within).sum(axis=1) / np.maximum(depths[:, 0], 1)
+        return share
 
 
 def overlap(one: Sequence[Hashable], other: Sequence[Hashable], k: int = 10) -> float:
     """The share of the first k that both rankings have, in [0, 1]; 1 where there are no documents."""
-    depth = min(k, len(one), len(other))
-    return len({*one[:depth]} & {*other[:depth]}) / depth if depth else 1.0
+    return float(Places.of([(one, other)], k).overlap()[0])
 
 
 def rank_biased_overlap(one: Sequence[Hashable], other: Sequence[Hashable], k: int = 10, p: float = 0.9) -> float:
@@ -24,18 +81,7 @@ def rank_biased_overlap(one: Sequence[Hashable], other: Sequence[Hashable], k: i
     Returns:
         A number in [0, 1], 1 for equal rankings.
     """
-    depth = min(k, len(one), len(other))
-    if not depth:
-        return 1.0
-    seen_one: set[Hashable] = set()
-    seen_other: set[Hashable] = set()
-    weighted = agreement = 0.0
-    for d in range(1, depth + 1):
-        seen_one.add(one[d - 1])
-        seen_other.add(other[d - 1])
-        agreement = len(seen_one & seen_other) / d
-        weighted += agreement * p ** (d - 1)
-    return min(1.0, agreement * p**depth + (1 - p) * weighted)
+    return float(Places.of([(one, other)], k).rank_biased_overlap(p)[0])
 
 
 def kendall_tau(one: Sequence[Hashable], other: Sequence[Hashable], k: int = 10) -> float:
@@ -44,9 +90,7 @@ def kendall_tau(one: Sequence[Hashable], other: Sequence[Hashable], k: int = 10)
     Returns:
         A number in [-1, 1]: the share of pairs in the same order less that of pairs in the other; 1 for fewer than two.
     """
-    place = {document: i for i, document in enumerate(one)}
-    pairs = list(combinations([place[document] for document in other[:k]], 2))
-    return sum(1 if first < second else -1 for first, second in pairs) / len(pairs) if pairs else 1.0
+    return float(Places.of([(one, other)], k).kendall_tau()[0])
 
 
 def gain_kept(ranking: Sequence[int], gains: Mapping[int, float], k: int = 10) -> float:

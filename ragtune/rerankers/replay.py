@@ -89,8 +89,6 @@ class ReplayReranker(BaseReranker):
             "joules": True,  # nothing runs, so nothing can be measured
         }
 
-    scores_pairs = True
-
     @property
     def is_recorded(self) -> bool:
         """True: time is simulated."""
@@ -102,7 +100,10 @@ class ReplayReranker(BaseReranker):
         return frozenset(unit for unit, is_unknown in self._unpriced.items() if is_unknown)
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
-        return {item.doc_id: self.table.score(context.query_id, item.doc_id) for item in items}
+        return self.scores_of([item.doc_id for item in items], context)
+
+    def scores_of(self, doc_ids: Sequence[str], context: RAGtuneContext) -> dict[str, float]:
+        return self.table.scores(context.query_id, doc_ids)
 
     def can_score(self, doc_id: str, context: RAGtuneContext) -> bool:
         """Whether the table holds the pair."""

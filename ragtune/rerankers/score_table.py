@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from functools import lru_cache
 from itertools import groupby
@@ -147,12 +147,21 @@ class ScoreTable:
         Raises:
             ScoreTableError: naming the pair, if the table lacks it.
         """
+        return self.scores(query_id, [doc_id])[doc_id]
+
+    def scores(self, query_id: str, doc_ids: Iterable[str]) -> dict[str, float]:
+        """The calibrated scores of some documents of a query, in [0, 1].
+
+        Raises:
+            ScoreTableError: naming the first pair that the table lacks.
+        """
+        known = _calibrated_scores(self, query_id)
         try:
-            return _calibrated_scores(self, query_id)[doc_id]
-        except KeyError:
+            return {doc_id: known[doc_id] for doc_id in doc_ids}
+        except KeyError as missing:
             raise ScoreTableError(
-                f"score table {str(self.path)!r} holds no score for query {query_id!r} and document {doc_id!r}: "
-                "replay needs every pair that a policy may ask for"
+                f"score table {str(self.path)!r} holds no score for query {query_id!r} and document "
+                f"{missing.args[0]!r}: replay needs every pair that a policy may ask for"
             ) from None
 
     def calibrate(self, query_id: str) -> dict[str, float]:

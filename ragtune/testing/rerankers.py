@@ -83,7 +83,9 @@ class _CommonContract:
         lengths = [item.token_count for item in items]
         assert reranker.price(QUERY, lengths) == reranker.expected_cost(items, context)
         assert reranker.is_recorded
-        reranker.rerank(items, context, "default")
+        ids = [item.doc_id for item in items]
+        assert reranker.rerank(items, context, "default") == reranker.scores_of(ids, context)
+        assert reranker.scores_of(ids[:2], context) == dict(list(reranker.scores_of(ids, context).items())[:2])
         assert (context.meter.actual, context.meter.charged) == (FREE, None)
 
     def test_asking_the_price_pays_nothing(self, reranker: BaseReranker, items: list[PoolItem]) -> None:

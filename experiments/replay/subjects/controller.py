@@ -96,7 +96,7 @@ def _fixed_depth(
         query = QueryReplay(fixed, query_id)
         for name in list(records):
             try:
-                records[name].append(Ranked.of(query.under(budgets[name], traced=False)))
+                records[name].append(query.ranked_under(budgets[name]))
             except ScoreTableError:
                 del records[name]
     return records

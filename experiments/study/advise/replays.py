@@ -165,7 +165,7 @@ def _curve(candidate: Candidate, records: Sequence[QueryRecord], budgets: Sequen
 
 def _measured(records: Sequence[QueryRecord], states: Any, measures: Measures) -> FloatArray:
     """Measures of the wanted states, each state of a query once."""
-    wanted = [(i, step) for i in range(len(records)) for step in sorted(set(states[i].tolist()))]
-    row = {state: at for at, state in enumerate(wanted)}
-    values = measures.of_states((records[i].query_id, records[i].ranking_at(step)) for i, step in wanted)
+    wanted = [sorted(set(steps.tolist())) for steps in states]
+    row = {state: at for at, state in enumerate((i, step) for i, steps in enumerate(wanted) for step in steps)}
+    values = measures.of_states(record.states(steps) for record, steps in zip(records, wanted, strict=True))
     return values[[[row[i, step] for step in states[i].tolist()] for i in range(len(records))]]

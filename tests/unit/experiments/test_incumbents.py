@@ -16,7 +16,6 @@ from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.replay.subjects.controller import ControllerSubject
 from ragtune.core.errors import ConfigError, ScoreTableError
-from ragtune.core.pool.items import PoolItem
 from ragtune.core.types import CostObject
 from ragtune.facade.agreement import overlap
 from ragtune.reformulators.identity import IdentityReformulator
@@ -109,14 +108,14 @@ def test_the_jobs_of_a_sweep_share_what_does_not_depend_on_the_policy(replayed: 
 
 def test_a_table_need_only_hold_what_the_policy_asks_for(replayed: Replayed, monkeypatch: pytest.MonkeyPatch) -> None:
     run = replayed("experiment=fixed_depth", "budget.max_reranker_docs=3", "seed=1")
-    rerank = ReplayReranker.rerank
+    scores_of = ReplayReranker.scores_of
 
-    def short_table(self: ReplayReranker, items: Sequence[PoolItem], *others: Any) -> dict[str, float]:
-        if len(items) > 3:
+    def short_table(self: ReplayReranker, doc_ids: Sequence[str], *others: Any) -> dict[str, float]:
+        if len(doc_ids) > 3:
             raise ScoreTableError("no score")
-        return rerank(self, items, *others)
+        return scores_of(self, doc_ids, *others)
 
-    monkeypatch.setattr(ReplayReranker, "rerank", short_table)
+    monkeypatch.setattr(ReplayReranker, "scores_of", short_table)
     assert list(incumbents_of(run)) == ["fixed depth"]
 
 

@@ -1,0 +1,46 @@
+"""Rankings of one query's documents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Positions = NDArray[np.integer[Any]]
+
+
+class States(NamedTuple):
+    """Some rankings of the candidates of one query, such as the states of its anytime history.
+
+    Attributes:
+        query_id: the judged query.
+        doc_ids: the n candidates.
+        orders: for each of k rankings, positions in ``doc_ids``, best first; a ranking may lack some of them.
+    """
+
+    query_id: str
+    doc_ids: Sequence[str]
+    orders: Sequence[Sequence[int]] | Positions
+
+    @classmethod
+    def of(cls, query_id: str, ranking: Sequence[str]) -> States:
+        """A single ranking, best first."""
+        return cls(query_id, ranking, np.arange(len(ranking))[None])
+
+    def rows(self) -> list[Positions]:
+        """The positions as arrays of shape (rows, length), those of successive rankings of one length together."""
+        if isinstance(self.orders, np.ndarray):
+            return [self.orders]
+        rows: list[list[Sequence[int]]] = []
+        for order in self.orders:
+            if rows and len(rows[-1][0]) == len(order):
+                rows[-1].append(order)
+            else:
+                rows.append([order])
+        return [np.array(some, dtype=np.intp).reshape(len(some), -1) for some in rows]
+
+    def rankings(self) -> list[list[str]]:
+        """The rankings as document ids."""
+        return [[self.doc_ids[i] for i in order] for order in self.orders]
