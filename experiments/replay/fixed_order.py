@@ -67,7 +67,8 @@ class FixedOrder:
         by = pool.priorities if pool.estimates.acquisition is None else pool.estimates.acquisition
         self._order: IntArray = np.argsort(-by, kind="stable")
         self._place = np.argsort(self._order)
-        self._ids = [pool.doc_ids[i] for i in self._order.tolist()]
+        self._doc_ids = list(pool.doc_ids)
+        self._ids = [self._doc_ids[i] for i in self._order.tolist()]
         self._estimates = pool.priorities[self._order].tolist()
         self._tokens = pool.roster.token_counts
         self._lengths: list[int] = self._tokens[self._order].tolist()
@@ -85,7 +86,7 @@ class FixedOrder:
         self._know(ends[-1])
         first, final = self._rankings([0, ends[-1]]).astype(np.uint32)
         docs = sum(self._price(start, end).docs for start, end in pairwise(ends))
-        return Ranked(self._context.query_id, self._pool.doc_ids, first, final, docs)
+        return Ranked(self._context.query_id, self._doc_ids, first, final, docs)
 
     def under(self, budget: CostBudget, *, traced: bool = True) -> QueryRecord:
         """The record of the request under a budget; without its trace where nobody will look at it.
@@ -102,14 +103,13 @@ class FixedOrder:
             costs.append(tracker.spent())
         stop = self._stop(tracker, ends)
         rankings = self._rankings(ends)
-        doc_ids = list(self._pool.doc_ids)
-        documents = [doc_ids[i] for i in rankings[-1].tolist()]
+        documents = [self._doc_ids[i] for i in rankings[-1].tolist()]
         with tracker.assembling():
             tracker.try_consume_tokens(int(self._tokens.sum()))
         tracker.trace.add("assembler", "assemble", documents=documents)
         return QueryRecord(
             query_id=self._context.query_id,
-            doc_ids=doc_ids,
+            doc_ids=self._doc_ids,
             rankings=rankings.tolist(),
             costs=[[getattr(cost, unit) for unit in NAMES] for cost in costs],
             actual=[getattr(FREE, unit) for unit in NAMES],

@@ -285,8 +285,8 @@ class RAGtuneController:
         return {**self.__dict__, "_is_prepared": False}  # models do not travel
 
     def _open(self, request: Request) -> RAGtuneContext:
-        digest = hashlib.sha256(_utf8("query", request.query)).hexdigest()[:16]
-        query_id = request.query_id or digest
+        query = _utf8("query", request.query)
+        query_id = request.query_id or hashlib.sha256(query).hexdigest()[:16]
         _utf8("query_id", query_id)
         clock = self._make_clock()
         trace = ControllerTrace(query_id=query_id)

@@ -69,6 +69,6 @@ class Hits(Sequence[ScoredDocument]):
             set(map(type, scores)) <= {float}
             and all(map(math.isfinite, scores))
             and len(set(ids)) == len(ids)
-            and min((fact["token_count"] for fact in facts), default=0) >= 0
+            and min([fact["token_count"] for fact in facts], default=0) >= 0
             and all(well_formed(text) == text for text in filterfalse(str.isascii, texts))
         )
