@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -132,7 +132,7 @@ def _at_depths(ranked: Ranked, depths: IntArray) -> IntArray:
 
 
 def _agreement(records: Sequence[QueryRecord], others: Sequence[Ranked]) -> Agreement:
-    pairs = [(record.ranking, other.ranking) for record, other in zip(records, others, strict=True)]
+    pairs = [_comparable(record, other) for record, other in zip(records, others, strict=True)]
     alike = Places.of(pairs, k=10)
     is_one_pool = all(set(other) <= set(own) for own, other in pairs)  # an expander may let the run look elsewhere
     return Agreement(
@@ -140,3 +140,10 @@ def _agreement(records: Sequence[QueryRecord], others: Sequence[Ranked]) -> Agre
         rbo=float(np.mean(alike.rank_biased_overlap(p=0.9))),
         tau=float(np.mean(alike.kendall_tau())) if is_one_pool else None,
     )
+
+
+def _comparable(record: QueryRecord, other: Ranked) -> tuple[Sequence[Hashable], Sequence[Hashable]]:
+    """Both rankings in the same terms: as positions, which are quicker to look up than ids, where the pool is one."""
+    if list(record.doc_ids) == list(other.doc_ids):
+        return record.final.tolist(), other.final.tolist()
+    return record.ranking, other.ranking

@@ -8,6 +8,7 @@ import reprlib
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -151,12 +152,20 @@ def curve_table(curve: Curve) -> Columns:
 
 
 def _write_run(file: Path, rankings: Iterable[tuple[str, Sequence[str]]]) -> None:
+    allowed: set[str] = set()
     with file.open("w", encoding="utf-8", newline="\n") as out:
         for query_id, ranking in rankings:
-            out.writelines(
-                f"{query_id} Q0 {require_id(doc_id, 'retrieved document')} {rank} {len(ranking) - rank + 1} ragtune\n"
-                for rank, doc_id in enumerate(ranking, start=1)
+            allowed |= {require_id(doc_id, "retrieved document") for doc_id in ranking if doc_id not in allowed}
+            begin = f"{query_id} Q0 "
+            out.write(
+                "".join([f"{begin}{doc_id}{end}" for doc_id, end in zip(ranking, _ends(len(ranking)), strict=True)])
             )
+
+
+@lru_cache(maxsize=8)
+def _ends(n: int) -> list[str]:
+    """What stands behind the document in each line of a ranking: rank, a score that falls with it, tag."""
+    return [f" {rank} {n - rank + 1} ragtune\n" for rank in range(1, n + 1)]
 
 
 def _write_traces(file: Path, records: Sequence[QueryRecord]) -> None:
