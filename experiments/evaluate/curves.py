@@ -14,7 +14,7 @@ from experiments.evaluate.record import QueryRecord
 FloatArray = NDArray[np.float64]
 
 _WEIGHTS = 8_000_000
-"""Weights of queries in bootstrap samples held at once, so that memory does not grow with the samples' number."""
+"""Weights or signs of queries in random samples held at once, so that memory does not grow with the samples' number."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,12 @@ def _evaluate(records: Sequence[QueryRecord], measures: Measures) -> list[FloatA
     return np.split(values, ends[:-1])
 
 
+def in_blocks(samples: int, n: int) -> list[int]:
+    """``samples`` samples of n queries each, in blocks of at most :data:`_WEIGHTS` numbers."""
+    at_once = max(_WEIGHTS // n, 1)
+    return [min(at_once, samples - start) for start in range(0, samples, at_once)]
+
+
 def bootstrap_interval(
     per_query: FloatArray, *, resamples: int, level: float, seed: int
 ) -> tuple[FloatArray, FloatArray]:
@@ -104,9 +110,7 @@ def bootstrap_interval(
         Lower and upper ends, each of the shape of one query's values.
     """
     n, rng = len(per_query), np.random.default_rng(seed)
-    at_once = max(_WEIGHTS // n, 1)
-    sizes = [min(at_once, resamples - start) for start in range(0, resamples, at_once)]
-    weights = (rng.multinomial(n, np.full(n, 1.0 / n), size=size) / n for size in sizes)
+    weights = (rng.multinomial(n, np.full(n, 1.0 / n), size=size) / n for size in in_blocks(resamples, n))
     means = np.concatenate([np.tensordot(some, per_query, axes=1) for some in weights])
     tail = (1.0 - level) / 2.0
     low, high = np.quantile(means, [tail, 1.0 - tail], axis=0)

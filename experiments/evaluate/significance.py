@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from experiments.evaluate.curves import FloatArray, bootstrap_interval
+from experiments.evaluate.curves import FloatArray, bootstrap_interval, in_blocks
 
 TIE = 1e-9
 """Differences up to this are rounding: the queries are tied."""
@@ -49,11 +49,11 @@ def paired_tests(differences: FloatArray, *, permutations: int, seed: int) -> Pa
 
 def randomization_test(differences: FloatArray, *, permutations: int, seed: int) -> FloatArray:
     """The second of :func:`paired_tests` alone, shape (t,)."""
-    q = len(differences)
+    q, rng = len(differences), np.random.default_rng(seed)
     same = (np.abs(differences) <= TIE).all(axis=0)
-    signs = np.random.default_rng(seed).integers(0, 2, size=(permutations, q)) * 2.0 - 1.0
+    signs = (rng.integers(0, 2, size=(size, q)) * 2.0 - 1.0 for size in in_blocks(permutations, q))
     observed = np.abs(differences.sum(axis=0))
-    as_extreme = (np.abs(signs @ differences) >= observed - TIE).sum(axis=0)
+    as_extreme = sum((np.abs(some @ differences) >= observed - TIE).sum(axis=0) for some in signs)
     p: FloatArray = np.where(same, 1.0, (1.0 + as_extreme) / (1.0 + permutations))
     return p
 

@@ -16,6 +16,7 @@ from experiments.evaluate.significance import (
     cost_to_reach,
     holm,
     largest_fall,
+    paired_differences,
     paired_tests,
     pareto_front,
     wins_losses_ties,
@@ -91,6 +92,19 @@ def test_the_same_seed_gives_the_same_p_values() -> None:
     differences = np.random.default_rng(4).normal(size=(25, 2))
     first, second = (paired_tests(differences, permutations=300, seed=7).randomization for _ in range(2))
     assert first.tolist() == second.tolist()
+
+
+def test_many_queries_are_sampled_in_blocks_to_the_same_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    differences = np.random.default_rng(1).normal(0.1, 1.0, size=(40, 3))
+
+    def figures() -> list[np.ndarray]:
+        tested = paired_differences(differences, resamples=99, level=0.95, seed=3, permutations=99)
+        return [tested.p, tested.low, tested.high]
+
+    whole = figures()
+    monkeypatch.setattr("experiments.evaluate.curves._WEIGHTS", 7 * len(differences))
+    for once, again in zip(whole, figures(), strict=True):
+        np.testing.assert_allclose(again, once, rtol=1e-12)
 
 
 def test_wins_losses_and_ties_ignore_rounding_errors() -> None:
