@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic_core import from_json, to_json
 
-from experiments.evaluate.states import States
+from experiments.evaluate.states import Positions, States, small
 from ragtune.core.output import ControllerOutput
 from ragtune.core.units import NAMES
 from ragtune.core.units import UNITS as ALL
@@ -83,9 +83,9 @@ class QueryRecord:
         )
 
     @property
-    def final(self) -> NDArray[np.uint32]:
+    def final(self) -> Positions:
         """Positions in ``doc_ids`` of the final ranking, best first, shape (n,)."""
-        return np.array(self.rankings[-1], dtype=np.uint32)
+        return small(self.rankings[-1])
 
     @property
     def ranking(self) -> list[str]:
@@ -129,7 +129,7 @@ class StoredRecord(QueryRecord):
 
     LONG = ("rankings", "trace")
     _load: Callable[[], QueryRecord]
-    _final: NDArray[np.uint32]
+    _final: Positions
 
     def __init__(self, record: QueryRecord, load: Callable[[], QueryRecord]) -> None:
         short = {name: value for name, value in vars(record).items() if name not in self.LONG}
@@ -148,7 +148,7 @@ class StoredRecord(QueryRecord):
         return hash(self.query_id)
 
     @property
-    def final(self) -> NDArray[np.uint32]:
+    def final(self) -> Positions:
         return self._final
 
     def to_json(self) -> str:
@@ -167,15 +167,20 @@ class Ranked(NamedTuple):
 
     query_id: str
     doc_ids: Sequence[str]
-    first: NDArray[np.uint32]
-    final: NDArray[np.uint32]
+    first: Positions
+    final: Positions
     docs: int
 
     @classmethod
     def of(cls, record: QueryRecord) -> Ranked:
         """The same of a record."""
-        first = np.array(record.rankings[0], dtype=np.uint32)
-        return cls(record.query_id, record.doc_ids, first, record.final, int(record.charged[UNITS.index("docs")]))
+        return cls(
+            record.query_id,
+            record.doc_ids,
+            small(record.rankings[0]),
+            record.final,
+            int(record.charged[UNITS.index("docs")]),
+        )
 
     @property
     def ranking(self) -> list[str]:

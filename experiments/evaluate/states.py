@@ -6,9 +6,16 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Positions = NDArray[np.integer[Any]]
+"""Positions in a list of documents."""
+
+
+def small(positions: ArrayLike) -> Positions:
+    """Positions in as few bytes as hold them, for what stays in memory."""
+    given = np.asarray(positions)
+    return given.astype(np.min_scalar_type(int(given.max(initial=0))))
 
 
 class States(NamedTuple):

@@ -11,6 +11,7 @@ import numpy as np
 from pydantic_core import to_json
 
 from experiments.evaluate.record import QueryRecord, Ranked
+from experiments.evaluate.states import small
 from experiments.replay.build import Session
 from ragtune.core.arrays import IntArray
 from ragtune.core.loop import budget_stop
@@ -84,7 +85,7 @@ class FixedOrder:
         """
         ends = self._ends(budget)
         self._know(ends[-1])
-        first, final = self._rankings([0, ends[-1]]).astype(np.uint32)
+        first, final = small(self._rankings([0, ends[-1]]))
         docs = sum(self._price(start, end).docs for start, end in pairwise(ends))
         return Ranked(self._context.query_id, self._doc_ids, first, final, docs)
 
