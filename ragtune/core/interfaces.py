@@ -200,7 +200,13 @@ class BaseAcquisition(ABC):
     """What makes a candidate worth scoring next, given what is believed of all.
 
     State: none, neither between requests nor within one: the utility depends on the belief and the pool alone.
+
+    Attributes:
+        is_pointwise: whether a document's utility depends on its own mean and variance alone, and falls or stays as the
+            variance falls. Then those that are behind before a batch is chosen need not be valued again and again.
     """
+
+    is_pointwise: bool = False
 
     @abstractmethod
     def utility(self, belief: Belief, pool: CandidatePool) -> FloatArray:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ragtune.core.arrays import FloatArray
+from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.pool.belief import Belief
 from ragtune.estimators._calibration import LogitCalibration
 from ragtune.estimators._corroboration import Corroboration
@@ -136,10 +136,25 @@ class RelevancePosterior:
         self.own_logits = np.append(self.own_logits, np.zeros(count))
         self._refit()
 
-    def row(self, position: int, factor: FloatArray, variance: FloatArray) -> tuple[FloatArray, float]:
-        """The next row of a ``factor`` of shape (k, n), shape (n,), and its pivot, if ``position`` were scored next."""
+    def row(
+        self, position: int, covariance: FloatArray, factor: FloatArray, variance: FloatArray
+    ) -> tuple[FloatArray, float]:
+        """The next row of a factor, shape (m,), and its pivot, if a document were scored next.
+
+        Args:
+            position: the document, among the m documents that the other arguments are about.
+            covariance: shape (m,), its prior covariance with them.
+            factor: shape (k, m).
+            variance: shape (m,).
+        """
         pivot = math.sqrt(max(float(variance[position]), 0.0) + self._prior.noise)
-        return (self._covariance(position) - factor[:, position] @ factor) / pivot, pivot
+        return (covariance - factor[:, position] @ factor) / pivot, pivot
+
+    def covariance(self, position: int) -> FloatArray:
+        """Prior covariance of a document with all, shape (n,); asked for when choosing and again when scored."""
+        if position not in self._columns:
+            self._columns[position] = self._fresh_covariance(position)
+        return self._columns[position]
 
     @property
     def corroboration(self) -> float:
@@ -195,7 +210,7 @@ class RelevancePosterior:
         factor = self.factor.having(k)
         seen = factor[:, position].copy()
         self.regularised += bool(self.variance[position] < 0.0)
-        row, pivot = self.row(position, factor, self.variance)
+        row, pivot = self.row(position, self.covariance(position), factor, self.variance)
         self.factor.append(row)
         self._pivots.append(pivot)
         self._logits[k] = (logit - seen @ self._logits[:k]) / pivot
@@ -218,12 +233,6 @@ class RelevancePosterior:
         b = logits @ offsets
         self.inverse_scale = float((b + np.sqrt(b * b + 4.0 * (k + prior.scale_strength) * a)) / (2.0 * a))
         self.mean = self._prior_mean + (self.inverse_scale * logits - offsets) @ self.factor.having(k)
-
-    def _covariance(self, position: int) -> FloatArray:
-        """Prior covariance of a document with all; a batch asks for it when choosing and again when scored."""
-        if position not in self._columns:
-            self._columns[position] = self._fresh_covariance(position)
-        return self._columns[position]
 
     def _fresh_covariance(self, position: int) -> FloatArray:
         start, end = self._rows.indptr[position], self._rows.indptr[position + 1]
@@ -276,6 +285,7 @@ class PosteriorBelief(Belief):
     def __init__(self, posterior: RelevancePosterior, key: FloatArray, noise: float) -> None:
         self._posterior = posterior
         self._factor, self._scored = posterior.factor, posterior.factor.k
+        self._among: IntArray | None = None
         self._supposed: tuple[FloatArray, ...] = ()
         self._raw_variance = posterior.variance
         self.mean = posterior.mean
@@ -285,15 +295,30 @@ class PosteriorBelief(Belief):
 
     def observing(self, position: int) -> PosteriorBelief:
         factor = self._factor.having(self._scored, self._supposed)
-        row, _ = self._posterior.row(position, factor, self._raw_variance)
-        variance = self._raw_variance - row**2
-        after = PosteriorBelief.__new__(PosteriorBelief)
-        after.__dict__ |= self.__dict__ | {
-            "_supposed": (*self._supposed, row),
-            "_raw_variance": variance,
-            "variance": np.maximum(variance, 0.0),
-        }
-        return after
+        covariance = self._posterior.covariance(position if self._among is None else int(self._among[position]))
+        if self._among is not None:
+            covariance = covariance[self._among]
+        row, _ = self._posterior.row(position, covariance, factor, self._raw_variance)
+        variance = self._raw_variance - row * row
+        return self._with(_supposed=(*self._supposed, row), _raw_variance=variance, variance=np.maximum(variance, 0.0))
+
+    def among(self, positions: IntArray) -> PosteriorBelief:
+        factor = self._factor.having(self._scored, self._supposed)[:, positions]
+        return self._with(
+            _factor=Factor.of(factor),
+            _scored=len(factor),
+            _among=positions if self._among is None else self._among[positions],
+            _supposed=(),
+            _raw_variance=self._raw_variance[positions],
+            mean=self.mean[positions],
+            variance=self.variance[positions],
+            key=self.key[positions],
+        )
+
+    def _with(self, **changes: Any) -> PosteriorBelief:
+        other = PosteriorBelief.__new__(PosteriorBelief)
+        other.__dict__ |= self.__dict__ | changes
+        return other
 
 
 def _squared_lengths(rows: Any) -> FloatArray:

@@ -67,7 +67,7 @@ class PlackettLuceEstimator(WindowEstimator):
         prior, rows = Prior(), self._vectors.of(items)
         unseen = RelevancePosterior(first_stage_evidence(items), rows, prior)
         nothing = unseen.factor.having(0)
-        scaled = [unseen.row(position, nothing, unseen.variance) for position in range(len(items))]
+        scaled = [unseen.row(i, unseen.covariance(i), nothing, unseen.variance) for i in range(len(items))]
         covariance = np.stack([row * pivot for row, pivot in scaled])
         # A text's variance is its squared length: one that is empty has none, and could not be learned about.
         missing = prior.text_weight * (1.0 - np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
