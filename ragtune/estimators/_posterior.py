@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -165,8 +165,7 @@ class RelevancePosterior:
     @property
     def margins(self) -> dict[str, float]:
         """See :meth:`ragtune.estimators._corroboration.Corroboration.margins`."""
-        scored = np.flatnonzero(self.scored[: self._ranked])
-        return self._corroboration.margins(scored, self.own_logits[scored])
+        return self._corroboration.margins(self.scored[: self._ranked], self.own_logits[: self._ranked])
 
     @property
     def discovered(self) -> float:
@@ -254,11 +253,19 @@ class RelevancePosterior:
         top = np.argsort(-pooled, kind="stable")[: self._prior.feedback_docs]
         weights = 1.0 / np.log2(2.0 + np.arange(len(top)))
         weights /= weights.sum()
-        self._centroid = np.asarray(self._rows[top].T @ weights).ravel()
+        self._centroid = self._weighted_sum(top.tolist(), weights.tolist())
         likeness = self._rows @ self._centroid
         likeness[top] = (likeness[top] - weights * self._lengths[top]) / np.maximum(1.0 - weights, _CLIP)
         self._feedback_mean, self._feedback_deviation = float(likeness.mean()), float(likeness.std())
         return standardised(likeness)
+
+    def _weighted_sum(self, positions: Sequence[int], weights: Sequence[float]) -> FloatArray:
+        """The sum of some rows, each times its weight, shape (terms,)."""
+        total = np.zeros(self._rows.shape[1])
+        for position, weight in zip(positions, weights, strict=True):
+            place = slice(self._rows.indptr[position], self._rows.indptr[position + 1])
+            total[self._rows.indices[place]] += self._rows.data[place] * weight
+        return total
 
     def _feedback_of_new(self, rows: Any) -> FloatArray:
         """The same for documents that joined later; 0 where the ranked ones have no spread to measure by."""
