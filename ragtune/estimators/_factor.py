@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -64,3 +65,19 @@ class Factor:
             grown[:at] = self._rows
             self._rows = grown
         self._rows[at] = row
+
+
+def next_row(
+    position: int, covariance: FloatArray, factor: FloatArray, variance: FloatArray, noise: float
+) -> tuple[FloatArray, float]:
+    """The next row of a factor, shape (n,), and its pivot, if a document were scored next.
+
+    Args:
+        position: the document.
+        covariance: shape (n,), its prior covariance with all.
+        factor: shape (k, n).
+        variance: shape (n,); one below 0 counts as 0.
+        noise: variance of its score.
+    """
+    pivot = math.sqrt(max(float(variance[position]), 0.0) + noise)
+    return (covariance - factor[:, position] @ factor) / pivot, pivot
