@@ -14,10 +14,10 @@ from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BUDGET_EXHAUSTED, STRATEGY_CLOSED, BatchProposal, RemainingBudgetView, StopRecord
 
 _SHORT_LIST, _GROWTH = 32, 4
-"""Documents that are looked at for each pick of a batch, and the factor by which they grow where these are too few.
+"""Documents on the short list for each pick of a batch, and the factor by which they grow where these are too few."""
 
-Of a usual pool these are all: to look at a hundred documents takes no longer than at ten.
-"""
+_MANY = 8_000
+"""Documents to value anew in the course of a batch: to look at fewer takes less time than to make a short list."""
 
 
 def propose(
@@ -98,7 +98,7 @@ def _one_by_one(pool: CandidatePool, count: int, acquisition: BaseAcquisition, b
     other document was worth at first, no other needs to be looked at (lazy greedy, Minoux 1978).
     """
     open_positions, size = pool.eligible, _SHORT_LIST * count
-    if acquisition.is_pointwise and size < len(open_positions):
+    if acquisition.is_pointwise and (count - 1) * len(open_positions) > _MANY:
         worth = acquisition.utility(belief, pool)[open_positions]
         while size < len(worth):
             best = np.argpartition(worth, len(worth) - size - 1)[len(worth) - size - 1 :]

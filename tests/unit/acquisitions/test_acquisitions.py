@@ -78,7 +78,10 @@ class _LookedAtOneByOne(UpperConfidenceAcquisition):
 
 
 @pytest.mark.parametrize("shared", [0.0, 0.9], ids=["the short list will do", "a pick makes all less uncertain"])
-def test_a_short_list_leads_to_the_batch_that_valuing_all_documents_leads_to(shared: float) -> None:
+def test_a_short_list_leads_to_the_batch_that_valuing_all_documents_leads_to(
+    shared: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragtune.core.policy.batching._MANY", 100)
     n, rng = 200, np.random.default_rng(4)
     for _ in range(5):
         likeness = rng.normal(size=(n, 6))
