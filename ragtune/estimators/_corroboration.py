@@ -40,6 +40,8 @@ class Corroboration:
 
     def __init__(self, evidence: FirstStageEvidence) -> None:
         self._names = evidence.names
+        if len(self._names) < 2:
+            return
         self._sources = np.column_stack([standardised(column) for column in evidence.columns.T])
         self._pairs = np.triu_indices(len(self._names), 1)
         agreement = self._sources.T @ self._sources / len(self._sources)
@@ -52,7 +54,7 @@ class Corroboration:
             mean, variance: posterior of the n documents' relevance. The spread of relevance over the documents is that
                 of the means plus the mean variance, as in the law of total variance.
         """
-        if not len(self._agreement):
+        if len(self._names) < 2:
             return None
         spread = max(float(np.sqrt(mean.var() + np.maximum(variance, 0.0).mean())), _TINY)
         seen = self._sources.T @ (mean - mean.mean()) / (len(mean) * spread)
