@@ -60,6 +60,9 @@ ESTIMATORS: dict[str, Callable[[Corpus], BaseEstimator]] = {
 }
 RERANKED = 100
 REPEATS = 5
+_ENDS = 3
+"""Batches at either end whose medians say whether batches take longer as scores come in."""
+
 DL19 = Path(__file__).resolve().parents[2] / "shared" / "data" / "dl19"
 POLICIES = {
     "greedy 10 x 10": ["estimator=baseline", "scheduler.batch_size=10", "budget.max_reranker_docs=100"],
@@ -98,19 +101,21 @@ def time_batches(estimator: BaseEstimator, corpus: Corpus, size: int) -> dict[st
         "first_ms": times[0],
         "median_ms": statistics.median(later),
         "p95_ms": float(np.percentile(later, 95)),
+        "growth": statistics.median(later[-_ENDS:]) / statistics.median(later[:_ENDS]),
     }
 
 
 def batches() -> list[dict[str, Any]]:
     """A row for each estimator and pool."""
     figures = []
-    print("estimator      pool batch   first batch    median       p95   [ms a batch]")
+    print("estimator      pool batch   first batch    median       p95   [ms a batch]   last over first ones")
     for n, size, names in ((200, 2, ESTIMATORS), (1000, 2, ESTIMATORS), (10_000, 10, ("uncertainty",))):
         corpus = make_corpus(n)
         for name in names:
             row = time_batches(ESTIMATORS[name](corpus), corpus, size)
             figures.append({"estimator": name, "pool": n, "batch": size, **row})
-            print(f"{name:13s}{n:6d}{size:6d}{row['first_ms']:14.2f}{row['median_ms']:10.2f}{row['p95_ms']:10.2f}")
+            taken = f"{row['first_ms']:14.2f}{row['median_ms']:10.2f}{row['p95_ms']:10.2f}"
+            print(f"{name:13s}{n:6d}{size:6d}{taken}{row['growth']:20.2f}")
     return figures
 
 

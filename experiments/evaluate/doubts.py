@@ -13,6 +13,10 @@ from ragtune.estimators.uncertainty import MARGINS
 
 _LEVEL = 0.05
 _PERMUTATIONS = 9999
+_KEY = f'"{MARGINS}":{{'
+"""How margins begin in a trace, which is written without spaces."""
+
+_JSON = json.JSONDecoder()
 
 
 def doubts(records: Sequence[QueryRecord], *, seed: int = 0) -> dict[str, int]:
@@ -36,12 +40,15 @@ def doubts(records: Sequence[QueryRecord], *, seed: int = 0) -> dict[str, int]:
 
 
 def _margins(record: QueryRecord) -> dict[str, float]:
-    """Those after the last score; empty where none were written."""
+    """Those after the last score; empty where none were written.
+
+    Of a long trace only these are read: inside of a text, JSON would have a backslash before the second quote.
+    """
     trace = record.trace  # read from the journal each time that it is asked for
-    if f'"{MARGINS}"' not in trace:
+    at = trace.rfind(_KEY)
+    if at < 0:
         return {}
-    events = json.loads(trace)["events"]
-    margins: dict[str, float] = next(e["details"][MARGINS] for e in reversed(events) if MARGINS in e["details"])
+    margins: dict[str, float] = _JSON.raw_decode(trace, at + len(_KEY) - 1)[0]
     return margins
 
 

@@ -45,6 +45,9 @@ class SmallerBudgets:
         self._waiting = sorted(budgets, key=self._allowed)
         self.ended: dict[CostBudget, tuple[Course, LoopOutcome]] = {}
 
+    def __len__(self) -> int:
+        return len(self._waiting)
+
     def spent_by(self, cost: CostObject) -> list[CostBudget]:
         """Those to which ``cost`` leaves nothing; they are not waited for any longer."""
         return self._below(getattr(cost, self._unit) + 1)

@@ -40,8 +40,7 @@ class Component:
         reads_budget: whether what it says may depend on the request's limits or on what is left of them. A wish that
             :func:`ragtune.core.policy.batching.propose` cuts to what is left does not. Where no part of a policy reads
             the budget, one request answers for many budgets (:meth:`RAGtuneController.run_under`); what such a part
-            remembers of a request must survive ``copy.deepcopy``. The contract suites catch one that says False and
-            reads.
+            remembers must survive ``copy.deepcopy``. The contract suites catch one that says False and reads.
     """
 
     reads_budget: bool = True
@@ -135,8 +134,7 @@ class BaseEstimator(Component, ABC):
 
     Attributes:
         reads_scores: whether its word may change with what has been scored. Where it does not, and where the scheduler
-            has a plan, a replay knows all batches at once. The contract suite catches an estimator that says False and
-            reads.
+            has a plan, a replay knows all batches at once. The contract suite catches one that says False and reads.
     """
 
     reads_scores: bool = True
@@ -202,6 +200,9 @@ class BaseAcquisition(ABC):
 
     State: none, neither between requests nor within one: the utility depends on the belief and the pool alone.
     """
+
+    is_pointwise: bool = False
+    """Whether a document's utility is one of its own mean and variance alone, and no higher at a lower variance."""
 
     @abstractmethod
     def utility(self, belief: Belief, pool: CandidatePool) -> FloatArray:

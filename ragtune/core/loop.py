@@ -85,7 +85,8 @@ class RerankLoop:
         try:
             while stop is None:
                 if not is_noted:
-                    yield from self._leave(smaller.spent_by(context.tracker.spent()), course, is_noted=False)
+                    if smaller:
+                        yield from self._leave(smaller.spent_by(context.tracker.spent()), course, is_noted=False)
                     stop = self._note(pool, context, history)
                 is_noted = False
                 stop = stop or (yield from self._step(course))
@@ -146,7 +147,8 @@ class RerankLoop:
         if isinstance(proposal, StopRecord):
             return proposal
         cost = self._batches.price(pool.get_items(proposal.doc_ids), proposal.strategy, context, book)
-        yield from self._leave(smaller.short_of(context.tracker.spent() + cost), course, is_noted=True)
+        if smaller:
+            yield from self._leave(smaller.short_of(context.tracker.spent() + cost), course, is_noted=True)
         _trace_proposal(pool, context, proposal, cost)
         if short := context.tracker.charge(cost):
             return StopRecord(

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 _QUOTED = 80  # characters
+_JSON = json.JSONEncoder(ensure_ascii=False)  # json.dumps would make one each time
 
 
 def plain(details: Any) -> Any:
@@ -13,7 +14,7 @@ def plain(details: Any) -> Any:
     if details == {}:
         return details
     try:
-        json.dumps(details, ensure_ascii=False).encode()
+        _JSON.encode(details).encode()
         return details
     except Exception:
         pairs = details.items() if isinstance(details, dict) else [("value", details)]

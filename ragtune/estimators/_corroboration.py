@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.core.arrays import FloatArray
 from ragtune.estimators._first_stage import FirstStageEvidence, standardised
 
 _GAIN = 2.0
@@ -39,6 +40,8 @@ class Corroboration:
 
     def __init__(self, evidence: FirstStageEvidence) -> None:
         self._names = evidence.names
+        if len(self._names) < 2:
+            return
         self._sources = np.column_stack([standardised(column) for column in evidence.columns.T])
         self._pairs = np.triu_indices(len(self._names), 1)
         agreement = self._sources.T @ self._sources / len(self._sources)
@@ -51,7 +54,7 @@ class Corroboration:
             mean, variance: posterior of the n documents' relevance. The spread of relevance over the documents is that
                 of the means plus the mean variance, as in the law of total variance.
         """
-        if not len(self._agreement):
+        if len(self._names) < 2:
             return None
         spread = max(float(np.sqrt(mean.var() + np.maximum(variance, 0.0).mean())), _TINY)
         seen = self._sources.T @ (mean - mean.mean()) / (len(mean) * spread)
@@ -65,7 +68,7 @@ class Corroboration:
         earned = docs * max(unexplained or 0.0, 0.0)
         return _GAIN * (earned + _PRIOR_DOCS * _PRIOR_AGREEMENT) / (docs + _PRIOR_DOCS)
 
-    def margins(self, positions: IntArray, scores: FloatArray) -> dict[str, float]:
+    def margins(self, scored: NDArray[np.bool_], scores: FloatArray) -> dict[str, float]:
         """By how much each source agrees better with the others than the reranker does, in [-2, 2].
 
         For source j it is the mean of rho_jk - rho_rk over the other sources k, on the scored documents. Of views that
@@ -74,17 +77,23 @@ class Corroboration:
         rather too small.
 
         Args:
-            positions: the scored documents among the n.
-            scores: theirs, on any linear scale.
+            scored: shape (n,), the scored documents.
+            scores: shape (n,), theirs on any linear scale.
 
         Returns:
             Margins by source; none where a source has no witness, or the documents are too few or too alike.
         """
-        views = np.column_stack([self._sources[positions], scores])
-        if len(self._names) < 2 or len(views) < _LEAST_DOCS or (views.std(axis=0) < _TINY).any():
+        if len(self._names) < 2 or (docs := np.count_nonzero(scored)) < _LEAST_DOCS:
             return {}
-        agreement = np.corrcoef(views.T)
-        gains = agreement[:-1, :-1] - agreement[-1, :-1]
-        np.fill_diagonal(gains, 0.0)
-        margins = gains.sum(axis=1) / (len(self._names) - 1)
+        views = np.empty((docs, len(self._names) + 1))
+        views[:, :-1], views[:, -1] = self._sources[scored], scores[scored]
+        views -= views.mean(axis=0)
+        products = views.T @ views
+        deviations = np.sqrt(products.diagonal())
+        if deviations.min() < _TINY * np.sqrt(docs):
+            return {}
+        agreement = products / deviations / deviations[:, None]
+        # A source is no witness of itself: its own 1, and what that was compared with, come off again.
+        gains = (agreement[:-1, :-1] - agreement[-1, :-1]).sum(axis=1) - (1.0 - agreement[-1, :-1])
+        margins = gains / (len(self._names) - 1)
         return dict(zip(self._names, margins.tolist(), strict=True))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from ragtune.core.arrays import FloatArray
+
+_ROOM = 16
+"""Rows that there is room for behind those of an excerpt, before the array grows."""
 
 
 class Factor:
@@ -20,6 +24,13 @@ class Factor:
         self._rows = np.zeros((32, n))
         self._supposed: list[FloatArray] = []
         self.k = 0
+
+    @classmethod
+    def of(cls, rows: FloatArray) -> Factor:
+        """The factor with these rows, shape (k, n), with room behind them for what a batch supposes."""
+        made = cls(0)
+        made._rows, made.k = np.vstack([rows, np.empty((_ROOM, rows.shape[1]))]), len(rows)
+        return made
 
     @property
     def room(self) -> int:
@@ -54,3 +65,19 @@ class Factor:
             grown[:at] = self._rows
             self._rows = grown
         self._rows[at] = row
+
+
+def next_row(
+    position: int, covariance: FloatArray, factor: FloatArray, variance: FloatArray, noise: float
+) -> tuple[FloatArray, float]:
+    """The next row of a factor, shape (n,), and its pivot, if a document were scored next.
+
+    Args:
+        position: the document.
+        covariance: shape (n,), its prior covariance with all.
+        factor: shape (k, n).
+        variance: shape (n,); one below 0 counts as 0.
+        noise: variance of its score.
+    """
+    pivot = math.sqrt(max(float(variance[position]), 0.0) + noise)
+    return (covariance - factor[:, position] @ factor) / pivot, pivot

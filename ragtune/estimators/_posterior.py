@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ragtune.core.arrays import FloatArray
+from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.pool.belief import Belief
 from ragtune.estimators._calibration import LogitCalibration
 from ragtune.estimators._corroboration import Corroboration
-from ragtune.estimators._factor import Factor
+from ragtune.estimators._covariance import Covariance
+from ragtune.estimators._factor import Factor, next_row
 from ragtune.estimators._first_stage import FirstStageEvidence, standardised
 
 _CLIP = 1e-6
@@ -68,29 +68,28 @@ class RelevancePosterior:
 
     def __init__(self, evidence: FirstStageEvidence, rows: Any, prior: Prior) -> None:
         self._prior = prior
-        self._rows = rows
-        self._buffer = np.zeros(rows.shape[1])
         n = rows.shape[0]
-        self._lengths = _squared_lengths(rows)
-        feedback = self._feedback(evidence.pooled)
+        lengths = _squared_lengths(rows)
+        feedback = self._feedback(evidence.pooled, rows, lengths)
         self.evidence = evidence.pooled
         self._corroboration = Corroboration(evidence)
         self._sources = evidence.sources
         self._worst = evidence.worst
-        self._design = self._features(evidence.columns, feedback)
+        self.covariance = Covariance(
+            self._features(evidence.columns, feedback), rows, self._own(lengths), prior.text_weight
+        )
         self._prior_mean = self._means(evidence.pooled, feedback)
         self.factor = Factor(n)
         self._pivots: list[float] = []
         self._logits, self._offsets = np.zeros(32), np.zeros(32)
         self._ranked = n
         self._order: list[int] = []
-        self._columns: dict[int, FloatArray] = {}
         self._reference: str | None = None
         self._calibrations: dict[str | None, LogitCalibration] = {}
         self.regularised = 0
         self.scored = np.zeros(n, dtype=bool)
         self.own_logits = np.zeros(n)
-        self.variance = self._prior_variance(self._design)
+        self.variance = self._prior_variance(self.covariance.design)
         self.inverse_scale = 1.0 / prior.scale
         self.mean = self._prior_mean.copy()
 
@@ -102,11 +101,13 @@ class RelevancePosterior:
 
         The first strategy ever seen is the reference; scores of the others are calibrated to it.
         """
+        positions = [int(position) for position in positions]
         predicted = self.mean / self.inverse_scale
+        self.covariance.ask(positions)
         for position, score, strategy in zip(positions, scores, strategies, strict=True):
             clipped = min(max(float(score), _CLIP), 1.0 - _CLIP)
             logit = float(np.log(clipped / (1.0 - clipped)))
-            self._condition(int(position), self._calibrated(strategy, logit, float(predicted[position])))
+            self._condition(position, self._calibrated(strategy, logit, float(predicted[position])))
         self._refit()
 
     def extend(self, rows: Any) -> None:
@@ -115,8 +116,6 @@ class RelevancePosterior:
         In the prior they are worst for every source; in the final order their evidence is halfway between that and the
         evidence of the first-stage documents that read like them.
         """
-        from scipy.sparse import vstack
-
         count = rows.shape[0]
         feedback = self._feedback_of_new(rows)
         design = self._features(np.tile(self._worst, (count, 1)), feedback)
@@ -125,21 +124,13 @@ class RelevancePosterior:
         columns[: len(self._order)] = self._project(design, rows)
         variance = self._prior_variance(design) - (columns**2).sum(axis=0)
         self.factor = self.factor.widened(columns)
-        self._rows = vstack([self._rows, rows], format="csr")
-        self._columns = {}
-        self._design = np.vstack([self._design, design])
+        self.covariance = self.covariance.extended(design, rows, self._own(_squared_lengths(rows)))
         self._prior_mean = np.append(self._prior_mean, self._means(pooled, feedback))
         self.evidence = np.append(self.evidence, 0.5 * (pooled + self._borrowed(rows)))
         self.variance = np.append(self.variance, variance)
-        self._lengths = np.append(self._lengths, _squared_lengths(rows))
         self.scored = np.append(self.scored, np.zeros(count, dtype=bool))
         self.own_logits = np.append(self.own_logits, np.zeros(count))
         self._refit()
-
-    def row(self, position: int, factor: FloatArray, variance: FloatArray) -> tuple[FloatArray, float]:
-        """The next row of a ``factor`` of shape (k, n), shape (n,), and its pivot, if ``position`` were scored next."""
-        pivot = math.sqrt(max(float(variance[position]), 0.0) + self._prior.noise)
-        return (self._covariance(position) - factor[:, position] @ factor) / pivot, pivot
 
     @property
     def corroboration(self) -> float:
@@ -150,8 +141,7 @@ class RelevancePosterior:
     @property
     def margins(self) -> dict[str, float]:
         """See :meth:`ragtune.estimators._corroboration.Corroboration.margins`."""
-        scored = np.flatnonzero(self.scored[: self._ranked])
-        return self._corroboration.margins(scored, self.own_logits[scored])
+        return self._corroboration.margins(self.scored[: self._ranked], self.own_logits[: self._ranked])
 
     @property
     def discovered(self) -> float:
@@ -166,7 +156,8 @@ class RelevancePosterior:
         from scipy.linalg import solve_triangular
 
         known, k = np.array(self._order, dtype=np.intp), len(self._order)
-        cross = self._design[known] @ design.T + self._prior.text_weight * (self._rows[known] @ rows.T).toarray()
+        texts = (self.covariance.rows[known] @ rows.T).toarray()
+        cross = self.covariance.design[known] @ design.T + self._prior.text_weight * texts
         lower = np.tril(self.factor.having(k)[:, known].T, -1)
         lower[np.arange(k), np.arange(k)] = self._pivots
         projected: FloatArray = solve_triangular(lower, cross, lower=True) if k else cross
@@ -175,7 +166,7 @@ class RelevancePosterior:
     def _borrowed(self, rows: Any) -> FloatArray:
         """Evidence of the first-stage documents, averaged by the fourth power of their cosine with new ones."""
         first = self._ranked
-        influence = (rows @ self._rows[:first].T).toarray() ** 4
+        influence = (rows @ self.covariance.rows[:first].T).toarray() ** 4
         borrowed: FloatArray = influence @ self.evidence[:first] / (influence.sum(axis=1) + 1e-9)
         return borrowed
 
@@ -195,7 +186,7 @@ class RelevancePosterior:
         factor = self.factor.having(k)
         seen = factor[:, position].copy()
         self.regularised += bool(self.variance[position] < 0.0)
-        row, pivot = self.row(position, factor, self.variance)
+        row, pivot = next_row(position, self.covariance.column(position), factor, self.variance, self._prior.noise)
         self.factor.append(row)
         self._pivots.append(pivot)
         self._logits[k] = (logit - seen @ self._logits[:k]) / pivot
@@ -204,7 +195,7 @@ class RelevancePosterior:
         self.scored[position] = True
         self.own_logits[position] = logit
         self._order.append(position)
-        self._columns.pop(position)
+        self.covariance.forget(position)
 
     def _refit(self) -> None:
         """MAP of the inverse scale s given all scores (a quadratic), and the means that follow from it.
@@ -219,35 +210,24 @@ class RelevancePosterior:
         self.inverse_scale = float((b + np.sqrt(b * b + 4.0 * (k + prior.scale_strength) * a)) / (2.0 * a))
         self.mean = self._prior_mean + (self.inverse_scale * logits - offsets) @ self.factor.having(k)
 
-    def _covariance(self, position: int) -> FloatArray:
-        """Prior covariance of a document with all; a batch asks for it when choosing and again when scored."""
-        if position not in self._columns:
-            self._columns[position] = self._fresh_covariance(position)
-        return self._columns[position]
-
-    def _fresh_covariance(self, position: int) -> FloatArray:
-        start, end = self._rows.indptr[position], self._rows.indptr[position + 1]
-        terms = self._rows.indices[start:end]
-        self._buffer[terms] = self._rows.data[start:end]
-        cosines = self._rows @ self._buffer
-        self._buffer[terms] = 0.0
-        column: FloatArray = self._design @ self._design[position] + self._prior.text_weight * cosines
-        column[position] += self._prior.own_variance + self._prior.text_weight * (1.0 - self._lengths[position])
-        return column
+    def _own(self, lengths: FloatArray) -> FloatArray:
+        """The diagonal D: of the text part, a document has as its own what it has not in common with itself."""
+        own: FloatArray = self._prior.own_variance + self._prior.text_weight * (1.0 - lengths)
+        return own
 
     def _prior_variance(self, design: FloatArray) -> FloatArray:
-        """The diagonal of K: of the text part, a document has as its own what it has not in common with itself."""
+        """The diagonal of K."""
         variance: FloatArray = (design**2).sum(axis=1) + self._prior.text_weight + self._prior.own_variance
         return variance
 
-    def _feedback(self, pooled: FloatArray) -> FloatArray:
+    def _feedback(self, pooled: FloatArray, rows: Any, lengths: FloatArray) -> FloatArray:
         """Standardised cosine with the rank-weighted mean of the first-stage top documents, each without itself."""
         top = np.argsort(-pooled, kind="stable")[: self._prior.feedback_docs]
         weights = 1.0 / np.log2(2.0 + np.arange(len(top)))
         weights /= weights.sum()
-        self._centroid = np.asarray(self._rows[top].T @ weights).ravel()
-        likeness = self._rows @ self._centroid
-        likeness[top] = (likeness[top] - weights * self._lengths[top]) / np.maximum(1.0 - weights, _CLIP)
+        self._centroid = _weighted_sum(rows, top.tolist(), weights.tolist())
+        likeness = rows @ self._centroid
+        likeness[top] = (likeness[top] - weights * lengths[top]) / np.maximum(1.0 - weights, _CLIP)
         self._feedback_mean, self._feedback_deviation = float(likeness.mean()), float(likeness.std())
         return standardised(likeness)
 
@@ -274,7 +254,7 @@ class PosteriorBelief(Belief):
     """The posterior as acquisition functions see it; a snapshot that later updates do not reach."""
 
     def __init__(self, posterior: RelevancePosterior, key: FloatArray, noise: float) -> None:
-        self._posterior = posterior
+        self._covariance = posterior.covariance
         self._factor, self._scored = posterior.factor, posterior.factor.k
         self._supposed: tuple[FloatArray, ...] = ()
         self._raw_variance = posterior.variance
@@ -285,16 +265,37 @@ class PosteriorBelief(Belief):
 
     def observing(self, position: int) -> PosteriorBelief:
         factor = self._factor.having(self._scored, self._supposed)
-        row, _ = self._posterior.row(position, factor, self._raw_variance)
-        variance = self._raw_variance - row**2
-        after = PosteriorBelief.__new__(PosteriorBelief)
-        after.__dict__ |= self.__dict__ | {
-            "_supposed": (*self._supposed, row),
-            "_raw_variance": variance,
-            "variance": np.maximum(variance, 0.0),
-        }
-        return after
+        row, _ = next_row(position, self._covariance.column(position), factor, self._raw_variance, self.noise)
+        variance = self._raw_variance - row * row
+        return self._with(_supposed=(*self._supposed, row), _raw_variance=variance, variance=np.maximum(variance, 0.0))
+
+    def among(self, positions: IntArray) -> PosteriorBelief:
+        factor = self._factor.having(self._scored, self._supposed)[:, positions]
+        return self._with(
+            _factor=Factor.of(factor),
+            _scored=len(factor),
+            _covariance=self._covariance.among(positions),
+            _supposed=(),
+            _raw_variance=self._raw_variance[positions],
+            mean=self.mean[positions],
+            variance=self.variance[positions],
+            key=self.key[positions],
+        )
+
+    def _with(self, **changes: Any) -> PosteriorBelief:
+        other = PosteriorBelief.__new__(PosteriorBelief)
+        other.__dict__ |= self.__dict__ | changes
+        return other
 
 
 def _squared_lengths(rows: Any) -> FloatArray:
     return np.asarray(rows.multiply(rows).sum(axis=1), dtype=float).ravel()
+
+
+def _weighted_sum(rows: Any, positions: Sequence[int], weights: Sequence[float]) -> FloatArray:
+    """The sum of some rows, each times its weight, shape (terms,)."""
+    total = np.zeros(rows.shape[1])
+    for position, weight in zip(positions, weights, strict=True):
+        place = slice(rows.indptr[position], rows.indptr[position + 1])
+        total[rows.indices[place]] += rows.data[place] * weight
+    return total

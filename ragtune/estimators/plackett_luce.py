@@ -11,6 +11,7 @@ from ragtune.core.arguments import check_number, check_positive
 from ragtune.core.interfaces import TextVectors
 from ragtune.core.pool.items import PoolItem
 from ragtune.data.corpus import Corpus
+from ragtune.estimators._factor import next_row
 from ragtune.estimators._first_stage import first_stage_evidence
 from ragtune.estimators._order import PlackettLucePosterior
 from ragtune.estimators._posterior import Prior, RelevancePosterior
@@ -67,7 +68,8 @@ class PlackettLuceEstimator(WindowEstimator):
         prior, rows = Prior(), self._vectors.of(items)
         unseen = RelevancePosterior(first_stage_evidence(items), rows, prior)
         nothing = unseen.factor.having(0)
-        scaled = [unseen.row(position, nothing, unseen.variance) for position in range(len(items))]
+        columns = map(unseen.covariance.column, range(len(items)))
+        scaled = [next_row(i, column, nothing, unseen.variance, prior.noise) for i, column in enumerate(columns)]
         covariance = np.stack([row * pivot for row, pivot in scaled])
         # A text's variance is its squared length: one that is empty has none, and could not be learned about.
         missing = prior.text_weight * (1.0 - np.asarray(rows.multiply(rows).sum(axis=1)).ravel())

@@ -11,6 +11,7 @@ import numpy as np
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.arrays import FloatArray
 from ragtune.core.interfaces import BaseEstimator, TextVectors
+from ragtune.core.pool.columns import read_only
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext
@@ -76,7 +77,8 @@ class UncertaintyEstimator(BaseEstimator):
         posterior = context.remember(self, lambda: self._start(pool))
         if len(pool) > len(posterior):
             posterior.extend(self._vectors.of(pool.entries[len(posterior) :]))
-        new = pool.reranked[~posterior.scored[pool.reranked]]
+        reranked = pool.reranked
+        new = reranked[~posterior.scored[reranked]]
         if len(new):
             posterior.update(new, pool.scores[new], map(pool.strategy_of, new))
         return self._valuation(pool, posterior)
@@ -86,17 +88,17 @@ class UncertaintyEstimator(BaseEstimator):
 
     def _valuation(self, pool: CandidatePool, posterior: RelevancePosterior) -> Valuation:
         corroboration = posterior.corroboration
-        key = self._key(posterior, corroboration)
-        variance = np.maximum(posterior.variance, 0.0)
+        key = read_only(self._key(posterior, corroboration))
+        belief = PosteriorBelief(posterior, key, self._prior.noise)
         scale = 1.0 / posterior.inverse_scale
-        mean, spread = _on_score_scale(posterior.mean * scale, variance * scale**2)
+        mean, spread = _on_score_scale(posterior.mean * scale, belief.variance * scale**2)
         return pool.valuation(
-            mean,
-            variance=spread,
+            read_only(mean),
+            variance=read_only(spread),
             posterior=key,
-            belief=PosteriorBelief(posterior, key, self._prior.noise),
+            belief=belief,
             diagnostics={
-                "scored": int(posterior.scored.sum()),
+                "scored": posterior.factor.k,
                 "logit_scale": round(scale, 6),
                 "corroboration": round(corroboration, 6),
                 "regularised": posterior.regularised,
@@ -105,12 +107,13 @@ class UncertaintyEstimator(BaseEstimator):
         )
 
     def _key(self, posterior: RelevancePosterior, corroboration: float) -> FloatArray:
-        own = np.where(posterior.scored, posterior.inverse_scale * posterior.own_logits - posterior.mean, 0.0)
         if self.trust == 0.0:
-            return posterior.evidence
-        sources = corroboration * (1.0 - self.trust) / self.trust
-        key: FloatArray = posterior.mean + posterior.discovered * own + sources * posterior.evidence
-        return key
+            return posterior.evidence.copy()
+        key: FloatArray = posterior.mean
+        if discovered := posterior.discovered:
+            own = np.where(posterior.scored, posterior.inverse_scale * posterior.own_logits - posterior.mean, 0.0)
+            key = key + discovered * own
+        return key + corroboration * (1.0 - self.trust) / self.trust * posterior.evidence
 
 
 def _trusted(prior: Prior, trust: float) -> Prior:

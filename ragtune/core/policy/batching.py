@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from ragtune.core.arrays import IntArray
 from ragtune.core.interfaces import BaseAcquisition
+from ragtune.core.pool.belief import Belief
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BUDGET_EXHAUSTED, STRATEGY_CLOSED, BatchProposal, RemainingBudgetView, StopRecord
+
+_SHORT_LIST, _GROWTH = 32, 4
+"""Documents on the short list for each pick of a batch, and the factor by which they grow where these are too few."""
+
+_MANY = 8_000
+"""Documents to value anew in the course of a batch: to look at fewer takes less time than to make a short list."""
 
 
 def propose(
@@ -78,13 +88,45 @@ def choose(pool: CandidatePool, count: int, acquisition: BaseAcquisition | None,
         return pool.top_candidates(count)
     if not diverse:
         return pool.top_candidates(count, acquisition.utility(belief, pool))
-    chosen: list[str] = []
-    open_positions = pool.eligible
-    for _ in range(min(count, len(open_positions))):
+    return [pool.doc_ids[i] for i in _one_by_one(pool, count, acquisition, belief)]
+
+
+def _one_by_one(pool: CandidatePool, count: int, acquisition: BaseAcquisition, belief: Belief) -> list[int]:
+    """Positions of the picks, each chosen as if those before it had been scored.
+
+    Variances only shrink, so a pointwise utility only falls: as long as the best of a short list is above what any
+    other document was worth at first, no other needs to be looked at (lazy greedy, Minoux 1978).
+    """
+    open_positions, size = pool.eligible, _SHORT_LIST * count
+    if acquisition.is_pointwise and (count - 1) * len(open_positions) > _MANY:
+        worth = acquisition.utility(belief, pool)[open_positions]
+        while size < len(worth):
+            best = np.argpartition(worth, len(worth) - size - 1)[len(worth) - size - 1 :]
+            short, others = open_positions[np.sort(best[1:])], worth[best[0]]
+            picks = _picks(pool, count, acquisition, belief.among(short), np.arange(size), above=others)
+            if len(picks) == count:
+                return [int(short[i]) for i in picks]
+            size *= _GROWTH
+    return _picks(pool, count, acquisition, belief, open_positions)
+
+
+def _picks(
+    pool: CandidatePool,
+    count: int,
+    acquisition: BaseAcquisition,
+    belief: Belief,
+    open_positions: IntArray,
+    above: float = -np.inf,
+) -> list[int]:
+    """Up to ``count`` of the belief's ``open_positions``, until none is worth more than ``above``."""
+    picks: list[int] = []
+    for left in reversed(range(min(count, len(open_positions)))):
         utility = acquisition.utility(belief, pool)[open_positions]
-        pick = int(open_positions[utility.argmax()])
-        chosen.append(pool.doc_ids[pick])
-        open_positions = open_positions[open_positions != pick]
-        if len(chosen) < count:
-            belief = belief.observing(pick)
-    return chosen
+        best = utility.argmax()
+        if utility[best] <= above:
+            break
+        picks.append(int(open_positions[best]))
+        if left:
+            open_positions = open_positions[open_positions != picks[-1]]
+            belief = belief.observing(picks[-1])
+    return picks

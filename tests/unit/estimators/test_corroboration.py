@@ -64,13 +64,14 @@ def test_sources_and_scores_without_spread_explain_nothing() -> None:
 
 def test_a_margin_is_above_0_for_the_sources_that_are_better_than_the_reranker_and_for_no_other() -> None:
     views = _views(0.4, 0.8, 0.6)
-    margins = _of(views[:, :2]).margins(np.arange(_N), views[:, 2])
+    margins = _of(views[:, :2]).margins(np.ones(_N, dtype=bool), views[:, 2])
     assert margins["s1"] == pytest.approx(0.4 * (0.8 - 0.6), abs=0.05)
     assert margins["s0"] == pytest.approx(0.8 * (0.4 - 0.6), abs=0.05)
 
 
 def test_margins_need_a_witness_and_documents_that_differ() -> None:
     views = _views(0.4, 0.8, 0.6)
-    assert _of(views[:, :1]).margins(np.arange(_N), views[:, 2]) == {}
-    assert _of(views[:, :2]).margins(np.arange(2), views[:2, 2]) == {}
-    assert _of(views[:, :2]).margins(np.arange(9), np.ones(9)) == {}
+    every = np.ones(_N, dtype=bool)
+    assert _of(views[:, :1]).margins(every, views[:, 2]) == {}
+    assert _of(views[:, :2]).margins(np.arange(_N) < 2, views[:, 2]) == {}
+    assert _of(views[:, :2]).margins(every, np.ones(_N)) == {}

@@ -33,7 +33,7 @@ def _direct(
     posterior: RelevancePosterior, prior: Prior, rows: csr_matrix, scored: list[int], logits: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rasmussen and Williams 2.23 and 2.24 by dense inversion, at the scale that the posterior found."""
-    design, mean = posterior._design, posterior._prior_mean
+    design, mean = posterior.covariance.design, posterior._prior_mean
     kernel = _kernel(design, prior, rows)
     gram = np.linalg.inv(kernel[np.ix_(scored, scored)] + prior.noise * np.eye(len(scored)))
     cross = kernel[:, scored]
@@ -65,7 +65,7 @@ def test_the_scale_is_the_maximum_of_its_posterior_density() -> None:
     posterior = RelevancePosterior(_evidence(20), rows, prior)
     scored, scores = [1, 5, 7], np.array([0.99, 0.4, 0.05])
     posterior.update(scored, scores, ["a"] * 3)
-    design, mean = posterior._design, posterior._prior_mean
+    design, mean = posterior.covariance.design, posterior._prior_mean
     kernel = _kernel(design, prior, rows)
     gram = np.linalg.inv(kernel[np.ix_(scored, scored)] + prior.noise * np.eye(3))
     logits = np.log(scores / (1 - scores))
@@ -130,6 +130,29 @@ def test_a_belief_stays_what_it_was_whatever_is_supposed_or_scored_after_it() ->
     posterior.update(range(10, 50), [0.5] * 40, ["a"] * 40)
     np.testing.assert_array_equal(belief.observing(5).variance, first)
     np.testing.assert_array_equal(supposed.observing(5).variance, second)
+
+
+def test_columns_asked_for_together_are_those_asked_for_one_by_one() -> None:
+    """To the last bit, for a run must not depend on which batches were chosen from a short list."""
+    posterior, other = (RelevancePosterior(_evidence(60), _rows(60), Prior()) for _ in range(2))
+    together, alone = posterior.covariance, other.covariance
+    together.column(7)
+    together.ask([3, 7, 50, 11])
+    for position in (3, 7, 50, 11):
+        np.testing.assert_array_equal(together.column(position), alone.column(position))
+
+
+def test_a_belief_about_some_documents_says_of_them_what_the_whole_one_says() -> None:
+    posterior = RelevancePosterior(_evidence(60), _rows(60), Prior())
+    posterior.update([0, 9], [0.9, 0.4], ["a", "a"])
+    whole, few = PosteriorBelief(posterior, posterior.mean, 0.2).observing(3), np.arange(5, 50, 3)
+    part = whole.among(few)
+    for position in (2, 0, *range(4, 15)):  # more than there is room for at first
+        whole, part = whole.observing(int(few[position])), part.observing(position)
+        np.testing.assert_allclose(part.variance, whole.variance[few], rtol=1e-12)
+    np.testing.assert_array_equal(part.mean, whole.mean[few])
+    some = np.array([0, 3, 6])
+    np.testing.assert_allclose(part.among(some).observing(1).variance, part.observing(3).variance[some], rtol=1e-12)
 
 
 @settings(max_examples=60, deadline=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,14 +27,16 @@ def after_scores(
 ) -> Callable[..., PosteriorBelief]:
     """The belief after a poor document scored well and a good one badly, and a graph found some more."""
 
-    def run(trust: float, found: str = "", estimator: UncertaintyEstimator | None = None) -> PosteriorBelief:
-        estimator = estimator or UncertaintyEstimator(letters, TfidfEmbedder, trust=trust)
+    def run(trust: float, found: str = "", memory: dict[int, Any] | None = None) -> PosteriorBelief:
+        estimator = UncertaintyEstimator(letters, TfidfEmbedder, trust=trust)
         pool, context = make_pool("abcdef"), make_context()
         pool.apply_priorities(estimator.value(pool, context))
         score(pool, a=0.2, f=0.9)
         discover(pool, *found)
         belief = estimator.value(pool, context).belief
         assert isinstance(belief, PosteriorBelief)
+        if memory is not None:
+            memory |= context.memory
         return belief
 
     return run
@@ -59,8 +62,9 @@ def test_the_more_of_the_pool_a_graph_found_the_more_a_documents_own_score_count
     after_scores: Callable[..., PosteriorBelief],
 ) -> None:
     for found, share in (("", 0.0), ("xy", 2 / 8), ("xyz", 3 / 9)):
-        belief = after_scores(0.5, found)
-        posterior = belief._posterior
+        memory: dict[int, Any] = {}
+        belief = after_scores(0.5, found, memory)
+        [(_, posterior)] = memory.values()
         own = posterior.inverse_scale * posterior.own_logits
         moved = belief.key - belief.mean - posterior.corroboration * posterior.evidence
         np.testing.assert_allclose(moved[[0, 5]], share * (own - belief.mean)[[0, 5]], atol=1e-12)
