@@ -115,6 +115,7 @@ PRESETS = {
         for name in (
             "acurank",
             "blitzrank",
+            "jointrank",
             "knockout",
             "plackett_luce",
             "setwise_insertion",
