@@ -118,7 +118,7 @@ class BAGELEstimator(BaseEstimator):
     ) -> tuple[float, FloatArray]:
         """Log marginal likelihood, up to a constant, and the Cholesky factor of the observations' covariance."""
         covariance = _covariance(cosines[np.ix_(told, told)], length) + self.noise * np.eye(len(told))
-        factor: FloatArray = np.linalg.cholesky(covariance)
+        factor = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
         whitened = np.linalg.solve(factor, observed)
         return float(-0.5 * whitened @ whitened - np.log(np.diag(factor)).sum()), factor
 
