@@ -32,7 +32,7 @@ All groups together choose {final} (in {found.shares[found.final]:.0%} of the re
 {len(found.left_out)} choices that leave one out.
 
 Each group of collections is left out in turn. The others choose the policy with the largest mean gain over
-{reference} at equal budgets ({budgets} documents), over the collections of a group and over the groups, so that a
+{reference} at equal budgets ({budgets} {study.noun}), over the collections of a group and over the groups, so that a
 group counts once; of equals {default}. What the left-out group gets with that policy is what the choice is worth
 where nobody looked. Another policy than {default} is taken only if that is above zero with its interval.
 

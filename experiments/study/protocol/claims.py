@@ -23,7 +23,7 @@ class Held:
     Attributes:
         claim: the claim.
         rows: a table with a row for each (collection, other policy, budget): ``collection``, ``group``, ``against``,
-            ``budget``, ``docs`` (documents that the policy was charged on average), ``depth`` (what the others were
+            ``budget``, the study's unit (what the policy was charged of it on average), ``depth`` (what the others were
             allowed or, where the claim says ``spent``, charged), ``difference`` in the headline with the ends ``low``
             and ``high`` of its interval, ``p_holm`` (the larger p-value of the paired t-test and the randomization
             test, each corrected over the rows of the collection), ``holds`` (not below by more than the margin) and
@@ -121,10 +121,10 @@ def _compared(study: Study, claim: Claim, collection: Collection) -> tuple[list[
     for other in claim.against:
         for budget in claim.budgets:
             cell = collection.cells[claim.policy, str(budget)]
-            spent = float(cell.docs.mean())
+            spent = float(cell.in_unit(study.unit).mean())
             found = _others(study, claim, theirs, other, budget, spent)
             if found is not None:
-                rows.append({"against": other, "budget": budget, "docs": spent, "depth": found[0]})
+                rows.append({"against": other, "budget": budget, study.unit: spent, "depth": found[0]})
                 differences.append(cell.values[:, 0] - found[1])
     return rows, np.column_stack(differences)
 
@@ -148,14 +148,14 @@ def _values(collection: Collection, policy: str, budget: int) -> FloatArray:
     return values
 
 
-def _between(study: Study, collection: Collection, policy: str, docs: float) -> FloatArray:
-    """Expected values of a policy that draws one of two neighbouring budgets so as to be charged ``docs`` on average.
+def _between(study: Study, collection: Collection, policy: str, spent: float) -> FloatArray:
+    """Expected values of a policy that draws one of two neighbouring budgets so as to be charged ``spent`` on average.
 
     Outside of the study's budgets it is the nearest one.
     """
     cells = [collection.cells[policy, column] for column in study.columns]
-    charged = np.array([cell.docs.mean() for cell in cells])
-    place = float(np.interp(docs, charged, np.arange(len(cells))))
+    charged = np.array([cell.in_unit(study.unit).mean() for cell in cells])
+    place = float(np.interp(spent, charged, np.arange(len(cells))))
     left, share = int(place), place - int(place)
     right = min(left + 1, len(cells) - 1)
     mixed: FloatArray = (1.0 - share) * cells[left].values[:, 0] + share * cells[right].values[:, 0]

@@ -68,9 +68,9 @@ def _said(study: Study, held: Held) -> str:
     others = ", ".join(study.by_name[name].label for name in claim.against)
     depth = {
         "same": "at the same budget",
-        "spent": "at as many documents as it is charged on average, on the line between two budgets",
+        "spent": f"at as many {study.noun} as it is charged on average, on the line between two budgets",
         "fewer": "at its best smaller budget",
-    }.get(str(claim.depth), f"at {claim.depth} documents")
+    }.get(str(claim.depth), f"at {claim.depth} {study.noun}")
     without = ", which do without the signals" if claim.plain else ""
     asked = f"at most {claim.margin:.3f} below"
     if claim.ahead is not None:
@@ -78,14 +78,14 @@ def _said(study: Study, held: Held) -> str:
     budgets = ", ".join(map(str, claim.budgets))
     above = int((held.rows.groupby("collection")["difference"].min() > 0).sum())
     return (
-        f"*{study.by_name[claim.policy].label}* at {budgets} documents against {others}{without}, {depth}: {asked}. "
+        f"*{study.by_name[claim.policy].label}* at {budgets} {study.noun} against {others}{without}, {depth}: {asked}. "
         f"It fails on {len(held.fails)} of {len(held.order)} collections, and is above in every comparison on {above}."
     )
 
 
 def _worst(study: Study, held: Held) -> str:
     lines = [
-        "| collection | | documents | against | theirs | difference | p |",
+        f"| collection | | {study.noun} | against | theirs | difference | p |",
         "|---|---|---:|---|---:|---:|---:|",
     ]
     for name in held.order:
@@ -95,7 +95,7 @@ def _worst(study: Study, held: Held) -> str:
         difference = _interval(row["difference"], row["low"], row["high"])
         against = study.by_name[row["against"]].label
         lines.append(
-            f"| {name} | {sign} | {row['docs']:.1f} | {against} | {row['depth']:.1f} | {difference} | "
+            f"| {name} | {sign} | {row[study.unit]:.1f} | {against} | {row['depth']:.1f} | {difference} | "
             f"{p_text(row['p_holm'])} |"
         )
     return "\n".join([*lines, ""])

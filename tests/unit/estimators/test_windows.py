@@ -17,6 +17,7 @@ from ragtune.embedders.tfidf import TfidfEmbedder
 from ragtune.estimators._windows import Game, WindowEstimator, verdict_of
 from ragtune.estimators.acurank import AcuRankEstimator
 from ragtune.estimators.blitzrank import BlitzRankEstimator
+from ragtune.estimators.jointrank import JointRankEstimator
 from ragtune.estimators.knockout import KnockoutEstimator
 from ragtune.estimators.plackett_luce import PlackettLuceEstimator
 from ragtune.estimators.setwise_insertion import SetwiseInsertionEstimator
@@ -140,6 +141,18 @@ def test_knockout_finds_the_top_in_order_by_pairs():
         assert 180 <= end.calls <= 260  # the paper's mean is 232
 
 
+@pytest.mark.parametrize("replicas", [2, 4])
+def test_blocks_of_jointrank_hold_each_document_as_often_as_its_design_says(replicas):
+    for worth in worths(100)[:3]:
+        end = played(JointRankEstimator(replicas=replicas), worth)
+        assert end.calls == replicas * 100 // 20  # b = r v / k
+        assert (np.bincount(np.concatenate([batch.positions for batch in end.batches])) == replicas).all()
+        assert best(worth, 1)[0] in end.ranking[:3]
+        shorter = played(JointRankEstimator(replicas=replicas), worth, calls=6)
+        assert best(worth[: 120 // replicas], 1)[0] in shorter.ranking[:3]
+        assert shorter.ranking[120 // replicas :] == list(range(120 // replicas, 100))
+
+
 def ours(**options: Any) -> PlackettLuceEstimator:
     corpus = Corpus(Document(id=f"d{i:03d}", text=f"word{i} common{i % 7}") for i in range(100))
     return PlackettLuceEstimator(corpus, TfidfEmbedder, **options)
@@ -188,6 +201,7 @@ def test_a_window_that_was_cut_orders_what_is_left_among_its_own_places():
         (lambda: BlitzRankEstimator(window=1), "estimator.window=1"),
         (lambda: SlidingEstimator(step=20), "estimator.step=20"),
         (lambda: TDPartEstimator(top_k=20), "estimator.top_k=20"),
+        (lambda: JointRankEstimator(replicas=0), "estimator.replicas=0"),
         (lambda: TourRankEstimator(tournaments=0), "estimator.tournaments=0"),
         (lambda: AcuRankEstimator(tolerance=0.6), "estimator.tolerance=0.6"),
         (lambda: ours(temperature=0.0), r"estimator.temperature=0\.0"),

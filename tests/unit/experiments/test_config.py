@@ -115,6 +115,7 @@ PRESETS = {
         for name in (
             "acurank",
             "blitzrank",
+            "jointrank",
             "knockout",
             "plackett_luce",
             "setwise_insertion",
@@ -123,12 +124,14 @@ PRESETS = {
             "tourrank",
         )
     },
+    "bagel": "bagel + greedy + posterior",
     "early_stop": "uncertainty + early_stop + posterior",
     "fixed_depth": "baseline + one_shot + reranked_first",
     "gar": "gar + greedy + reranked_first",
     "ore": "ore + greedy + reranked_first",
     "qrels_oracle": "qrels_oracle + greedy + reranked_first",
     "quam": "quam + greedy + reranked_first",
+    "rebol": "bagel + greedy + posterior",
     "rgs": "rgs + greedy + reranked_first",
     "score_cutoff": "baseline + score_cutoff + reranked_first",
     "score_oracle": "score_oracle + greedy + reranked_first",

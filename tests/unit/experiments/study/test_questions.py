@@ -185,6 +185,24 @@ def test_the_pages_say_how_many_fail_and_nothing_that_is_no_number() -> None:
     assert "nan" not in page
 
 
+def test_budgets_in_calls_are_spoken_of_as_calls() -> None:
+    collections = [collection("a", qualities(0.5, 0.6)), collection("b", qualities(0.5, 0.6))]
+    named = replace(study(*collections), unit="calls")
+    calls = np.full(40, 7)
+    few = {key: replace(cell, calls=calls) for key, cell in collections[0].cells.items()}
+    found = held(named, Claim("one", "default", ["fixed"], [10], depth="spent"))
+    other = held(
+        replace(named, collections=[replace(collections[0], cells=few)]), Claim("one", "default", ["fixed"], [10])
+    )
+    assert found is not None
+    assert other is not None
+    assert other.rows["calls"].tolist() == [7.0]
+    pages = claims_page(named, [found]) + choice_page(named, CHOICE, leave_one_out(named, CHOICE))
+    assert "(10, 20 calls)" in pages
+    assert "| collection | | calls | against |" in pages
+    assert "documents" not in pages
+
+
 def test_what_got_worse_comes_first(tmp_path: Path) -> None:
     rows = [("a", "gar", "peer", 0.5), ("a", "ours", "ours", 0.5), ("b", "ours", "ours", 0.5)]
     before = pd.DataFrame(rows, columns=["collection", "policy", "kind", "nDCG@10"]).assign(budget=10, label="it")
