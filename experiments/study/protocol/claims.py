@@ -33,6 +33,8 @@ class Held:
         order: names of all its collections, the worst first.
         findings: by collection, what these figures prove.
         queries: by collection, the number of queries.
+        by_chance: by collection, the share of the resamples in which it falls short as measured though nothing differs:
+            the mean difference of every comparison is taken to be 0. NaN for a claim that asks for significance.
         mean, low, high: mean difference over the rows of a collection, the collections of a group, and the groups, with
             its interval.
     """
@@ -43,6 +45,7 @@ class Held:
     order: Sequence[str]
     findings: Mapping[str, Finding]
     queries: Mapping[str, int]
+    by_chance: Mapping[str, float]
     mean: float
     low: float
     high: float
@@ -59,12 +62,14 @@ def held(study: Study, claim: Claim) -> Held | None:
     rows: list[dict[str, Any]] = []
     means: dict[str, list[float]] = {}
     resampled: dict[str, list[FloatArray]] = {}
+    by_chance: dict[str, float] = {}
     for collection in _claimed(study, claim):
         compared, differences = _compared(study, claim, collection)
         drawn = resampled_means(study, collection, differences)
         rows += _rows(study, claim, collection, compared, differences, drawn)
         means.setdefault(collection.group, []).append(float(differences.mean()))
         resampled.setdefault(collection.group, []).append(drawn.mean(axis=1))
+        by_chance[collection.name] = _by_chance(claim, drawn - differences.mean(axis=0))
     if not rows:
         return None
     low, high = ends(study, np.mean([np.mean(group, axis=0) for group in resampled.values()], axis=0))
@@ -79,6 +84,7 @@ def held(study: Study, claim: Claim) -> Held | None:
         order=order,
         findings=findings(table, 1.0 if claim.ahead is None else claim.ahead),
         queries={name: len(c.queries) for c in study.collections if (name := c.name) in standing},
+        by_chance=by_chance,
         mean=mean,
         low=float(low),
         high=float(high),
@@ -91,6 +97,11 @@ def _standing(claim: Claim, rows: Any) -> tuple[float, float]:
     if claim.ahead is not None:
         return float(rows.groupby("against")["ahead"].mean().min()) - claim.ahead, worst
     return (worst if not rows["holds"].all() else 0.0), worst
+
+
+def _by_chance(claim: Claim, noise: FloatArray) -> float:
+    """Share of the resamples, shape (resamples, rows), in which one of the rows is below the line."""
+    return float((noise < -claim.margin - TIE).any(axis=1).mean()) if claim.ahead is None else np.nan
 
 
 def _claimed(study: Study, claim: Claim) -> Iterator[Collection]:

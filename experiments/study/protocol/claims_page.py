@@ -25,9 +25,9 @@ def claims_page(study: Study, found: Sequence[Held]) -> str:
         found: the claims.
     """
     lines = [
-        "| | claim | holds | fails | open | as measured, falls short | queries to tell | mean difference "
+        "| | claim | holds | fails | open | as measured, falls short | by chance | queries to tell | mean difference "
         "| worst collection |",
-        "|---:|---|---:|---:|---:|---:|---:|---:|---|",
+        "|---:|---|---:|---:|---:|---:|---:|---:|---:|---|",
     ]
     lines += [f"| {i} | {_summary(held)} |" for i, held in enumerate(found, 1)]
     parts = [_head(study, found), "\n".join([*lines, ""])]
@@ -69,6 +69,8 @@ without a test, {kept} claims hold everywhere.
 - holds: all differences that the claim is about are proven to lie above its line, by paired t-tests; fails: one is
   proven to lie below it; two-sided at {SIGNIFICANT:.2f}, both Holm-corrected over the collections, a failure also over
   the comparisons of a collection. A line of .000 can be proven by being ahead only, never by being equal
+- by chance: as many collections would fall short as measured if no true difference were other than 0, by the
+  bootstrap; of a collection, how probable that is
 - queries to tell: as many would prove or refute the claim with probability {POWER:.0%}, if the differences and
   deviations measured here were the true ones; of a claim the median over its open collections
 - p: the larger of paired t-test and paired randomization test ({study.permutations} random sign vectors) against no
@@ -87,6 +89,7 @@ def _summary(held: Held) -> str:
         held.claim.name,
         *(f"{counts[verdict]}" for verdict in Verdict),
         f"{len(held.short)} of {len(held.order)}",
+        "" if held.claim.ahead is not None else f"{sum(held.by_chance.values()):.1f}",
         _queries(float(np.median(needed))) if needed else "",
         _interval(held.mean, held.low, held.high),
     ]
@@ -116,18 +119,15 @@ def _said(study: Study, held: Held) -> str:
 
 def _worst(study: Study, held: Held) -> str:
     lines = [
-        "| collection | | finding | queries | to tell | documents | against | theirs | difference | p |",
-        "|---|---|---|---:|---:|---:|---|---:|---:|---:|",
+        "| collection | | finding | queries | to tell | by chance | documents | against | theirs | difference | p |",
+        "|---|---|---|---:|---:|---:|---:|---|---:|---:|---:|",
     ]
     for name in held.order:
         mine = held.rows[held.rows["collection"] == name]
         row = mine.loc[mine["difference"].idxmin()]
         difference = _interval(row["difference"], row["low"], row["high"])
-        against = study.by_name[row["against"]].label
-        lines.append(
-            f"| {_finding(held, name)} | {row['docs']:.1f} | {against} | {row['depth']:.1f} | {difference} | "
-            f"{p_text(row['p_holm'])} |"
-        )
+        compared = f"{row['docs']:.1f} | {study.by_name[row['against']].label} | {row['depth']:.1f} | {difference}"
+        lines.append(f"| {_finding(held, name)} | {held.by_chance[name]:.0%} | {compared} | {p_text(row['p_holm'])} |")
     return "\n".join([*lines, ""])
 
 

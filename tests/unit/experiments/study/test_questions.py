@@ -190,9 +190,19 @@ def test_the_pages_say_how_many_fail_and_nothing_that_is_no_number() -> None:
     page = claims_page(named, answers)
     assert "**1 of 2 claims are proven on every collection that they are about, 1 are refuted on some.**" in page
     assert "Of 4 findings, one for each claim and collection, 3 hold,\n1 fail, and 0 are open" in page
-    assert "| 1 | one | 1 | 1 | 0 | 1 of 2 |  | " in page
-    assert "| a | ▼ | **fails** | 40 |  | " in page
+    assert "| 1 | one | 1 | 1 | 0 | 1 of 2 | 0.0 |  | " in page
+    assert "| a | ▼ | **fails** | 40 |  | 0% | " in page
     assert "nan" not in page
+
+
+def test_falling_short_is_probable_by_chance_where_queries_scatter_and_the_margin_is_narrow() -> None:
+    level = collection("a", {"fixed": (0.4, 0.4), "default": (0.5, 0.5)})
+    error = 0.01 * 2**0.5 / 40**0.5
+    claim = Claim("c", "default", ["fixed"], [10])
+    shifted = replace(level, cells={**level.cells, ("default", "10"): level.cells["default", "20"]})
+    assert answer(claim, level).by_chance["a"] == 0.0, "the queries differ alike"
+    assert answer(claim, shifted).by_chance["a"] == pytest.approx(0.5, abs=0.1)
+    assert answer(replace(claim, margin=error), shifted).by_chance["a"] == pytest.approx(0.16, abs=0.06)
 
 
 def test_what_got_worse_comes_first(tmp_path: Path) -> None:
