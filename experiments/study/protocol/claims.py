@@ -11,6 +11,7 @@ import numpy as np
 
 from experiments.evaluate.curves import FloatArray
 from experiments.evaluate.significance import TIE, holm, paired_tests
+from experiments.study.protocol.verdicts import Finding, findings, side_columns
 from experiments.study.study import Claim, Collection, Study
 from experiments.study.tables import SIGNIFICANT, ends, resampled_means
 from ragtune.core.errors import ConfigError
@@ -26,18 +27,25 @@ class Held:
             ``budget``, the study's unit (what the policy was charged of it on average), ``depth`` (what the others were
             allowed or, where the claim says ``spent``, charged), ``difference`` in the headline with the ends ``low``
             and ``high`` of its interval, ``p_holm`` (the larger p-value of the paired t-test and the randomization
-            test, each corrected over the rows of the collection), ``holds`` (not below by more than the margin) and
-            ``ahead`` (significantly above).
-        fails: names of the collections on which the claim does not hold, the worst first.
+            test, each corrected over the rows of the collection), ``holds`` (not below by more than the margin),
+            ``ahead`` (significantly above), and what :func:`side_columns` says of the line that is not to be crossed.
+        short: names of the collections on which the figures as measured fall short of the claim, the worst first.
         order: names of all its collections, the worst first.
+        findings: by collection, what these figures prove.
+        queries: by collection, the number of queries.
+        by_chance: by collection, the share of the resamples in which it falls short as measured though nothing differs:
+            the mean difference of every comparison is taken to be 0. NaN for a claim that asks for significance.
         mean, low, high: mean difference over the rows of a collection, the collections of a group, and the groups, with
             its interval.
     """
 
     claim: Claim
     rows: Any
-    fails: Sequence[str]
+    short: Sequence[str]
     order: Sequence[str]
+    findings: Mapping[str, Finding]
+    queries: Mapping[str, int]
+    by_chance: Mapping[str, float]
     mean: float
     low: float
     high: float
@@ -54,12 +62,14 @@ def held(study: Study, claim: Claim) -> Held | None:
     rows: list[dict[str, Any]] = []
     means: dict[str, list[float]] = {}
     resampled: dict[str, list[FloatArray]] = {}
+    by_chance: dict[str, float] = {}
     for collection in _claimed(study, claim):
         compared, differences = _compared(study, claim, collection)
         drawn = resampled_means(study, collection, differences)
         rows += _rows(study, claim, collection, compared, differences, drawn)
         means.setdefault(collection.group, []).append(float(differences.mean()))
         resampled.setdefault(collection.group, []).append(drawn.mean(axis=1))
+        by_chance[collection.name] = _by_chance(claim, drawn - differences.mean(axis=0))
     if not rows:
         return None
     low, high = ends(study, np.mean([np.mean(group, axis=0) for group in resampled.values()], axis=0))
@@ -67,15 +77,31 @@ def held(study: Study, claim: Claim) -> Held | None:
     table = pd.DataFrame(rows)
     standing = {str(name): _standing(claim, mine) for name, mine in table.groupby("collection", sort=False)}
     order = sorted(standing, key=lambda name: standing[name])
-    return Held(claim, table, [name for name in order if standing[name][0] < 0], order, mean, float(low), float(high))
+    return Held(
+        claim,
+        table,
+        short=[name for name in order if standing[name][0] < 0],
+        order=order,
+        findings=findings(table, 1.0 if claim.ahead is None else claim.ahead),
+        queries={name: len(c.queries) for c in study.collections if (name := c.name) in standing},
+        by_chance=by_chance,
+        mean=mean,
+        low=float(low),
+        high=float(high),
+    )
 
 
 def _standing(claim: Claim, rows: Any) -> tuple[float, float]:
-    """What collections are ordered by, the first negative where the claim fails: the largest lack, the difference."""
+    """What collections are ordered by, the first negative where they fall short: the largest lack, the difference."""
     worst = float(rows["difference"].min())
     if claim.ahead is not None:
         return float(rows.groupby("against")["ahead"].mean().min()) - claim.ahead, worst
     return (worst if not rows["holds"].all() else 0.0), worst
+
+
+def _by_chance(claim: Claim, noise: FloatArray) -> float:
+    """Share of the resamples, shape (resamples, rows), in which one of the rows is below the line."""
+    return float((noise < -claim.margin - TIE).any(axis=1).mean()) if claim.ahead is None else np.nan
 
 
 def _claimed(study: Study, claim: Claim) -> Iterator[Collection]:
@@ -96,6 +122,7 @@ def _rows(
     low, high = ends(study, drawn)
     tests = paired_tests(differences, permutations=study.permutations, seed=study.seed)
     p_holm = np.maximum(holm(tests.t), holm(tests.randomization))
+    sides = side_columns(differences, -claim.margin if claim.ahead is None else 0.0)
     return [
         {
             "collection": collection.name,
@@ -107,6 +134,7 @@ def _rows(
             "p_holm": p_holm[i],
             "holds": bool(mean >= -claim.margin - TIE),
             "ahead": bool(mean > 0 and p_holm[i] < SIGNIFICANT),
+            **{name: values[i] for name, values in sides.items()},
         }
         for i, (row, mean) in enumerate(zip(compared, differences.mean(axis=0).tolist(), strict=True))
     ]
@@ -122,25 +150,23 @@ def _compared(study: Study, claim: Claim, collection: Collection) -> tuple[list[
         for budget in claim.budgets:
             cell = collection.cells[claim.policy, str(budget)]
             spent = float(cell.in_unit(study.unit).mean())
-            found = _others(study, claim, theirs, other, budget, spent)
-            if found is not None:
-                rows.append({"against": other, "budget": budget, study.unit: spent, "depth": found[0]})
-                differences.append(cell.values[:, 0] - found[1])
+            for depth, values in _others(study, claim, theirs, other, budget, spent):
+                rows.append({"against": other, "budget": budget, study.unit: spent, "depth": depth})
+                differences.append(cell.values[:, 0] - values)
     return rows, np.column_stack(differences)
 
 
 def _others(
     study: Study, claim: Claim, collection: Collection, other: str, budget: int, spent: float
-) -> tuple[float, FloatArray] | None:
-    """At which depth the other policy stands, and its values there; None where it has no smaller budget."""
+) -> Iterator[tuple[float, FloatArray]]:
+    """At which depths the other policy stands, and its values there."""
     if claim.depth == "spent":
-        return spent, _between(study, collection, other, spent)
-    if claim.depth == "fewer":
-        smaller = [_values(collection, other, b) for b in claim.budgets if b < budget]
-        best = int(np.argmax([values.mean() for values in smaller])) if smaller else -1
-        return (claim.budgets[best], smaller[best]) if smaller else None
-    depth = budget if claim.depth == "same" else int(claim.depth)
-    return depth, _values(collection, other, depth)
+        yield spent, _between(study, collection, other, spent)
+    elif claim.depth == "fewer":  # each of them: the best one was picked by the queries that it would be tested on
+        yield from ((smaller, _values(collection, other, smaller)) for smaller in claim.budgets if smaller < budget)
+    else:
+        depth = budget if claim.depth == "same" else int(claim.depth)
+        yield depth, _values(collection, other, depth)
 
 
 def _values(collection: Collection, policy: str, budget: int) -> FloatArray:

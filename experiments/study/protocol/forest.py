@@ -6,13 +6,14 @@ from pathlib import Path
 
 from experiments.publish.palette import BLACK, VERMILION
 from experiments.study.protocol.claims import Held
+from experiments.study.protocol.verdicts import Verdict
 from experiments.study.study import Study
 
 
 def draw_claim(file: Path, study: Study, found: Held) -> None:
     """Draw the differences of a claim that allows a margin, the worst collection on top.
 
-    Collections on which it fails have a filled marker, so that they stand out without colour too.
+    Collections that fall short as measured have a filled marker; those that fail by the tests have a colour.
 
     Args:
         file: the PNG to write.
@@ -28,12 +29,10 @@ def draw_claim(file: Path, study: Study, found: Held) -> None:
     for place, name in enumerate(reversed(found.order)):
         mine = found.rows[found.rows["collection"] == name]
         row = mine.loc[mine["difference"].idxmin()]
-        fails = name in found.fails
-        ink = VERMILION if fails else BLACK
+        ink = VERMILION if found.findings[name].verdict is Verdict.FAILS else BLACK
         axes.plot([row["low"], row["high"]], [place, place], color=ink, linewidth=1)
-        axes.plot(
-            [row["difference"]], [place], marker="o", color=ink, markersize=4, fillstyle="full" if fails else "none"
-        )
+        fill = "full" if name in found.short else "none"
+        axes.plot([row["difference"]], [place], marker="o", color=ink, markersize=4, fillstyle=fill)
     axes.axvline(0.0, color="0.6", linewidth=0.8)
     axes.axvline(-found.claim.margin, color=VERMILION, linewidth=1, linestyle=(0, (4, 2)))
     axes.set_yticks(range(len(found.order)), list(reversed(found.order)), fontsize=7)

@@ -130,7 +130,7 @@ def test_a_claim_fails_where_the_policy_is_below_by_more_than_the_margin_and_the
         collection("near", {"fixed": (0.4, 0.5), "gar": (0.4, 0.5), "default": (0.5, 0.49)}),
         collection("worse", {"fixed": (0.6, 0.5), "gar": (0.4, 0.5), "default": (0.5, 0.6)}),
     )
-    assert found.fails == ["worse", "bad"]
+    assert found.short == ["worse", "bad"]
     assert found.order == ["worse", "bad", "near", "good"]
     bad = found.rows[found.rows["collection"] == "bad"].set_index(["against", "budget"])
     assert bad["difference"]["gar", 20] == pytest.approx(-0.03)
@@ -142,15 +142,23 @@ def test_a_claim_fails_where_the_policy_is_below_by_more_than_the_margin_and_the
 def test_significance_is_asked_against_each_of_the_others() -> None:
     claim = Claim("c", "default", ["fixed", "gar"], [10, 20], margin=1, ahead=0.5)
     quality = {"fixed": (0.4, 0.5), "gar": (0.5, 0.5), "default": (0.5, 0.6)}
-    assert answer(claim, collection("a", quality)).fails == []
-    assert answer(replace(claim, ahead=0.75), collection("a", quality)).fails == ["a"]
+    assert answer(claim, collection("a", quality)).short == []
+    assert answer(replace(claim, ahead=0.75), collection("a", quality)).short == ["a"]
 
 
 def test_more_budget_is_compared_with_the_best_smaller_one() -> None:
     claim = Claim("c", "default", ["default"], [10, 20], "fewer", margin=0.005)
     found = answer(claim, collection("a", {"default": (0.5, 0.48)}), collection("b", {"default": (0.5, 0.5)}))
-    assert found.fails == ["a"]
+    assert found.short == ["a"]
     assert found.rows[["budget", "depth"]].to_numpy().tolist() == [[20, 10], [20, 10]]
+
+
+def test_more_budget_is_held_against_every_smaller_one_so_that_none_is_picked_by_its_luck() -> None:
+    small = collection("a", {"default": (0.5, 0.48)})
+    cells = {**small.cells, ("default", "30"): small.cells["default", "10"]}
+    claim = Claim("c", "default", ["default"], [10, 20, 30], "fewer")
+    rows = answer(claim, replace(small, cells=cells)).rows
+    assert rows[["budget", "depth"]].to_numpy().tolist() == [[20, 10], [30, 10], [30, 20]]
 
 
 def test_a_stopping_rule_is_held_against_a_flat_budget_of_as_many_documents() -> None:
@@ -180,8 +188,10 @@ def test_the_pages_say_how_many_fail_and_nothing_that_is_no_number() -> None:
     ]
     answers = [answer(claim, *collections) for claim in claims]
     page = claims_page(named, answers)
-    assert "**1 of 2 claims hold on every collection that they are about.**" in page
-    assert "| 1 | one | **1** of 2 | " in page
+    assert "**1 of 2 claims are proven on every collection that they are about, 1 are refuted on some.**" in page
+    assert "Of 4 findings, one for each claim and collection, 3 hold,\n1 fail, and 0 are open" in page
+    assert "| 1 | one | 1 | 1 | 0 | 1 of 2 | 0.0 |  | " in page
+    assert "| a | ▼ | **fails** | 40 |  | 0% | " in page
     assert "nan" not in page
 
 
@@ -199,8 +209,18 @@ def test_budgets_in_calls_are_spoken_of_as_calls() -> None:
     assert other.rows["calls"].tolist() == [7.0]
     pages = claims_page(named, [found]) + choice_page(named, CHOICE, leave_one_out(named, CHOICE))
     assert "(10, 20 calls)" in pages
-    assert "| collection | | calls | against |" in pages
+    assert "| calls | against |" in pages
     assert "documents" not in pages
+
+
+def test_falling_short_is_probable_by_chance_where_queries_scatter_and_the_margin_is_narrow() -> None:
+    level = collection("a", {"fixed": (0.4, 0.4), "default": (0.5, 0.5)})
+    error = 0.01 * 2**0.5 / 40**0.5
+    claim = Claim("c", "default", ["fixed"], [10])
+    shifted = replace(level, cells={**level.cells, ("default", "10"): level.cells["default", "20"]})
+    assert answer(claim, level).by_chance["a"] == 0.0, "the queries differ alike"
+    assert answer(claim, shifted).by_chance["a"] == pytest.approx(0.5, abs=0.1)
+    assert answer(replace(claim, margin=error), shifted).by_chance["a"] == pytest.approx(0.16, abs=0.06)
 
 
 def test_what_got_worse_comes_first(tmp_path: Path) -> None:
