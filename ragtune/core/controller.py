@@ -10,7 +10,7 @@ from math import inf
 from typing import Any
 
 from ragtune.core.arguments import check_count
-from ragtune.core.assembly import assemble
+from ragtune.core.assembly import assembled
 from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.batches.runner import Wishes
 from ragtune.core.course import LoopOutcome, SmallerBudgets
@@ -265,8 +265,7 @@ class RAGtuneController:
         outcome: LoopOutcome,
         paid: CostObject,
     ) -> ControllerOutput:
-        ranked = pool.items_at(history[-1].columns.ranked)
-        documents = assemble(self.assembler, ranked, context)
+        documents = assembled(self.assembler, pool, history[-1].keys, context)
         context.trace.add("assembler", "assemble", documents=[doc.id for doc in documents])
         return ControllerOutput.model_construct(
             query=context.query,

@@ -72,8 +72,7 @@ class BaseRetriever(Component, ABC):
 class BaseSignal(Component, ABC):
     """Free evidence: what is known of documents that a first stage has found, before any of them is reranked.
 
-    A first stage finds documents; a signal has an opinion of those that were found
-    (:class:`~ragtune.retrievers.signalled.SignalledRetriever`).
+    A signal has an opinion of what was found (:class:`~ragtune.retrievers.signalled.SignalledRetriever`).
 
     State: none between requests; within a request, ``context.remember``.
     """
@@ -303,15 +302,17 @@ class BaseExpander(Component, ABC):
 
     Attributes:
         is_active: False for the do-nothing expander.
+        reads_estimates: whether it may depend on the estimator's word; if not, that is asked for after growth alone.
     """
 
     is_active: bool = True
+    reads_estimates: bool = True
 
     @abstractmethod
     def expand(self, pool: CandidatePool, context: RAGtuneContext, limit: int) -> list[ScoredDocument]:
         """At most ``limit`` documents that the pool does not hold yet, best first, given the scores seen so far.
 
-        Called after every batch once the estimator has seen its scores, while there is budget for another one.
+        Called after every batch (:attr:`reads_estimates`: once the estimator has seen it), if another can be paid for.
         """
 
 

@@ -134,13 +134,17 @@ class Corpus:
         known = self._known.get(doc_id)
         if known is None:
             known = self._known[doc_id] = self._facts(self[doc_id])
-        return ScoredDocument(score=score, original_score=score, sources={} if sources is None else sources, **known)
+        score, own = float(score), dict(known["metadata"])
+        scores = {"score": score, "original_score": score, "sources": dict(sources or {})}
+        return ScoredDocument.trusted({**known, **scores, "metadata": own})
 
     def _facts(self, document: Document) -> dict[str, Any]:
-        """What a document's results have in common; each result gets copies of the dicts."""
+        """What a document's results have in common."""
         return {
             "id": document.id,
             "content": document.content,
             "metadata": {"title": document.title} if document.title else {},
+            "reranker_score": None,
+            "fusion_score": None,
             "token_count": self._count(document.content),
         }

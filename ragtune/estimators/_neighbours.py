@@ -82,14 +82,12 @@ class GraphNeighbours(Neighbours):
 
     def _within(self, pool: CandidatePool, position: int) -> Edges:
         """A document's neighbours in the pool; who lacks which of the others is noted."""
-        index, edges = pool.roster.index, Edges([], [])
-        for doc_id, weight in self._graph.weighted_neighbours(pool.doc_ids[position]):
-            if (neighbour := index.get(doc_id)) is None:
-                self._lacking.setdefault(doc_id, []).append(position)
-            else:
-                edges.positions.append(neighbour)
-                edges.weights.append(weight)
-        return edges
+        index, weighted = pool.roster.index, self._graph.weighted_neighbours(pool.doc_ids[position])
+        if len(held := [(index[doc_id], weight) for doc_id, weight in weighted if doc_id in index]) < len(weighted):
+            for doc_id, _ in weighted:
+                if doc_id not in index:
+                    self._lacking.setdefault(doc_id, []).append(position)
+        return Edges([i for i, _ in held], [weight for _, weight in held])
 
     def _changed_by(self, joined: Sequence[str]) -> Collection[int]:
         return self._edges.keys() & {position for doc_id in joined for position in self._lacking.pop(doc_id, ())}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 from ragtune.core.interfaces import BaseExpander
@@ -49,6 +50,16 @@ class ExpanderContract:
         before = pool.columns()
         expander.expand(pool, make_context(), 3)
         assert all(old is new for old, new in zip(before, pool.columns(), strict=True))
+
+    def test_what_does_not_read_estimates_finds_the_same_whatever_they_are(self) -> None:
+        found = []
+        for sign in (1, -1):
+            expander, pool = self.make(), _pool()
+            _score(pool)
+            estimates = np.linspace(0.5 - sign / 3, 0.5 + sign / 3, len(pool))
+            pool.apply_priorities(pool.valuation(estimates, acquisition=estimates, posterior=estimates))
+            found.append(expander.expand(pool, make_context(), 3))
+        assert found[0] == found[1] or expander.reads_estimates
 
     def test_another_request_is_not_noticed(self) -> None:
         shared = self.make()

@@ -56,8 +56,10 @@ class CandidatePool:
         self._gate = Gate("only the controller changes the pool: a component returns what it has to say")
         self.add(items)
 
-    def add(self, items: Iterable[PoolItem]) -> None:
+    def add(self, items: Iterable[PoolItem], joined: Roster | None = None) -> None:
         """Append new candidates behind the present ones (an expander's finds keep the order of the others).
+
+        ``joined`` is what the pool's roster has made of them, where it was asked beforehand.
 
         Raises:
             InputError: if an id is already in the pool or given twice, or a rank would come before a present one;
@@ -66,7 +68,7 @@ class CandidatePool:
         """
         self._gate.require_open()
         new = sorted(items, key=tie_key)
-        roster = self._roster.joined(new)
+        roster = self._roster.joined(new) if joined is None else joined
         if new:
             self._scored_before_growth = len(self.reranked)
         self._roster = roster

@@ -60,14 +60,15 @@ class Roster:
         """
         if self.items and new and tie_key(new[0]) < tie_key(self.items[-1]):
             raise InputError(f"document {new[0].doc_id!r} ranks before the present ones: additions rank behind them")
-        doc_ids = [*self.doc_ids, *(item.doc_id for item in new)]
-        index = dict(zip(doc_ids, range(len(doc_ids)), strict=True))
+        doc_ids = (*self.doc_ids, *[item.doc_id for item in new])
+        index = dict(self.index)
+        index.update(zip(doc_ids[len(index) :], range(len(index), len(doc_ids)), strict=True))
         if len(index) < len(doc_ids):
             twice = next(doc_id for i, doc_id in enumerate(doc_ids) if doc_ids.index(doc_id) < i)
             raise InputError(f"duplicate document id {twice!r} in the pool: ids must be unique")
         _require_finite_items(new)
         return Roster(
-            doc_ids=tuple(doc_ids),
+            doc_ids=doc_ids,
             index=index,
             items=(*self.items, *new),
             base_scores=extended(self.base_scores, [max(item.sources.values(), default=0.0) for item in new]),
