@@ -74,7 +74,7 @@ class FixedOrder:
         self._place = np.argsort(self._order)
         self._ids = [pool.doc_ids[i] for i in self._order.tolist()]
         self._estimates = pool.priorities[self._order].tolist()
-        self._tokens = np.array([item.token_count for item in pool.entries], dtype=np.int64)
+        self._tokens = pool.roster.token_counts
         self._lengths: list[int] = self._tokens[self._order].tolist()
         self._strategy, self._reranker = next(iter(session.rerankers.items()))
         self._ordering = parts["assembler"].ordering

@@ -8,6 +8,7 @@ from itertools import chain, filterfalse
 from operator import itemgetter
 
 from ragtune.core.errors import InvalidScoreError
+from ragtune.core.hits import Hits
 from ragtune.core.plain import quoted, well_formed
 from ragtune.core.types import ScoredDocument
 
@@ -18,14 +19,14 @@ _FIELDS = itemgetter(
 _KINDS = (("id", str), ("content", str), ("metadata", dict), ("token_count", int))
 
 
-def checked_documents(found: Iterable[ScoredDocument]) -> list[ScoredDocument]:
-    """What a component found, checked where it enters.
+def checked_documents(found: Iterable[ScoredDocument]) -> Sequence[ScoredDocument]:
+    """What a component found, checked where it enters; :class:`~ragtune.core.hits.Hits` stay columns.
 
     Raises:
         InvalidScoreError: on a score that is not a finite number, or a token count below 0.
         TypeError: on anything but documents.
     """
-    return all_sound(list(found))
+    return found if type(found) is Hits and found.is_sound else all_sound(list(found))
 
 
 def all_sound(docs: list[ScoredDocument]) -> list[ScoredDocument]:

@@ -62,10 +62,11 @@ class BaseRetriever(Component, ABC):
     """
 
     @abstractmethod
-    def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
+    def retrieve(self, context: RAGtuneContext, top_k: int) -> Sequence[ScoredDocument]:
         """At most ``top_k`` documents for ``context.query``, best first, without duplicates, scores finite.
 
-        Equal scores are ordered by document id. May be empty. A union of recorded runs takes ``top_k`` of each run.
+        A list, or :class:`~ragtune.core.hits.Hits`, made only where read. May be empty. Equal scores are ordered by
+        document id. A union of recorded runs takes ``top_k`` of each run.
         """
 
 
@@ -121,8 +122,7 @@ class BaseFusion(ABC):
     def fuse(self, lists: Mapping[str, Sequence[ScoredDocument]]) -> list[ScoredDocument]:
         """One list without duplicates, best first, from named lists, each best first.
 
-        Each document carries its score in every list that held it in ``sources`` and the fusion's in
-        ``score`` and ``fusion_score``.
+        A document's ``sources`` are its scores in the lists, its ``score`` and ``fusion_score`` the fusion's.
         """
 
 
@@ -309,7 +309,7 @@ class BaseExpander(Component, ABC):
     reads_estimates: bool = True
 
     @abstractmethod
-    def expand(self, pool: CandidatePool, context: RAGtuneContext, limit: int) -> list[ScoredDocument]:
+    def expand(self, pool: CandidatePool, context: RAGtuneContext, limit: int) -> Sequence[ScoredDocument]:
         """At most ``limit`` documents that the pool does not hold yet, best first, given the scores seen so far.
 
         Called after every batch (:attr:`reads_estimates`: once the estimator has seen it), if another can be paid for.

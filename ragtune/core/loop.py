@@ -9,12 +9,14 @@ from ragtune.core.batches.runner import BatchBook, BatchRunner, Wishes
 from ragtune.core.course import Course, LoopOutcome, SmallerBudgets
 from ragtune.core.documents import checked_documents
 from ragtune.core.errors import InputError
+from ragtune.core.hits import Hits
 from ragtune.core.interfaces import BaseEstimator, BaseExpander, BaseReranker, BaseScheduler
 from ragtune.core.output import HistoryStep
 from ragtune.core.plain import plain, words
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.pool.roster import Roster
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.accounts import Account
 from ragtune.core.request.bills import describe
@@ -213,20 +215,16 @@ class RerankLoop:
         try:
             with pool.read_only(), context.tracker.read_only():
                 found = checked_documents(self._expander.expand(pool, context, limit))
-            new = list(dict.fromkeys(doc.id for doc in found if doc.id not in pool))
-            if not new:
-                return False
-            first = {doc.id: doc for doc in reversed(found)}
-            items = [_discovery(first[doc_id], behind + i) for i, doc_id in enumerate(new)]
-            joined = pool.roster.joined(items)  # refuses what the pool would refuse, before it is paid for
+            joined = _joined(pool.roster, found, behind)  # refuses what the pool would, before it is paid for
         except InputError:
             raise
         except Exception as error:
             context.trace.add("expander", "expansion_failed", error=describe(error))
             return False
-        if not context.tracker.try_consume_expansion(len(items)):
+        new = list(joined.doc_ids[len(pool) :])
+        if not new or not context.tracker.try_consume_expansion(len(new)):
             return False
-        pool.add(items, joined)
+        pool.grow(joined)
         context.trace.add("expander", "expand", doc_ids=new)
         return True
 
@@ -297,6 +295,15 @@ def _closed(strategy: str, book: BatchBook) -> StopRecord:
 
 def _failure(source: str, error: Exception) -> StopRecord:
     return StopRecord(reason=f"{source}_failed", source=source, details={"error": describe(error)})
+
+
+def _joined(roster: Roster, found: Sequence[ScoredDocument], behind: int) -> Roster:
+    """The roster with those documents of an expander's that it lacks, each once, from the rank ``behind`` on."""
+    if isinstance(found, Hits) and roster.index.keys().isdisjoint(found.doc_ids):
+        return roster.followed_by(Roster.of(found, GRAPH_SOURCE, behind))
+    first = {doc.id: doc for doc in reversed(found) if doc.id not in roster.index}
+    new = dict.fromkeys(doc.id for doc in found if doc.id in first)
+    return roster.joined([_discovery(first[doc_id], behind + i) for i, doc_id in enumerate(new)])
 
 
 def _discovery(doc: ScoredDocument, initial_rank: int) -> PoolItem:

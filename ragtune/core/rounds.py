@@ -9,11 +9,13 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ragtune.core.documents import checked_documents
 from ragtune.core.errors import InputError, RetrievalError
+from ragtune.core.hits import Hits
 from ragtune.core.interfaces import BaseReformulator, BaseReranker, BaseRetriever
 from ragtune.core.plain import quoted
 from ragtune.core.policy.scaling import on_original_scale
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.pool.roster import Roster
 from ragtune.core.request.accounts import REFORMULATION
 from ragtune.core.request.bills import checked, describe, reported
 from ragtune.core.request.context import ORIGINAL, CostMeter, RAGtuneContext, first_stage_of, rewrite_round
@@ -92,8 +94,8 @@ class RetrievalRounds:
         except Exception as error:
             raise RetrievalError(f"retrieval failed for query {context.query_id!r}: {describe(error)}") from error
         rounds = [_round(context, context.query, ORIGINAL, found)]
-        known = {doc.id for doc in found}
         for i, rewrite in enumerate(self._rewrites(context, rounds[0].candidates)):
+            known = {doc.id for doc in found}
             if not context.tracker.try_consume_retrieval_round():
                 break
             rounds.extend(self._supplement(context, rewrite, rewrite_round(i), known))
@@ -169,6 +171,8 @@ def aggregate(rounds: Sequence[ReformulationResult]) -> CandidatePool:
     :func:`~ragtune.core.policy.scaling.on_original_scale`; all rewrites together have ``REWRITE_WEIGHT``. The
     original's own scores stay as they are.
     """
+    if len(rounds) == 1 and isinstance(rounds[0].candidates, Hits):
+        return CandidatePool(roster=Roster.of(rounds[0].candidates, rounds[0].strategy))
     merged: dict[str, dict[str, float]] = {}
     first: dict[str, ScoredDocument] = {}
     for result in rounds:
@@ -230,16 +234,22 @@ def _named_sources(doc: ScoredDocument, round_name: str) -> dict[str, float]:
 
 def _round(context: RAGtuneContext, rewrite: str, name: str, found: Sequence[ScoredDocument]) -> ReformulationResult:
     """A round's outcome, each document once, and its event."""
-    once = {doc.id: doc for doc in reversed(found)}
-    documents = list(dict.fromkeys(doc.id for doc in found))
-    repeated = {"repeated": len(found) - len(once)} if len(once) < len(found) else {}
+    candidates = found if isinstance(found, Hits) else _once(found)
+    repeated = {"repeated": len(found) - len(candidates)} if len(candidates) < len(found) else {}
     context.trace.add("controller", "retrieve", round=name, query=rewrite, found=len(found), **repeated)
     return ReformulationResult.model_construct(
         original_query=context.query,
         reformulated_query=rewrite,
         strategy=name,
-        candidates=[once[doc_id] for doc_id in documents],
+        candidates=candidates,
     )
+
+
+def _once(found: Sequence[ScoredDocument]) -> list[ScoredDocument]:
+    first: dict[str, ScoredDocument] = {}
+    for doc in found:
+        first.setdefault(doc.id, doc)
+    return list(first.values())
 
 
 def _texts(proposed: object) -> list[str]:

@@ -77,7 +77,7 @@ class ReformulationResult(BaseModel):
     original_query: str
     reformulated_query: str
     strategy: str = "identity"
-    candidates: list[ScoredDocument] = Field(default_factory=list)
+    candidates: Sequence[ScoredDocument] = Field(default_factory=list)
 
     model_config = ConfigDict(frozen=True)
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ragtune.core.arrays import IntArray
 from ragtune.core.errors import DatasetError
+from ragtune.core.hits import Hits
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
 from ragtune.data.topk import id_ranks
@@ -131,12 +132,19 @@ class Corpus:
 
     def scored(self, doc_id: str, score: float, sources: dict[str, float] | None = None) -> ScoredDocument:
         """The document as a retrieval result; ``score`` is a finite number."""
-        known = self._known.get(doc_id)
-        if known is None:
-            known = self._known[doc_id] = self._facts(self[doc_id])
+        known = self._known.get(doc_id) or self._look_up(doc_id)
         score, own = float(score), dict(known["metadata"])
         scores = {"score": score, "original_score": score, "sources": dict(sources or {})}
         return ScoredDocument.trusted({**known, **scores, "metadata": own})
+
+    def hits(self, doc_ids: Sequence[str], scores: Sequence[float], source: str | None = None) -> Hits:
+        """Documents as retrieval results, best first; ``source`` is the only one that their ``sources`` name."""
+        known = self._known
+        return Hits(doc_ids, scores, [known.get(doc_id) or self._look_up(doc_id) for doc_id in doc_ids], source)
+
+    def _look_up(self, doc_id: str) -> dict[str, Any]:
+        known = self._known[doc_id] = self._facts(self[doc_id])
+        return known
 
     def _facts(self, document: Document) -> dict[str, Any]:
         """What a document's results have in common."""

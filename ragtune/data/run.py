@@ -52,6 +52,12 @@ class Run(Mapping[str, Sequence[RunEntry]]):
         documents, _, scores = self._columns.get(query_id, _NONE)
         return dict(zip([self._names[i] for i in documents], scores, strict=True))
 
+    def best(self, query_id: str, count: int) -> tuple[list[str], list[float]]:
+        """Ids and scores of the ``count`` best documents of a query; none for a query that it does not hold."""
+        documents, _, scores = self._columns.get(query_id, _NONE)
+        names = self._names
+        return [names[i] for i in documents[:count]], scores[:count].tolist()
+
     def score_column(self, query_id: str) -> FloatArray:
         """The scores of a query alone, in the order of its entries."""
         return np.array(self._columns[query_id].scores)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ragtune.core.arguments import check_count
@@ -69,7 +70,7 @@ class CorpusGraphExpander(BaseExpander):
         self.ordering = Ordering.parse(ordering)
         self.reads_estimates = top is not None
 
-    def expand(self, pool: CandidatePool, context: RAGtuneContext, limit: int) -> list[ScoredDocument]:
+    def expand(self, pool: CandidatePool, context: RAGtuneContext, limit: int) -> Sequence[ScoredDocument]:
         walk = context.remember(self, _Walk)
         out_of_reach = len(walk.ineligible)
         for doc_id, score in self._sources(pool):
@@ -83,7 +84,7 @@ class CorpusGraphExpander(BaseExpander):
         for _, position in chosen:
             del walk.waiting[position]
         doc_ids = self._corpus.doc_ids
-        return [self._corpus.scored(doc_ids[i], -score, {GRAPH_SOURCE: -score}) for score, i in chosen]
+        return self._corpus.hits([doc_ids[i] for _, i in chosen], [-score for score, _ in chosen], GRAPH_SOURCE)
 
     def _sources(self, pool: CandidatePool) -> list[tuple[str, float]]:
         """Reranked documents that may open their neighbours, with their scores."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -57,14 +58,14 @@ class BM25Retriever(BaseRetriever):
         key = f"{corpus.digest} {analyzer_id()} bm25s-{version('bm25s')} {self.method} k1={self.k1!r} b={self.b!r}"
         self._index = DiskCache("bm25", cache_dir).fetch(key, self._build, _save, _load)
 
-    def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
+    def retrieve(self, context: RAGtuneContext, top_k: int) -> Sequence[ScoredDocument]:
         known = self._index.get_tokens_ids(terms(context.query))
         if not known:
             return []
         scores = self._index.get_scores_from_ids(known)
         doc_ids = self._corpus.doc_ids
         best = best_positions(scores, self._tie_ranks, top_k, above=0.0)
-        return [self._corpus.scored(doc_ids[i], float(scores[i])) for i in best]
+        return self._corpus.hits([doc_ids[i] for i in best], [float(scores[i]) for i in best])
 
     def _build(self) -> Any:
         return built(self._corpus.contents, len(self._corpus), terms, self.k1, self.b, self.method)

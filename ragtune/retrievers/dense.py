@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -42,12 +43,11 @@ class DenseRetriever(BaseRetriever):
         self._embedder.prepare()
         self._documents.prepare()
 
-    def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
+    def retrieve(self, context: RAGtuneContext, top_k: int) -> Sequence[ScoredDocument]:
         query = self._embedder.embed([context.query])[0]
         if not query.any():
             return []
         scores = np.round(np.clip(self._documents.matrix @ query, -1.0, 1.0).astype(np.float64), _DECIMALS)
         doc_ids = self._corpus.doc_ids
-        return [
-            self._corpus.scored(doc_ids[i], float(scores[i])) for i in best_positions(scores, self._tie_ranks, top_k)
-        ]
+        best = best_positions(scores, self._tie_ranks, top_k)
+        return self._corpus.hits([doc_ids[i] for i in best], [float(scores[i]) for i in best])

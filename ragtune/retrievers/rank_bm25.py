@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ragtune.core.arguments import check_number
 from ragtune.core.interfaces import BaseRetriever
 from ragtune.core.request.context import RAGtuneContext
@@ -41,11 +43,11 @@ class RankBM25Retriever(BaseRetriever):
         # BM25Okapi divides by the mean length and by the number of terms: without any term there is nothing to index.
         self._index = BM25Okapi(tokens, k1=self.k1, b=self.b, epsilon=self.epsilon) if self._vocabulary else None
 
-    def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
+    def retrieve(self, context: RAGtuneContext, top_k: int) -> Sequence[ScoredDocument]:
         known = [term for term in terms(context.query) if term in self._vocabulary]
         if self._index is None or not known:
             return []
         scores = self._index.get_scores(known)
         doc_ids = self._corpus.doc_ids
         best = best_positions(scores, self._tie_ranks, top_k, above=0.0)
-        return [self._corpus.scored(doc_ids[i], float(scores[i])) for i in best]
+        return self._corpus.hits([doc_ids[i] for i in best], [float(scores[i]) for i in best])

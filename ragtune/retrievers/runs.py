@@ -49,7 +49,7 @@ class RunsRetriever(BaseRetriever):
         self._fusion = fusion if len(files) > 1 else None
         self._runs = {name: self._read(file) for name, file in zip(names, files, strict=True)}
 
-    def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
+    def retrieve(self, context: RAGtuneContext, top_k: int) -> Sequence[ScoredDocument]:
         """At most ``top_k`` documents of each run, merged where there are several.
 
         Raises:
@@ -60,14 +60,12 @@ class RunsRetriever(BaseRetriever):
                 f"retriever 'runs' replays recorded queries and cannot answer the rewrite {context.query!r}: "
                 "use reformulator=identity, or a live retriever"
             )
-        lists = {name: self._documents(name, context.query_id, top_k) for name in self._runs}
+        lists = {
+            name: self._corpus.hits(*run.best(context.query_id, top_k), source=name) for name, run in self._runs.items()
+        }
         if self._fusion is None:
             return next(iter(lists.values()))
         return self._fusion.fuse(lists)
-
-    def _documents(self, name: str, query_id: str, top_k: int) -> list[ScoredDocument]:
-        entries = self._runs[name].get(query_id, [])[:top_k]
-        return [self._corpus.scored(e.doc_id, e.score, sources={name: e.score}) for e in entries]
 
     def _read(self, file: Path) -> Run:
         run = read_run(file, self._query_ids)

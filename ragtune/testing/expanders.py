@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -87,7 +87,7 @@ def _score(pool: CandidatePool) -> None:
 
 def finds(
     expander: BaseExpander, context: RAGtuneContext, limit: int
-) -> Iterator[tuple[CandidatePool, list[ScoredDocument]]]:
+) -> Iterator[tuple[CandidatePool, Sequence[ScoredDocument]]]:
     """What is found after each batch of one document, and the pool before it has grown by that."""
     pool = _pool()
     while len(pool.eligible):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from ragtune.core.interfaces import BaseReformulator
@@ -70,6 +72,6 @@ class ReformulatorContract:
         assert len(reformulator.generate(context, [])) <= m
 
 
-def _found(query: str) -> list[ScoredDocument]:
+def _found(query: str) -> Sequence[ScoredDocument]:
     """What a first round finds."""
     return BM25Retriever(small_corpus()).retrieve(make_context(query), 10)

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.core.errors import IllegalTransitionError
+from ragtune.core.hits import Hits
 from ragtune.core.pool.columns import read_only
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
@@ -39,6 +41,14 @@ ORIGINS = {
     target: frozenset(CODE[state] for state, targets in TRANSITIONS.items() if target in targets) for target in STATES
 }
 """States by code, codes by state, and the codes from which each state is reached."""
+
+
+def forbidden(doc_id: str, state: ItemState, target: ItemState) -> IllegalTransitionError:
+    """The error of a document that cannot go to ``target`` from where it is."""
+    allowed = sorted(s.name for s in TRANSITIONS[state]) or "nothing"
+    return IllegalTransitionError(
+        f"document {doc_id!r} cannot go from {state.name} to {target.name}: allowed is {allowed}"
+    )
 
 
 @dataclass(frozen=True)
@@ -72,17 +82,34 @@ class PoolItem:
     @classmethod
     def from_document(cls, doc: ScoredDocument, initial_rank: int, sources: dict[str, float]) -> PoolItem:
         """A retrieved document as a new candidate."""
+        return cls._joining(doc.__dict__, initial_rank, float(doc.score), sources, doc.fusion_score)
+
+    @classmethod
+    def from_hit(cls, hits: Hits, rank: int, source: str, initial_rank: int) -> PoolItem:
+        """The document at a 0-based rank of some hits as a new candidate."""
+        score = hits.scores[rank]
+        return cls._joining(hits.facts[rank], initial_rank, score, {source: score})
+
+    @classmethod
+    def _joining(
+        cls,
+        facts: Mapping[str, Any],
+        initial_rank: int,
+        score: float,
+        sources: dict[str, float],
+        fusion_score: float | None = None,
+    ) -> PoolItem:
         return _made(
             {
-                "doc_id": doc.id,
-                "content": doc.content,
-                "metadata": dict(doc.metadata),
+                "doc_id": facts["id"],
+                "content": facts["content"],
+                "metadata": dict(facts["metadata"]),
                 "state": ItemState.CANDIDATE,
                 "sources": sources,
                 "initial_rank": initial_rank,
-                "retrieval_score": float(doc.score),
-                "fusion_score": doc.fusion_score,
-                "token_count": doc.token_count or count_tokens(doc.content),
+                "retrieval_score": score,
+                "fusion_score": fusion_score,
+                "token_count": tokens_of(facts),
                 "priority_value": 0.0,
                 "reranker_score": None,
                 "reranker_strategy": None,
@@ -112,6 +139,12 @@ class PoolItem:
         if self.priority_value > 0:
             return self.priority_value
         return max(self.sources.values()) if self.sources else 0.0
+
+
+def tokens_of(facts: Mapping[str, Any]) -> int:
+    """Tokens of a document, counted where its source did not tell them."""
+    known: int = facts["token_count"]
+    return known or count_tokens(facts["content"])
 
 
 tie_key = attrgetter("initial_rank", "doc_id")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from copy import copy
 from typing import Any
@@ -21,45 +21,49 @@ from ragtune.core.pool.columns import (
     PoolColumns,
     calibrated,
     extended,
+    first_not_in,
     read_only,
     replaced,
 )
-from ragtune.core.pool.items import CODE, ORIGINS, STATES, TRANSITIONS, ItemState, PoolItem, SentBatch, noted, tie_key
+from ragtune.core.pool.entries import Entries
+from ragtune.core.pool.items import CODE, ORIGINS, STATES, ItemState, PoolItem, SentBatch, forbidden, noted, tie_key
 from ragtune.core.pool.roster import Roster
-from ragtune.core.pool.valuation import Valuation
+from ragtune.core.pool.valuation import Valuation, unknown
 from ragtune.core.request.gate import Gate
 
 
 class CandidatePool:
     """All candidates of one request, in tie-breaking order: by ``initial_rank``, then ``doc_id``.
 
-    State lives in read-only arrays of shape (n,); a change replaces the array, so a moment is kept by keeping the
-    arrays. An item's position never changes, so a stable sort of any of them breaks ties by rule. Every operation is
-    O(batch) or one vectorised O(n) pass.
+    State lives in read-only arrays of shape (n,), which a change replaces: a moment is kept by keeping them. An item's
+    position never changes, so a stable sort of any of them breaks ties by rule. An operation takes at most O(n).
+
+    Args:
+        items: the candidates; or ``roster``, where nothing more is known of them.
 
     Raises:
         InputError: on a duplicate ``doc_id``.
         InvalidScoreError: on a score that is not a finite number.
     """
 
-    def __init__(self, items: Iterable[PoolItem] = ()) -> None:
-        self._roster = Roster.empty()
+    def __init__(self, items: Iterable[PoolItem] = (), roster: Roster | None = None) -> None:
+        self._roster = roster or Roster.empty()
+        n = len(self._roster.doc_ids)
         self._strategies: dict[int, str] = {}
-        self._states = np.empty(0, dtype=np.int8)
-        self._score = np.empty(0)
-        self._estimates = Valuation(self._roster, np.empty(0, dtype=np.intp), np.empty(0))
+        self._states = read_only(np.full(n, CANDIDATE, dtype=np.int8))
+        self._score = unknown(n)
         self._eligible: IntArray | None = None
+        self._estimates = Valuation(self._roster, self.eligible, read_only(np.zeros(n)), posterior=unknown(n))
         self._snapshots: dict[int, PoolItem] = {}
         self._ranking = CandidateRanking()
         self._scored_before_growth = 0
         self._batches: tuple[SentBatch, ...] = ()
         self._gate = Gate("only the controller changes the pool: a component returns what it has to say")
-        self.add(items)
+        if roster is None:
+            self.add(items)
 
-    def add(self, items: Iterable[PoolItem], joined: Roster | None = None) -> None:
-        """Append new candidates behind the present ones (an expander's finds keep the order of the others).
-
-        ``joined`` is what the pool's roster has made of them, where it was asked beforehand.
+    def add(self, items: Iterable[PoolItem]) -> None:
+        """Append new candidates behind the present ones.
 
         Raises:
             InputError: if an id is already in the pool or given twice, or a rank would come before a present one;
@@ -68,16 +72,25 @@ class CandidatePool:
         """
         self._gate.require_open()
         new = sorted(items, key=tie_key)
-        roster = self._roster.joined(new) if joined is None else joined
-        if new:
+        self.grow(self._roster.joined(new))
+        joined = np.arange(len(self) - len(new), len(self))
+        scores = [np.nan if it.reranker_score is None else it.reranker_score for it in new]
+        self._states = replaced(self._states, joined, [CODE[it.state] for it in new])
+        self._score = replaced(self._score, joined, scores)
+        self._strategies |= {self.index_of(it.doc_id): it.reranker_strategy for it in new if it.reranker_strategy}
+        self._changed()
+        self._estimates = self._estimates.told(self.eligible, joined, new)
+
+    def grow(self, roster: Roster) -> None:
+        """Go on with the documents of a roster that follows this pool's: new candidates of which no more is known."""
+        self._gate.require_open()
+        if joining := len(roster.doc_ids) - len(self):
             self._scored_before_growth = len(self.reranked)
         self._roster = roster
-        self._states = extended(self._states, [CODE[it.state] for it in new])
-        self._score = extended(self._score, [np.nan if it.reranker_score is None else it.reranker_score for it in new])
-        named = {roster.index[it.doc_id]: it.reranker_strategy for it in new if it.reranker_strategy is not None}
-        self._strategies |= named
+        self._states = extended(self._states, [CANDIDATE] * joining)
+        self._score = extended(self._score, unknown(joining))
         self._changed()
-        self._estimates = self._estimates.joined(roster, self.eligible, new)
+        self._estimates = self._estimates.joined(roster, self.eligible)
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -104,7 +117,7 @@ class CandidatePool:
         return self._roster.doc_ids
 
     @property
-    def entries(self) -> Sequence[PoolItem]:
+    def entries(self) -> Entries:
         """The items as they entered, in order: for the immutable fields (content, sources, ranks) only."""
         return self._roster.items
 
@@ -274,13 +287,8 @@ class CandidatePool:
         self._gate.require_open()
         positions = self._positions(doc_ids)
         origins = ORIGINS[target] | {RERANKED} if again else ORIGINS[target]
-        stuck = self._first_not_in(origins, positions)
-        if stuck is not None:
-            state = STATES[self._states[stuck]]
-            raise IllegalTransitionError(
-                f"document {self.doc_ids[stuck]!r} cannot go from {state.name} to {target.name}: "
-                f"allowed is {sorted(s.name for s in TRANSITIONS[state]) or 'nothing'}"
-            )
+        if (stuck := first_not_in(origins, self._states, positions)) is not None:
+            raise forbidden(self.doc_ids[stuck], STATES[self._states[stuck]], target)
         self._states = replaced(self._states, positions, CODE[target])
         if target is ItemState.IN_FLIGHT:
             self._batches = (*self._batches, SentBatch.of(strategy, positions))
@@ -296,8 +304,7 @@ class CandidatePool:
         """
         self._gate.require_open()
         positions = self.positions(scores)
-        stuck = self._first_not_in({IN_FLIGHT}, positions)
-        if stuck is not None:
+        if (stuck := first_not_in({IN_FLIGHT}, self._states, positions)) is not None:
             name = STATES[self._states[stuck]].name
             raise IllegalTransitionError(f"document {self.doc_ids[stuck]!r} is {name}: only IN_FLIGHT takes a score")
         values = calibrated(scores, "score")
@@ -315,12 +322,12 @@ class CandidatePool:
             UnknownDocumentError: if the pool lacks an id.
         """
         self._gate.require_open()
+        self._snapshots = {}
         if isinstance(priorities, Valuation) and priorities.roster is self._roster:
             self._estimates = priorities.checked(self._estimates)
-        else:
-            positions = self._positions(priorities)
-            self._estimates = self._estimates.revised(positions, calibrated(priorities, "priority"))
-        self._snapshots = {}
+            return
+        positions = self._positions(priorities)
+        self._estimates = self._estimates.revised(positions, calibrated(priorities, "priority"))
 
     def fork(self) -> CandidatePool:
         """A pool that stands as this one does now; what happens to either does not reach the other."""
@@ -332,16 +339,9 @@ class CandidatePool:
 
     # -- internals -------------------------------------------------------------------------------------------------
 
-    def _first_not_in(self, codes: Collection[int], positions: IntArray) -> int | None:
-        found = self._states[positions].tolist()
-        if set(found).issubset(codes):
-            return None
-        return int(positions[[code in codes for code in found].index(False)])
-
     def _positions(self, doc_ids: Iterable[str]) -> IntArray:
-        doc_ids = list(doc_ids)
         positions = self.positions(doc_ids)
-        if len(set(doc_ids)) != len(doc_ids):
+        if len(set(positions.tolist())) != len(positions):
             raise IllegalTransitionError("a document is named twice in one operation: name each once")
         return positions
 

@@ -1,0 +1,101 @@
+"""What a first stage found as columns makes the pool that the same documents make as objects."""
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtune import CostBudget, ScoredDocument
+from ragtune.core.documents import checked_documents
+from ragtune.core.errors import InvalidScoreError
+from ragtune.core.hits import Hits
+from ragtune.core.pool.columns import PoolColumns
+from ragtune.core.rounds import aggregate
+from ragtune.core.types import ReformulationResult
+from ragtune.schedulers.greedy import GreedyScheduler
+
+FACTS = [
+    {"id": f"d{i}", "content": f"text {i} ü", "metadata": {"title": "t"} if i % 2 else {}, "token_count": i}
+    for i in range(6)
+]
+
+
+def hits(scores, source=None, facts=FACTS):
+    facts = facts[: len(scores)]
+    return Hits([fact["id"] for fact in facts], scores, facts, source)
+
+
+def pool_of(candidates, round_name="original"):
+    rounds = [ReformulationResult.model_construct(strategy=round_name, candidates=candidates)]
+    return aggregate(rounds)
+
+
+@given(st.lists(st.floats(-1e6, 1e6), max_size=6), st.sampled_from([None, "bm25", "graph"]))
+def test_a_pool_of_hits_is_the_pool_of_their_documents(scores, source):
+    found = hits(scores, source)
+    assert checked_documents(found) is found
+    pool, expected = pool_of(found), pool_of(list(found))
+    assert list(pool) == list(expected)
+    assert pool.doc_ids == expected.doc_ids
+    for name in PoolColumns._fields:
+        np.testing.assert_array_equal(getattr(pool.columns(), name), getattr(expected.columns(), name))
+    for column in fields(pool.roster):
+        if column.name not in ("items", "made"):
+            np.testing.assert_array_equal(getattr(pool.roster, column.name), getattr(expected.roster, column.name))
+
+
+def test_a_pool_of_hits_grows_as_any_other():
+    items = list(pool_of(hits([3.0, 2.0, 1.0])))
+    pool, expected = pool_of(hits([3.0, 2.0])), pool_of(list(hits([3.0, 2.0])))
+    for each in (pool, expected):
+        each.add(items[2:])
+    assert list(pool) == list(expected) == items
+    np.testing.assert_array_equal(pool.roster.token_counts, [item.token_count for item in items])
+    assert items[0].token_count > 0  # its source did not count
+
+
+@pytest.mark.parametrize("score", [float("nan"), float("inf")])
+def test_hits_are_looked_at_where_they_enter(score):
+    with pytest.raises(InvalidScoreError):
+        checked_documents(hits([3.0, score]))
+
+
+def test_hits_that_name_a_document_twice_go_the_way_of_all_documents():
+    found = Hits(["d0", "d0"], [2.0, 1.0], [FACTS[0], FACTS[0]])
+    assert [doc.id for doc in checked_documents(found)] == ["d0", "d0"]
+
+
+def test_a_text_that_cannot_be_written_down_is_mended():
+    broken = {**FACTS[0], "content": "half \ud800"}
+    assert [doc.content for doc in checked_documents(hits([1.0], facts=[broken]))] == ["half ?"]
+
+
+def test_hits_read_as_a_list_of_documents():
+    found = hits([3.0, 2.0, 1.0], "bm25")
+    assert found == list(found)
+    assert list(found) == found
+    assert found[:2] == list(found)[:2]
+    assert found[-1].sources == {"bm25": 1.0}
+
+
+def test_a_pool_that_grew_by_hits_is_the_one_that_grew_by_their_documents(fakes):
+    """Twice, so that items of three origins are made late."""
+    found = hits([0.5, 0.4, 0.3, 0.2, 0.1, 0.05], "graph", FACTS)
+    outputs = []
+    for kind in (lambda hits: hits, list):
+        retrieved = [ScoredDocument(id=f"r{i}", score=9.0 - i, content="x") for i in range(4)]
+        outputs.append(
+            fakes.controller(
+                documents=retrieved,
+                expander=fakes.Expander(lambda pool, limit, kind=kind: kind(found[len(pool) - 4 : len(pool) - 1])),
+                scheduler=GreedyScheduler(batch_size=2),
+                budget=CostBudget.unlimited(),
+            ).run("q", query_id="q")
+        )
+    mine, expected = outputs
+    assert len(mine.trace.find("expand")) == 2
+    assert [(e.action, e.details) for e in mine.trace.events] == [(e.action, e.details) for e in expected.trace.events]
+    assert mine.documents == expected.documents
+    assert len(mine.documents) == 10
