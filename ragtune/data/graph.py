@@ -129,13 +129,17 @@ class CorpusGraph:
         Raises:
             DatasetError: if the corpus does not hold the document.
         """
-        doc_ids = self._corpus.doc_ids
-        return [doc_ids[i] for i in self.row(doc_id)[0]]
+        return self.edges(doc_id)[0]
 
     def weighted_neighbours(self, doc_id: str) -> list[tuple[str, float]]:
         """Ids of a document's neighbours with their weights, nearest first; errors as in :meth:`neighbours`."""
+        return list(zip(*self.edges(doc_id), strict=True))
+
+    def edges(self, doc_id: str) -> tuple[list[str], list[float]]:
+        """Ids of a document's neighbours, nearest first, and their weights; errors as in :meth:`neighbours`."""
         doc_ids = self._corpus.doc_ids
-        return [(doc_ids[i], weight) for i, weight in zip(*self.row(doc_id), strict=True)]
+        row, weights = self.row(doc_id)
+        return [doc_ids[i] for i in row], weights
 
     def row(self, doc_id: str) -> tuple[list[int], list[float]]:
         """Corpus positions of a document's neighbours, nearest first, and their weights; errors as in
