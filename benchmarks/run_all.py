@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BENCHMARKS = (
     "bench_startup.py",
     "bench_controller.py",
+    "bench_depths.py",
     "bench_queries.py",
     "bench_estimators.py",
     "bench_superprompt.py",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 import time
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ from experiments.publish.terminal import (
     progress_bar,
 )
 from experiments.publish.track import Tracking, parent_of
-from experiments.replay.build import component, load_measures
+from experiments.replay.build import INPUTS, component, load_measures
 from experiments.replay.inputs import identity, require_same
 from experiments.replay.journal import Journal
 from experiments.replay.replay import replay
@@ -82,23 +84,24 @@ def _produce(config: Mapping[str, Any], folder: Path, overrides: list[str], *, p
     started = time.perf_counter()
     subject: Subject = component(config, "subject")
     run = identity(config)  # before the files are read: what changes in between is noticed by who resumes
+    work = {**config, INPUTS: sha256(json.dumps(run["inputs"]).encode()).hexdigest()}
     with library_progress(enabled=progress):
-        dataset = subject.open(results_key(config))
+        dataset = subject.open(results_key(work))
     if dataset.qrels:
         measures = load_measures(config)
     else:
-        dataset, measures = by_agreement(dataset, subject.incumbents(config, dataset.judged).get("everything"))
+        dataset, measures = by_agreement(dataset, subject.incumbents(work, dataset.judged).get("everything"))
     allowed = check_number("failures.max_share", config["failures"]["max_share"], 0.0, 1.0)
     folder.mkdir(parents=True, exist_ok=True)
     with Journal(folder, run, resume=config["resume"]) as journal:
         with progress_bar(f"replaying {dataset.name}", enabled=progress) as update:
-            records = replay(subject, config, list(dataset.queries), journal, update)
+            records = replay(subject, work, list(dataset.queries), journal, update)
         judged = dataset.judged
         counted = set(judged)
         measured = [record for record in records if record.query_id in counted]
         intervals = {**config["bootstrap"], "seed": config["seed"]}
         drawn = curve(measured, measures, **intervals)
-        incumbents = subject.incumbents(config, judged)
+        incumbents = subject.incumbents(work, judged)
         against = compare(measured, drawn, incumbents, measures, **intervals)
         views = views_of(records, subject.views, judged, measures, **intervals)
         summary = Summary(

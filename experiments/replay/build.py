@@ -6,7 +6,7 @@ import gc
 import inspect
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -38,6 +38,12 @@ from ragtune.retrievers.signalled import SignalledRetriever
 
 HARNESS_KEYS = {"dataset": ("scores", "sample")}
 """Keys of a group's file that the harness reads itself and constructors do not get."""
+
+INPUTS = "inputs"
+"""Key of a configuration for workers: a hash of what its input files hold."""
+
+_NO_PARTS = ("budget", "measures", "bootstrap")
+"""Options that none of a session's other parts is made of."""
 
 _KINDS: dict[str, type] = {
     "retriever": BaseRetriever,
@@ -122,12 +128,21 @@ def _readable(error: BaseException, group: str, node: Mapping[str, Any]) -> Exce
 
 @dataclass(frozen=True)
 class Session:
-    """What the replay of a query needs: the collection, the controller, its rerankers and its other parts by group."""
+    """What the replay of a query needs.
+
+    Attributes:
+        dataset: the collection.
+        controller: what answers.
+        rerankers: the controller's, by strategy name.
+        parts: its other parts by group.
+        kept: what later sessions may use that have the same parts under another budget.
+    """
 
     dataset: Dataset
     controller: RAGtuneController
     rerankers: Mapping[str, BaseReranker]
     parts: Mapping[str, Any]
+    kept: dict[Any, Any] | None = None
 
 
 def build_session(config: Mapping[str, Any], wrap: Any = None, wrap_reformulator: Any = None) -> Session:
@@ -173,8 +188,26 @@ def controller_of(
 
 @lru_cache(maxsize=2)
 def session_for(config_json: str) -> Session:
-    """The session of a configuration in JSON, which is built once per process."""
-    return build_session(json.loads(config_json))
+    """The session of a configuration in JSON, which is built once per process.
+
+    Where the configuration says what its input files hold (:data:`INPUTS`) and scores are recorded, jobs of a sweep
+    that differ by their budget share their parts.
+    """
+    config = json.loads(config_json)
+    alike = json.dumps({key: value for key, value in config.items() if key not in _NO_PARTS}, sort_keys=True)
+    if (first := _first_of_its_parts.get(alike)) is None:
+        session = build_session(config)
+        if INPUTS in config and all(reranker.is_recorded for reranker in session.rerankers.values()):
+            session = replace(session, kept={})
+            _first_of_its_parts.clear()  # a sweep's jobs come one kind after the other
+            _first_of_its_parts[alike] = session
+        return session
+    parts = {**first.parts, "budget": component(config, "budget")}
+    return replace(first, parts=parts, controller=controller_of(config, parts, first.rerankers))
+
+
+_first_of_its_parts: dict[str, Session] = {}
+"""The latest session that others may share the parts of, by its configuration without what they may differ in."""
 
 
 def load_dataset(config: Mapping[str, Any]) -> Dataset:

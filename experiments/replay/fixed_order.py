@@ -14,6 +14,7 @@ from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.evaluate.states import small
 from experiments.replay.build import Session
 from ragtune.core.arrays import IntArray
+from ragtune.core.assembly import takes_what_fits
 from ragtune.core.loop import budget_stop
 from ragtune.core.output import ControllerOutput
 from ragtune.core.plain import plain
@@ -36,7 +37,7 @@ def has_fixed_order(session: Session, budget: CostBudget) -> bool:
         and parts["scheduler"].has_plan
         and not parts["reformulator"].is_active
         and (parts["expander"] is None or not parts["expander"].is_active)
-        and parts["assembler"].takes_what_fits
+        and takes_what_fits(parts["assembler"])
         and len(rerankers) == 1
         and rerankers[0].scores_pairs
         and session.controller.simulates_time

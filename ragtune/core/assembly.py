@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from ragtune.core.documents import all_sound, sound
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseAssembler
 from ragtune.core.plain import words
 from ragtune.core.pool.items import PoolItem
-from ragtune.core.pool.ordering import Ordering
+from ragtune.core.pool.ordering import Ordering, RankingKeys
+from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.bills import describe
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
@@ -37,10 +40,43 @@ def assemble(assembler: BaseAssembler, items: Sequence[PoolItem], context: RAGtu
         return best_that_fit(assembler.ordering, items, context)
 
 
+def assembled(
+    assembler: BaseAssembler, pool: CandidatePool, keys: RankingKeys, context: RAGtuneContext
+) -> list[ScoredDocument]:
+    """The request's documents, given the pool as it ended and the keys of its last ranking.
+
+    Raises:
+        InputError: if the assembler raises one.
+    """
+    if takes_what_fits(assembler):
+        return _what_fits(pool, keys, context)
+    return assemble(assembler, pool.items_at(keys.positions), context)
+
+
+def takes_what_fits(assembler: BaseAssembler) -> bool:
+    """Whether the assembler takes every document whose tokens fit, by the word of the class that says how it does."""
+    return type(assembler).takes_what_fits is True and assembler.declares("takes_what_fits", beside="assemble")
+
+
+def _what_fits(pool: CandidatePool, keys: RankingKeys, context: RAGtuneContext) -> list[ScoredDocument]:
+    """What :func:`best_that_fit` takes of all of them, without a snapshot of each."""
+    order = np.argsort(-keys.score, kind="stable")
+    positions = keys.positions[order]
+    items = [pool.entries[i] for i in positions.tolist()]
+    found = zip(items, keys.score[order].tolist(), pool.scores[positions].tolist(), strict=True)
+    pay = context.tracker.try_consume_tokens
+    all_fit = pay(sum(item.token_count for item in items))
+    return [
+        _document(item, key, score if score == score else None)  # NaN alone differs from itself
+        for item, key, score in found
+        if all_fit or pay(item.token_count)
+    ]
+
+
 def best_that_fit(ordering: Ordering, items: Sequence[PoolItem], context: RAGtuneContext) -> list[ScoredDocument]:
     """The items best first while their tokens fit; an item that does not fit is skipped for shorter ones behind it."""
     return [
-        _document(item, key)
+        _document(item, key, item.reranker_score)
         for item, key in ordering.ranked(items)
         if context.tracker.try_consume_tokens(item.token_count)
     ]
@@ -87,15 +123,17 @@ def _tokens(document: ScoredDocument, item: PoolItem) -> int:
     return max(document.token_count, count_tokens(document.content))
 
 
-def _document(item: PoolItem, key: float) -> ScoredDocument:
-    return ScoredDocument(
-        id=item.doc_id,
-        content=item.content,
-        metadata=item.metadata,
-        score=key,
-        original_score=item.retrieval_score,
-        reranker_score=item.reranker_score,
-        fusion_score=item.fusion_score,
-        token_count=item.token_count,
-        sources=item.sources,
+def _document(item: PoolItem, key: float, reranker_score: float | None) -> ScoredDocument:
+    return ScoredDocument.trusted(
+        {
+            "id": item.doc_id,
+            "content": item.content,
+            "metadata": dict(item.metadata),
+            "score": key,
+            "original_score": item.retrieval_score,
+            "reranker_score": reranker_score,
+            "fusion_score": item.fusion_score,
+            "token_count": item.token_count,
+            "sources": dict(item.sources),
+        }
     )

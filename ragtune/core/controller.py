@@ -10,9 +10,10 @@ from math import inf
 from typing import Any
 
 from ragtune.core.arguments import check_count
-from ragtune.core.assembly import assemble
+from ragtune.core.assembly import assembled
 from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.batches.runner import Wishes
+from ragtune.core.component import Component
 from ragtune.core.course import LoopOutcome, SmallerBudgets
 from ragtune.core.drivers import Flight, alone, lockstep, stepwise
 from ragtune.core.errors import ConfigError, InputError, RetrievalError
@@ -24,7 +25,6 @@ from ragtune.core.interfaces import (
     BaseReranker,
     BaseRetriever,
     BaseScheduler,
-    Component,
 )
 from ragtune.core.loop import RerankLoop
 from ragtune.core.output import ControllerOutput, HistoryStep
@@ -149,7 +149,7 @@ class RAGtuneController:
         """Answer one query under several budgets that differ in ``max_reranker_docs`` or ``max_reranker_calls`` alone.
 
         Every answer is the one that :meth:`run` gives under that budget. Where no part of the policy reads the budget
-        (:attr:`Component.reads_budget <ragtune.core.interfaces.Component>`), they share all decisions that come before
+        (:attr:`Component.reads_budget <ragtune.core.component.Component>`), they share all decisions that come before
         a limit binds, so that all of them take little more than the largest one.
 
         Args:
@@ -265,8 +265,7 @@ class RAGtuneController:
         outcome: LoopOutcome,
         paid: CostObject,
     ) -> ControllerOutput:
-        ranked = pool.items_at(history[-1].columns.ranked)
-        documents = assemble(self.assembler, ranked, context)
+        documents = assembled(self.assembler, pool, history[-1].keys, context)
         context.trace.add("assembler", "assemble", documents=[doc.id for doc in documents])
         return ControllerOutput.model_construct(
             query=context.query,

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray
+from ragtune.core.component import Component
 from ragtune.core.pool.batch import RerankBatch
 from ragtune.core.pool.belief import Belief
 from ragtune.core.pool.items import PoolItem
@@ -33,27 +34,6 @@ from ragtune.core.types import (
 from ragtune.core.units import SOMETIMES_TOLD
 
 
-class Component:
-    """A part of a controller that can be made ready before the first request.
-
-    Attributes:
-        reads_budget: whether what it says may depend on the request's limits or on what is left of them. A wish that
-            :func:`ragtune.core.policy.batching.propose` cuts to what is left does not. Where no part of a policy reads
-            the budget, one request answers for many budgets (:meth:`RAGtuneController.run_under`); what such a part
-            remembers must survive ``copy.deepcopy``. The contract suites catch one that says False and reads.
-    """
-
-    reads_budget: bool = True
-
-    def prepare(self) -> None:
-        """Load models, import what is imported lazily, warm up: whatever must not run on a request's clock.
-
-        The controller calls it before the clock of its first request starts. Calling it again does nothing. A component
-        that holds others prepares them. A model that may turn out to be needless (a cache holds what it would say) can
-        be loaded later, within ``context.tracker.clock.paused()``.
-        """
-
-
 class BaseRetriever(Component, ABC):
     """First stage: finds candidates.
 
@@ -64,16 +44,15 @@ class BaseRetriever(Component, ABC):
     def retrieve(self, context: RAGtuneContext, top_k: int) -> Sequence[ScoredDocument]:
         """At most ``top_k`` documents for ``context.query``, best first, without duplicates, scores finite.
 
-        A list, or :class:`~ragtune.core.hits.Hits`, whose documents are made only where something reads them.
-        Equal scores are ordered by document id. May be empty. A union of recorded runs takes ``top_k`` of each run.
+        A list, or :class:`~ragtune.core.hits.Hits`, made only where read. May be empty. Equal scores are ordered by
+        document id. A union of recorded runs takes ``top_k`` of each run.
         """
 
 
 class BaseSignal(Component, ABC):
     """Free evidence: what is known of documents that a first stage has found, before any of them is reranked.
 
-    A first stage finds documents; a signal has an opinion of those that were found
-    (:class:`~ragtune.retrievers.signalled.SignalledRetriever`).
+    A signal has an opinion of what was found (:class:`~ragtune.retrievers.signalled.SignalledRetriever`).
 
     State: none between requests; within a request, ``context.remember``.
     """
@@ -122,8 +101,7 @@ class BaseFusion(ABC):
     def fuse(self, lists: Mapping[str, Sequence[ScoredDocument]]) -> list[ScoredDocument]:
         """One list without duplicates, best first, from named lists, each best first.
 
-        Each document carries its score in every list that held it in ``sources`` and the fusion's in
-        ``score`` and ``fusion_score``.
+        A document's ``sources`` are its scores in the lists, its ``score`` and ``fusion_score`` the fusion's.
         """
 
 
@@ -254,10 +232,10 @@ class BaseReranker(Component, ABC):
 
     @property
     def scores_pairs(self) -> bool:
-        """Whether it is of a kind whose recorded scores depend on query and document alone, see :meth:`scores_of`, and
-        whose :meth:`price` says what any batch costs. How a subclass reranks of its own is not its parent's word."""
-        teller = next(kind for kind in type(self).__mro__ if {"rerank", "scores_of"} & vars(kind).keys())
-        return teller is not BaseReranker and "scores_of" in vars(teller)
+        """Whether recorded scores depend on query and document alone, so that :meth:`scores_of` says what
+        :meth:`rerank` does, and :meth:`price` what any batch costs.
+        """
+        return self.declares("scores_of", beside="rerank")
 
     def price(self, query: str, lengths: Sequence[int]) -> CostObject:
         """What a batch of documents with so many tokens each is charged, where :attr:`scores_pairs`."""
@@ -313,15 +291,17 @@ class BaseExpander(Component, ABC):
 
     Attributes:
         is_active: False for the do-nothing expander.
+        reads_estimates: whether it may depend on the estimator's word; if not, that is asked for after growth alone.
     """
 
     is_active: bool = True
+    reads_estimates: bool = True
 
     @abstractmethod
-    def expand(self, pool: CandidatePool, context: RAGtuneContext, limit: int) -> list[ScoredDocument]:
+    def expand(self, pool: CandidatePool, context: RAGtuneContext, limit: int) -> Sequence[ScoredDocument]:
         """At most ``limit`` documents that the pool does not hold yet, best first, given the scores seen so far.
 
-        Called after every batch once the estimator has seen its scores, while there is budget for another one.
+        Called after every batch (:attr:`reads_estimates`: once the estimator has seen it), if another can be paid for.
         """
 
 

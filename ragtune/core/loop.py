@@ -9,12 +9,14 @@ from ragtune.core.batches.runner import BatchBook, BatchRunner, Wishes
 from ragtune.core.course import Course, LoopOutcome, SmallerBudgets
 from ragtune.core.documents import checked_documents
 from ragtune.core.errors import InputError
+from ragtune.core.hits import Hits
 from ragtune.core.interfaces import BaseEstimator, BaseExpander, BaseReranker, BaseScheduler
 from ragtune.core.output import HistoryStep
 from ragtune.core.plain import plain, words
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.pool.roster import Roster
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.accounts import Account
 from ragtune.core.request.bills import describe
@@ -105,9 +107,12 @@ class RerankLoop:
             course.smaller.ended[budget] = (own, outcome)
 
     def _note(self, pool: CandidatePool, context: RAGtuneContext, history: list[HistoryStep]) -> StopRecord | None:
+        reads_estimates = self._expander is None or self._expander.reads_estimates
+        if history and not reads_estimates:
+            self._expand(pool, context)
         stop = self._estimate(pool, context)
-        # Expansion starts from the best of what is known now, so it comes after the scores have been digested.
-        if stop is None and history and self._expand(pool, context):
+        # This expansion starts from the best of what is known now, so it comes after the scores have been digested.
+        if stop is None and history and reads_estimates and self._expand(pool, context):
             stop = self._estimate(pool, context)
         columns = pool.columns(self._keeps_dropped)
         history.append(HistoryStep(context.tracker.spent(), pool.doc_ids, self._ordering, columns))
@@ -143,10 +148,11 @@ class RerankLoop:
             return StopRecord(reason="pool_exhausted" if len(pool) else "empty_pool", source="controller")
         if exhausted := context.tracker.exhausted_account():
             return budget_stop(exhausted, context.trace, nothing_sent=not pool.batches)
-        proposal = self._admitted(pool, context, book)
+        pricer = self._pricer(pool, context, book)
+        proposal = self._admitted(pool, context, book, pricer)
         if isinstance(proposal, StopRecord):
             return proposal
-        cost = self._batches.price(pool.get_items(proposal.doc_ids), proposal.strategy, context, book)
+        cost = pricer(proposal.doc_ids, proposal.strategy)
         if smaller:
             yield from self._leave(smaller.short_of(context.tracker.spent() + cost), course, is_noted=True)
         _trace_proposal(pool, context, proposal, cost)
@@ -157,18 +163,21 @@ class RerankLoop:
         yield from self._batches.run(pool, context, proposal, cost, book)
         return None
 
-    def _admitted(self, pool: CandidatePool, context: RAGtuneContext, book: BatchBook) -> BatchProposal | StopRecord:
+    def _admitted(
+        self, pool: CandidatePool, context: RAGtuneContext, book: BatchBook, pricer: Pricer
+    ) -> BatchProposal | StopRecord:
         """A proposal for a strategy that may be tried; where that one is closed, the scheduler is asked anew."""
         while True:
             shown = set(book.breakers.closed)
-            proposal = self._propose(pool, context, book)
+            proposal = self._propose(pool, context, book, pricer)
             if isinstance(proposal, StopRecord) or book.breakers.admits(proposal.strategy):
                 return proposal
             if proposal.strategy in shown:
                 return _closed(proposal.strategy, book)
 
-    def _propose(self, pool: CandidatePool, context: RAGtuneContext, book: BatchBook) -> BatchProposal | StopRecord:
-        pricer = self._pricer(pool, context, book)
+    def _propose(
+        self, pool: CandidatePool, context: RAGtuneContext, book: BatchBook, pricer: Pricer
+    ) -> BatchProposal | StopRecord:
         closed = tuple(name for name in self._strategies if name in book.breakers.closed)
         view = context.tracker.remaining_view(self._strategies, pricer, closed)
         try:
@@ -208,26 +217,28 @@ class RerankLoop:
         try:
             with pool.read_only(), context.tracker.read_only():
                 found = checked_documents(self._expander.expand(pool, context, limit))
-            new = list(dict.fromkeys(doc.id for doc in found if doc.id not in pool))
-            if not new:
-                return False
-            first = {doc.id: doc for doc in reversed(found)}
-            items = [_discovery(first[doc_id], behind + i) for i, doc_id in enumerate(new)]
-            pool.roster.joined(items)  # refuses what the pool would refuse, before it is paid for
+            joined = _joined(pool.roster, found, behind)  # refuses what the pool would, before it is paid for
         except InputError:
             raise
         except Exception as error:
             context.trace.add("expander", "expansion_failed", error=describe(error))
             return False
-        if not context.tracker.try_consume_expansion(len(items)):
+        new = list(joined.doc_ids[len(pool) :])
+        if not new or not context.tracker.try_consume_expansion(len(new)):
             return False
-        pool.add(items)
+        pool.grow(joined)
         context.trace.add("expander", "expand", doc_ids=new)
         return True
 
     def _pricer(self, pool: CandidatePool, context: RAGtuneContext, book: BatchBook) -> Pricer:
+        """What batches would be charged before the next one is sent; the scheduler and the loop ask for the same."""
+        said: dict[tuple[tuple[str, ...], str], CostObject] = {}
+
         def price(doc_ids: Sequence[str], strategy: str) -> CostObject:
-            return self._batches.price(pool.get_items(doc_ids), strategy, context, book)
+            batch = (tuple(doc_ids), strategy)
+            if batch not in said:
+                said[batch] = self._batches.price(pool.get_items(doc_ids), strategy, context, book)
+            return said[batch]
 
         return price
 
@@ -286,6 +297,15 @@ def _closed(strategy: str, book: BatchBook) -> StopRecord:
 
 def _failure(source: str, error: Exception) -> StopRecord:
     return StopRecord(reason=f"{source}_failed", source=source, details={"error": describe(error)})
+
+
+def _joined(roster: Roster, found: Sequence[ScoredDocument], behind: int) -> Roster:
+    """The roster with those documents of an expander's that it lacks, each once, from the rank ``behind`` on."""
+    if isinstance(found, Hits) and roster.index.keys().isdisjoint(found.doc_ids):
+        return roster.followed_by(Roster.of(found, GRAPH_SOURCE, behind))
+    first = {doc.id: doc for doc in reversed(found) if doc.id not in roster.index}
+    new = dict.fromkeys(doc.id for doc in found if doc.id in first)
+    return roster.joined([_discovery(first[doc_id], behind + i) for i, doc_id in enumerate(new)])
 
 
 def _discovery(doc: ScoredDocument, initial_rank: int) -> PoolItem:

@@ -133,7 +133,9 @@ class Corpus:
     def scored(self, doc_id: str, score: float, sources: dict[str, float] | None = None) -> ScoredDocument:
         """The document as a retrieval result; ``score`` is a finite number."""
         known = self._known.get(doc_id) or self._look_up(doc_id)
-        return ScoredDocument(score=score, original_score=score, sources={} if sources is None else sources, **known)
+        score, own = float(score), dict(known["metadata"])
+        scores = {"score": score, "original_score": score, "sources": dict(sources or {})}
+        return ScoredDocument.trusted({**known, **scores, "metadata": own})
 
     def hits(self, doc_ids: Sequence[str], scores: Sequence[float], source: str | None = None) -> Hits:
         """Documents as retrieval results, best first; ``source`` is the only one that their ``sources`` name."""
@@ -145,10 +147,12 @@ class Corpus:
         return known
 
     def _facts(self, document: Document) -> dict[str, Any]:
-        """What a document's results have in common; each result gets copies of the dicts."""
+        """What a document's results have in common."""
         return {
             "id": document.id,
             "content": document.content,
             "metadata": {"title": document.title} if document.title else {},
+            "reranker_score": None,
+            "fusion_score": None,
             "token_count": self._count(document.content),
         }

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtune.core.interfaces import BaseEmbedder, Component
+from ragtune.core.component import Component
+from ragtune.core.interfaces import BaseEmbedder
 from ragtune.data.corpus import Corpus
 from ragtune.data.diskcache import AUTO, DiskCache
 

@@ -129,13 +129,26 @@ class CorpusGraph:
         Raises:
             DatasetError: if the corpus does not hold the document.
         """
-        return [neighbour for neighbour, _ in self.weighted_neighbours(doc_id)]
+        return self.edges(doc_id)[0]
 
     def weighted_neighbours(self, doc_id: str) -> list[tuple[str, float]]:
         """Ids of a document's neighbours with their weights, nearest first; errors as in :meth:`neighbours`."""
-        doc_ids, position = self._corpus.doc_ids, self._corpus.position(doc_id)
+        return list(zip(*self.edges(doc_id), strict=True))
+
+    def edges(self, doc_id: str) -> tuple[list[str], list[float]]:
+        """Ids of a document's neighbours, nearest first, and their weights; errors as in :meth:`neighbours`."""
+        doc_ids = self._corpus.doc_ids
+        row, weights = self.row(doc_id)
+        return [doc_ids[i] for i in row], weights
+
+    def row(self, doc_id: str) -> tuple[list[int], list[float]]:
+        """Corpus positions of a document's neighbours, nearest first, and their weights; errors as in
+        :meth:`neighbours`.
+        """
+        position = self._corpus.position(doc_id)
         row, weights = self._neighbours[position, : self.k].tolist(), self._weights[position, : self.k].tolist()
-        return [(doc_ids[i], weight) for i, weight in zip(row, weights, strict=True) if i != NOBODY]
+        held = row.index(NOBODY) if NOBODY in row else self.k
+        return row[:held], weights[:held]
 
 
 def nearest(scores: NDArray[np.floating[Any]], position: int, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:

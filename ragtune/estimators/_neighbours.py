@@ -82,14 +82,14 @@ class GraphNeighbours(Neighbours):
 
     def _within(self, pool: CandidatePool, position: int) -> Edges:
         """A document's neighbours in the pool; who lacks which of the others is noted."""
-        index, edges = pool.roster.index, Edges([], [])
-        for doc_id, weight in self._graph.weighted_neighbours(pool.doc_ids[position]):
-            if (neighbour := index.get(doc_id)) is None:
+        index, (doc_ids, weights) = pool.roster.index, self._graph.edges(pool.doc_ids[position])
+        held = [index[doc_id] for doc_id in doc_ids if doc_id in index]
+        if len(held) == len(doc_ids):
+            return Edges(held, weights)
+        for doc_id in doc_ids:
+            if doc_id not in index:
                 self._lacking.setdefault(doc_id, []).append(position)
-            else:
-                edges.positions.append(neighbour)
-                edges.weights.append(weight)
-        return edges
+        return Edges(held, [weight for doc_id, weight in zip(doc_ids, weights, strict=True) if doc_id in index])
 
     def _changed_by(self, joined: Sequence[str]) -> Collection[int]:
         return self._edges.keys() & {position for doc_id in joined for position in self._lacking.pop(doc_id, ())}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ragtune.core.arguments import check_count
@@ -16,11 +17,13 @@ from ragtune.data.graph import CorpusGraph
 
 @dataclass
 class _Walk:
-    """One request's way through the graph: documents left behind, found and waiting, found and out of reach."""
+    """One request's way through the graph: documents left behind, and by their corpus positions those that were found
+    and wait, or are out of reach.
+    """
 
     expanded: set[str] = field(default_factory=set)
-    waiting: dict[str, float] = field(default_factory=dict)
-    ineligible: set[str] = field(default_factory=set)
+    waiting: dict[int, float] = field(default_factory=dict)
+    ineligible: set[int] = field(default_factory=set)
 
 
 class CorpusGraphExpander(BaseExpander):
@@ -65,8 +68,9 @@ class CorpusGraphExpander(BaseExpander):
         self.top = None if top is None else check_count("expander.top", top, low=1)
         self.per_batch = None if per_batch is None else check_count("expander.per_batch", per_batch, low=1)
         self.ordering = Ordering.parse(ordering)
+        self.reads_estimates = top is not None
 
-    def expand(self, pool: CandidatePool, context: RAGtuneContext, limit: int) -> list[ScoredDocument]:
+    def expand(self, pool: CandidatePool, context: RAGtuneContext, limit: int) -> Sequence[ScoredDocument]:
         walk = context.remember(self, _Walk)
         out_of_reach = len(walk.ineligible)
         for doc_id, score in self._sources(pool):
@@ -75,10 +79,12 @@ class CorpusGraphExpander(BaseExpander):
                 self._visit(doc_id, score, walk, pool, context)
         if found := len(walk.ineligible) - out_of_reach:
             context.trace.add("expander", "ineligible", count=found)
-        best = sorted(walk.waiting, key=lambda doc_id: (-walk.waiting[doc_id], self._corpus.position(doc_id)))
+        best = sorted((-score, position) for position, score in walk.waiting.items())
         chosen = best[: limit if self.per_batch is None else min(limit, self.per_batch)]
-        scores = {doc_id: walk.waiting.pop(doc_id) for doc_id in chosen}
-        return [self._corpus.scored(doc_id, score, sources={GRAPH_SOURCE: score}) for doc_id, score in scores.items()]
+        for _, position in chosen:
+            del walk.waiting[position]
+        doc_ids = self._corpus.doc_ids
+        return self._corpus.hits([doc_ids[i] for _, i in chosen], [-score for score, _ in chosen], GRAPH_SOURCE)
 
     def _sources(self, pool: CandidatePool) -> list[tuple[str, float]]:
         """Reranked documents that may open their neighbours, with their scores."""
@@ -87,11 +93,12 @@ class CorpusGraphExpander(BaseExpander):
         return [(pool.doc_ids[i], s) for i, s in zip(positions, scores.tolist(), strict=True) if s == s]
 
     def _visit(self, doc_id: str, score: float, walk: _Walk, pool: CandidatePool, context: RAGtuneContext) -> None:
-        for neighbour, weight in self._graph.weighted_neighbours(doc_id):
-            if neighbour in pool or neighbour in walk.ineligible:
+        doc_ids, index = self._corpus.doc_ids, pool.roster.index
+        for neighbour, weight in zip(*self._graph.row(doc_id), strict=True):
+            if neighbour in walk.ineligible or (name := doc_ids[neighbour]) in index:
                 continue
-            if neighbour not in walk.waiting and not self._reranker.can_score(neighbour, context):
+            best = walk.waiting.get(neighbour)
+            if best is None and not self._reranker.can_score(name, context):
                 walk.ineligible.add(neighbour)
                 continue
-            promise = min(1.0, max(0.0, score * weight))
-            walk.waiting[neighbour] = max(promise, walk.waiting.get(neighbour, 0.0))
+            walk.waiting[neighbour] = max(min(1.0, max(0.0, score * weight)), best or 0.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ragtune.core.assembly import assembled
 from ragtune.core.interfaces import BaseAssembler
 from ragtune.core.pool.items import ItemState, PoolItem
 from ragtune.core.pool.pool import CandidatePool
@@ -21,13 +22,18 @@ class AssemblerContract:
         raise NotImplementedError
 
     @pytest.fixture
-    def items(self) -> list[PoolItem]:
+    def pool(self) -> CandidatePool:
         """Two that were reranked, one that could not be scored, and the others with priorities."""
         pool = CandidatePool(small_pool_items())
         pool.apply_priorities({doc_id: 0.9 - i / 20 for i, doc_id in enumerate(pool.doc_ids)})
         pool.transition(["ship-2", "tea-1", "star-1"], ItemState.IN_FLIGHT)
         pool.update_scores({"ship-2": 0.3, "tea-1": 1.0}, "default")
         pool.transition(["star-1"], ItemState.DROPPED)
+        return pool
+
+    @pytest.fixture
+    def items(self, pool: CandidatePool) -> list[PoolItem]:
+        """The items of that pool."""
         return list(pool)
 
     @pytest.mark.parametrize("tokens", [0, 1, TOKENS, None])
@@ -44,6 +50,15 @@ class AssemblerContract:
         assert tokens is None or sum(item.token_count for item in items if item.doc_id in ids) <= tokens
         assert documents or tokens is not None, "where tokens are not limited, there is something to read"
         assert len(ids) == len(items) or tokens is not None or not assembler.takes_what_fits, "everything fits then"
+
+    @pytest.mark.parametrize("tokens", [0, TOKENS, None])
+    def test_a_request_gets_what_the_assembler_says(self, pool: CandidatePool, tokens: int | None) -> None:
+        assembler = self.make()
+        trackers = [CostBudget.only(max_tokens=tokens, assembly_token_buffer=0).create_tracker() for _ in range(2)]
+        mine, expected = (make_context(tracker=tracker) for tracker in trackers)
+        keys = assembler.ordering.keys(pool)
+        assert assembled(assembler, pool, keys, mine) == assembler.assemble(list(pool), expected)
+        assert trackers[0].snapshot()["tokens"] == trackers[1].snapshot()["tokens"]
 
     def test_the_order_of_the_items_means_nothing(self, items: list[PoolItem]) -> None:
         assembler = self.make()

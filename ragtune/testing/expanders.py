@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+import numpy as np
 import pytest
 
 from ragtune.core.interfaces import BaseExpander
@@ -50,6 +51,16 @@ class ExpanderContract:
         expander.expand(pool, make_context(), 3)
         assert all(old is new for old, new in zip(before, pool.columns(), strict=True))
 
+    def test_what_does_not_read_estimates_finds_the_same_whatever_they_are(self) -> None:
+        found = []
+        for sign in (1, -1):
+            expander, pool = self.make(), _pool()
+            _score(pool)
+            estimates = np.linspace(0.5 - sign / 3, 0.5 + sign / 3, len(pool))
+            pool.apply_priorities(pool.valuation(estimates, acquisition=estimates, posterior=estimates))
+            found.append(expander.expand(pool, make_context(), 3))
+        assert found[0] == found[1] or expander.reads_estimates
+
     def test_another_request_is_not_noticed(self) -> None:
         shared = self.make()
         expected = [found for _, found in finds(self.make(), make_context(), 2)]
@@ -76,7 +87,7 @@ def _score(pool: CandidatePool) -> None:
 
 def finds(
     expander: BaseExpander, context: RAGtuneContext, limit: int
-) -> Iterator[tuple[CandidatePool, list[ScoredDocument]]]:
+) -> Iterator[tuple[CandidatePool, Sequence[ScoredDocument]]]:
     """What is found after each batch of one document, and the pool before it has grown by that."""
     pool = _pool()
     while len(pool.eligible):

@@ -12,7 +12,7 @@ from experiments.config.names import policy_name
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.replay.build import Session, controller_of, session_for
-from experiments.replay.fixed_order import QueryReplay
+from experiments.replay.fixed_order import QueryReplay, has_fixed_order
 from experiments.replay.subjects.subject import Subject
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.errors import ScoreTableError
@@ -38,6 +38,9 @@ _FOR_EVERYTHING = dict.fromkeys((*LIMITS.values(), "assembly_token_buffer"))
 _ALL_THE_SAME = ("budget", "measures", "bootstrap")
 """Further options that make no difference to an incumbent whose budget is given."""
 
+_KEPT_QUERIES = 2000
+"""Queries whose candidates are kept for the next jobs: some 30 kB each."""
+
 _KEPT = 3
 _replays: dict[str, list[Ranked]] = {}
 """The latest replays of incumbents in this process: the jobs of a sweep often differ by their policy alone."""
@@ -53,7 +56,7 @@ class ControllerSubject(Subject):
 
     def replay_shard(self, config_json: str, query_ids: Sequence[str]) -> list[QueryRecord]:
         session = session_for(config_json)
-        return [QueryReplay(session, query_id).under(session.parts["budget"]) for query_id in query_ids]
+        return [_replay_of(session, query_id).under(session.parts["budget"]) for query_id in query_ids]
 
     def incumbents(self, config: Mapping[str, Any], query_ids: Sequence[str]) -> dict[str, list[Ranked]]:
         session = session_for(results_key(config))
@@ -93,13 +96,26 @@ def _fixed_depth(
     fixed = replace(session, parts=parts, controller=controller_of(config, parts, session.rerankers))
     records: dict[str, list[Ranked]] = {name: [] for name in budgets}
     for query_id in query_ids if budgets else ():
-        query = QueryReplay(fixed, query_id)
+        query = _replay_of(fixed, query_id, "fixed depth")
         for name in list(records):
             try:
                 records[name].append(query.ranked_under(budgets[name]))
             except ScoreTableError:
                 del records[name]
     return records
+
+
+def _replay_of(session: Session, query_id: str, policy: str = "own") -> QueryReplay:
+    """The query through the session's policy; the one of an earlier job where no score changes what is asked for."""
+    kept, key = session.kept, (policy, query_id)
+    if kept is None or not has_fixed_order(session, session.parts["budget"]):
+        return QueryReplay(session, query_id)
+    if key not in kept:
+        if len(kept) >= _KEPT_QUERIES:
+            return QueryReplay(session, query_id)
+        kept[key] = QueryReplay(session, query_id)
+    found: QueryReplay = kept[key]
+    return found
 
 
 def _remembered(key: str, records: list[Ranked]) -> list[Ranked]:

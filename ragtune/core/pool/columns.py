@@ -5,7 +5,7 @@ A change makes a new array, so that a moment is kept by keeping the arrays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -149,6 +149,14 @@ def require_calibrated(values: FloatArray, doc_ids: Sequence[str], what: str) ->
         raise InvalidScoreError(f"{what} {values[at]!r} of document {doc_ids[at]!r}: allowed is a number in [0, 1]")
 
 
+def first_not_in(codes: Collection[int], states: NDArray[np.int8], positions: IntArray) -> int | None:
+    """The first of ``positions`` whose state is none of ``codes``; None if there is none."""
+    found = states[positions].tolist()
+    if set(found).issubset(codes):
+        return None
+    return int(positions[[code in codes for code in found].index(False)])
+
+
 def replaced(array: NDArray[_T], positions: IntArray, values: Any) -> NDArray[_T]:
     """A copy with other values at ``positions``."""
     new = array.copy()
@@ -156,6 +164,6 @@ def replaced(array: NDArray[_T], positions: IntArray, values: Any) -> NDArray[_T
     return read_only(new)
 
 
-def extended(array: NDArray[_T], values: Sequence[float]) -> NDArray[_T]:
+def extended(array: NDArray[_T], values: Sequence[float] | FloatArray) -> NDArray[_T]:
     """A copy with ``values`` behind."""
     return read_only(np.concatenate([array, np.array(values, dtype=array.dtype)]))

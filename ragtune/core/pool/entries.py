@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import overload
 
 from ragtune.core.pool.items import PoolItem
@@ -16,9 +18,9 @@ class Entries(Sequence[PoolItem]):
         make: makes the item at a position.
     """
 
-    def __init__(self, made: Iterable[PoolItem | None], make: Callable[[int], PoolItem]) -> None:
+    def __init__(self, made: Iterable[PoolItem | None], make: Callable[[int], PoolItem] | None = None) -> None:
         self._made = list(made)
-        self._make = make
+        self._makers = [(0, make)]
 
     def __len__(self) -> int:
         return len(self._made)
@@ -37,12 +39,17 @@ class Entries(Sequence[PoolItem]):
     def __iter__(self) -> Iterator[PoolItem]:
         return map(self._at, range(len(self)))
 
-    def joined(self, new: Iterable[PoolItem]) -> Entries:
+    def joined(self, others: Entries) -> Entries:
         """These and further ones behind."""
-        return Entries([*self._made, *new], self._make)
+        both = Entries([*self._made, *others._made])
+        both._makers = [*self._makers, *((len(self) + start, make) for start, make in others._makers)]
+        return both
 
     def _at(self, position: int) -> PoolItem:
         item = self._made[position]
         if item is None:
-            item = self._made[position] = self._make(position)
+            start, make = self._makers[bisect_right(self._makers, position, key=itemgetter(0)) - 1]
+            if make is None:
+                raise IndexError(f"there is no item at {position}")
+            item = self._made[position] = make(position - start)
         return item

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.core.errors import IllegalTransitionError
 from ragtune.core.hits import Hits
 from ragtune.core.pool.columns import read_only
 from ragtune.core.tokens import count_tokens
@@ -40,6 +41,14 @@ ORIGINS = {
     target: frozenset(CODE[state] for state, targets in TRANSITIONS.items() if target in targets) for target in STATES
 }
 """States by code, codes by state, and the codes from which each state is reached."""
+
+
+def forbidden(doc_id: str, state: ItemState, target: ItemState) -> IllegalTransitionError:
+    """The error of a document that cannot go to ``target`` from where it is."""
+    allowed = sorted(s.name for s in TRANSITIONS[state]) or "nothing"
+    return IllegalTransitionError(
+        f"document {doc_id!r} cannot go from {state.name} to {target.name}: allowed is {allowed}"
+    )
 
 
 @dataclass(frozen=True)
@@ -76,10 +85,10 @@ class PoolItem:
         return cls._joining(doc.__dict__, initial_rank, float(doc.score), sources, doc.fusion_score)
 
     @classmethod
-    def from_hit(cls, hits: Hits, rank: int, source: str) -> PoolItem:
-        """The document at a 0-based rank of a first stage's hits as a new candidate."""
+    def from_hit(cls, hits: Hits, rank: int, source: str, initial_rank: int) -> PoolItem:
+        """The document at a 0-based rank of some hits as a new candidate."""
         score = hits.scores[rank]
-        return cls._joining(hits.facts[rank], rank, score, {source: score})
+        return cls._joining(hits.facts[rank], initial_rank, score, {source: score})
 
     @classmethod
     def _joining(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from copy import copy
 from typing import Any
@@ -21,11 +21,12 @@ from ragtune.core.pool.columns import (
     PoolColumns,
     calibrated,
     extended,
+    first_not_in,
     read_only,
     replaced,
 )
 from ragtune.core.pool.entries import Entries
-from ragtune.core.pool.items import CODE, ORIGINS, STATES, TRANSITIONS, ItemState, PoolItem, SentBatch, noted, tie_key
+from ragtune.core.pool.items import CODE, ORIGINS, STATES, ItemState, PoolItem, SentBatch, forbidden, noted, tie_key
 from ragtune.core.pool.roster import Roster
 from ragtune.core.pool.valuation import Valuation, unknown
 from ragtune.core.request.gate import Gate
@@ -62,7 +63,7 @@ class CandidatePool:
             self.add(items)
 
     def add(self, items: Iterable[PoolItem]) -> None:
-        """Append new candidates behind the present ones (an expander's finds keep the order of the others).
+        """Append new candidates behind the present ones.
 
         Raises:
             InputError: if an id is already in the pool or given twice, or a rank would come before a present one;
@@ -71,16 +72,25 @@ class CandidatePool:
         """
         self._gate.require_open()
         new = sorted(items, key=tie_key)
-        roster = self._roster.joined(new)
-        if new:
+        self.grow(self._roster.joined(new))
+        joined = np.arange(len(self) - len(new), len(self))
+        scores = [np.nan if it.reranker_score is None else it.reranker_score for it in new]
+        self._states = replaced(self._states, joined, [CODE[it.state] for it in new])
+        self._score = replaced(self._score, joined, scores)
+        self._strategies |= {self.index_of(it.doc_id): it.reranker_strategy for it in new if it.reranker_strategy}
+        self._changed()
+        self._estimates = self._estimates.told(self.eligible, joined, new)
+
+    def grow(self, roster: Roster) -> None:
+        """Go on with the documents of a roster that follows this pool's: new candidates of which no more is known."""
+        self._gate.require_open()
+        if joining := len(roster.doc_ids) - len(self):
             self._scored_before_growth = len(self.reranked)
         self._roster = roster
-        self._states = extended(self._states, [CODE[it.state] for it in new])
-        self._score = extended(self._score, [np.nan if it.reranker_score is None else it.reranker_score for it in new])
-        named = {roster.index[it.doc_id]: it.reranker_strategy for it in new if it.reranker_strategy is not None}
-        self._strategies |= named
+        self._states = extended(self._states, [CANDIDATE] * joining)
+        self._score = extended(self._score, unknown(joining))
         self._changed()
-        self._estimates = self._estimates.joined(roster, self.eligible, new)
+        self._estimates = self._estimates.joined(roster, self.eligible)
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -277,13 +287,8 @@ class CandidatePool:
         self._gate.require_open()
         positions = self._positions(doc_ids)
         origins = ORIGINS[target] | {RERANKED} if again else ORIGINS[target]
-        stuck = self._first_not_in(origins, positions)
-        if stuck is not None:
-            state = STATES[self._states[stuck]]
-            raise IllegalTransitionError(
-                f"document {self.doc_ids[stuck]!r} cannot go from {state.name} to {target.name}: "
-                f"allowed is {sorted(s.name for s in TRANSITIONS[state]) or 'nothing'}"
-            )
+        if (stuck := first_not_in(origins, self._states, positions)) is not None:
+            raise forbidden(self.doc_ids[stuck], STATES[self._states[stuck]], target)
         self._states = replaced(self._states, positions, CODE[target])
         if target is ItemState.IN_FLIGHT:
             self._batches = (*self._batches, SentBatch.of(strategy, positions))
@@ -299,8 +304,7 @@ class CandidatePool:
         """
         self._gate.require_open()
         positions = self.positions(scores)
-        stuck = self._first_not_in({IN_FLIGHT}, positions)
-        if stuck is not None:
+        if (stuck := first_not_in({IN_FLIGHT}, self._states, positions)) is not None:
             name = STATES[self._states[stuck]].name
             raise IllegalTransitionError(f"document {self.doc_ids[stuck]!r} is {name}: only IN_FLIGHT takes a score")
         values = calibrated(scores, "score")
@@ -334,10 +338,6 @@ class CandidatePool:
         return twin
 
     # -- internals -------------------------------------------------------------------------------------------------
-
-    def _first_not_in(self, codes: Collection[int], positions: IntArray) -> int | None:
-        found = zip(positions.tolist(), self._states[positions].tolist(), strict=True)
-        return next((position for position, code in found if code not in codes), None)
 
     def _positions(self, doc_ids: Iterable[str]) -> IntArray:
         positions = self.positions(doc_ids)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import InputError, UnknownDocumentError
 from ragtune.core.hits import Hits
-from ragtune.core.pool.columns import are_finite, extended, read_only, require_finite
+from ragtune.core.pool.columns import are_finite, read_only, require_finite
 from ragtune.core.pool.entries import Entries
 from ragtune.core.pool.items import PoolItem, tie_key, tokens_of
 from ragtune.core.request.context import GRAPH_SOURCE
@@ -51,22 +51,23 @@ class Roster:
     def empty(cls) -> Roster:
         """The roster of a pool without documents."""
         none = np.empty(0)
-        return cls((), {}, Entries([], _unmade), np.empty(0, dtype=np.int64), none, none, np.empty(0, dtype=bool))
+        return cls((), {}, Entries([]), np.empty(0, dtype=np.int64), none, none, np.empty(0, dtype=bool))
 
     @classmethod
-    def of(cls, hits: Hits, round_name: str) -> Roster:
+    def of(cls, hits: Hits, round_name: str, first_rank: int = 0) -> Roster:
         """The roster of one first stage's hits, which are sound; no item is made.
 
         Args:
             hits: the documents.
             round_name: name of their only source, where they name none.
+            first_rank: ``initial_rank`` of the first of them.
         """
         n, scores = len(hits), read_only(np.array(hits.scores, dtype=float))
         source = hits.source or round_name
         return cls(
             doc_ids=tuple(hits.doc_ids),
             index=dict(zip(hits.doc_ids, range(n), strict=True)),
-            items=Entries([None] * n, lambda rank: PoolItem.from_hit(hits, rank, source)),
+            items=Entries([None] * n, lambda rank: PoolItem.from_hit(hits, rank, source, first_rank + rank)),
             token_counts=read_only(
                 np.array([facts["token_count"] or tokens_of(facts) for facts in hits.facts], dtype=np.int64)
             ),
@@ -87,20 +88,39 @@ class Roster:
         """
         if self.items and new and tie_key(new[0]) < tie_key(self.items[-1]):
             raise InputError(f"document {new[0].doc_id!r} ranks before the present ones: additions rank behind them")
-        doc_ids = [*self.doc_ids, *(item.doc_id for item in new)]
-        index = dict(zip(doc_ids, range(len(doc_ids)), strict=True))
+        joining = Roster(
+            doc_ids=tuple(item.doc_id for item in new),
+            index={},
+            items=Entries(new),
+            token_counts=np.array([item.token_count for item in new], dtype=np.int64),
+            base_scores=np.array([max(item.sources.values(), default=0.0) for item in new], dtype=float),
+            retrieval_scores=np.array([item.retrieval_score for item in new], dtype=float),
+            discovered=np.array([item.sources.keys() == _GRAPH_ALONE for item in new], dtype=bool),
+        )
+        followed = self.followed_by(joining)
+        _require_finite_items(new)
+        return followed
+
+    def followed_by(self, other: Roster) -> Roster:
+        """This roster with another's documents behind, which rank behind its own.
+
+        Raises:
+            InputError: if an id is in both, or twice in the other.
+        """
+        doc_ids, n = self.doc_ids + other.doc_ids, len(self.doc_ids)
+        index = dict(self.index)
+        index.update(zip(other.doc_ids, range(n, len(doc_ids)), strict=True))
         if len(index) < len(doc_ids):
             twice = next(doc_id for i, doc_id in enumerate(doc_ids) if doc_ids.index(doc_id) < i)
             raise InputError(f"duplicate document id {twice!r} in the pool: ids must be unique")
-        _require_finite_items(new)
         return Roster(
-            doc_ids=tuple(doc_ids),
+            doc_ids=doc_ids,
             index=index,
-            items=self.items.joined(new),
-            token_counts=extended(self.token_counts, [item.token_count for item in new]),
-            base_scores=extended(self.base_scores, [max(item.sources.values(), default=0.0) for item in new]),
-            retrieval_scores=extended(self.retrieval_scores, [item.retrieval_score for item in new]),
-            discovered=extended(self.discovered, [item.sources.keys() == _GRAPH_ALONE for item in new]),
+            items=self.items.joined(other.items),
+            token_counts=read_only(np.concatenate([self.token_counts, other.token_counts])),
+            base_scores=read_only(np.concatenate([self.base_scores, other.base_scores])),
+            retrieval_scores=read_only(np.concatenate([self.retrieval_scores, other.retrieval_scores])),
+            discovered=read_only(np.concatenate([self.discovered, other.discovered])),
         )
 
     def once(self, make: Callable[[Roster], FloatArray]) -> FloatArray:
@@ -131,10 +151,6 @@ class Roster:
             return np.fromiter(map(index.__getitem__, doc_ids), np.intp, len(doc_ids))
         except KeyError:
             raise UnknownDocumentError(doc_id for doc_id in doc_ids if doc_id not in index) from None
-
-
-def _unmade(position: int) -> PoolItem:
-    raise IndexError(f"there is no item at {position}")
 
 
 def _require_finite_items(items: Sequence[PoolItem]) -> None:

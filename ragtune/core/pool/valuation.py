@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -124,12 +124,17 @@ class Valuation(Mapping[str, float]):
         """This valuation with other means at ``positions``; whatever else it said is void."""
         return Valuation(self.roster, self._eligible, replaced(self.mean, positions, _valued(priorities)))
 
-    def joined(self, roster: Roster, eligible: IntArray, items: Iterable[PoolItem]) -> Valuation:
-        """This valuation with the numbers of the items that joined; what it said of the others alone is void."""
-        items = list(items)
-        joining = [np.nan if item.posterior is None else item.posterior for item in items]
-        mean = extended(self.mean, [item.priority_value for item in items])
-        return Valuation(roster, eligible, mean, posterior=extended(self.posteriors, joining))
+    def joined(self, roster: Roster, eligible: IntArray) -> Valuation:
+        """This valuation with the items that joined, none of them valued; what it said of the others alone is void."""
+        joining = len(roster.doc_ids) - len(self.mean)
+        mean, posterior = extended(self.mean, np.zeros(joining)), extended(self.posteriors, unknown(joining))
+        return Valuation(roster, eligible, mean, posterior=posterior)
+
+    def told(self, eligible: IntArray, positions: IntArray, items: Sequence[PoolItem]) -> Valuation:
+        """This valuation with the numbers that the items at ``positions`` came with."""
+        mean = replaced(self.mean, positions, [item.priority_value for item in items])
+        posteriors = [np.nan if item.posterior is None else item.posterior for item in items]
+        return Valuation(self.roster, eligible, mean, posterior=replaced(self.posteriors, positions, posteriors))
 
 
 def _valued(mean: FloatArray) -> FloatArray:

@@ -51,6 +51,19 @@ def test_the_estimator_sees_the_scores_before_the_expander_is_asked(fakes):
     ]
 
 
+def test_an_expander_that_reads_no_estimates_is_asked_before_them(fakes):
+    seen = []
+
+    def value(pool, context):
+        seen.append((len(pool), len(pool.reranked)))
+        return pool.valuation(pool.base_scores)
+
+    expander = fakes.Expander(lambda pool, limit: [ScoredDocument(id="new", score=0.5)] * (len(pool) == 20))
+    expander.reads_estimates = False
+    fakes.controller(estimator=fakes.Estimator(value), expander=expander, budget=limits(max_reranker_docs=10)).run("q")
+    assert seen == [(20, 0), (21, 5), (21, 10)]
+
+
 def test_nothing_is_looked_for_that_no_batch_could_score(fakes):
     expander = fakes.Expander(lambda pool, limit: [])
     fakes.controller(expander=expander, budget=limits(max_reranker_docs=10)).run("q")

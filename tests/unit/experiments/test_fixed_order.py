@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
 
 from experiments.config.compose import compose, results_key
 from experiments.evaluate.record import QueryRecord
-from experiments.replay.build import session_for
+from experiments.replay.build import INPUTS, session_for
 from experiments.replay.fixed_order import FixedOrder, has_fixed_order
+from experiments.replay.subjects.controller import ControllerSubject
+from ragtune.assemblers.greedy import GreedyAssembler
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.ordering import Ordering
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.types import ScoredDocument
+from ragtune.rerankers.replay import ReplayReranker
 
 LIMITS = [{}, {"docs": 0}, {"docs": 25}, {"calls": 0}, {"calls": 3}, {"docs": 33, "calls": 3}, {"docs": 1000}]
 
@@ -57,3 +67,45 @@ def test_what_a_score_a_token_or_a_clock_may_change_goes_through_the_loop(overri
     config = compose(["tracking=none", "budget=unlimited", "estimator=baseline", override])
     session = session_for(results_key(config))
     assert not has_fixed_order(session, session.parts["budget"])
+
+
+def test_jobs_that_differ_by_their_budget_share_their_parts_and_answer_as_each_would_alone() -> None:
+    subject = ControllerSubject()
+    configs = [
+        compose(["tracking=none", "experiment=fixed_depth", f"budget.max_reranker_docs={docs}"]) for docs in (7, 20)
+    ]
+    first, second = ({**config, INPUTS: "as they are"} for config in configs)
+    shared = [session_for(results_key(first)), session_for(results_key(second))]
+    assert shared[0].parts["retriever"] is shared[1].parts["retriever"]
+    query_ids = list(shared[0].dataset.queries)[:3]
+    for config, alone in ((second, configs[1]), (first, configs[0])):
+        told = subject.replay_shard(results_key(config), query_ids)
+        expected = subject.replay_shard(results_key(alone), query_ids)
+        assert [record.to_json() for record in told] == [record.to_json() for record in expected]
+    changed = session_for(results_key({**second, INPUTS: "changed"}))
+    assert changed.rerankers["default"] is not shared[1].rerankers["default"]
+
+
+class _Own(GreedyAssembler):
+    """Assembles in a way of its own, of which its parent has said nothing."""
+
+    def assemble(self, items: Sequence[PoolItem], context: RAGtuneContext) -> list[ScoredDocument]:
+        return super().assemble(items, context)[:3]
+
+
+class _OwnReranker(ReplayReranker):
+    """Scores in a way of its own, of which its parent has said nothing."""
+
+    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
+        return {doc_id: score / 2 for doc_id, score in super().rerank(items, context, strategy).items()}
+
+
+def test_a_part_that_does_it_in_a_way_of_its_own_is_asked() -> None:
+    session = session_for(results_key(compose(["tracking=none", "experiment=fixed_depth"])))
+    budget, reranker = session.parts["budget"], session.rerankers["default"]
+    assert has_fixed_order(session, budget)
+    own = {**session.parts, "assembler": _Own(Ordering.RERANKED_FIRST)}
+    assert not has_fixed_order(replace(session, parts=own), budget)
+    assert isinstance(reranker, ReplayReranker)
+    rerankers = {"default": _OwnReranker(str(reranker.table.path), reranker.table.scale)}
+    assert not has_fixed_order(replace(session, rerankers=rerankers), budget)

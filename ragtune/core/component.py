@@ -1,0 +1,34 @@
+"""What all parts of a controller have in common."""
+
+from __future__ import annotations
+
+
+class Component:
+    """A part of a controller that can be made ready before the first request.
+
+    Attributes:
+        reads_budget: whether what it says may depend on the request's limits or on what is left of them. A wish that
+            :func:`ragtune.core.policy.batching.propose` cuts to what is left does not. Where no part of a policy reads
+            the budget, one request answers for many budgets (:meth:`RAGtuneController.run_under`); what such a part
+            remembers must survive ``copy.deepcopy``. The contract suites catch one that says False and reads.
+    """
+
+    reads_budget: bool = True
+
+    def prepare(self) -> None:
+        """Load models, import what is imported lazily, warm up: whatever must not run on a request's clock.
+
+        The controller calls it before the clock of its first request starts. Calling it again does nothing. A component
+        that holds others prepares them. A model that may turn out to be needless (a cache holds what it would say) can
+        be loaded later, within ``context.tracker.clock.paused()``.
+        """
+
+    @classmethod
+    def declares(cls, name: str, beside: str) -> bool:
+        """Whether the class that defines the method ``beside`` defines ``name`` as well.
+
+        A class may say of one of its methods what it does, so that the method need not be called. Of a subclass that
+        does it in a way of its own, its parent has said nothing.
+        """
+        teller = next(kind for kind in cls.__mro__ if {name, beside} & vars(kind).keys())
+        return name in vars(teller)
