@@ -39,7 +39,7 @@ def has_fixed_order(session: Session, budget: CostBudget) -> bool:
         and (parts["expander"] is None or not parts["expander"].is_active)
         and takes_what_fits(parts["assembler"])
         and len(rerankers) == 1
-        and rerankers[0].scores_pairs
+        and rerankers[0].declares("scores_of", beside="rerank")
         and session.controller.simulates_time
         and all(getattr(budget, name) is None for name in _BY_KIND)
     )

@@ -227,18 +227,15 @@ class BaseReranker(Component, ABC):
         return price_by_count([item.doc_id for item in items], "")
 
     def scores_of(self, doc_ids: Sequence[str], context: RAGtuneContext) -> dict[str, float]:
-        """What :meth:`rerank` says of these documents in whatever company, where :attr:`scores_pairs`."""
+        """What :meth:`rerank` says of these documents.
+
+        Only for recorded scores that depend on query and document alone; :meth:`price` says then what any batch costs.
+        A replay asks here where it knows all batches at once.
+        """
         raise NotImplementedError
 
-    @property
-    def scores_pairs(self) -> bool:
-        """Whether recorded scores depend on query and document alone, so that :meth:`scores_of` says what
-        :meth:`rerank` does, and :meth:`price` what any batch costs.
-        """
-        return self.declares("scores_of", beside="rerank")
-
     def price(self, query: str, lengths: Sequence[int]) -> CostObject:
-        """What a batch of documents with so many tokens each is charged, where :attr:`scores_pairs`."""
+        """What a batch of documents with so many tokens each is charged, where there is :meth:`scores_of`."""
         return price_by_count([""] * len(lengths), "")
 
     @property

@@ -77,7 +77,7 @@ class _CommonContract:
     def test_what_scores_pairs_is_recorded_and_priced_by_the_lengths_of_its_documents(
         self, reranker: BaseReranker, items: list[PoolItem]
     ) -> None:
-        if not reranker.scores_pairs:
+        if not reranker.declares("scores_of", beside="rerank"):
             return
         context = make_context(QUERY)
         lengths = [item.token_count for item in items]
