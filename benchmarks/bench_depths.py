@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from experiments.config.compose import compose
 from experiments.evaluate.record import QueryRecord
+from experiments.evaluate.states import States
 from experiments.replay.build import build_session, load_measures
 from experiments.replay.fixed_order import QueryReplay
 
@@ -72,16 +73,16 @@ def anytime(data: Path) -> tuple[Callable[[], Any], int]:
         means = np.zeros(DEPTHS)
         for query_id in judged:
             record = QueryReplay(session, query_id).under(budget, traced=False)
-            means += measures.of_states(_states(record))[:, 0]
+            means += measures.of_states([_states(record)])[:, 0]
         return means / len(judged)
 
     return run, len(judged)
 
 
-def _states(record: QueryRecord) -> list[tuple[str, list[str]]]:
+def _states(record: QueryRecord) -> States:
     """The query's ranking at each depth; a shorter list of candidates stays as it ended."""
-    rankings = [[record.doc_ids[i] for i in ranking[:10]] for ranking in record.rankings]
-    return [(record.query_id, rankings[min(step, len(rankings) - 1)]) for step in range(1, DEPTHS + 1)]
+    orders = [record.rankings[min(step, len(record.rankings) - 1)][:10] for step in range(1, DEPTHS + 1)]
+    return States(record.query_id, record.doc_ids, orders)
 
 
 def measured(data: Path, repeats: int) -> dict[str, float]:

@@ -22,8 +22,8 @@ from ragtune.core.errors import ConfigError
 Rankings = Mapping[str, Sequence[str]]
 """Document ids, best first, by topic."""
 
-_BLOCK = 256
-"""Queries whose rankings are held at once, so that memory does not grow with their number."""
+_BLOCK = 2048
+"""Rankings measured at once, so that memory does not grow with their number."""
 
 
 class Measures:
@@ -85,8 +85,8 @@ class Measures:
         Returns:
             Values of shape (number of rankings, len(names)), in their order.
         """
-        coming, blocks = iter(states), [np.zeros((0, len(self.names)))]
-        while block := list(islice(coming, _BLOCK)):
+        blocks = [np.zeros((0, len(self.names)))]
+        for block in _in_blocks(states):
             values = np.hstack([self._ranked.of(block), self._by_tools(block)])
             blocks.append(values[:, self._order])
         return np.ascontiguousarray(np.vstack(blocks))  # sums over topics depend on it in the last bit
@@ -135,6 +135,21 @@ class Measures:
             qrels = {query: dict(judged) for query, judged in self._qrels.items() if query in queries}
             self._prepared = queries, ir_measures.evaluator(self._others, qrels)
         return self._prepared[1]
+
+
+def _in_blocks(states: Iterable[States]) -> Iterator[list[States]]:
+    """The same rankings, some :data:`_BLOCK` at a time."""
+    block: list[States] = []
+    held = 0
+    for each in states:
+        for start in range(0, len(each.orders), _BLOCK):
+            block.append(each._replace(orders=each.orders[start : start + _BLOCK]))
+            held += len(block[-1].orders)
+            if held >= _BLOCK:
+                yield block
+                block, held = [], 0
+    if block:
+        yield block
 
 
 @contextmanager

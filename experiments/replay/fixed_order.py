@@ -15,6 +15,7 @@ from experiments.evaluate.states import small
 from experiments.replay.build import Session
 from ragtune.core.arrays import IntArray
 from ragtune.core.assembly import takes_what_fits
+from ragtune.core.component import declares
 from ragtune.core.loop import budget_stop
 from ragtune.core.output import ControllerOutput
 from ragtune.core.plain import plain
@@ -39,7 +40,8 @@ def has_fixed_order(session: Session, budget: CostBudget) -> bool:
         and (parts["expander"] is None or not parts["expander"].is_active)
         and takes_what_fits(parts["assembler"])
         and len(rerankers) == 1
-        and rerankers[0].declares("scores_of", beside="rerank")
+        and declares(rerankers[0], "scores_of", beside="rerank")
+        and session.controller.shares_budgets
         and session.controller.simulates_time
         and all(getattr(budget, name) is None for name in _BY_KIND)
     )

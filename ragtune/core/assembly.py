@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from ragtune.core.component import declares
 from ragtune.core.documents import all_sound, sound
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseAssembler
@@ -55,7 +56,7 @@ def assembled(
 
 def takes_what_fits(assembler: BaseAssembler) -> bool:
     """Whether the assembler takes every document whose tokens fit, by the word of the class that says how it does."""
-    return type(assembler).takes_what_fits is True and assembler.declares("takes_what_fits", beside="assemble")
+    return type(assembler).takes_what_fits is True and declares(assembler, "takes_what_fits", beside="assemble")
 
 
 def _what_fits(pool: CandidatePool, keys: RankingKeys, context: RAGtuneContext) -> list[ScoredDocument]:

@@ -23,12 +23,12 @@ class Component:
         be loaded later, within ``context.tracker.clock.paused()``.
         """
 
-    @classmethod
-    def declares(cls, name: str, beside: str) -> bool:
-        """Whether the class that defines the method ``beside`` defines ``name`` as well.
 
-        A class may say of one of its methods what it does, so that the method need not be called. Of a subclass that
-        does it in a way of its own, its parent has said nothing.
-        """
-        teller = next(kind for kind in cls.__mro__ if {name, beside} & vars(kind).keys())
-        return name in vars(teller)
+def declares(part: object, name: str, beside: str) -> bool:
+    """Whether the class that defines the method ``beside`` of a part defines ``name`` as well.
+
+    A class may say of one of its methods what it does, so that the method is called less often, or not at all. Of a
+    subclass that does it in a way of its own, its parent has said nothing.
+    """
+    teller = next(kind for kind in type(part).__mro__ if {name, beside} & vars(kind).keys())
+    return name in vars(teller)

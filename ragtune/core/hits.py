@@ -10,6 +10,8 @@ from typing import Any, overload
 from ragtune.core.plain import well_formed
 from ragtune.core.types import ScoredDocument
 
+_KINDS = {"id": str, "content": str, "metadata": dict, "token_count": int}
+
 
 class Hits(Sequence[ScoredDocument]):
     """The documents that one first stage has found for a query, best first; each is made when it is looked at.
@@ -62,8 +64,15 @@ class Hits(Sequence[ScoredDocument]):
 
     @property
     def is_sound(self) -> bool:
-        """Whether no id comes twice, every score is a finite number, and every text can be written down."""
-        ids, scores, facts = self.doc_ids, self.scores, self.facts
+        """Whether the columns belong together, no id comes twice, every score is a finite number, and every text can be
+        written down.
+        """
+        ids, scores, facts = list(self.doc_ids), self.scores, self.facts
+        if ids != [fact["id"] for fact in facts] or len(scores) != len(ids):
+            return False
+        columns = ([fact[name] for fact in facts] for name in _KINDS)
+        if any(set(map(type, column)) - {kind} for column, kind in zip(columns, _KINDS.values(), strict=True)):
+            return False
         texts = chain(ids, [fact["content"] for fact in facts], [self.source or ""])
         return (
             set(map(type, scores)) <= {float}

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.batches.runner import BatchBook, BatchRunner, Wishes
+from ragtune.core.component import declares
 from ragtune.core.course import Course, LoopOutcome, SmallerBudgets
 from ragtune.core.documents import checked_documents
 from ragtune.core.errors import InputError
@@ -57,6 +58,8 @@ class RerankLoop:
         self._keeps_dropped = failures.keep_unscored
         self._ordering = ordering
         self._expander = expander
+        told = expander is not None and declares(expander, "reads_estimates", beside="expand")
+        self._reads_estimates = expander is None or expander.reads_estimates or not told
 
     def run(
         self,
@@ -107,12 +110,11 @@ class RerankLoop:
             course.smaller.ended[budget] = (own, outcome)
 
     def _note(self, pool: CandidatePool, context: RAGtuneContext, history: list[HistoryStep]) -> StopRecord | None:
-        reads_estimates = self._expander is None or self._expander.reads_estimates
-        if history and not reads_estimates:
+        if history and not self._reads_estimates:
             self._expand(pool, context)
         stop = self._estimate(pool, context)
         # This expansion starts from the best of what is known now, so it comes after the scores have been digested.
-        if stop is None and history and reads_estimates and self._expand(pool, context):
+        if stop is None and history and self._reads_estimates and self._expand(pool, context):
             stop = self._estimate(pool, context)
         columns = pool.columns(self._keeps_dropped)
         history.append(HistoryStep(context.tracker.spent(), pool.doc_ids, self._ordering, columns))

@@ -77,7 +77,7 @@ class RetrievalRounds:
     ) -> None:
         self.retriever = retriever
         self._reformulator = reformulator
-        self._plan = plan
+        self.plan = plan
         self._rerankers = rerankers
 
     def run(self, context: RAGtuneContext) -> list[ReformulationResult]:
@@ -88,7 +88,7 @@ class RetrievalRounds:
         """
         try:
             with context.tracker.read_only():
-                found = checked_documents(self.retriever.retrieve(context, self._plan.original_query_depth))
+                found = checked_documents(self.retriever.retrieve(context, self.plan.original_query_depth))
         except InputError:
             raise
         except Exception as error:
@@ -107,7 +107,7 @@ class RetrievalRounds:
         round_context = context.model_copy(update={"query": rewrite, "round": name})
         try:
             with context.tracker.read_only():
-                found = checked_documents(self.retriever.retrieve(round_context, self._plan.depth_per_reformulation))
+                found = checked_documents(self.retriever.retrieve(round_context, self.plan.depth_per_reformulation))
             eligible = [doc for doc in found if doc.id in known or self._can_score(doc.id, context)]
         except InputError:
             raise
@@ -125,9 +125,9 @@ class RetrievalRounds:
     def _rewrites(self, context: RAGtuneContext, found: Sequence[ScoredDocument]) -> list[str]:
         """Distinct rewrites, the original excluded (rule R3); none if the call is denied or fails."""
         left = context.tracker.remaining_retrieval_rounds()
-        context.num_reformulations = min(self._plan.num_reformulations, left)
+        context.num_reformulations = min(self.plan.num_reformulations, left)
         try:
-            if not self._reformulator.is_active or self._plan.num_reformulations == 0:
+            if not self._reformulator.is_active or self.plan.num_reformulations == 0:
                 return []
             # What no round could use is not bought; the denial is in the trace.
             if not left and not context.tracker.try_consume_retrieval_round():

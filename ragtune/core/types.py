@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, field_serializer, model_serializer
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WrapSerializer, field_serializer, model_serializer
 
 from ragtune.core.plain import plain
 from ragtune.core.units import SOMETIMES_TOLD
@@ -71,13 +71,21 @@ _ALL_NAMED = ScoredDocument(**ScoredDocument(id="").__dict__).__getstate__()
 """What a copy of a document with all fields named is made from."""
 
 
+Listed = Annotated[
+    Sequence[ScoredDocument],
+    BeforeValidator(lambda found: list(found) if isinstance(found, Iterable) and not isinstance(found, str) else found),
+    WrapSerializer(lambda found, handler: handler(list(found))),
+]
+"""Documents that may be held as columns, see :class:`ragtune.core.hits.Hits`; outside, they are a list."""
+
+
 class ReformulationResult(BaseModel):
     """Output of one retrieval round (rule P8); ``strategy`` is its name (``original``, ``rewrite_0``)."""
 
     original_query: str
     reformulated_query: str
     strategy: str = "identity"
-    candidates: Sequence[ScoredDocument] = Field(default_factory=list)
+    candidates: Listed = Field(default_factory=list)
 
     model_config = ConfigDict(frozen=True)
 

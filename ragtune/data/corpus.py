@@ -133,9 +133,20 @@ class Corpus:
     def scored(self, doc_id: str, score: float, sources: dict[str, float] | None = None) -> ScoredDocument:
         """The document as a retrieval result; ``score`` is a finite number."""
         known = self._known.get(doc_id) or self._look_up(doc_id)
-        score, own = float(score), dict(known["metadata"])
-        scores = {"score": score, "original_score": score, "sources": dict(sources or {})}
-        return ScoredDocument.trusted({**known, **scores, "metadata": own})
+        score = float(score)
+        return ScoredDocument.trusted(
+            {
+                "id": doc_id,
+                "content": known["content"],
+                "metadata": dict(known["metadata"]),
+                "score": score,
+                "original_score": score,
+                "reranker_score": None,
+                "fusion_score": None,
+                "token_count": known["token_count"],
+                "sources": dict(sources or {}),
+            }
+        )
 
     def hits(self, doc_ids: Sequence[str], scores: Sequence[float], source: str | None = None) -> Hits:
         """Documents as retrieval results, best first; ``source`` is the only one that their ``sources`` name."""

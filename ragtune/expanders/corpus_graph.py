@@ -51,6 +51,7 @@ class CorpusGraphExpander(BaseExpander):
     """
 
     reads_budget = False
+    reads_estimates: bool = True
 
     def __init__(
         self,

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.core.errors import InputError
 
 ABSENT = 2**31
 """The place of a document that a ranking lacks: behind all that it has."""
@@ -89,7 +90,16 @@ def kendall_tau(one: Sequence[Hashable], other: Sequence[Hashable], k: int = 10)
 
     Returns:
         A number in [-1, 1]: the share of pairs in the same order less that of pairs in the other; 1 for fewer than two.
+
+    Raises:
+        InputError: if ``one`` lacks a document.
     """
+    known = set(one)
+    for document in other[:k]:
+        if document not in known:
+            raise InputError(
+                f"document {document!r} is in one ranking alone: allowed are rankings of the same documents"
+            )
     return float(Places.of([(one, other)], k).kendall_tau()[0])
 
 

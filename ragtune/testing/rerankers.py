@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import pytest
 
+from ragtune.core.component import declares
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import CostMeter
@@ -77,7 +78,7 @@ class _CommonContract:
     def test_what_scores_pairs_is_recorded_and_priced_by_the_lengths_of_its_documents(
         self, reranker: BaseReranker, items: list[PoolItem]
     ) -> None:
-        if not reranker.declares("scores_of", beside="rerank"):
+        if not declares(reranker, "scores_of", beside="rerank"):
             return
         context = make_context(QUERY)
         lengths = [item.token_count for item in items]

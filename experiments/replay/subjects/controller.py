@@ -38,8 +38,8 @@ _FOR_EVERYTHING = dict.fromkeys((*LIMITS.values(), "assembly_token_buffer"))
 _ALL_THE_SAME = ("budget", "measures", "bootstrap")
 """Further options that make no difference to an incumbent whose budget is given."""
 
-_KEPT_QUERIES = 2000
-"""Queries whose candidates are kept for the next jobs: some 30 kB each."""
+_KEPT_DOCS = 200_000
+"""Candidates that are kept for the next jobs: some half a kilobyte each."""
 
 _KEPT = 3
 _replays: dict[str, list[Ranked]] = {}
@@ -111,7 +111,7 @@ def _replay_of(session: Session, query_id: str, policy: str = "own") -> QueryRep
     if kept is None or not has_fixed_order(session, session.parts["budget"]):
         return QueryReplay(session, query_id)
     if key not in kept:
-        if len(kept) >= _KEPT_QUERIES:
+        if (len(kept) + 1) * session.controller.rounds.plan.original_query_depth > _KEPT_DOCS:
             return QueryReplay(session, query_id)
         kept[key] = QueryReplay(session, query_id)
     found: QueryReplay = kept[key]

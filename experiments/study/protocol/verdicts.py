@@ -55,7 +55,8 @@ def side_columns(differences: FloatArray, line: float) -> dict[str, FloatArray]:
     Returns:
         Shape (t,) each: ``p_below`` and ``p_above``, p-values of a test of either side, doubled, so that they are below
         .05 where the 95% interval lies wholly on that side; and ``effect``, the distance from the line in standard
-        deviations, infinite where all queries differ alike. A difference on the line counts as above.
+        deviations, infinite where all queries differ alike. Of those the sign test tells, 2 to the power of 1 - q: they
+        prove nothing where they are few, or on the line.
     """
     from scipy.stats import t as student
 
@@ -65,12 +66,13 @@ def side_columns(differences: FloatArray, line: float) -> dict[str, FloatArray]:
     deviation = differences.std(axis=0, ddof=1) if q > 1 else np.full(len(distance), np.inf)
     alike = deviation <= TIE
     effect = distance / np.where(alike, 1.0, deviation)
-    effect = np.where(alike, np.where(distance < 0.0, -np.inf, np.inf), effect)
     statistic, freedom = effect * math.sqrt(q), max(q - 1, 1)
+    p_below = np.where(alike, np.where(distance < 0.0, 0.5**q, 1.0), student.cdf(statistic, freedom))
+    p_above = np.where(alike, np.where(distance > 0.0, 0.5**q, 1.0), student.sf(statistic, freedom))
     return {
-        "p_below": np.minimum(1.0, 2.0 * student.cdf(statistic, freedom)),
-        "p_above": np.minimum(1.0, 2.0 * student.sf(statistic, freedom)),
-        "effect": effect,
+        "p_below": np.minimum(1.0, 2.0 * p_below),
+        "p_above": np.minimum(1.0, 2.0 * p_above),
+        "effect": np.where(alike & (distance != 0.0), np.copysign(np.inf, distance), effect),
     }
 
 

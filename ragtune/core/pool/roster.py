@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from operator import attrgetter
 
@@ -67,7 +68,7 @@ class Roster:
         return cls(
             doc_ids=tuple(hits.doc_ids),
             index=dict(zip(hits.doc_ids, range(n), strict=True)),
-            items=Entries([None] * n, lambda rank: PoolItem.from_hit(hits, rank, source, first_rank + rank)),
+            items=Entries([None] * n, partial(_item, hits, source, first_rank)),
             token_counts=read_only(
                 np.array([facts["token_count"] or tokens_of(facts) for facts in hits.facts], dtype=np.int64)
             ),
@@ -151,6 +152,10 @@ class Roster:
             return np.fromiter(map(index.__getitem__, doc_ids), np.intp, len(doc_ids))
         except KeyError:
             raise UnknownDocumentError(doc_id for doc_id in doc_ids if doc_id not in index) from None
+
+
+def _item(hits: Hits, source: str, first_rank: int, rank: int) -> PoolItem:
+    return PoolItem.from_hit(hits, rank, source, first_rank + rank)
 
 
 def _require_finite_items(items: Sequence[PoolItem]) -> None:

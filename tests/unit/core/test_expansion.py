@@ -58,10 +58,25 @@ def test_an_expander_that_reads_no_estimates_is_asked_before_them(fakes):
         seen.append((len(pool), len(pool.reranked)))
         return pool.valuation(pool.base_scores)
 
-    expander = fakes.Expander(lambda pool, limit: [ScoredDocument(id="new", score=0.5)] * (len(pool) == 20))
-    expander.reads_estimates = False
-    fakes.controller(estimator=fakes.Estimator(value), expander=expander, budget=limits(max_reranker_docs=10)).run("q")
-    assert seen == [(20, 0), (21, 5), (21, 10)]
+    class Told(fakes.Expander):
+        reads_estimates = False
+
+        def expand(self, pool, context, limit):
+            return super().expand(pool, context, limit)
+
+    class OfItsOwn(Told):
+        def expand(self, pool, context, limit):
+            return super().expand(pool, context, limit)
+
+    def asked(kind):
+        seen.clear()
+        expander = kind(lambda pool, limit: [ScoredDocument(id="new", score=0.5)] * (len(pool) == 20))
+        parts = {"estimator": fakes.Estimator(value), "expander": expander, "budget": limits(max_reranker_docs=10)}
+        fakes.controller(**parts).run("q")
+        return list(seen)
+
+    assert asked(Told) == [(20, 0), (21, 5), (21, 10)]
+    assert asked(OfItsOwn) == [(20, 0), (20, 5), (21, 5), (21, 10)], "its parent has said nothing of it"
 
 
 def test_nothing_is_looked_for_that_no_batch_could_score(fakes):

@@ -1,5 +1,6 @@
 """What a first stage found as columns makes the pool that the same documents make as objects."""
 
+import pickle
 from dataclasses import fields
 
 import numpy as np
@@ -14,6 +15,7 @@ from ragtune.core.hits import Hits
 from ragtune.core.pool.columns import PoolColumns
 from ragtune.core.rounds import aggregate
 from ragtune.core.types import ReformulationResult
+from ragtune.data.corpus import Corpus, Document
 from ragtune.schedulers.greedy import GreedyScheduler
 
 FACTS = [
@@ -99,3 +101,32 @@ def test_a_pool_that_grew_by_hits_is_the_one_that_grew_by_their_documents(fakes)
     assert [(e.action, e.details) for e in mine.trace.events] == [(e.action, e.details) for e in expected.trace.events]
     assert mine.documents == expected.documents
     assert len(mine.documents) == 10
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        Hits(["d0"], [1.0], FACTS[:2]),
+        Hits(["d0", "d1"], [1.0], FACTS[:2]),
+        Hits(["d1", "d0"], [2.0, 1.0], FACTS[:2]),
+        Hits(["d0"], [1.0], [{**FACTS[0], "metadata": None}]),
+        Hits(["d0"], [1.0], [{**FACTS[0], "token_count": 1.5}]),
+    ],
+)
+def test_columns_that_do_not_belong_together_are_no_columns(odd):
+    assert not odd.is_sound
+
+
+def test_a_pool_of_hits_and_a_round_of_them_travel_as_others_do():
+    found = hits([3.0, 2.0], "bm25")
+    assert list(pickle.loads(pickle.dumps(pool_of(found)))) == list(pool_of(found))
+    names = {"original_query": "q", "reformulated_query": "q"}
+    listed = ReformulationResult(**names, candidates=list(found))
+    assert ReformulationResult(**names, candidates=found) == listed
+    held = ReformulationResult.model_construct(**names, strategy="identity", candidates=found)
+    assert held.model_dump_json() == listed.model_dump_json()
+
+
+def test_a_corpus_names_the_fields_of_a_document_in_their_order():
+    document = Corpus([Document(id="a", text="tea")]).scored("a", 1.0)
+    assert document.model_dump_json() == ScoredDocument(**document.model_dump()).model_dump_json()

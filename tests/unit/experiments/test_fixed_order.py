@@ -9,7 +9,7 @@ import pytest
 
 from experiments.config.compose import compose, results_key
 from experiments.evaluate.record import QueryRecord
-from experiments.replay.build import INPUTS, session_for
+from experiments.replay.build import INPUTS, controller_of, session_for
 from experiments.replay.fixed_order import FixedOrder, has_fixed_order
 from experiments.replay.subjects.controller import ControllerSubject
 from ragtune.assemblers.greedy import GreedyAssembler
@@ -17,6 +17,7 @@ from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
+from ragtune.estimators.baseline import BaselineEstimator
 from ragtune.rerankers.replay import ReplayReranker
 
 LIMITS = [{}, {"docs": 0}, {"docs": 25}, {"calls": 0}, {"calls": 3}, {"docs": 33, "calls": 3}, {"docs": 1000}]
@@ -104,6 +105,11 @@ def test_a_part_that_does_it_in_a_way_of_its_own_is_asked() -> None:
     session = session_for(results_key(compose(["tracking=none", "experiment=fixed_depth"])))
     budget, reranker = session.parts["budget"], session.rerankers["default"]
     assert has_fixed_order(session, budget)
+    by_budget = BaselineEstimator()
+    by_budget.reads_budget = True  # what it said under one budget says nothing of another
+    parts = {**session.parts, "estimator": by_budget}
+    controller = controller_of(compose(["tracking=none"]), parts, session.rerankers)
+    assert not has_fixed_order(replace(session, parts=parts, controller=controller), budget)
     own = {**session.parts, "assembler": _Own(Ordering.RERANKED_FIRST)}
     assert not has_fixed_order(replace(session, parts=own), budget)
     assert isinstance(reranker, ReplayReranker)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragtune.core.errors import InputError
 from ragtune.facade.agreement import gain_kept, kendall_tau, overlap, rank_biased_overlap
 
 ABC = [*range(10)]
@@ -54,6 +55,11 @@ def test_kendalls_tau_is_scipys() -> None:
         kendalltau([one.index(i) for i in range(4)], range(4)).statistic
     )
     assert (kendall_tau(other, other), kendall_tau(other[::-1], other), kendall_tau([1], [1])) == (1.0, -1.0, 1.0)
+
+
+def test_tau_of_different_documents_is_refused_by_name() -> None:
+    with pytest.raises(InputError, match="'z'"):
+        kendall_tau(["a", "b"], ["z", "a", "b"])
 
 
 def test_the_gain_kept_is_ndcg_by_the_given_gains() -> None:

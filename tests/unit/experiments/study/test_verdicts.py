@@ -75,9 +75,11 @@ def test_a_share_of_the_budgets_has_to_be_above_against_each_policy() -> None:
     assert verdict(up, down, down, down) is Verdict.FAILS
 
 
-def test_policies_that_agree_on_every_query_hold_and_a_single_query_tells_nothing() -> None:
-    found = findings(pd.concat([comparisons("same", np.zeros(5), line=0.0), comparisons("one", np.zeros(1))]), 1.0)
-    assert [found["same"].verdict, found["one"].verdict] == [Verdict.HOLDS, Verdict.OPEN]
+def test_queries_that_differ_alike_prove_as_much_as_their_signs_and_a_single_one_tells_nothing() -> None:
+    cases = {"level": (30, 0.0), "few": (2, LINE), "many": (30, LINE), "one": (1, LINE)}
+    found = findings(pd.concat([comparisons(k, np.zeros(n), line=line) for k, (n, line) in cases.items()]), 1.0)
+    verdicts = {name: finding.verdict for name, finding in found.items()}
+    assert verdicts == {"level": Verdict.OPEN, "few": Verdict.OPEN, "many": Verdict.HOLDS, "one": Verdict.OPEN}
     assert found["one"].needed == math.inf
 
 
