@@ -90,5 +90,5 @@ def test_further_strategies_are_registered_by_name(compose_tiny: Compose) -> Non
 
 
 def test_rewrites_are_retrieved_no_deeper_than_the_original_query(compose_tiny: Compose) -> None:
-    plan = build_session(compose_tiny("retrieval.original_query_depth=3")).controller.rounds._plan
+    plan = build_session(compose_tiny("retrieval.original_query_depth=3")).controller.rounds.plan
     assert (plan.original_query_depth, plan.depth_per_reformulation) == (3, 3)
