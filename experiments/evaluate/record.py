@@ -98,9 +98,8 @@ class QueryRecord:
 
     def states(self, steps: Sequence[int] | None = None) -> States:
         """The ranking at some anytime steps, or at all of them."""
-        return States(
-            self.query_id, self.doc_ids, self.rankings if steps is None else [self.rankings[i] for i in steps]
-        )
+        rankings = self.rankings  # read from the journal each time that it is asked for
+        return States(self.query_id, self.doc_ids, rankings if steps is None else [rankings[i] for i in steps])
 
     @property
     def charged(self) -> list[float]:

@@ -42,8 +42,8 @@ HARNESS_KEYS = {"dataset": ("scores", "sample")}
 INPUTS = "inputs"
 """Key of a configuration for workers: a hash of what its input files hold."""
 
-_NO_PARTS = ("budget", "measures", "bootstrap")
-"""Options that none of a session's other parts is made of."""
+NO_PARTS = ("budget", "measures", "bootstrap")
+"""Options that no other part of a session is made of, so that they make no difference to an incumbent either."""
 
 _KINDS: dict[str, type] = {
     "retriever": BaseRetriever,
@@ -194,7 +194,7 @@ def session_for(config_json: str) -> Session:
     that differ by their budget share their parts.
     """
     config = json.loads(config_json)
-    alike = json.dumps({key: value for key, value in config.items() if key not in _NO_PARTS}, sort_keys=True)
+    alike = json.dumps({key: value for key, value in config.items() if key not in NO_PARTS}, sort_keys=True)
     if (first := _first_of_its_parts.get(alike)) is None:
         session = build_session(config)
         if INPUTS in config and all(reranker.is_recorded for reranker in session.rerankers.values()):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from itertools import chain, filterfalse
+from itertools import chain
 from operator import itemgetter
 
 from ragtune.core.errors import InvalidScoreError
-from ragtune.core.hits import Hits
+from ragtune.core.hits import Hits, are, are_sound, is_well_formed
 from ragtune.core.plain import quoted, well_formed
 from ragtune.core.types import ScoredDocument
 
@@ -53,9 +53,9 @@ def sound(doc: ScoredDocument) -> ScoredDocument:
         raise InvalidScoreError(f"score {doc.score!r} of document {quoted(doc.id)}: allowed is a finite number")
     if doc.token_count < 0:
         raise InvalidScoreError(f"token_count={doc.token_count!r} of document {quoted(doc.id)}: allowed is 0 or more")
-    if _is_well_formed(doc.id) and all(map(_is_well_formed, (doc.content, *doc.sources))):
+    if is_well_formed(doc.id) and all(map(is_well_formed, (doc.content, *doc.sources))):
         return doc
-    if not _is_well_formed(doc.id):
+    if not is_well_formed(doc.id):
         raise ValueError(f"document id {quoted(doc.id)}: it holds half of a character (a lone surrogate)")
     sources = {well_formed(name): score for name, score in doc.sources.items()}
     return doc.model_copy(update={"content": well_formed(doc.content), "sources": sources})
@@ -63,29 +63,14 @@ def sound(doc: ScoredDocument) -> ScoredDocument:
 
 def _is_nothing_wrong(docs: Sequence[ScoredDocument]) -> bool:
     """Whether every document is sound as it is; False where that takes a closer look."""
-    if not docs or not _are(ScoredDocument, docs):
+    if not docs or not are(ScoredDocument, docs):
         return not docs
     ids, contents, metadata, counts, scores, originals, fusion, reranked, sources = zip(
         *map(_FIELDS, map(vars, docs)), strict=True
     )
-    if not (_are(str, ids + contents) and _are(dict, metadata + sources) and _are(int, counts)):
+    if not are(dict, sources):
         return False
     names = set(chain.from_iterable(sources))
     numbers = [*scores, *originals, *(score for score in fusion + reranked if score is not None)]
     numbers += chain.from_iterable(map(dict.values, sources))
-    return (
-        _are(float, numbers)
-        and _are(str, names)
-        and all(map(math.isfinite, numbers))
-        and min(counts) >= 0
-        and all(_is_well_formed(text) for text in filterfalse(str.isascii, (*ids, *contents, *names)))
-    )
-
-
-def _are(kind: type, values: Iterable[object]) -> bool:
-    """Whether all of them are of that very type."""
-    return set(map(type, values)) <= {kind}
-
-
-def _is_well_formed(text: str) -> bool:
-    return text.isascii() or well_formed(text) == text
+    return are_sound(ids, contents, metadata, counts, numbers, names)

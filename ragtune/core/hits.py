@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from itertools import chain, filterfalse
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import filterfalse
 from typing import Any, overload
 
 from ragtune.core.plain import well_formed
 from ragtune.core.types import ScoredDocument
-
-_KINDS = {"id": str, "content": str, "metadata": dict, "token_count": int}
 
 
 class Hits(Sequence[ScoredDocument]):
@@ -68,16 +66,39 @@ class Hits(Sequence[ScoredDocument]):
         written down.
         """
         ids, scores, facts = list(self.doc_ids), self.scores, self.facts
-        if ids != [fact["id"] for fact in facts] or len(scores) != len(ids):
+        if len(set(ids)) < len(ids) or len(scores) != len(ids) or ids != [fact["id"] for fact in facts]:
             return False
-        columns = ([fact[name] for fact in facts] for name in _KINDS)
-        if any(set(map(type, column)) - {kind} for column, kind in zip(columns, _KINDS.values(), strict=True)):
-            return False
-        texts = chain(ids, [fact["content"] for fact in facts], [self.source or ""])
-        return (
-            set(map(type, scores)) <= {float}
-            and all(map(math.isfinite, scores))
-            and len(set(ids)) == len(ids)
-            and min([fact["token_count"] for fact in facts], default=0) >= 0
-            and all(well_formed(text) == text for text in filterfalse(str.isascii, texts))
-        )
+        contents, metadata, counts = ([fact[name] for fact in facts] for name in ("content", "metadata", "token_count"))
+        return are_sound(ids, contents, metadata, counts, scores, () if self.source is None else (self.source,))
+
+
+def are_sound(
+    ids: Sequence[object],
+    contents: Sequence[object],
+    metadata: Sequence[object],
+    counts: Sequence[Any],
+    numbers: Sequence[Any],
+    names: Collection[object],
+) -> bool:
+    """Whether columns of documents are what they should be: of the right types, with finite ``numbers`` and texts, the
+    sources' ``names`` among them, that can be written down.
+    """
+    return (
+        are(str, (*ids, *contents, *names))
+        and are(dict, metadata)
+        and are(int, counts)
+        and are(float, numbers)
+        and all(map(math.isfinite, numbers))
+        and min(counts, default=0) >= 0
+        and all(map(is_well_formed, filterfalse(str.isascii, (*ids, *contents, *names))))  # type: ignore[arg-type]
+    )
+
+
+def are(kind: type, values: Iterable[object]) -> bool:
+    """Whether all of them are of that very type."""
+    return set(map(type, values)) <= {kind}
+
+
+def is_well_formed(text: str) -> bool:
+    """Whether it can be written down: without half of a surrogate pair."""
+    return text.isascii() or well_formed(text) == text

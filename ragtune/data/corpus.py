@@ -163,7 +163,5 @@ class Corpus:
             "id": document.id,
             "content": document.content,
             "metadata": {"title": document.title} if document.title else {},
-            "reranker_score": None,
-            "fusion_score": None,
             "token_count": self._count(document.content),
         }

@@ -11,7 +11,7 @@ from experiments.config.compose import results_key
 from experiments.config.names import policy_name
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.record import QueryRecord, Ranked
-from experiments.replay.build import Session, controller_of, session_for
+from experiments.replay.build import NO_PARTS, Session, controller_of, session_for
 from experiments.replay.fixed_order import QueryReplay, has_fixed_order
 from experiments.replay.subjects.subject import Subject
 from ragtune.assemblers.greedy import GreedyAssembler
@@ -34,9 +34,6 @@ _FIXED_DEPTH = {
 
 _FOR_EVERYTHING = dict.fromkeys((*LIMITS.values(), "assembly_token_buffer"))
 """The limits that reranking everything is freed of; the pool is the run's own."""
-
-_ALL_THE_SAME = ("budget", "measures", "bootstrap")
-"""Further options that make no difference to an incumbent whose budget is given."""
 
 _KEPT_DOCS = 200_000
 """Candidates that are kept for the next jobs: some half a kilobyte each."""
@@ -64,7 +61,7 @@ class ControllerSubject(Subject):
             return {}
         budget: CostBudget = session.parts["budget"]
         budgets = {"fixed depth": budget, "everything": budget.model_copy(update=_FOR_EVERYTHING)}
-        same = results_key({key: value for key, value in config.items() if key not in (*_FIXED_DEPTH, *_ALL_THE_SAME)})
+        same = results_key({key: value for key, value in config.items() if key not in (*_FIXED_DEPTH, *NO_PARTS)})
         keys = {name: json.dumps([same, each.model_dump(), *query_ids]) for name, each in budgets.items()}
         known = {key: _replays[key] for key in keys.values() if key in _replays}
         new = {key: budgets[name] for name, key in keys.items() if key not in known}

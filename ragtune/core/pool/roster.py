@@ -69,9 +69,7 @@ class Roster:
             doc_ids=tuple(hits.doc_ids),
             index=dict(zip(hits.doc_ids, range(n), strict=True)),
             items=Entries([None] * n, partial(_item, hits, source, first_rank)),
-            token_counts=read_only(
-                np.array([facts["token_count"] or tokens_of(facts) for facts in hits.facts], dtype=np.int64)
-            ),
+            token_counts=read_only(np.array(list(map(tokens_of, hits.facts)), dtype=np.int64)),
             base_scores=scores,
             retrieval_scores=scores,
             discovered=read_only(np.full(n, source == GRAPH_SOURCE)),
