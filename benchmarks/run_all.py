@@ -2,8 +2,8 @@
 
     python benchmarks/run_all.py [NAME ...] [--out results/bench]
 
-The figures of those that can write them go to ``bench.json``, with the commit and the machine that they come from, to
-tables in ``bench.md``, and what grows with the number of queries to ``growth.png``.
+After each of them the figures of those that can write them go to ``bench.json``, with the commit and the machine that
+they come from, to tables in ``bench.md``, and what grows with the number of queries to ``growth.png``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main() -> int:
     for name in arguments.names or BENCHMARKS:
         print(f"\n== {name}", flush=True)
         codes.append(run(name, figures))
-    write(figures, arguments.out)
+        write(figures, arguments.out)
     print(f"\n{arguments.out / 'bench.md'}")
     return next((code for code in codes if code), 0)
 
