@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# The tests start hundreds of processes: each would compile every module anew where no bytecode may be written.
+unexport PYTHONDONTWRITEBYTECODE
 # Nothing is compiled beforehand: of the 35,000 modules few are ever imported, and those are compiled then.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 

@@ -24,9 +24,14 @@ class WorkersLostError(RagtuneError):
 
     def __init__(self, error: Exception) -> None:
         super().__init__(
-            f"a worker process died, killed or out of memory ({type(error).__name__}); finished queries are kept: "
-            "repeat the command with the same hydra.run.dir and resume=true"
+            f"{told(error)}; finished queries are kept: repeat the command with the same hydra.run.dir and resume=true"
         )
+
+
+def told(error: Exception) -> str:
+    """In words, that a worker process died, with the first line of what the executor's library knows of it."""
+    said = str(error).strip().partition("\n")[0] or "no more is known"
+    return f"a worker process died, killed or out of memory ({type(error).__name__}: {said})"
 
 
 class Executor(ABC):

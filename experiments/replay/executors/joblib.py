@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 
 from experiments.evaluate.record import QueryRecord
-from experiments.replay.executors.executor import Executor, ShardWork, WorkersLostError, require_positive, shards
+from experiments.replay.executors.executor import (
+    Executor,
+    ShardWork,
+    WorkersLostError,
+    require_positive,
+    shards,
+    told,
+)
 from ragtune.core.errors import ConfigError
 
 
 class JoblibExecutor(Executor):
-    """Runs shards of queries in loky processes.
+    """Runs shards of queries in loky processes. Shards that were lost with a process are given to new ones, once.
 
     Args:
         n_jobs: number of processes; -1 for one a core.
@@ -27,16 +35,37 @@ class JoblibExecutor(Executor):
         self.shards_per_job = require_positive("shards_per_job", shards_per_job)
 
     def run(self, work: ShardWork, config_json: str, query_ids: Sequence[str]) -> Iterator[QueryRecord]:
-        from joblib import Parallel, cpu_count, delayed
+        from joblib import cpu_count
         from joblib.externals.loky.process_executor import BrokenProcessPool
 
         if not query_ids:
             return
         jobs = cpu_count() if self.n_jobs == -1 else self.n_jobs
-        parallel = Parallel(n_jobs=jobs, return_as="generator_unordered")
-        parts = shards(query_ids, jobs * self.shards_per_job)
+        waiting = dict(enumerate(shards(query_ids, jobs * self.shards_per_job)))
         try:
-            for records in parallel(delayed(work)(config_json, list(part)) for part in parts):
-                yield from records
+            yield from _worked_on(work, config_json, waiting, jobs)
         except BrokenProcessPool as error:
-            raise WorkersLostError(error) from None
+            sys.stderr.write(f"warning: {told(error)}; its queries are given to another\n")
+            try:
+                yield from _worked_on(work, config_json, waiting, jobs)
+            except BrokenProcessPool as again:
+                raise WorkersLostError(again) from again
+
+
+def _worked_on(
+    work: ShardWork, config_json: str, waiting: dict[int, Sequence[str]], jobs: int
+) -> Iterator[QueryRecord]:
+    """The records of the shards that are waiting, which are taken from there as they are done."""
+    from joblib import Parallel, delayed
+
+    parallel = Parallel(n_jobs=jobs, return_as="generator_unordered")
+    calls = (delayed(_numbered)(number, work, config_json, list(part)) for number, part in list(waiting.items()))
+    for number, records in parallel(calls):
+        del waiting[number]
+        yield from records
+
+
+def _numbered(
+    number: int, work: ShardWork, config_json: str, query_ids: Sequence[str]
+) -> tuple[int, list[QueryRecord]]:
+    return number, work(config_json, query_ids)

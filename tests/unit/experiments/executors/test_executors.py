@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from shard_work import die, die_once, echo, fail
 
 from experiments.evaluate.record import QueryRecord
 from experiments.replay.executors.executor import Executor, WorkersLostError, shards
@@ -35,14 +34,6 @@ def test_no_queries_make_no_shards() -> None:
     assert shards([], 4) == []
 
 
-def echo(config_json: str, query_ids: Sequence[str]) -> list[str]:
-    return [f"{config_json}:{query_id}" for query_id in query_ids]
-
-
-def fail(config_json: str, query_ids: Sequence[str]) -> list[str]:
-    raise ScoreTableError(f"no score for {query_ids[0]!r}")
-
-
 @pytest.mark.parametrize("executor", [InlineExecutor(), JoblibExecutor(n_jobs=2)], ids=["inline", "joblib"])
 def test_every_query_is_worked_on_once(executor: Executor) -> None:
     done = list(executor.run(echo, "c", IDS))  # type: ignore[arg-type]
@@ -56,14 +47,17 @@ def test_an_error_of_the_work_keeps_its_type_and_words(executor: Executor) -> No
         list(executor.run(fail, "c", ["q0"]))  # type: ignore[arg-type]
 
 
-def die(config_json: str, query_ids: Sequence[str]) -> list[str]:
-    os.kill(os.getpid(), signal.SIGKILL)
-    return []
-
-
-def test_a_worker_that_dies_is_told_of_in_words_that_say_how_to_go_on() -> None:
-    with pytest.raises(WorkersLostError, match=r"worker process died.*TerminatedWorkerError.*resume=true"):
+def test_workers_that_die_again_are_told_of_in_words_that_say_how_to_go_on() -> None:
+    with pytest.raises(WorkersLostError, match=r"worker process died.*TerminatedWorkerError: .*resume=true"):
         list(JoblibExecutor(n_jobs=2).run(die, "c", IDS))  # type: ignore[arg-type]
+
+
+def test_what_a_worker_takes_down_is_given_to_another_and_nothing_is_done_twice(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    done = list(JoblibExecutor(n_jobs=2).run(die_once, str(tmp_path), IDS))  # type: ignore[arg-type]
+    assert sorted(done) == sorted(f"{tmp_path}:{q}" for q in IDS)
+    assert "warning: a worker process died, killed or out of memory (TerminatedWorkerError: " in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(
