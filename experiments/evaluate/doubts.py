@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 import numpy as np
 
 from experiments.evaluate.record import QueryRecord
 from experiments.evaluate.significance import holm, randomization_test
-from ragtune.estimators.uncertainty import MARGINS
 
 _LEVEL = 0.05
 _PERMUTATIONS = 9999
-_KEY = f'"{MARGINS}":{{'
-"""How margins begin in a trace, which is written without spaces."""
-
-_JSON = json.JSONDecoder()
 
 
 def doubts(records: Sequence[QueryRecord], *, seed: int = 0) -> dict[str, int]:
@@ -31,25 +25,12 @@ def doubts(records: Sequence[QueryRecord], *, seed: int = 0) -> dict[str, int]:
         records: of all queries of a run, with their traces.
         seed: of the random signs.
     """
-    margins = [found for record in records if (found := _margins(record))]
+    margins = [found for record in records if (found := record.margins)]
     names = list(dict.fromkeys(name for of_query in margins for name in of_query))
     columns = [np.array([of_query[name] for of_query in margins if name in of_query]) for name in names]
     p_values = [float(randomization_test(c[:, None], permutations=_PERMUTATIONS, seed=seed)[0]) for c in columns]
     tested = zip(names, columns, holm(p_values).tolist(), strict=True)
     return {_words(name, p): int((c > 0.0).sum()) for name, c, p in tested if p < _LEVEL and c.mean() > 0.0}
-
-
-def _margins(record: QueryRecord) -> dict[str, float]:
-    """Those after the last score; empty where none were written.
-
-    Of a long trace only these are read: inside of a text, JSON would have a backslash before the second quote.
-    """
-    trace = record.trace  # read from the journal each time that it is asked for
-    at = trace.rfind(_KEY)
-    if at < 0:
-        return {}
-    margins: dict[str, float] = _JSON.raw_decode(trace, at + len(_KEY) - 1)[0]
-    return margins
 
 
 def _words(source: str, p: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,12 @@ from experiments.evaluate.states import Positions, States, small
 from ragtune.core.output import ControllerOutput
 from ragtune.core.units import NAMES
 from ragtune.core.units import UNITS as ALL
+from ragtune.estimators.uncertainty import MARGINS
+
+_MARGINS = f'"{MARGINS}":{{'
+"""How margins begin in a trace, which is written without spaces."""
+
+_JSON = json.JSONDecoder()
 
 UNITS = NAMES
 """The units in which costs are reported, in this order: see :mod:`ragtune.core.units`."""
@@ -98,8 +105,20 @@ class QueryRecord:
 
     def states(self, steps: Sequence[int] | None = None) -> States:
         """The ranking at some anytime steps, or at all of them."""
-        rankings = self.rankings  # read from the journal each time that it is asked for
-        return States(self.query_id, self.doc_ids, rankings if steps is None else [rankings[i] for i in steps])
+        whole = States(self.query_id, self.doc_ids, self.rankings)
+        return whole if steps is None else whole.at(steps)
+
+    @property
+    def margins(self) -> dict[str, float]:
+        """By how much each source agrees better with the others than the reranker does, after the last score.
+
+        Empty where the estimator has written none, see
+        :meth:`ragtune.estimators._corroboration.Corroboration.margins`.
+        """
+        # Of a long trace only these are read: inside of a text, JSON would have a backslash before the second quote.
+        at = self.trace.rfind(_MARGINS)
+        found: dict[str, float] = {} if at < 0 else _JSON.raw_decode(self.trace, at + len(_MARGINS) - 1)[0]
+        return found
 
     @property
     def charged(self) -> list[float]:
@@ -119,7 +138,7 @@ class QueryRecord:
 class StoredRecord(QueryRecord):
     """A record whose long parts are read from where they are kept, each time that they are asked for.
 
-    The final ranking is at hand.
+    What is asked for most of them is at hand: the states, where they take few bytes, and the margins.
 
     Args:
         record: the whole record, which is not held.
@@ -128,12 +147,19 @@ class StoredRecord(QueryRecord):
 
     LONG = ("rankings", "trace")
     _load: Callable[[], QueryRecord]
+    _orders: list[Positions] | Positions | None
     _final: Positions
+    _margins: dict[str, float]
 
     def __init__(self, record: QueryRecord, load: Callable[[], QueryRecord]) -> None:
         short = {name: value for name, value in vars(record).items() if name not in self.LONG}
         short["doc_ids"] = list(map(sys.intern, record.doc_ids))  # most documents are candidates of many queries
-        vars(self).update(short, _load=load, _final=record.final)
+        orders = None
+        if sum(map(len, record.rankings)) <= _FEW:
+            is_one_pool = len(set(map(len, record.rankings))) == 1
+            orders = small(record.rankings) if is_one_pool else list(map(small, record.rankings))
+        final = record.final if orders is None else orders[-1]
+        vars(self).update(short, _load=load, _orders=orders, _final=final, _margins=record.margins)
 
     def __getattr__(self, name: str) -> Any:
         if name not in self.LONG:
@@ -150,8 +176,22 @@ class StoredRecord(QueryRecord):
     def final(self) -> Positions:
         return self._final
 
+    @property
+    def margins(self) -> dict[str, float]:
+        return self._margins
+
+    def states(self, steps: Sequence[int] | None = None) -> States:
+        if self._orders is None:
+            return super().states(steps)
+        held = States(self.query_id, self.doc_ids, self._orders)
+        return held if steps is None else held.at(steps)
+
     def to_json(self) -> str:
         return self._load().to_json()
+
+
+_FEW = 4096
+"""Positions in all rankings of a query that are held: of a hundred candidates, those of some forty batches."""
 
 
 class Ranked(NamedTuple):

@@ -29,18 +29,23 @@ class States(NamedTuple):
 
     query_id: str
     doc_ids: Sequence[str]
-    orders: Sequence[Sequence[int]] | Positions
+    orders: Sequence[Sequence[int] | Positions] | Positions
 
     @classmethod
     def of(cls, query_id: str, ranking: Sequence[str]) -> States:
         """A single ranking, best first."""
         return cls(query_id, ranking, np.arange(len(ranking))[None])
 
+    def at(self, steps: Sequence[int]) -> States:
+        """The rankings at some positions among these."""
+        chosen = self.orders[list(steps)] if isinstance(self.orders, np.ndarray) else [self.orders[i] for i in steps]
+        return self._replace(orders=chosen)
+
     def rows(self) -> list[Positions]:
         """The positions as arrays of shape (rows, length), those of successive rankings of one length together."""
         if isinstance(self.orders, np.ndarray):
             return [self.orders]
-        rows: list[list[Sequence[int]]] = []
+        rows: list[list[Sequence[int] | Positions]] = []
         for order in self.orders:
             if rows and len(rows[-1][0]) == len(order):
                 rows[-1].append(order)

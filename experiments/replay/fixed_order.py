@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -70,15 +71,13 @@ class FixedOrder:
         self._diagnostics = plain(self._plan.diagnostics)
         by = pool.priorities if pool.estimates.acquisition is None else pool.estimates.acquisition
         self._order: IntArray = np.argsort(-by, kind="stable")
-        self._place = np.argsort(self._order)
         self._doc_ids = list(pool.doc_ids)
         self._ids = [self._doc_ids[i] for i in self._order.tolist()]
         self._estimates = pool.priorities[self._order].tolist()
-        self._tokens = pool.roster.token_counts
-        self._lengths: list[int] = self._tokens[self._order].tolist()
+        self._lengths: list[int] = pool.roster.token_counts[self._order].tolist()
         self._strategy, self._reranker = next(iter(session.rerankers.items()))
         self._ordering = parts["assembler"].ordering
-        self._scores: dict[str, float] = {}
+        self._scores: list[float] = []  # of the first documents in their order
 
     def ranked_under(self, budget: CostBudget) -> Ranked:
         """How the request ends under a budget, without its account.
@@ -108,20 +107,21 @@ class FixedOrder:
         stop = self._stop(tracker, ends)
         rankings = self._rankings(ends)
         documents = [self._doc_ids[i] for i in rankings[-1].tolist()]
+        tokens = sum(self._lengths)
         with tracker.assembling():
-            tracker.try_consume_tokens(int(self._tokens.sum()))
+            tracker.try_consume_tokens(tokens)
         tracker.trace.add("assembler", "assemble", documents=documents)
         return QueryRecord(
             query_id=self._context.query_id,
             doc_ids=self._doc_ids,
             rankings=rankings.tolist(),
-            costs=[[getattr(cost, unit) for unit in NAMES] for cost in costs],
-            actual=[getattr(FREE, unit) for unit in NAMES],
+            costs=[list(_amounts(cost)) for cost in costs],
+            actual=list(_amounts(FREE)),
             stop=stop.model_dump(),
             account=tracker.snapshot(),
             dropped={},
             context_docs=len(documents),
-            context_tokens=int(self._tokens.sum()),
+            context_tokens=tokens,
             trace=_text(tracker.trace) if traced else "",
             batches={"sent": len(ends) - 1, "failed": 0, "first_error": None},
         )
@@ -137,8 +137,9 @@ class FixedOrder:
         """Have the first documents scored, if they are not yet."""
         if new := self._ids[len(self._scores) : depth]:
             said = self._reranker.scores_of(new, self._context)
-            require_calibrated(np.array(list(said.values())), list(said), "score")
-            self._scores |= {doc_id: said[doc_id] for doc_id in new}  # rankings are read off in this order
+            scores = [said[doc_id] for doc_id in new]
+            require_calibrated(np.array(scores), new, "score")
+            self._scores += scores
 
     def _send(self, tracker: CostTracker, start: int, end: int) -> None:
         """Book one batch as the loop does, and tell of it."""
@@ -157,7 +158,7 @@ class FixedOrder:
         took_ms = tracker.let_pass(cost.latency_ms, tracker.elapsed_ms)
         if took_ms != cost.latency_ms:
             tracker.settle(cost, cost.model_copy(update={"latency_ms": took_ms}))
-        scores = {doc_id: self._scores[doc_id] for doc_id in doc_ids}
+        scores = dict(zip(doc_ids, self._scores[start:end], strict=True))
         tracker.trace.add("reranker", "rerank", strategy=self._strategy, scores=scores)
 
     def _price(self, start: int, end: int) -> CostObject:
@@ -178,13 +179,17 @@ class FixedOrder:
 
     def _rankings(self, ends: Sequence[int]) -> IntArray:
         """The ranking after so many documents, one a row, all in one pass."""
-        n, pool = len(self._order), self._pool
-        known = np.full(n, np.nan)
-        known[self._order[: len(self._scores)]] = list(self._scores.values())
-        scores = np.where(self._place < np.array(ends)[:, None], known, np.nan)
+        pool = self._pool
+        scores = np.full((len(ends), len(self._order)), np.nan)
+        for row, end in zip(scores, ends, strict=True):
+            row[self._order[:end]] = self._scores[:end]
         dropped = np.zeros(scores.shape, dtype=bool)
         keys = self._ordering.keys_of(dropped, scores, pool.priorities, pool.base_scores, pool.posteriors)
         return np.argsort(-np.broadcast_to(keys, scores.shape), axis=-1, kind="stable")
+
+
+_amounts = attrgetter(*NAMES)
+"""A cost in each unit."""
 
 
 class QueryReplay:

@@ -3,12 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import filterfalse
+from operator import attrgetter
 from typing import Any, overload
 
 from ragtune.core.plain import well_formed
 from ragtune.core.types import ScoredDocument
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of a document. A corpus makes them once, and all hits of the document share them.
+
+    Attributes:
+        id: id of the document.
+        content: its text.
+        metadata: what else is known of it.
+        token_count: its tokens; 0 where nobody has counted them.
+        is_sound: whether all of them are of the right types and can be written down.
+    """
+
+    id: str
+    content: str
+    metadata: dict[str, Any]
+    token_count: int
+    is_sound: bool = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        texts = (self.id, self.content)
+        is_sound = are_sound([self.id], [self.content], [self.metadata], [self.token_count], (), texts)
+        object.__setattr__(self, "is_sound", is_sound)
 
 
 class Hits(Sequence[ScoredDocument]):
@@ -20,7 +46,7 @@ class Hits(Sequence[ScoredDocument]):
     Args:
         doc_ids: ids of the n documents.
         scores: shape (n,), on the first stage's own scale.
-        facts: of each document its ``id``, ``content``, ``metadata`` and ``token_count``.
+        facts: what is known of each document.
         source: the only one in the ``sources`` of each document, with its score; None for none.
     """
 
@@ -28,7 +54,7 @@ class Hits(Sequence[ScoredDocument]):
         self,
         doc_ids: Sequence[str],
         scores: Sequence[float],
-        facts: Sequence[Mapping[str, Any]],
+        facts: Sequence[Facts],
         source: str | None = None,
     ) -> None:
         self.doc_ids = doc_ids
@@ -48,9 +74,16 @@ class Hits(Sequence[ScoredDocument]):
     def __getitem__(self, index: int | slice) -> ScoredDocument | Sequence[ScoredDocument]:
         if isinstance(index, slice):
             return Hits(self.doc_ids[index], self.scores[index], self.facts[index], self.source)
-        score = self.scores[index]
-        sources = {} if self.source is None else {self.source: score}
-        return ScoredDocument(score=score, original_score=score, sources=sources, **self.facts[index])
+        score, facts = self.scores[index], self.facts[index]
+        return ScoredDocument(
+            id=facts.id,
+            content=facts.content,
+            metadata=facts.metadata,
+            token_count=facts.token_count,
+            score=score,
+            original_score=score,
+            sources={} if self.source is None else {self.source: score},
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)
@@ -66,10 +99,18 @@ class Hits(Sequence[ScoredDocument]):
         written down.
         """
         ids, scores, facts = list(self.doc_ids), self.scores, self.facts
-        if len(set(ids)) < len(ids) or len(scores) != len(ids) or ids != [fact["id"] for fact in facts]:
-            return False
-        contents, metadata, counts = ([fact[name] for fact in facts] for name in ("content", "metadata", "token_count"))
-        return are_sound(ids, contents, metadata, counts, scores, () if self.source is None else (self.source,))
+        return (
+            are(Facts, facts)
+            and ids == list(map(_id_of, facts))
+            and len(set(ids)) == len(ids) == len(scores)
+            and all(map(_is_sound, facts))
+            and are(float, scores)
+            and all(map(math.isfinite, scores))
+            and (self.source is None or are_sound((), (), (), (), (), (self.source,)))
+        )
+
+
+_id_of, _is_sound = attrgetter("id"), attrgetter("is_sound")
 
 
 def are_sound(

@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from ragtune.core.arrays import IntArray
 from ragtune.core.errors import DatasetError
-from ragtune.core.hits import Hits
+from ragtune.core.hits import Facts, Hits
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
 from ragtune.data.topk import id_ranks
@@ -79,7 +78,7 @@ class Corpus:
 
     def _begin(self, count: Callable[[str], int]) -> None:
         self._count = count
-        self._known: dict[str, dict[str, Any]] = {}
+        self._known: dict[str, Facts] = {}
 
     def __len__(self) -> int:
         return len(self._documents)
@@ -137,13 +136,13 @@ class Corpus:
         return ScoredDocument.trusted(
             {
                 "id": doc_id,
-                "content": known["content"],
-                "metadata": dict(known["metadata"]),
+                "content": known.content,
+                "metadata": dict(known.metadata),
                 "score": score,
                 "original_score": score,
                 "reranker_score": None,
                 "fusion_score": None,
-                "token_count": known["token_count"],
+                "token_count": known.token_count,
                 "sources": dict(sources or {}),
             }
         )
@@ -153,15 +152,12 @@ class Corpus:
         known = self._known
         return Hits(doc_ids, scores, [known.get(doc_id) or self._look_up(doc_id) for doc_id in doc_ids], source)
 
-    def _look_up(self, doc_id: str) -> dict[str, Any]:
-        known = self._known[doc_id] = self._facts(self[doc_id])
+    def _look_up(self, doc_id: str) -> Facts:
+        document = self[doc_id]
+        known = self._known[doc_id] = Facts(
+            id=document.id,
+            content=document.content,
+            metadata={"title": document.title} if document.title else {},
+            token_count=self._count(document.content),
+        )
         return known
-
-    def _facts(self, document: Document) -> dict[str, Any]:
-        """What a document's results have in common."""
-        return {
-            "id": document.id,
-            "content": document.content,
-            "metadata": {"title": document.title} if document.title else {},
-            "token_count": self._count(document.content),
-        }

@@ -12,7 +12,7 @@ import numpy as np
 
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import IllegalTransitionError
-from ragtune.core.hits import Hits
+from ragtune.core.hits import Facts, Hits
 from ragtune.core.pool.columns import read_only
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
@@ -82,7 +82,7 @@ class PoolItem:
     @classmethod
     def from_document(cls, doc: ScoredDocument, initial_rank: int, sources: dict[str, float]) -> PoolItem:
         """A retrieved document as a new candidate."""
-        return cls._joining(doc.__dict__, initial_rank, float(doc.score), sources, doc.fusion_score)
+        return cls._joining(doc, initial_rank, float(doc.score), sources, doc.fusion_score)
 
     @classmethod
     def from_hit(cls, hits: Hits, rank: int, source: str, initial_rank: int) -> PoolItem:
@@ -93,7 +93,7 @@ class PoolItem:
     @classmethod
     def _joining(
         cls,
-        facts: Mapping[str, Any],
+        facts: Facts | ScoredDocument,
         initial_rank: int,
         score: float,
         sources: dict[str, float],
@@ -101,9 +101,9 @@ class PoolItem:
     ) -> PoolItem:
         return _made(
             {
-                "doc_id": facts["id"],
-                "content": facts["content"],
-                "metadata": dict(facts["metadata"]),
+                "doc_id": facts.id,
+                "content": facts.content,
+                "metadata": dict(facts.metadata),
                 "state": ItemState.CANDIDATE,
                 "sources": sources,
                 "initial_rank": initial_rank,
@@ -141,10 +141,9 @@ class PoolItem:
         return max(self.sources.values()) if self.sources else 0.0
 
 
-def tokens_of(facts: Mapping[str, Any]) -> int:
+def tokens_of(facts: Facts | ScoredDocument) -> int:
     """Tokens of a document, counted where its source did not tell them."""
-    known: int = facts["token_count"]
-    return known or count_tokens(facts["content"])
+    return facts.token_count or count_tokens(facts.content)
 
 
 tie_key = attrgetter("initial_rank", "doc_id")

@@ -1,7 +1,7 @@
 """What a first stage found as columns makes the pool that the same documents make as objects."""
 
 import pickle
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -11,22 +11,19 @@ from hypothesis import strategies as st
 from ragtune import CostBudget, ScoredDocument
 from ragtune.core.documents import checked_documents
 from ragtune.core.errors import InvalidScoreError
-from ragtune.core.hits import Hits
+from ragtune.core.hits import Facts, Hits
 from ragtune.core.pool.columns import PoolColumns
 from ragtune.core.rounds import aggregate
 from ragtune.core.types import ReformulationResult
 from ragtune.data.corpus import Corpus, Document
 from ragtune.schedulers.greedy import GreedyScheduler
 
-FACTS = [
-    {"id": f"d{i}", "content": f"text {i} ü", "metadata": {"title": "t"} if i % 2 else {}, "token_count": i}
-    for i in range(6)
-]
+FACTS = [Facts(f"d{i}", f"text {i} ü", {"title": "t"} if i % 2 else {}, token_count=i) for i in range(6)]
 
 
 def hits(scores, source=None, facts=FACTS):
     facts = facts[: len(scores)]
-    return Hits([fact["id"] for fact in facts], scores, facts, source)
+    return Hits([fact.id for fact in facts], scores, facts, source)
 
 
 def pool_of(candidates, round_name="original"):
@@ -70,7 +67,7 @@ def test_hits_that_name_a_document_twice_go_the_way_of_all_documents():
 
 
 def test_a_text_that_cannot_be_written_down_is_mended():
-    broken = {**FACTS[0], "content": "half \ud800"}
+    broken = replace(FACTS[0], content="half \ud800")
     assert [doc.content for doc in checked_documents(hits([1.0], facts=[broken]))] == ["half ?"]
 
 
@@ -109,8 +106,11 @@ def test_a_pool_that_grew_by_hits_is_the_one_that_grew_by_their_documents(fakes)
         Hits(["d0"], [1.0], FACTS[:2]),
         Hits(["d0", "d1"], [1.0], FACTS[:2]),
         Hits(["d1", "d0"], [2.0, 1.0], FACTS[:2]),
-        Hits(["d0"], [1.0], [{**FACTS[0], "metadata": None}]),
-        Hits(["d0"], [1.0], [{**FACTS[0], "token_count": 1.5}]),
+        Hits(["d0"], [1.0], [replace(FACTS[0], metadata=None)]),
+        Hits(["d0"], [1.0], [replace(FACTS[0], token_count=1.5)]),
+        Hits(["d0"], [1.0], [vars(ScoredDocument(id="d0", score=1.0))]),
+        Hits(["d0"], [1], FACTS[:1]),
+        Hits(["d0"], [1.0], FACTS[:1], source="half \ud800"),
     ],
 )
 def test_columns_that_do_not_belong_together_are_no_columns(odd):
