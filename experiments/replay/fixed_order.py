@@ -78,6 +78,7 @@ class FixedOrder:
         self._strategy, self._reranker = next(iter(session.rerankers.items()))
         self._ordering = parts["assembler"].ordering
         self._scores: list[float] = []  # of the first documents in their order
+        self._rows: dict[int, IntArray] = {}
 
     def ranked_under(self, budget: CostBudget) -> Ranked:
         """How the request ends under a budget, without its account.
@@ -87,7 +88,7 @@ class FixedOrder:
         """
         ends = self._ends(budget)
         self._know(ends[-1])
-        first, final = small(self._rankings([0, ends[-1]]))
+        first, final = self._rankings([0, ends[-1]])
         docs = sum(self._price(start, end).docs for start, end in pairwise(ends))
         return Ranked(self._context.query_id, self._doc_ids, first, final, docs)
 
@@ -114,7 +115,7 @@ class FixedOrder:
         return QueryRecord(
             query_id=self._context.query_id,
             doc_ids=self._doc_ids,
-            rankings=rankings.tolist(),
+            rankings=[ranking.tolist() for ranking in rankings],
             costs=[list(_amounts(cost)) for cost in costs],
             actual=list(_amounts(FREE)),
             stop=stop.model_dump(),
@@ -177,15 +178,17 @@ class FixedOrder:
         tracker.trace.add("controller", "stop", **stop.model_dump())
         return stop
 
-    def _rankings(self, ends: Sequence[int]) -> IntArray:
-        """The ranking after so many documents, one a row, all in one pass."""
-        pool = self._pool
-        scores = np.full((len(ends), len(self._order)), np.nan)
-        for row, end in zip(scores, ends, strict=True):
-            row[self._order[:end]] = self._scores[:end]
-        dropped = np.zeros(scores.shape, dtype=bool)
-        keys = self._ordering.keys_of(dropped, scores, pool.priorities, pool.base_scores, pool.posteriors)
-        return np.argsort(-np.broadcast_to(keys, scores.shape), axis=-1, kind="stable")
+    def _rankings(self, ends: Sequence[int]) -> list[IntArray]:
+        """The ranking after each number of documents, those that are not known yet in one pass."""
+        if new := [end for end in ends if end not in self._rows]:
+            scores = np.full((len(new), len(self._order)), np.nan)
+            for row, end in zip(scores, new, strict=True):
+                row[self._order[:end]] = self._scores[:end]
+            pool, dropped = self._pool, np.zeros(scores.shape, dtype=bool)
+            keys = self._ordering.keys_of(dropped, scores, pool.priorities, pool.base_scores, pool.posteriors)
+            rankings = np.argsort(-np.broadcast_to(keys, scores.shape), axis=-1, kind="stable")
+            self._rows |= zip(new, small(rankings), strict=True)
+        return [self._rows[end] for end in ends]
 
 
 _amounts = attrgetter(*NAMES)

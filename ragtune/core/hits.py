@@ -106,7 +106,7 @@ class Hits(Sequence[ScoredDocument]):
             and all(map(_is_sound, facts))
             and are(float, scores)
             and all(map(math.isfinite, scores))
-            and (self.source is None or are_sound((), (), (), (), (), (self.source,)))
+            and (self.source is None or (type(self.source) is str and is_well_formed(self.source)))
         )
 
 

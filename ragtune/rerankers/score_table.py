@@ -170,7 +170,7 @@ class ScoreTable:
         if self.scale is ScoreScale.RANK:
             return _by_rank(pairs)
         calibrate, *_ = _CALIBRATIONS[self.scale]
-        return {doc_id: calibrate(score) for doc_id, score in pairs.items()}
+        return dict(zip(pairs, map(calibrate, pairs.values()), strict=True))
 
     def _require_allowed(self, query_id: str) -> None:
         if self.scale is ScoreScale.RANK:

@@ -6,6 +6,7 @@ A change makes a new array, so that a moment is kept by keeping the arrays.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -50,6 +51,12 @@ def read_only(array: NDArray[_T]) -> NDArray[_T]:
     """The given array, closed for writing."""
     array.setflags(write=False)
     return array
+
+
+@lru_cache(maxsize=64)
+def constant(n: int, value: float | bool) -> NDArray[Any]:
+    """A column of n equal numbers or truth values, closed for writing, so that pools of one size share it."""
+    return read_only(np.full(n, value))
 
 
 def is_closed(array: Any) -> bool:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import InputError, UnknownDocumentError
 from ragtune.core.hits import Hits
-from ragtune.core.pool.columns import are_finite, read_only, require_finite
+from ragtune.core.pool.columns import are_finite, constant, read_only, require_finite
 from ragtune.core.pool.entries import Entries
 from ragtune.core.pool.items import PoolItem, tie_key, tokens_of
 from ragtune.core.request.context import GRAPH_SOURCE
@@ -69,10 +69,10 @@ class Roster:
             doc_ids=tuple(hits.doc_ids),
             index=dict(zip(hits.doc_ids, range(n), strict=True)),
             items=Entries([None] * n, partial(_item, hits, source, first_rank)),
-            token_counts=read_only(np.array(list(map(tokens_of, hits.facts)), dtype=np.int64)),
+            token_counts=read_only(_token_counts(hits)),
             base_scores=scores,
             retrieval_scores=scores,
-            discovered=read_only(np.full(n, source == GRAPH_SOURCE)),
+            discovered=constant(n, source == GRAPH_SOURCE),
         )
 
     def joined(self, new: Sequence[PoolItem]) -> Roster:
@@ -150,6 +150,16 @@ class Roster:
             return np.fromiter(map(index.__getitem__, doc_ids), np.intp, len(doc_ids))
         except KeyError:
             raise UnknownDocumentError(doc_id for doc_id in doc_ids if doc_id not in index) from None
+
+
+def _token_counts(hits: Hits) -> IntArray:
+    counts = np.fromiter(map(_known_count, hits.facts), np.int64, len(hits))
+    for i in np.flatnonzero(counts == 0).tolist():
+        counts[i] = tokens_of(hits.facts[i])
+    return counts
+
+
+_known_count = attrgetter("token_count")
 
 
 def _item(hits: Hits, source: str, first_rank: int, rank: int) -> PoolItem:

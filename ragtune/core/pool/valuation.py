@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,15 @@ import numpy as np
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import InvalidScoreError
 from ragtune.core.pool.belief import Belief
-from ragtune.core.pool.columns import extended, is_closed, read_only, replaced, require_calibrated, require_finite
+from ragtune.core.pool.columns import (
+    constant,
+    extended,
+    is_closed,
+    read_only,
+    replaced,
+    require_calibrated,
+    require_finite,
+)
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.roster import Roster
 
@@ -141,10 +148,9 @@ def _valued(mean: FloatArray) -> FloatArray:
     return mean if mean.all() else read_only(np.where(mean == 0.0, _VALUED, mean))
 
 
-@lru_cache(maxsize=16)
 def unknown(n: int) -> FloatArray:
     """A column of n numbers that are not known, closed for writing."""
-    return read_only(np.full(n, np.nan))
+    return constant(n, np.nan)
 
 
 def _column(values: FloatArray, doc_ids: Sequence[str], what: str) -> FloatArray:

@@ -130,8 +130,7 @@ class CostTracker:
     def fork(self, budget: CostBudget) -> CostTracker:
         """An account of ``budget`` that has spent what this one has, with a clock and a trace of its own."""
         clock = copy(self._clock)
-        trace = self._trace.model_copy(update={"events": list(self._trace.events), "clock": clock})
-        twin = CostTracker(budget, trace, clock)
+        twin = CostTracker(budget, self._trace.fork(clock), clock)
         twin._start_ms, twin._spent = self._start_ms, replace(self._spent)
         return twin
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,6 +59,12 @@ class ControllerTrace(BaseModel):
         """Stamp the following events by ``clock``, counted from now."""
         self.clock = clock
         self.start_ms = clock.now_ms()
+
+    def fork(self, clock: Clock) -> ControllerTrace:
+        """A trace with the same events so far, whose next ones are stamped by ``clock``."""
+        twin = copy(self)
+        twin.events, twin.clock = list(self.events), clock
+        return twin
 
     def add(self, component: str, action: str, /, **details: Any) -> None:
         """Append an event, stamped now."""
