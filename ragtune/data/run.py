@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice, pairwise
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ragtune.core.arrays import FloatArray
+from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.data.topk import id_ranks
+
+_QUERIES, _NAMES, _COLUMNS = "queries.txt", "names.npy", ("ends", "documents", "ranks", "scores")
+_GUARD = b"."
+"""Stands behind each name in a file: NumPy takes zeros at the end of a text for padding."""
 
 
 class RunEntry(NamedTuple):
@@ -21,46 +26,105 @@ class RunEntry(NamedTuple):
 
 
 class Run(Mapping[str, Sequence[RunEntry]]):
-    """Entries by query, best first.
+    """Entries by query, best first: by score, then by the file's rank, then by document id.
 
-    Held as columns, some 20 bytes an entry, and made when they are asked for: as objects, the entries of a hundred
-    thousand queries would fill the memory.
+    Held as columns, some 20 bytes an entry, that processes share where they lie on disk; entries are made when they are
+    asked for.
+
+    Args:
+        query_ids: the q queries.
+        names: shape (n,), ids of the documents, as texts or as bytes with a guard behind.
+        ends: shape (q + 1,), where the entries of each query begin, and where the last ones end.
+        documents: shape (e,), positions in ``names``.
+        ranks: shape (e,), as in the file.
+        scores: shape (e,).
     """
 
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-        self._names: list[str] = []
-        self._columns: dict[str, _Columns] = {}
+    def __init__(
+        self,
+        query_ids: Sequence[str],
+        names: NDArray[Any],
+        ends: IntArray,
+        documents: NDArray[np.uint32],
+        ranks: IntArray,
+        scores: FloatArray,
+    ) -> None:
+        begins = ends.tolist()
+        self._spans = dict(zip(query_ids, map(slice, begins, begins[1:]), strict=True))
+        self._names, self._ends, self._documents, self._ranks, self._scores = names, ends, documents, ranks, scores
 
     def __getitem__(self, query_id: str) -> Sequence[RunEntry]:
-        names, (documents, ranks, scores) = self._names, self._columns[query_id]
-        return list(map(RunEntry, [names[i] for i in documents], ranks, scores))
+        span = self._spans[query_id]
+        return list(map(RunEntry, self._named(span), self._ranks[span].tolist(), self._scores[span].tolist()))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._columns)
+        return iter(self._spans)
 
     def __len__(self) -> int:
-        return len(self._columns)
+        return len(self._spans)
 
     @property
     def doc_ids(self) -> Sequence[str]:
         """Every document that it names, once, in the order of their first entries."""
-        return self._names
+        return _texts(self._names)
 
     def scores(self, query_id: str) -> Mapping[str, float]:
         """Score of each document of a query, best first; empty for a query that it does not hold."""
-        documents, _, scores = self._columns.get(query_id, _NONE)
-        return dict(zip([self._names[i] for i in documents], scores, strict=True))
+        span = self._spans.get(query_id, _NONE)
+        return dict(zip(self._named(span), self._scores[span].tolist(), strict=True))
 
     def best(self, query_id: str, count: int) -> tuple[list[str], list[float]]:
         """Ids and scores of the ``count`` best documents of a query; none for a query that it does not hold."""
-        documents, _, scores = self._columns.get(query_id, _NONE)
-        names = self._names
-        return [names[i] for i in documents[:count]], scores[:count].tolist()
+        span = self._spans.get(query_id, _NONE)
+        best = slice(span.start, min(span.start + count, span.stop))
+        return self._named(best), self._scores[best].tolist()
 
-    def score_column(self, query_id: str) -> FloatArray:
-        """The scores of a query alone, in the order of its entries."""
-        return np.array(self._columns[query_id].scores)
+    def score_range(self) -> tuple[float, float]:
+        """The lowest and the highest score of all queries."""
+        return float(self._scores.min()), float(self._scores.max())
+
+    def by_rank(self, query_id: str) -> list[RunEntry]:
+        """The entries of a query by the file's ranks."""
+        return sorted(self[query_id], key=lambda entry: entry.rank)
+
+    def names_twice(self) -> bool:
+        """Whether a document has two entries for a query."""
+        query = np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self._ends))
+        pairs = np.sort(query * len(self._names) + self._documents)
+        return bool((pairs[1:] == pairs[:-1]).any())
+
+    def _named(self, span: slice) -> list[str]:
+        return _texts(self._names[self._documents[span]])
+
+    def save(self, folder: Path) -> None:
+        """Write the columns into an empty folder."""
+        (folder / _QUERIES).write_text("\n".join(self._spans), encoding="utf-8")
+        np.save(folder / _NAMES, np.array([name.encode() + _GUARD for name in self.doc_ids]))
+        for name in _COLUMNS:
+            np.save(folder / f"{name}.npy", getattr(self, f"_{name}"))
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """The run whose columns lie in a folder; memory holds what is looked at."""
+        query_ids = (folder / _QUERIES).read_text(encoding="utf-8").split("\n")
+        files = [folder / _NAMES, *(folder / f"{name}.npy" for name in _COLUMNS)]
+        return cls(query_ids, *(np.asarray(np.load(file, mmap_mode="r")) for file in files))
+
+
+_NONE = slice(0, 0)
+
+
+def _texts(names: NDArray[Any]) -> list[str]:
+    return names.tolist() if names.dtype == object else [name[:-1].decode() for name in names.tolist()]
+
+
+class RunBuilder:
+    """Takes the entries of a :class:`Run` in, in any order."""
+
+    def __init__(self) -> None:
+        self._queries: dict[str, int] = {}
+        self._documents: dict[str, int] = {}
+        self._blocks: list[tuple[NDArray[Any], ...]] = []
 
     def extend(
         self, queries: Sequence[str], documents: Sequence[str], ranks: Sequence[int], scores: Sequence[float]
@@ -70,49 +134,41 @@ class Run(Mapping[str, Sequence[RunEntry]]):
         Raises:
             OverflowError: if a rank has more than 64 bits.
         """
-        known = self._numbers
-        numbers = [known.setdefault(document, len(known)) for document in documents]
-        self._names.extend(islice(known, len(self._names), None))
-        ends = [0, *(i for i, (a, b) in enumerate(pairwise(queries), start=1) if a != b), len(queries)]
-        for start, end in pairwise(ends):
-            columns = self._columns.setdefault(queries[start], _Columns(array("I"), array("q"), array("d")))
-            columns.documents.extend(numbers[start:end])
-            columns.ranks.extend(ranks[start:end])
-            columns.scores.extend(scores[start:end])
-
-    def by_rank(self, query_id: str) -> list[RunEntry]:
-        """The entries of a query by the file's ranks."""
-        return sorted(self[query_id], key=lambda entry: entry.rank)
-
-    def names_twice(self, query_id: str) -> bool:
-        """Whether a document has two entries for the query."""
-        documents = self._columns[query_id].documents
-        return len(set(documents)) != len(documents)
-
-    def sort(self) -> None:
-        """Put the entries of every query in their order: by score, then by the file's rank, then by document id."""
-        self._numbers.clear()
-        for query_id, columns in self._columns.items():
-            scores = np.array(columns.scores)
-            if (scores[:-1] > scores[1:]).all():
-                continue
-            best_first = np.argsort(-scores)
-            if (np.diff(scores[best_first]) == 0.0).any():
-                entries = self[query_id]
-                key = [(-e.score, e.rank, e.doc_id) for e in entries]
-                best_first = np.array(sorted(range(len(entries)), key=key.__getitem__))
-            sorted_columns: Any = (
-                array(c.typecode, np.frombuffer(c, c.typecode)[best_first].tobytes()) for c in columns
+        self._blocks.append(
+            (
+                _numbered(self._queries, queries),
+                _numbered(self._documents, documents),
+                np.array(ranks, dtype=np.int64),
+                np.array(scores, dtype=float),
             )
-            self._columns[query_id] = _Columns(*sorted_columns)
+        )
+
+    def built(self) -> Run:
+        """The run of all entries so far."""
+        nothing = tuple(np.empty(0, dtype=kind) for kind in (np.uint32, np.uint32, np.int64, float))
+        columns = list(map(np.concatenate, zip(*(self._blocks or [nothing]), strict=True)))
+        names = np.array(list(self._documents), dtype=object)
+        if (order := _best_first(names, *columns)) is not None:
+            columns = [column[order] for column in columns]
+        queries, *rest = columns
+        ends = np.concatenate([[0], np.cumsum(np.bincount(queries, minlength=len(self._queries)))])
+        return Run(list(self._queries), names, ends, *rest)
 
 
-class _Columns(NamedTuple):
-    """The entries of one query: document by number, rank, score."""
+def _numbered(known: dict[str, int], names: Sequence[str]) -> NDArray[np.uint32]:
+    """The number of each name, which new ones get in their order."""
+    for name in dict.fromkeys(names):
+        known.setdefault(name, len(known))
+    return np.fromiter(map(known.__getitem__, names), np.uint32, len(names))
 
-    documents: array[int]
-    ranks: array[int]
-    scores: array[float]
 
-
-_NONE = _Columns(array("I"), array("q"), array("d"))
+def _best_first(
+    names: NDArray[Any], queries: NDArray[Any], documents: NDArray[Any], ranks: NDArray[Any], scores: NDArray[Any]
+) -> NDArray[np.intp] | None:
+    """The order of the entries: by query, then best first; None where they are so already."""
+    follows = queries[1:] > queries[:-1]
+    if (follows | ((queries[1:] == queries[:-1]) & (scores[1:] < scores[:-1]))).all():
+        return None
+    order = np.lexsort((ranks, -scores, queries))
+    tied = np.logical_and.reduce([np.diff(column[order]) == 0 for column in (queries, scores, ranks)])
+    return np.lexsort((id_ranks(names.tolist())[documents], ranks, -scores, queries)) if tied.any() else order

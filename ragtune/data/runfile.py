@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +14,8 @@ from typing import NoReturn
 
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
-from ragtune.data.filedigest import Stamp, stamp_of
+from ragtune.data.diskcache import DiskCache
+from ragtune.data.filedigest import Stamp, file_digests, stamp_of
 from ragtune.data.records import (
     DOC_ID,
     QUERY_ID,
@@ -22,7 +24,7 @@ from ragtune.data.records import (
     record_files,
     text_form,
 )
-from ragtune.data.run import Run, RunEntry
+from ragtune.data.run import Run, RunBuilder, RunEntry
 from ragtune.data.searchfile import holds_responses, read_responses
 from ragtune.data.textfile import read_lines
 from ragtune.data.trecfile import read_plain_trec
@@ -81,19 +83,32 @@ def source_name(path: Path) -> str:
 
 @lru_cache(maxsize=16)
 def _read_version(path: Path, version: tuple[Stamp, ...], order: tuple[str, ...], needs_scores: bool) -> Run:
-    """The run, read once per process and version of the file: a sweep asks for it again and again."""
+    """The run, read once per process and version of the file: a sweep asks for it again and again.
+
+    The columns of a large file are kept in the cache folder, where other processes find and share them.
+    """
+    if sum(size for _, _, size, _, _ in version) < _WORTH_KEEPING:
+        return _read(path, order, needs_scores)
+    key = json.dumps(["run 1", order, needs_scores, *file_digests(record_files(path))])
+    return DiskCache("runs").fetch(key, lambda: _read(path, order, needs_scores), Run.save, Run.load)
+
+
+_WORTH_KEEPING = 2**22
+"""Bytes: a smaller file is read nearly as fast as its columns are found."""
+
+
+def _read(path: Path, order: tuple[str, ...], needs_scores: bool) -> Run:
     try:
         run = _plain_run(path)
     except (ValueError, EOFError, OSError, OverflowError, zlib.error):
         run = _any_run(_entries(path, order, needs_scores))
     if not run:
         raise DatasetError(f"{path}: no entries: a run needs lines of {TREC}")
-    if any(map(run.names_twice, run)):
+    if run.names_twice():
         _refuse_twice(_entries(path, order, needs_scores))
     # The ranks beside recorded scores may be those of any order, as only their scores are read.
     if not needs_scores and (reverse := _rising(run)) is not None:
         _refuse_rising(reverse, _entries(path, order, needs_scores))
-    run.sort()
     return run
 
 
@@ -103,20 +118,20 @@ def _plain_run(path: Path) -> Run:
     Raises:
         ValueError, EOFError, OSError, OverflowError, zlib.error: if something is wrong, or only unusual.
     """
-    run = Run()
+    builder = RunBuilder()
     for file in record_files(path):
         for columns in read_plain_trec(file):
-            run.extend(*columns)
-    return run
+            builder.extend(*columns)
+    return builder.built()
 
 
 def _any_run(found: Iterator[Found]) -> Run:
     """Entry by entry, so that what is wrong is told with its place."""
-    run = Run()
+    builder = RunBuilder()
     for query_id, group in groupby(found, key=itemgetter(1)):
         entries = [_allowed(*each) for each in group]
-        run.extend([query_id] * len(entries), *zip(*entries, strict=True))
-    return run
+        builder.extend([query_id] * len(entries), *zip(*entries, strict=True))
+    return builder.built()
 
 
 def _allowed(where: str, query_id: str, entry: RunEntry) -> RunEntry:

@@ -131,8 +131,7 @@ class ScoreTable:
         given = None if scale is None else parse_scale(scale)
         self.scale = given or self.manifest.scale or ScoreScale.IDENTITY
         self._run = _read_pairs(self.path)
-        for query_id in self._run:
-            self._require_allowed(query_id)
+        self._require_allowed()
 
     def __len__(self) -> int:
         return sum(len(self._run.scores(query_id)) for query_id in self._run)
@@ -172,19 +171,19 @@ class ScoreTable:
         calibrate, *_ = _CALIBRATIONS[self.scale]
         return dict(zip(pairs, map(calibrate, pairs.values()), strict=True))
 
-    def _require_allowed(self, query_id: str) -> None:
+    def _require_allowed(self) -> None:
         if self.scale is ScoreScale.RANK:
             return
         _, low, high = _CALIBRATIONS[self.scale]
-        column = self._run.score_column(query_id)
-        if low <= column.min() and column.max() <= high:
+        lowest, highest = self._run.score_range()
+        if low <= lowest and highest <= high:
             return
-        for doc_id, score in self._run.scores(query_id).items():
-            if not low <= score <= high:
-                raise ScoreTableError(
-                    f"score {score!r} of {_pair(query_id, doc_id)} in {str(self.path)!r}: scale {self.scale.value!r} "
-                    f"allows [{low}, {high}]; other scales are {', '.join(s.value for s in ScoreScale)}"
-                )
+        pairs = ((query_id, *pair) for query_id in self._run for pair in self._run.scores(query_id).items())
+        query_id, doc_id, score = next(pair for pair in pairs if not low <= pair[2] <= high)
+        raise ScoreTableError(
+            f"score {score!r} of {_pair(query_id, doc_id)} in {str(self.path)!r}: scale {self.scale.value!r} "
+            f"allows [{low}, {high}]; other scales are {', '.join(s.value for s in ScoreScale)}"
+        )
 
 
 @lru_cache(maxsize=1024)
