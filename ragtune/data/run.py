@@ -13,8 +13,6 @@ from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.data.topk import id_ranks
 
 _QUERIES, _NAMES, _COLUMNS = "queries.txt", "names.npy", ("ends", "documents", "ranks", "scores")
-_GUARD = b"."
-"""Stands behind each name in a file: NumPy takes zeros at the end of a text for padding."""
 
 
 class RunEntry(NamedTuple):
@@ -33,7 +31,7 @@ class Run(Mapping[str, Sequence[RunEntry]]):
 
     Args:
         query_ids: the q queries.
-        names: shape (n,), ids of the documents, as texts or as bytes with a guard behind.
+        names: shape (n,), ids of the documents, as texts or as bytes; no id holds NUL or whitespace.
         ends: shape (q + 1,), where the entries of each query begin, and where the last ones end.
         documents: shape (e,), positions in ``names``.
         ranks: shape (e,), as in the file.
@@ -99,7 +97,7 @@ class Run(Mapping[str, Sequence[RunEntry]]):
     def save(self, folder: Path) -> None:
         """Write the columns into an empty folder."""
         (folder / _QUERIES).write_text("\n".join(self._spans), encoding="utf-8")
-        np.save(folder / _NAMES, np.array([name.encode() + _GUARD for name in self.doc_ids]))
+        np.save(folder / _NAMES, np.array([name.encode() for name in self.doc_ids]))
         for name in _COLUMNS:
             np.save(folder / f"{name}.npy", getattr(self, f"_{name}"))
 
@@ -115,7 +113,7 @@ _NONE = slice(0, 0)
 
 
 def _texts(names: NDArray[Any]) -> list[str]:
-    return names.tolist() if names.dtype == object else [name[:-1].decode() for name in names.tolist()]
+    return names.tolist() if names.dtype == object else [name.decode() for name in names.tolist()]
 
 
 class RunBuilder:

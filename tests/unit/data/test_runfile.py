@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 from pathlib import Path
 from typing import NoReturn
 
@@ -246,9 +245,7 @@ def test_the_columns_of_a_large_file_are_found_again_and_say_the_same(
 ) -> None:
     monkeypatch.setenv("RAGTUNE_CACHE", str(tmp_path / "cache"))
     file = tmp_path / "run"
-    rows = [("q2", "ü", 1, 5.0), ("q1", "b\0", 2, 0.5), ("q1", "c", 2, 0.5), ("q2", "a", 9, 7.25), ("q1", "ü", 1, -1.0)]
-    names = ("qid", "docno", "rank", "score")
-    file.write_text("".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows))
+    file.write_text("q2 Q0 ü 1 5 t\nq1 Q0 b 2 .5 t\nq1 Q0 c 2 .5 t\nq2 Q0 a 9 7.25 t\nq1 Q0 ü 1 -1 t\n")
     small = read_run(file)
     monkeypatch.setattr(runfile, "_WORTH_KEEPING", 0)
     kept = []
@@ -258,8 +255,8 @@ def test_the_columns_of_a_large_file_are_found_again_and_say_the_same(
         monkeypatch.setattr(runfile, "_read", None)  # the second time, nothing is read
     for run in kept:
         assert dict(run) == dict(small) == {query: list(small[query]) for query in ("q2", "q1")}
-        assert list(run.doc_ids) == ["ü", "b\0", "c", "a"]
-        assert run.best("q1", 2) == (["b\0", "c"], [0.5, 0.5])
+        assert list(run.doc_ids) == ["ü", "b", "c", "a"]
+        assert run.best("q1", 2) == (["b", "c"], [0.5, 0.5])
         assert run.scores("q2") == {"a": 7.25, "ü": 5.0}
         assert run.scores("q3") == {}
     assert isinstance(kept[1]._scores.base, np.memmap)
