@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -31,7 +32,7 @@ class Run(Mapping[str, Sequence[RunEntry]]):
 
     Args:
         query_ids: the q queries.
-        names: shape (n,), ids of the documents, as texts or as bytes; no id holds NUL or whitespace.
+        names: shape (n,), ids of the documents in UTF-8, or as texts; no id holds NUL or whitespace.
         ends: shape (q + 1,), where the entries of each query begin, and where the last ones end.
         documents: shape (e,), positions in ``names``.
         ranks: shape (e,), as in the file.
@@ -50,10 +51,12 @@ class Run(Mapping[str, Sequence[RunEntry]]):
         begins = ends.tolist()
         self._spans = dict(zip(query_ids, map(slice, begins, begins[1:]), strict=True))
         self._names, self._ends, self._documents, self._ranks, self._scores = names, ends, documents, ranks, scores
+        self._texts = names if names.dtype == object else np.full(len(names), None)
 
     def __getitem__(self, query_id: str) -> Sequence[RunEntry]:
         span = self._spans[query_id]
-        return list(map(RunEntry, self._named(span), self._ranks[span].tolist(), self._scores[span].tolist()))
+        ranks, scores = self._ranks[span].tolist(), self._scores[span].tolist()
+        return list(map(RunEntry, self._named(self._documents[span]), ranks, scores))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._spans)
@@ -64,18 +67,18 @@ class Run(Mapping[str, Sequence[RunEntry]]):
     @property
     def doc_ids(self) -> Sequence[str]:
         """Every document that it names, once, in the order of their first entries."""
-        return _texts(self._names)
+        return self._named(np.arange(len(self._names)))
 
     def scores(self, query_id: str) -> Mapping[str, float]:
         """Score of each document of a query, best first; empty for a query that it does not hold."""
         span = self._spans.get(query_id, _NONE)
-        return dict(zip(self._named(span), self._scores[span].tolist(), strict=True))
+        return dict(zip(self._named(self._documents[span]), self._scores[span].tolist(), strict=True))
 
     def best(self, query_id: str, count: int) -> tuple[list[str], list[float]]:
         """Ids and scores of the ``count`` best documents of a query; none for a query that it does not hold."""
         span = self._spans.get(query_id, _NONE)
         best = slice(span.start, min(span.start + count, span.stop))
-        return self._named(best), self._scores[best].tolist()
+        return self._named(self._documents[best]), self._scores[best].tolist()
 
     def score_range(self) -> tuple[float, float]:
         """The lowest and the highest score of all queries."""
@@ -91,8 +94,13 @@ class Run(Mapping[str, Sequence[RunEntry]]):
         pairs = np.sort(query * len(self._names) + self._documents)
         return bool((pairs[1:] == pairs[:-1]).any())
 
-    def _named(self, span: slice) -> list[str]:
-        return _texts(self._names[self._documents[span]])
+    def _named(self, documents: NDArray[np.integer[Any]]) -> list[str]:
+        """Ids of documents: one text for all mentions of a document, made with the first one."""
+        found: list[str] = self._texts[documents].tolist()
+        if None in found:
+            found = [sys.intern(name.decode()) for name in self._names[documents].tolist()]
+            self._texts[documents] = found
+        return found
 
     def save(self, folder: Path) -> None:
         """Write the columns into an empty folder."""
@@ -110,10 +118,6 @@ class Run(Mapping[str, Sequence[RunEntry]]):
 
 
 _NONE = slice(0, 0)
-
-
-def _texts(names: NDArray[Any]) -> list[str]:
-    return names.tolist() if names.dtype == object else [name.decode() for name in names.tolist()]
 
 
 class RunBuilder:
@@ -145,7 +149,7 @@ class RunBuilder:
         """The run of all entries so far."""
         nothing = tuple(np.empty(0, dtype=kind) for kind in (np.uint32, np.uint32, np.int64, float))
         columns = list(map(np.concatenate, zip(*(self._blocks or [nothing]), strict=True)))
-        names = np.array(list(self._documents), dtype=object)
+        names = np.array(list(map(sys.intern, self._documents)), dtype=object)
         if (order := _best_first(names, *columns)) is not None:
             columns = [column[order] for column in columns]
         queries, *rest = columns
