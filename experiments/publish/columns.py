@@ -25,6 +25,18 @@ def write_csv(file: Path, table: Columns) -> None:
         lines.writerows(_rows(table))
 
 
+def read_csv(file: Path) -> Columns:
+    """Read a table of numbers that :func:`write_csv` has written, None where one is missing.
+
+    Raises:
+        OSError, ValueError: if the file is damaged.
+    """
+    with file.open(encoding="utf-8", newline="") as lines:
+        names, *rows = csv.reader(lines)
+    columns = zip(*rows, strict=True)
+    return {name: [float(cell) if cell else None for cell in cells] for name, cells in zip(names, columns, strict=True)}
+
+
 def write_parquet(file: Path, table: Columns) -> None:
     """Write a table as Parquet, from which pandas reads its own types."""
     import pyarrow as pa
