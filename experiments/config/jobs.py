@@ -24,10 +24,10 @@ class JobConfigs(ConfigLoaderImpl):
     def __init__(self, loader: ConfigLoaderImpl) -> None:
         super().__init__(loader.config_search_path)
         self._composed: dict[tuple[str, ...], bytes] = {}
-        self._is_group: dict[str, bool] = {}
+        self._parsed: dict[str, Override] = {}
 
     def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
-        overrides = OverridesParser.create().parse_overrides(sweep_overrides)
+        overrides = [self._parse(override) for override in sweep_overrides]
         # What is added may rest on a value that comes before it.
         if all(override.type == OverrideType.CHANGE and not override.is_hydra_override() for override in overrides):
             try:
@@ -52,6 +52,11 @@ class JobConfigs(ConfigLoaderImpl):
     def _is_value(self, override: Override) -> bool:
         """Whether it sets an option of what is chosen, rather than choosing."""
         key = override.key_or_group
-        if key not in self._is_group:
-            self._is_group[key] = "/" in key or ("." not in key and bool(self.get_group_options(key)))
-        return override.package is None and not self._is_group[key]
+        is_group = "/" in key or any(source.is_group(key) for source in self.get_sources())
+        return override.package is None and not is_group
+
+    def _parse(self, override: str) -> Override:
+        """Most words of a sweep are those of all jobs, and Hydra's parser is slow."""
+        if override not in self._parsed:
+            [self._parsed[override]] = OverridesParser.create().parse_overrides([override])
+        return self._parsed[override]
