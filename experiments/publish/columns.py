@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
@@ -46,13 +47,18 @@ def write_parquet(file: Path, table: Columns) -> None:
     schema = pa.schema([(name, _arrow_type(values)) for name, values in table.items()])
     notes = [_note(field.name, str(field.type)) for field in schema]
     about: dict[str, Any] = {"index_columns": [], "column_indexes": [], "columns": notes, "attributes": {}}
-    about |= {"creator": {"library": "pyarrow", "version": pa.__version__}, "pandas_version": version("pandas")}
+    about |= {"creator": {"library": "pyarrow", "version": pa.__version__}, "pandas_version": _pandas_version()}
     rows = (json.dumps(dict(zip(table, row, strict=True))) for row in _rows(table))
     # Arrow's own reader: its conversion of Python's lists loads pandas.
     found = pajson.read_json(
         BytesIO("\n".join(rows).encode()), parse_options=pajson.ParseOptions(explicit_schema=schema)
     )
     parquet.write_table(found.combine_chunks().replace_schema_metadata({"pandas": json.dumps(about)}), file)
+
+
+@cache
+def _pandas_version() -> str:
+    return version("pandas")
 
 
 def _rows(table: Columns) -> Iterator[list[Any]]:
