@@ -12,6 +12,10 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 
+_CHECKED = 100
+"""Configurations that are kept between a sweeper's look and the launch."""
+
+
 class JobConfigs(ConfigLoaderImpl):
     """Composes each combination of choices once, and sets a job's values in a copy of that.
 
@@ -25,8 +29,19 @@ class JobConfigs(ConfigLoaderImpl):
         super().__init__(loader.config_search_path)
         self._composed: dict[tuple[str, ...], bytes] = {}
         self._parsed: dict[str, Override] = {}
+        self._checked: dict[tuple[str, ...], DictConfig] = {}
 
     def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
+        """The configuration of a job. Sweepers ask for it to see whether there is one, then launchers to run it."""
+        job = tuple(sweep_overrides)
+        if job in self._checked:
+            return self._checked.pop(job)
+        config = self._load(master_config, sweep_overrides)
+        if len(self._checked) < _CHECKED:
+            self._checked[job] = config
+        return config
+
+    def _load(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
         overrides = [self._parse(override) for override in sweep_overrides]
         # What is added may rest on a value that comes before it.
         if all(override.type == OverrideType.CHANGE and not override.is_hydra_override() for override in overrides):

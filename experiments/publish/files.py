@@ -152,7 +152,13 @@ def require_summary(folder: Path) -> Summary:
 
 def write_yaml(file: Path, config: Mapping[str, Any]) -> None:
     """Write plain data as YAML, with the keys in their order."""
-    file.write_text(yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True), encoding="utf-8")
+    file.write_text("".join(_yaml(json.dumps({key: value})) for key, value in config.items()), encoding="utf-8")
+
+
+@lru_cache(maxsize=128)
+def _yaml(text: str) -> str:
+    """Data in JSON as YAML; the jobs of a sweep have most of it in common."""
+    return str(yaml.safe_dump(json.loads(text), sort_keys=False, allow_unicode=True))
 
 
 def per_query_table(results: Results) -> Columns:
