@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
@@ -75,14 +75,27 @@ def component(config: Mapping[str, Any], group: str, resources: Mapping[str, Any
     node = {k: v for k, v in config[group].items() if k not in HARNESS_KEYS.get(group, ())}
     _require_class(group, node)
     try:
-        made = instantiate(node, _convert_="all")
+        made = _maker(json.dumps(node))() if _is_plain(node) else instantiate(node, _convert_="all")
         made = complete(made, resources or {}) if isinstance(made, partial) else made
         _require_kind(group, node, made)
         return made
     except InstantiationException as error:
         raise _readable(_root(error), group, node) from error
-    except (TypeError, ValidationError) as error:
+    except (TypeError, ValueError, ImportError) as error:
         raise _readable(error, group, node) from error
+
+
+def _is_plain(node: Mapping[str, Any]) -> bool:
+    """Whether Hydra would do no more than call a class with texts and numbers."""
+    arguments = ((key, value) for key, value in node.items() if key != "_target_")
+    return not any(key.startswith("_") or isinstance(value, (dict, list)) for key, value in arguments)
+
+
+@lru_cache(maxsize=64)
+def _maker(node_json: str) -> Callable[[], Any]:
+    """What makes a component each time that it is called. Hydra takes a millisecond to find it out: once is enough."""
+    made: Callable[[], Any] = instantiate({**json.loads(node_json), "_partial_": True}, _convert_="all")
+    return made
 
 
 def _require_class(group: str, node: Mapping[str, Any]) -> None:
