@@ -11,7 +11,6 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-
 _CHECKED = 100
 """Configurations that are kept between a sweeper's look and the launch."""
 

@@ -58,8 +58,7 @@ def randomization_test(differences: FloatArray, *, permutations: int, seed: int)
 
 
 def _signs(rng: np.random.Generator, n: int, samples: int) -> FloatArray:
-    signs: FloatArray = rng.integers(0, 2, size=(samples, n)) * 2.0 - 1.0
-    return signs
+    return np.asarray(rng.integers(0, 2, size=(samples, n)) * 2.0 - 1.0, dtype=np.float64)
 
 
 @dataclass(frozen=True)

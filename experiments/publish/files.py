@@ -186,7 +186,7 @@ def per_query_table(results: Results) -> Columns:
 
 
 def curve_table(curve: Curve, depth_line: Mapping[int, float] | None = None) -> Columns:
-    """One row a cost step: documents allowed, mean costs, mean and interval of each measure, headline of fixed depth."""
+    """One row a cost step: documents allowed, mean costs, mean and interval of each measure, and fixed depth's line."""
     table: Columns = {"documents": curve.docs.tolist()}
     table |= {COST_COLUMNS[i]: curve.costs[:, i].tolist() for i in told(curve.costs)}
     for j, name in enumerate(curve.measures):
