@@ -50,7 +50,7 @@ def test_pictures_of_a_sweeps_jobs_are_drawn_when_somebody_looks(main: Run, tiny
     assert runs.run(parser.parse_args(["draw", *jobs])) == 0
     assert [Path(job, "curve.png").read_bytes()[1:4] for job in jobs] == [b"PNG", b"PNG"]
     assert Path("sweep/0/curve.png").read_bytes() == Path("single/curve.png").read_bytes()
-    with pytest.raises(DatasetError, match="'sweep/curve.csv' is missing"):
+    with pytest.raises(DatasetError, match=r"'sweep/curve\.csv' is missing"):
         runs.run(parser.parse_args(["draw", "sweep"]))
 
 
