@@ -45,7 +45,7 @@ def run_experiment(config: Mapping[str, Any], folder: Path, overrides: list[str]
         config: resolved configuration.
         folder: the run folder, which the results are written into.
         overrides: choices of the command line, which the summary repeats.
-        in_sweep: print one line instead of the table.
+        in_sweep: print one line instead of the table, and draw no picture.
 
     Returns:
         The headline measure, which a sampler of Hydra goes by.
@@ -59,7 +59,7 @@ def run_experiment(config: Mapping[str, Any], folder: Path, overrides: list[str]
             _track(tracking, folder, done)
         print_path(folder)
         return done.headline
-    results = _produce(config, folder, overrides, progress=verbosity > 0)
+    results = _produce(config, folder, overrides, progress=verbosity > 0, picture=not in_sweep)
     _track(tracking, folder, results.summary)
     _report(results, folder, 0 if in_sweep and verbosity < 2 else verbosity)
     _fail_if_failed(results.summary, folder)
@@ -80,7 +80,9 @@ def _finished(config: Mapping[str, Any], folder: Path) -> Summary | None:
     return summary
 
 
-def _produce(config: Mapping[str, Any], folder: Path, overrides: list[str], *, progress: bool) -> Results:
+def _produce(
+    config: Mapping[str, Any], folder: Path, overrides: list[str], *, progress: bool, picture: bool
+) -> Results:
     started = time.perf_counter()
     subject: Subject = component(config, "subject")
     run = identity(config)  # before the files are read: what changes in between is noticed by who resumes
@@ -117,7 +119,7 @@ def _produce(config: Mapping[str, Any], folder: Path, overrides: list[str], *, p
         everything = incumbents.get("everything")
         line = depth_line(everything, drawn, measures) if everything is not None else None
         results = Results(config, dataset, records, drawn, summary, views, line)
-        write_results(folder, results)
+        write_results(folder, results, picture=picture)
         if summary.has_failed:
             journal.forget([record.query_id for record in records if record.dropped or has_given_up(record)])
         else:

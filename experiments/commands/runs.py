@@ -1,9 +1,10 @@
-"""Tracked runs, read from MLflow: list them, find the best of each collection, tell two of them apart.
+"""Tracked runs, read from MLflow: list them, find the best of each collection, tell two of them apart; draw curves.
 
     ragtune runs list --collection demo --sort nDCG@10 --limit 10
     ragtune runs list --policy uncertainty --tag retriever=bm25 --format csv
     ragtune runs best --each-budget
     ragtune runs diff 3f9c2a11 results/runs/LATER
+    ragtune runs draw results/sweeps/LATER/*/
 
 The store is the one that conf/tracking/mlflow.yaml names, or MLFLOW_TRACKING_URI. Nothing is written there.
 """
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from experiments.study.compare.store import TrackedRun
 
 NAME = "runs"
-SUMMARY = "list tracked runs, find the best ones, tell two apart"
+SUMMARY = "list tracked runs, find the best ones, tell two apart, draw curves"
 
 FORMATS = ("table", "csv", "json")
 STATUS = ("finished", "failed", "running", "killed")
@@ -31,7 +32,7 @@ _FILTERS = ("collection", "policy", "budget")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
-    what = parser.add_subparsers(dest="what", required=True, metavar="list|best|diff")
+    what = parser.add_subparsers(dest="what", required=True, metavar="list|best|diff|draw")
     listed = what.add_parser("list", help="the runs, the newest first", description="The runs, the newest first.")
     _add_filters(listed)
     listed.add_argument("--status", choices=STATUS, help="only runs that ended so")
@@ -54,6 +55,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "bootstrap intervals and p-values of Fisher's randomization test, on the judged queries that both have.",
     )
     diff.add_argument("runs", nargs=2, metavar="RUN", help="id, the beginning of an id, a run's name, or a folder")
+    draw = what.add_parser(
+        "draw",
+        help="draw the curves of runs in folders",
+        description="Draws curve.png in folders of runs that have none yet, as the jobs of a sweep without tracking.",
+    )
+    draw.add_argument("folders", nargs="+", metavar="FOLDER", type=Path, help="folder of a run")
     for each in (listed, best, diff):
         each.add_argument("--format", choices=FORMATS, default="table", help="how it is written")
 
@@ -66,7 +73,12 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read the store and print what was asked for."""
-    does: dict[str, Callable[[argparse.Namespace], None]] = {"list": _list, "best": _best, "diff": _diff}
+    does: dict[str, Callable[[argparse.Namespace], None]] = {
+        "list": _list,
+        "best": _best,
+        "diff": _diff,
+        "draw": _draw,
+    }
     does[arguments.what](arguments)
     return 0
 
@@ -149,3 +161,12 @@ def _diff(arguments: argparse.Namespace) -> None:
         a, b = find_runs(texts, Path(downloads))
         found = difference(a, b)
     print_difference(found, (a.name, b.name), arguments.format)
+
+
+def _draw(arguments: argparse.Namespace) -> None:
+    from experiments.publish.files import CURVE, picture_of
+    from experiments.study.compare.run_folder import reading
+
+    for folder in arguments.folders:
+        with reading(folder / CURVE):
+            sys.stdout.write(f"{picture_of(folder)}\n")

@@ -11,6 +11,9 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+_CHECKED = 100
+"""Configurations that are kept between a sweeper's look and the launch."""
+
 
 class JobConfigs(ConfigLoaderImpl):
     """Composes each combination of choices once, and sets a job's values in a copy of that.
@@ -24,10 +27,21 @@ class JobConfigs(ConfigLoaderImpl):
     def __init__(self, loader: ConfigLoaderImpl) -> None:
         super().__init__(loader.config_search_path)
         self._composed: dict[tuple[str, ...], bytes] = {}
-        self._is_group: dict[str, bool] = {}
+        self._parsed: dict[str, Override] = {}
+        self._checked: dict[tuple[str, ...], DictConfig] = {}
 
     def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
-        overrides = OverridesParser.create().parse_overrides(sweep_overrides)
+        """The configuration of a job. Sweepers ask for it to see whether there is one, then launchers to run it."""
+        job = tuple(sweep_overrides)
+        if job in self._checked:
+            return self._checked.pop(job)
+        config = self._load(master_config, sweep_overrides)
+        if len(self._checked) < _CHECKED:
+            self._checked[job] = config
+        return config
+
+    def _load(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
+        overrides = [self._parse(override) for override in sweep_overrides]
         # What is added may rest on a value that comes before it.
         if all(override.type == OverrideType.CHANGE and not override.is_hydra_override() for override in overrides):
             try:
@@ -52,6 +66,11 @@ class JobConfigs(ConfigLoaderImpl):
     def _is_value(self, override: Override) -> bool:
         """Whether it sets an option of what is chosen, rather than choosing."""
         key = override.key_or_group
-        if key not in self._is_group:
-            self._is_group[key] = "/" in key or ("." not in key and bool(self.get_group_options(key)))
-        return override.package is None and not self._is_group[key]
+        is_group = "/" in key or any(source.is_group(key) for source in self.get_sources())
+        return override.package is None and not is_group
+
+    def _parse(self, override: str) -> Override:
+        """Most words of a sweep are those of all jobs, and Hydra's parser is slow."""
+        if override not in self._parsed:
+            [self._parsed[override]] = OverridesParser.create().parse_overrides([override])
+        return self._parsed[override]

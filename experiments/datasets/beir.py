@@ -28,8 +28,8 @@ from ragtune.data.values import id_of, require_id, require_text
 FORMS = (".jsonl", ".jsonl.gz", ".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".xml", "")
 """How the names of corpus and queries may end, in order of preference; the last is a folder."""
 
-STORED_FROM = 2**28
-"""Bytes of files from which on documents are copied to the cache and mapped from there, not held in memory."""
+STORED_FROM = 2**20
+"""Bytes of files from which on documents are copied to the cache and mapped from there: they are parsed once."""
 
 _TEXT = ("text", "contents", "content", "body", "passage")
 _QUERY_TEXT = ("text", "query", "question", "title")

@@ -103,7 +103,7 @@ def assemble(name: str, corpus: Corpus, queries: Mapping[str, str], qrels: Qrels
         raise DatasetError(f"dataset {name!r}: {len(missing)} judged queries have no text, e.g. {quoted(missing[0])}")
     warnings = {
         "queries without judgments (replayed, not measured)": sum(q not in qrels for q in queries),
-        "documents without text (kept)": sum(not document.content for document in corpus),
+        "documents without text (kept)": corpus.without_text,
         "judged documents that the corpus does not hold (kept in the ideal ranking)": len(
             {d for grades in qrels.values() for d in grades if d not in corpus}
         ),

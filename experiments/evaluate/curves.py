@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,9 @@ FloatArray = NDArray[np.float64]
 
 _WEIGHTS = 8_000_000
 """Weights or signs of queries in random samples held at once, so that memory does not grow with the samples' number."""
+
+_KEPT = 1_000_000
+"""Such numbers that are kept for the next run of as many queries: the jobs of a sweep share their samples."""
 
 
 @dataclass(frozen=True)
@@ -89,10 +93,26 @@ def _evaluate(records: Sequence[QueryRecord], measures: Measures) -> list[FloatA
     return np.split(values, ends[:-1])
 
 
-def in_blocks(samples: int, n: int) -> list[int]:
-    """``samples`` samples of n queries each, in blocks of at most :data:`_WEIGHTS` numbers."""
-    at_once = max(_WEIGHTS // n, 1)
-    return [min(at_once, samples - start) for start in range(0, samples, at_once)]
+Draw = Callable[[np.random.Generator, int, int], FloatArray]
+"""Draws random samples of n queries: weights or signs of shape (samples, n)."""
+
+
+def in_blocks(draw: Draw, n: int, samples: int, seed: int) -> Iterable[FloatArray]:
+    """Random samples of n queries in blocks of at most :data:`_WEIGHTS` numbers; few are drawn once for all callers."""
+    if samples * n <= _KEPT:
+        return (_drawn(draw, n, samples, seed),)
+    at_once, rng = max(_WEIGHTS // n, 1), np.random.default_rng(seed)
+    return (draw(rng, n, min(at_once, samples - start)) for start in range(0, samples, at_once))
+
+
+@lru_cache(maxsize=4)
+def _drawn(draw: Draw, n: int, samples: int, seed: int) -> FloatArray:
+    return draw(np.random.default_rng(seed), n, samples)
+
+
+def _weights(rng: np.random.Generator, n: int, samples: int) -> FloatArray:
+    weights: FloatArray = rng.multinomial(n, np.full(n, 1.0 / n), size=samples) / n
+    return weights
 
 
 def bootstrap_interval(
@@ -109,8 +129,7 @@ def bootstrap_interval(
     Returns:
         Lower and upper ends, each of the shape of one query's values.
     """
-    n, rng = len(per_query), np.random.default_rng(seed)
-    weights = (rng.multinomial(n, np.full(n, 1.0 / n), size=size) / n for size in in_blocks(resamples, n))
+    weights = in_blocks(_weights, len(per_query), resamples, seed)
     means = np.concatenate([np.tensordot(some, per_query, axes=1) for some in weights])
     tail = (1.0 - level) / 2.0
     low, high = np.quantile(means, [tail, 1.0 - tail], axis=0)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from experiments.datasets.dataset import Dataset
-from experiments.evaluate.curves import Curve, FloatArray
+from experiments.evaluate.curves import Curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.evaluate.significance import holm, paired_differences
@@ -103,7 +103,7 @@ AGREEMENT = ("P@10", "Compat(p=0.9)", "nDCG@10")
 _STANDS_IN = "queries without judgments, for which the top 10 of reranking everything stands in"
 
 
-def depth_line(everything: Sequence[Ranked], run: Curve, measures: Measures) -> FloatArray:
+def depth_line(everything: Sequence[Ranked], run: Curve, measures: Measures) -> dict[int, float]:
     """What fixed depth reaches with as many documents as a run, told by one replay that has reranked everything.
 
     At depth d the first d of the first stage stand in the order of their scores, and the rest behind them as they were.
@@ -114,12 +114,12 @@ def depth_line(everything: Sequence[Ranked], run: Curve, measures: Measures) -> 
         measures: what is measured; the first is the headline.
 
     Returns:
-        Depths and mean headlines, shape (n, 2).
+        Mean headline by depth.
     """
     depths = run.docs[np.unique(np.linspace(0, len(run.docs) - 1, POINTS).round().astype(int))]
     states = (States(ranked.query_id, ranked.doc_ids, _at_depths(ranked, depths)) for ranked in everything)
     values = measures.of_states(states)[:, 0].reshape(len(everything), len(depths))
-    return np.column_stack([depths, values.mean(axis=0)])
+    return dict(zip(depths.tolist(), values.mean(axis=0).tolist(), strict=True))
 
 
 def _at_depths(ranked: Ranked, depths: IntArray) -> IntArray:

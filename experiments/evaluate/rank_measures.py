@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from itertools import repeat
 from typing import Any, NamedTuple
 
@@ -29,6 +30,7 @@ class RankMeasures:
     def __init__(self, measures: Sequence[Any], qrels: Mapping[str, Mapping[str, int]]) -> None:
         self._asked = [(_FORMULAS[m.NAME], m.params.get("cutoff"), m.params.get("rel", 1)) for m in measures]
         self._qrels = qrels
+        self._ideal: dict[str, FloatArray] = {}
 
     @staticmethod
     def covers(measure: Any) -> bool:
@@ -50,12 +52,17 @@ class RankMeasures:
     def _graded(self, states: Sequence[States]) -> _Graded:
         queries = list(dict.fromkeys(each.query_id for each in states))
         row = {query: i for i, query in enumerate(queries)}
-        ideal = [np.array([sorted(self._qrels[query].values(), reverse=True)], dtype=float) for query in queries]
         return _Graded(
             found=_padded([rows for each in states for rows in self._grades(each)]),
-            ideal=_padded(ideal),
+            ideal=_padded([self._best(query) for query in queries]),
             query=np.repeat([row[each.query_id] for each in states], [len(each.orders) for each in states]),
         )
+
+    def _best(self, query: str) -> FloatArray:
+        """Grades down the best possible ranking, shape (1, length)."""
+        if query not in self._ideal:
+            self._ideal[query] = np.array([sorted(self._qrels[query].values(), reverse=True)], dtype=float)
+        return self._ideal[query]
 
     def _grades(self, states: States) -> list[FloatArray]:
         """Grades down the ranks, in arrays of shape (rankings, length)."""
@@ -77,9 +84,9 @@ class _Graded(NamedTuple):
     ideal: FloatArray
     query: NDArray[np.intp]
 
-    def is_relevant(self, rel: int) -> NDArray[np.bool_]:
-        """Which documents found are relevant."""
-        return self.found >= rel
+    def is_relevant(self, rel: int, cutoff: int | None) -> NDArray[np.bool_]:
+        """Which of the first documents found are relevant."""
+        return self.found[:, :cutoff] >= rel
 
     def relevant(self, rel: int) -> FloatArray:
         """Number of relevant documents that there are, shape (t,)."""
@@ -102,30 +109,35 @@ def _ndcg(graded: _Graded, cutoff: int | None, rel: int) -> FloatArray:
 
 
 def _dcg(grades: FloatArray, cutoff: int | None) -> FloatArray:
+    first = grades[:, :cutoff]
+    return _total(first / _discounts(first.shape[1]))
+
+
+@lru_cache(maxsize=8)
+def _discounts(n: int) -> FloatArray:
     # Of math, not of NumPy, whose logarithm may differ from the C library's in the last bit.
-    discounts = np.array([math.log2(rank + 2) for rank in range(grades.shape[1])])
-    return _total((grades / discounts)[:, :cutoff])
+    return np.array([math.log2(rank + 2) for rank in range(n)])
 
 
 def _average_precision(graded: _Graded, cutoff: int | None, rel: int) -> FloatArray:
-    hits = graded.is_relevant(rel)[:, :cutoff]
+    hits = graded.is_relevant(rel, cutoff)
     precision = np.cumsum(hits, axis=1) / np.arange(1, hits.shape[1] + 1)
     return _share(_total(np.where(hits, precision, 0.0)), graded.relevant(rel))
 
 
 def _reciprocal_rank(graded: _Graded, cutoff: int | None, rel: int) -> FloatArray:
-    hits = graded.is_relevant(rel)[:, :cutoff]
+    hits = graded.is_relevant(rel, cutoff)
     first = hits.argmax(axis=1) + 1.0 if hits.shape[1] else np.ones(len(hits))
     return np.where(hits.any(axis=1), 1.0 / first, 0.0)
 
 
 def _precision(graded: _Graded, cutoff: int | None, rel: int) -> FloatArray:
-    share: FloatArray = graded.is_relevant(rel)[:, :cutoff].sum(axis=1) / (cutoff or 1)
+    share: FloatArray = graded.is_relevant(rel, cutoff).sum(axis=1) / (cutoff or 1)
     return share
 
 
 def _recall(graded: _Graded, cutoff: int | None, rel: int) -> FloatArray:
-    return _share(graded.is_relevant(rel)[:, :cutoff].sum(axis=1), graded.relevant(rel))
+    return _share(graded.is_relevant(rel, cutoff).sum(axis=1), graded.relevant(rel))
 
 
 def _total(terms: FloatArray) -> FloatArray:

@@ -49,13 +49,16 @@ def paired_tests(differences: FloatArray, *, permutations: int, seed: int) -> Pa
 
 def randomization_test(differences: FloatArray, *, permutations: int, seed: int) -> FloatArray:
     """The second of :func:`paired_tests` alone, shape (t,)."""
-    q, rng = len(differences), np.random.default_rng(seed)
     same = (np.abs(differences) <= TIE).all(axis=0)
-    signs = (rng.integers(0, 2, size=(size, q)) * 2.0 - 1.0 for size in in_blocks(permutations, q))
+    signs = in_blocks(_signs, len(differences), permutations, seed)
     observed = np.abs(differences.sum(axis=0))
     as_extreme = sum((np.abs(some @ differences) >= observed - TIE).sum(axis=0) for some in signs)
     p: FloatArray = np.where(same, 1.0, (1.0 + as_extreme) / (1.0 + permutations))
     return p
+
+
+def _signs(rng: np.random.Generator, n: int, samples: int) -> FloatArray:
+    return np.asarray(rng.integers(0, 2, size=(samples, n)) * 2.0 - 1.0, dtype=np.float64)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
@@ -25,6 +26,18 @@ def write_csv(file: Path, table: Columns) -> None:
         lines.writerows(_rows(table))
 
 
+def read_csv(file: Path) -> Columns:
+    """Read a table of numbers that :func:`write_csv` has written, None where one is missing.
+
+    Raises:
+        OSError, ValueError: if the file is damaged.
+    """
+    with file.open(encoding="utf-8", newline="") as lines:
+        names, *rows = csv.reader(lines)
+    columns = zip(*rows, strict=True)
+    return {name: [float(cell) if cell else None for cell in cells] for name, cells in zip(names, columns, strict=True)}
+
+
 def write_parquet(file: Path, table: Columns) -> None:
     """Write a table as Parquet, from which pandas reads its own types."""
     import pyarrow as pa
@@ -34,13 +47,18 @@ def write_parquet(file: Path, table: Columns) -> None:
     schema = pa.schema([(name, _arrow_type(values)) for name, values in table.items()])
     notes = [_note(field.name, str(field.type)) for field in schema]
     about: dict[str, Any] = {"index_columns": [], "column_indexes": [], "columns": notes, "attributes": {}}
-    about |= {"creator": {"library": "pyarrow", "version": pa.__version__}, "pandas_version": version("pandas")}
+    about |= {"creator": {"library": "pyarrow", "version": pa.__version__}, "pandas_version": _pandas_version()}
     rows = (json.dumps(dict(zip(table, row, strict=True))) for row in _rows(table))
     # Arrow's own reader: its conversion of Python's lists loads pandas.
     found = pajson.read_json(
         BytesIO("\n".join(rows).encode()), parse_options=pajson.ParseOptions(explicit_schema=schema)
     )
     parquet.write_table(found.combine_chunks().replace_schema_metadata({"pandas": json.dumps(about)}), file)
+
+
+@cache
+def _pandas_version() -> str:
+    return version("pandas")
 
 
 def _rows(table: Columns) -> Iterator[list[Any]]:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from experiments.evaluate.curves import Curve, FloatArray
-from experiments.evaluate.record import UNITS, told
+from experiments.evaluate.summary import Summary
+from experiments.publish.columns import Columns
 from experiments.publish.palette import styles_of
-from ragtune.core.units import MONEY, TOKENS
-from ragtune.core.units import UNITS as ALL
+from ragtune.core.units import MONEY, TOKENS, UNITS
+
+FIXED_DEPTH = "fixed_depth"
+"""Column of a curve's table with what fixed depth reaches, where that is known."""
 
 _FIXED, _OURS = styles_of(["incumbent", "ours"])
 
 
-def draw_curve(file: Path, curve: Curve, *, title: str, incumbent: FloatArray | None = None) -> None:
+def draw_curve(file: Path, curve: Columns, summary: Summary) -> None:
     """Draw the headline measure and its bootstrap interval against the documents reranked.
 
     Where a run costs money, two more panels draw it against tokens and dollars, and one each against FLOPs, search
@@ -24,45 +25,45 @@ def draw_curve(file: Path, curve: Curve, *, title: str, incumbent: FloatArray | 
 
     Args:
         file: the PNG to write.
-        curve: the run's.
-        title: what stands above each panel.
-        incumbent: shape (n, 2), numbers of documents and what fixed depth reaches with them; None draws none.
+        curve: the table of the run's curve, see :func:`experiments.publish.files.curve_table`.
+        summary: the run's.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    panels = [("documents reranked per query (at most)", curve.docs.astype(float))]
-    panels += [(f"{name} per query (mean)", curve.costs[:, UNITS.index(unit)]) for name, unit in _further(curve)]
+    panels = [("documents reranked per query (at most)", "documents")]
+    panels += [(f"{name} per query (mean)", column) for name, column in _further(curve)]
     figure = Figure(figsize=(6.4 * len(panels), 4.6))
     FigureCanvasAgg(figure)
-    for i, (label, costs) in enumerate(panels):
+    for i, (label, column) in enumerate(panels):
         axes = figure.add_axes(((i + 0.11) / len(panels), 0.27, 0.86 / len(panels), 0.66))
-        _draw(axes, costs, curve)
-        if i == 0 and incumbent is not None:
+        _draw(axes, curve[column], curve, summary)
+        if i == 0 and FIXED_DEPTH in curve:
+            points = zip(curve[column], curve[FIXED_DEPTH], strict=True)
             axes.plot(
-                *incumbent.T,
+                *zip(*(point for point in points if None not in point), strict=True),
                 color=_FIXED.ink,
                 linestyle=_FIXED.dash,
                 linewidth=1.2,
                 label="fixed depth, from the first stage's order",
             )
         axes.set_xlabel(label)
-        axes.set_title(title, fontsize=10, y=1.0)
+        axes.set_title(f"{summary.dataset}: {summary.policy}", fontsize=10, y=1.0)
         axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.15), ncols=2, frameon=False, fontsize=9)
     figure.savefig(file, dpi=120, metadata={"Software": None})
 
 
-def _further(curve: Curve) -> list[tuple[str, str]]:
-    """What else is paid in, with its name on an axis."""
-    costs_money = curve.costs[:, UNITS.index(MONEY.name)].any()
-    money = [("tokens", TOKENS.name), ("US dollars", MONEY.name)] if costs_money else []
-    return money + [(ALL[i].label, ALL[i].name) for i in told(curve.costs) if not ALL[i].is_always_told]
+def _further(curve: Columns) -> list[tuple[str, str]]:
+    """What else is paid in: its name on an axis, and its column."""
+    money = [("tokens", TOKENS.column), ("US dollars", MONEY.column)] if any(curve[MONEY.column]) else []
+    return money + [(unit.label, unit.column) for unit in UNITS if unit.column in curve and not unit.is_always_told]
 
 
-def _draw(axes: Any, costs: np.ndarray[Any, np.dtype[np.float64]], curve: Curve) -> None:
-    mean, ink = curve.mean[:, 0], _OURS.ink
+def _draw(axes: Any, costs: Sequence[float], curve: Columns, summary: Summary) -> None:
+    headline, ink = next(iter(summary.measures)), _OURS.ink
+    mean = curve[headline]
     interval = {"facecolor": ink, "alpha": 0.18, "linewidth": 0, "label": "95% interval"}
-    axes.fill_between(costs, curve.low[:, 0], curve.high[:, 0], step="post", **interval)
+    axes.fill_between(costs, curve[f"{headline}_low"], curve[f"{headline}_high"], step="post", **interval)
     every = max(1, len(costs) // 25)
     marks = {"marker": _OURS.marker, "markersize": 3.5, "markevery": every}
     axes.step(costs, mean, where="post", color=ink, label="this run", **marks)
@@ -70,5 +71,5 @@ def _draw(axes: Any, costs: np.ndarray[Any, np.dtype[np.float64]], curve: Curve)
     start = {"color": ink, "marker": _OURS.marker, "markerfacecolor": "white", "linestyle": "none", "zorder": 5}
     axes.plot(costs[:1], mean[:1], label=f"{mean[0]:.3f}: the order before anything is reranked", **start)
     axes.margins(y=0.1)
-    axes.set_ylabel(f"mean {curve.measures[0]} over {len(curve.per_query)} queries")
+    axes.set_ylabel(f"mean {headline} over {summary.queries} queries")
     axes.grid(visible=True, color="0.92")

@@ -17,18 +17,23 @@ import yaml
 from pydantic import ValidationError
 
 from experiments.datasets.dataset import Dataset
-from experiments.evaluate.curves import Curve, FloatArray
+from experiments.evaluate.curves import Curve
 from experiments.evaluate.record import UNITS, QueryRecord, told
 from experiments.evaluate.summary import Summary
 from experiments.evaluate.views import View
-from experiments.publish.columns import Columns, write_csv, write_parquet
-from experiments.publish.figures import draw_curve
+from experiments.publish.columns import Columns, read_csv, write_csv, write_parquet
+from experiments.publish.figures import FIXED_DEPTH, draw_curve
 from ragtune.core import units
 from ragtune.core.errors import DatasetError
 from ragtune.data.textfile import read_json
 from ragtune.data.values import require_id
 
 SUMMARY = "summary.json"
+CURVE = "curve.csv"
+
+PICTURE = "curve.png"
+"""The curve as a picture. Drawing takes longer than most jobs of a sweep, whose pictures few look at: a sweep leaves
+them to :func:`picture_of`."""
 
 COST_COLUMNS = tuple(unit.column for unit in units.UNITS)
 """Columns of ``curve.csv`` with the mean cost so far, in the order of ``UNITS``; see :func:`told`."""
@@ -38,7 +43,7 @@ COST_COLUMNS = tuple(unit.column for unit in units.UNITS)
 class Results:
     """Everything that a finished run reports.
 
-    ``incumbent`` is the line of fixed depth, see :func:`experiments.publish.figures.draw_curve`.
+    ``depth_line`` is what fixed depth reaches, see :func:`experiments.evaluate.incumbents.depth_line`.
     """
 
     config: Mapping[str, Any]
@@ -47,11 +52,16 @@ class Results:
     curve: Curve
     summary: Summary
     views: Sequence[View] = ()
-    incumbent: FloatArray | None = None
+    depth_line: Mapping[int, float] | None = None
 
 
-def write_results(folder: Path, results: Results) -> None:
+def write_results(folder: Path, results: Results, *, picture: bool = True) -> None:
     """Write every file of a run into its folder. The summary comes last, so a folder with one holds a complete run.
+
+    Args:
+        folder: the run folder; what an earlier run has left there is replaced.
+        results: what is written.
+        picture: whether the curve is drawn at once.
 
     Raises:
         OSError: if the folder is full or read-only; no half-written file is left under a final name.
@@ -66,16 +76,32 @@ def write_results(folder: Path, results: Results) -> None:
         for view in results.views:
             _write_run(partial / f"run.{view.name}.trec", view.rankings.items())
         write_parquet(partial / "per_query.parquet", per_query_table(results))
-        write_csv(partial / "curve.csv", curve_table(results.curve))
+        curve = curve_table(results.curve, results.depth_line)
+        write_csv(partial / CURVE, curve)
         _write_traces(partial / "traces.jsonl.gz", results.records)
-        title = f"{results.dataset.name}: {results.summary.policy}"
-        draw_curve(partial / "curve.png", results.curve, title=title, incumbent=results.incumbent)
-        (folder / SUMMARY).unlink(missing_ok=True)  # of an earlier run, whose files are replaced now
+        if picture:
+            draw_curve(partial / PICTURE, curve, results.summary)
+        for name in (SUMMARY, PICTURE):  # of an earlier run, whose files are replaced now
+            (folder / name).unlink(missing_ok=True)
         for file in sorted(partial.iterdir()):
             file.replace(folder / file.name)
         write_summary(folder, results.summary)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def picture_of(folder: Path) -> Path:
+    """The picture of a run's curve, drawn from the run's files if it is not there.
+
+    Raises:
+        DatasetError: if the folder holds no complete run.
+    """
+    picture = folder / PICTURE
+    if not picture.is_file():
+        partial = folder / f".{PICTURE}"
+        draw_curve(partial, read_csv(folder / CURVE), require_summary(folder))
+        partial.replace(picture)
+    return picture
 
 
 def write_summary(folder: Path, summary: Summary) -> None:
@@ -112,9 +138,27 @@ def read_summary(folder: Path) -> Summary | None:
         raise DatasetError(f"{str(file)!r} is damaged: {error}") from None
 
 
+def require_summary(folder: Path) -> Summary:
+    """The summary of the run that a folder holds.
+
+    Raises:
+        DatasetError: if the folder holds no complete run, or the file does not hold a summary.
+    """
+    summary = read_summary(folder)
+    if summary is None:
+        raise DatasetError(f"{str(folder)!r} holds no complete run: {SUMMARY} is missing")
+    return summary
+
+
 def write_yaml(file: Path, config: Mapping[str, Any]) -> None:
     """Write plain data as YAML, with the keys in their order."""
-    file.write_text(yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True), encoding="utf-8")
+    file.write_text("".join(_yaml(json.dumps({key: value})) for key, value in config.items()), encoding="utf-8")
+
+
+@lru_cache(maxsize=128)
+def _yaml(text: str) -> str:
+    """Data in JSON as YAML; the jobs of a sweep have most of it in common."""
+    return str(yaml.safe_dump(json.loads(text), sort_keys=False, allow_unicode=True))
 
 
 def per_query_table(results: Results) -> Columns:
@@ -141,13 +185,15 @@ def per_query_table(results: Results) -> Columns:
     }
 
 
-def curve_table(curve: Curve) -> Columns:
-    """One row a cost step: documents allowed, mean costs, mean and interval of each measure."""
+def curve_table(curve: Curve, depth_line: Mapping[int, float] | None = None) -> Columns:
+    """One row a cost step: documents allowed, mean costs, mean and interval of each measure, and fixed depth's line."""
     table: Columns = {"documents": curve.docs.tolist()}
     table |= {COST_COLUMNS[i]: curve.costs[:, i].tolist() for i in told(curve.costs)}
     for j, name in enumerate(curve.measures):
         for end, values in (("", curve.mean), ("_low", curve.low), ("_high", curve.high)):
             table[f"{name}{end}"] = values[:, j].tolist()
+    if depth_line is not None:
+        table[FIXED_DEPTH] = [depth_line.get(docs) for docs in table["documents"]]
     return table
 
 

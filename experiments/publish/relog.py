@@ -7,10 +7,9 @@ from pathlib import Path
 import yaml
 
 from experiments.config.compose import register_resolvers
-from experiments.publish.files import read_summary, write_summary
+from experiments.publish.files import require_summary, write_summary
 from experiments.publish.track import Tracking, parent_of
 from experiments.replay.build import component
-from ragtune.core.errors import DatasetError
 
 
 def relog(folder: Path, *, force: bool = False) -> str:
@@ -27,9 +26,7 @@ def relog(folder: Path, *, force: bool = False) -> str:
         DatasetError: if the folder holds no complete run.
         TrackingError: if it cannot be logged.
     """
-    summary = read_summary(folder)
-    if summary is None:
-        raise DatasetError(f"{str(folder)!r} holds no complete run: summary.json is missing")
+    summary = require_summary(folder)
     if summary.mlflow_run_id and not force:
         return f"already logged as {summary.mlflow_run_id}"
     register_resolvers()

@@ -16,7 +16,7 @@ from typing import Any
 
 from experiments.evaluate.summary import Summary
 from experiments.publish import described
-from experiments.publish.files import SUMMARY, read_summary
+from experiments.publish.files import CURVE, PICTURE, SUMMARY, picture_of, read_summary
 from experiments.publish.trackstore import TrackingError, prepare_file
 from ragtune.core.errors import ConfigError, RagtuneError
 
@@ -31,8 +31,8 @@ ARTIFACTS = (
     SUMMARY,
     "run.trec",
     "per_query.parquet",
-    "curve.csv",
-    "curve.png",
+    CURVE,
+    PICTURE,
     "traces.jsonl.gz",
 )
 
@@ -202,9 +202,10 @@ class MlflowTracking(Tracking):
         params = [Param(described.allowed(key), str(value)[:MAX_PARAM_LENGTH]) for key, value in named]
         for chunk in _chunks(params, MAX_PARAMS_A_CALL):
             client.log_batch(run_id, params=chunk)
-        for chunk in _chunks(described.metrics(summary, folder / "curve.csv"), MAX_METRICS_A_CALL):
+        for chunk in _chunks(described.metrics(summary, folder / CURVE), MAX_METRICS_A_CALL):
             client.log_batch(run_id, metrics=chunk)
         client.log_inputs(run_id, datasets=[_dataset_input(summary)])
+        picture_of(folder)
         for name in (*ARTIFACTS, *sorted(file.name for file in folder.glob(VIEW_RUNS))):
             client.log_artifact(run_id, str(folder / name))
 

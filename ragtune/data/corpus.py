@@ -112,6 +112,11 @@ class Corpus:
         """SHA-256 over ids and contents: the key of every index, cache and graph made from this corpus."""
         return digest_of(self)
 
+    @cached_property
+    def without_text(self) -> int:
+        """Number of documents whose content is empty."""
+        return sum(not document.content for document in self)
+
     def position(self, doc_id: str) -> int:
         """Position of a document in the collection's order.
 

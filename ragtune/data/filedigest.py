@@ -6,6 +6,7 @@ import hashlib
 import sqlite3
 import time
 from collections.abc import Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 
 from ragtune.core.errors import ConfigError
@@ -46,16 +47,20 @@ def file_digests(files: Sequence[Path]) -> list[str]:
     if not large:
         return [_sha256(file) for file in files]
     keys = {i: SqliteCache.key(str(files[i].resolve()), *map(str, stamps[i])) for i in large}
-    cache = _cache()
-    known = _known(cache, list(keys.values()))
+    known = _known(list(keys.values()))
     digests = [known.get(keys[i]) if i in keys else None for i in range(len(files))]
     made = [digest or _sha256(file) for digest, file in zip(digests, files, strict=True)]
     now = time.time_ns()
     new = {keys[i]: made[i] for i in large if keys[i] not in known and now - max(stamps[i][3:]) > _SETTLED_NS}
     if new:
-        cache.put(new)
-    cache.close()
+        _settled.update(new)
+        with closing(_cache()) as cache:
+            cache.put(new)
     return made
+
+
+_settled: dict[bytes, str] = {}
+"""Digests that this process knows: the jobs of a sweep ask for the same files again and again."""
 
 
 def _cache() -> SqliteCache[str]:
@@ -64,11 +69,11 @@ def _cache() -> SqliteCache[str]:
     return SqliteCache(folder / "digests.sqlite", "digest", "key BLOB PRIMARY KEY, digest TEXT", "WITHOUT ROWID")
 
 
-def _known(cache: SqliteCache[str], keys: Sequence[bytes]) -> dict[bytes, str]:
-    try:
-        return cache.get(keys)
-    except (ConfigError, sqlite3.OperationalError):  # put, which comes next, warns about it
-        return {}
+def _known(keys: Sequence[bytes]) -> dict[bytes, str]:
+    if unknown := [key for key in keys if key not in _settled]:
+        with closing(_cache()) as cache, suppress(ConfigError, sqlite3.OperationalError):  # put warns about it
+            _settled.update(cache.get(unknown))
+    return {key: _settled[key] for key in keys if key in _settled}
 
 
 def _sha256(file: Path) -> str:

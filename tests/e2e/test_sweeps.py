@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +10,9 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 import yaml
+
+from experiments.commands import runs
+from ragtune.core.errors import DatasetError
 
 Run = Callable[..., SimpleNamespace]
 
@@ -34,6 +38,20 @@ def test_a_sweep_is_tested_against_the_job_that_its_user_names(main: Run, tiny: 
     assert ended.err.count("nothing to do") == 4
     assert pd.read_csv("sweep/sweep.csv")["baseline_job"].tolist()[:3] == [3, 3, 3]
     assert before == [Path(f"sweep/{job}/run.trec").stat().st_mtime_ns for job in range(4)]
+
+
+def test_pictures_of_a_sweeps_jobs_are_drawn_when_somebody_looks(main: Run, tiny: list[str]) -> None:
+    assert main("-m", *tiny, "budget=2,4", "tracking=none", "hydra.sweep.dir=sweep").code == 0
+    jobs = ["sweep/0", "sweep/1"]
+    assert not list(Path("sweep").rglob("*.png"))
+    assert main(*tiny, "budget=2", "tracking=none", "hydra.run.dir=single").code == 0
+    parser = ArgumentParser()
+    runs.add_arguments(parser)
+    assert runs.run(parser.parse_args(["draw", *jobs])) == 0
+    assert [Path(job, "curve.png").read_bytes()[1:4] for job in jobs] == [b"PNG", b"PNG"]
+    assert Path("sweep/0/curve.png").read_bytes() == Path("single/curve.png").read_bytes()
+    with pytest.raises(DatasetError, match=r"'sweep/curve\.csv' is missing"):
+        runs.run(parser.parse_args(["draw", "sweep"]))
 
 
 def test_optunas_sampler_looks_for_the_best_headline_and_goes_on_where_it_was(main: Run, tiny: list[str]) -> None:

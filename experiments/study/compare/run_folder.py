@@ -14,7 +14,7 @@ from typing import Any
 
 from experiments.config.compose import compose
 from experiments.evaluate.summary import Summary
-from experiments.publish.files import COST_COLUMNS, SUMMARY, read_summary
+from experiments.publish.files import COST_COLUMNS, SUMMARY, require_summary
 from experiments.replay.build import component
 from experiments.study.study import Line
 from ragtune.core.errors import ConfigError, DatasetError, InputError
@@ -126,9 +126,7 @@ def read_run(folder: Path, name: str) -> Run:
     import yaml
 
     with reading(folder / SUMMARY):
-        summary = read_summary(folder)
-    if summary is None:
-        raise DatasetError(f"{str(folder)!r} holds no complete run: {SUMMARY} is missing")
+        summary = require_summary(folder)
     _require_keys(folder / SUMMARY, {"tags": summary.tags}, TAGS)
     with reading(folder / "config.yaml") as file:
         config = yaml.safe_load(file.read_text(encoding="utf-8"))

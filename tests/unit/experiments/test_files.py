@@ -19,7 +19,7 @@ from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord
 from experiments.evaluate.summary import Summary
 from experiments.publish import files as outputs
-from experiments.publish.files import Results, read_summary, write_results, write_summary
+from experiments.publish.files import Results, picture_of, read_summary, write_results, write_summary
 from ragtune.core.errors import DatasetError
 from ragtune.core.tokens import count_tokens
 from ragtune.rerankers.architecture import ARCHITECTURES
@@ -46,6 +46,16 @@ def names(folder: Path) -> list[str]:
 
 def test_every_file_is_written(folder: Path, results: Results) -> None:
     write_results(folder, results)
+    assert names(folder) == FILES
+
+
+def test_a_picture_that_is_drawn_later_is_the_one_that_would_have_been_there(folder: Path, results: Results) -> None:
+    results = replace(results, depth_line={0: 0.25, 4: 0.5})
+    write_results(folder, results)
+    at_once = (folder / "curve.png").read_bytes()
+    write_results(folder, results, picture=False)
+    assert names(folder) == [name for name in FILES if name != "curve.png"]
+    assert picture_of(folder).read_bytes() == at_once
     assert names(folder) == FILES
 
 

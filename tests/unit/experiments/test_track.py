@@ -82,8 +82,8 @@ def test_mlflow_gets_everything_that_the_files_hold(logged: SimpleNamespace) -> 
 
 
 def test_a_log_that_fails_midway_is_marked_as_failed(logged: SimpleNamespace) -> None:
-    (logged.folder / "curve.png").unlink()
-    with pytest.raises(TrackingError, match=r"curve\.png"):
+    (logged.folder / "traces.jsonl.gz").unlink()
+    with pytest.raises(TrackingError, match=r"traces\.jsonl\.gz"):
         logged.tracking.log(logged.folder, again=True)
     runs = logged.client.search_runs([logged.run.info.experiment_id], order_by=["attributes.start_time DESC"])
     assert [run.info.status for run in runs].count("FAILED") == 1
