@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import filterfalse
-from typing import Any, overload
+from typing import Any, NoReturn, overload
 
-from ragtune.core.plain import well_formed
+from ragtune.core.plain import quoted, well_formed
 from ragtune.core.types import ScoredDocument
 
 
@@ -66,10 +66,40 @@ class Hits(Sequence[ScoredDocument]):
         written down.
         """
         ids, scores, facts = list(self.doc_ids), self.scores, self.facts
+        names = () if self.source is None else (self.source,)
         if len(set(ids)) < len(ids) or len(scores) != len(ids) or ids != [fact["id"] for fact in facts]:
             return False
+        if are(SoundFacts, facts):
+            return are(str, ids) and are_sound((), (), (), (), scores, names)
         contents, metadata, counts = ([fact[name] for fact in facts] for name in ("content", "metadata", "token_count"))
-        return are_sound(ids, contents, metadata, counts, scores, () if self.source is None else (self.source,))
+        return are_sound(ids, contents, metadata, counts, scores, names)
+
+
+class SoundFacts(dict[str, Any]):
+    """A document's facts that have been looked at and cannot be changed, so that no request needs to look again.
+
+    Args:
+        facts: its ``id``, ``content``, ``metadata`` and ``token_count``.
+
+    Raises:
+        ValueError: if they are not what they should be.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        super().__init__(facts)
+        ids, contents, metadata, counts = ([facts[name]] for name in ("id", "content", "metadata", "token_count"))
+        if not are_sound(ids, contents, metadata, counts, (), ()):
+            raise ValueError(f"{quoted(facts)}: allowed are texts that can be written down, and a count of tokens")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SoundFacts, (dict(self),)
+
+    def _refuse(self, *given: Any, **named: Any) -> NoReturn:
+        raise TypeError("what is known of a document cannot be changed: every request reads it")
+
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
 
 
 def are_sound(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ragtune.core.arrays import IntArray
 from ragtune.core.errors import DatasetError
-from ragtune.core.hits import Hits
+from ragtune.core.hits import Hits, SoundFacts
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
 from ragtune.data.topk import id_ranks
@@ -79,7 +79,7 @@ class Corpus:
 
     def _begin(self, count: Callable[[str], int]) -> None:
         self._count = count
-        self._known: dict[str, dict[str, Any]] = {}
+        self._known: dict[str, Mapping[str, Any]] = {}
 
     def __len__(self) -> int:
         return len(self._documents)
@@ -153,8 +153,13 @@ class Corpus:
         known = self._known
         return Hits(doc_ids, scores, [known.get(doc_id) or self._look_up(doc_id) for doc_id in doc_ids], source)
 
-    def _look_up(self, doc_id: str) -> dict[str, Any]:
-        known = self._known[doc_id] = self._facts(self[doc_id])
+    def _look_up(self, doc_id: str) -> Mapping[str, Any]:
+        facts = self._facts(self[doc_id])
+        try:
+            known: Mapping[str, Any] = SoundFacts(facts)
+        except ValueError:
+            known = facts  # what is wrong with it is said, or mended, where it enters a request
+        self._known[doc_id] = known
         return known
 
     def _facts(self, document: Document) -> dict[str, Any]:

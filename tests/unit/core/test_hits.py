@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ragtune import CostBudget, ScoredDocument
 from ragtune.core.documents import checked_documents
 from ragtune.core.errors import InvalidScoreError
-from ragtune.core.hits import Hits
+from ragtune.core.hits import Hits, SoundFacts
 from ragtune.core.pool.columns import PoolColumns
 from ragtune.core.rounds import aggregate
 from ragtune.core.types import ReformulationResult
@@ -130,3 +130,26 @@ def test_a_pool_of_hits_and_a_round_of_them_travel_as_others_do():
 def test_a_corpus_names_the_fields_of_a_document_in_their_order():
     document = Corpus([Document(id="a", text="tea")]).scored("a", 1.0)
     assert document.model_dump_json() == ScoredDocument(**document.model_dump()).model_dump_json()
+
+
+def test_what_a_corpus_knows_of_a_document_has_been_looked_at_and_stays_as_it_is():
+    found = Corpus([Document(id="d0", text="text")]).hits(["d0"], [1.0])
+    (known,) = found.facts
+    for change in (lambda: known.update(content=5), lambda: known.pop("id"), lambda: known.__setitem__("id", "d1")):
+        with pytest.raises(TypeError, match="cannot be changed"):
+            change()
+    assert pickle.loads(pickle.dumps(found)).is_sound
+    with pytest.raises(ValueError, match="allowed are texts"):
+        SoundFacts({**known, "token_count": -1})
+
+
+@pytest.mark.parametrize(("doc_id", "score"), [("d0", float("nan")), ("d1", 1.0)])
+def test_facts_that_are_sound_vouch_for_nothing_else(doc_id, score):
+    known = SoundFacts(FACTS[0])
+    assert Hits(["d0"], [1.0], [known]).is_sound
+    assert not Hits([doc_id], [score], [known]).is_sound
+
+
+def test_a_corpus_with_a_text_that_cannot_be_written_down_is_mended_at_the_door():
+    found = Corpus([Document(id="d0", text="half \ud800")]).hits(["d0"], [1.0])
+    assert [doc.content for doc in checked_documents(found)] == ["half ?"]
