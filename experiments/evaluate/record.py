@@ -84,7 +84,7 @@ class QueryRecord:
             account=output.final_budget_state,
             dropped=output.dropped,
             context_docs=len(output.documents),
-            context_tokens=sum(doc.token_count for doc in output.documents),
+            context_tokens=output.context_tokens,
             trace=output.trace.model_dump_json() if traced else "",
             batches=output.batches.model_dump(),
         )

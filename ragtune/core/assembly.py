@@ -11,6 +11,7 @@ from ragtune.core.documents import all_sound, sound
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseAssembler
 from ragtune.core.plain import words
+from ragtune.core.pool.assembled import Assembled, handed_out
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.ordering import Ordering, RankingKeys
 from ragtune.core.pool.pool import CandidatePool
@@ -43,15 +44,21 @@ def assemble(assembler: BaseAssembler, items: Sequence[PoolItem], context: RAGtu
 
 def assembled(
     assembler: BaseAssembler, pool: CandidatePool, keys: RankingKeys, context: RAGtuneContext
-) -> list[ScoredDocument]:
-    """The request's documents, given the pool as it ended and the keys of its last ranking.
+) -> Sequence[ScoredDocument]:
+    """The request's documents, given the pool as it ended and the keys of its last ranking; traced.
 
     Raises:
         InputError: if the assembler raises one.
     """
+    documents: Sequence[ScoredDocument]
     if takes_what_fits(assembler):
-        return _what_fits(pool, keys, context)
-    return assemble(assembler, pool.items_at(keys.positions), context)
+        documents = fitting = _what_fits(pool, keys, context)
+        doc_ids = fitting.doc_ids
+    else:
+        documents = assemble(assembler, list(pool.items_at(keys.positions)), context)
+        doc_ids = [doc.id for doc in documents]
+    context.trace.add("assembler", "assemble", documents=doc_ids)
+    return documents
 
 
 def takes_what_fits(assembler: BaseAssembler) -> bool:
@@ -59,25 +66,21 @@ def takes_what_fits(assembler: BaseAssembler) -> bool:
     return type(assembler).takes_what_fits is True and declares(assembler, "takes_what_fits", beside="assemble")
 
 
-def _what_fits(pool: CandidatePool, keys: RankingKeys, context: RAGtuneContext) -> list[ScoredDocument]:
-    """What :func:`best_that_fit` takes of all of them, without a snapshot of each."""
+def _what_fits(pool: CandidatePool, keys: RankingKeys, context: RAGtuneContext) -> Assembled:
+    """What :func:`best_that_fit` takes of all of them; no document is made."""
     order = np.argsort(-keys.score, kind="stable")
-    positions = keys.positions[order]
-    items = [pool.entries[i] for i in positions.tolist()]
-    found = zip(items, keys.score[order].tolist(), pool.scores[positions].tolist(), strict=True)
-    pay = context.tracker.try_consume_tokens
-    all_fit = pay(sum(item.token_count for item in items))
-    return [
-        _document(item, key, score if score == score else None)  # NaN alone differs from itself
-        for item, key, score in found
-        if all_fit or pay(item.token_count)
-    ]
+    positions, pay = keys.positions[order], context.tracker.try_consume_tokens
+    tokens = pool.roster.token_counts[positions]
+    if not pay(int(tokens.sum())):
+        order = order[[pay(count) for count in tokens.tolist()]]
+        positions = keys.positions[order]
+    return Assembled(pool.roster, positions, keys.score[order], pool.scores[positions])
 
 
 def best_that_fit(ordering: Ordering, items: Sequence[PoolItem], context: RAGtuneContext) -> list[ScoredDocument]:
     """The items best first while their tokens fit; an item that does not fit is skipped for shorter ones behind it."""
     return [
-        _document(item, key, item.reranker_score)
+        handed_out(item, key, item.reranker_score)
         for item, key in ordering.ranked(items)
         if context.tracker.try_consume_tokens(item.token_count)
     ]
@@ -122,19 +125,3 @@ def _tokens(document: ScoredDocument, item: PoolItem) -> int:
     if document.content in ("", item.content):
         return item.token_count
     return max(document.token_count, count_tokens(document.content))
-
-
-def _document(item: PoolItem, key: float, reranker_score: float | None) -> ScoredDocument:
-    return ScoredDocument.trusted(
-        {
-            "id": item.doc_id,
-            "content": item.content,
-            "metadata": dict(item.metadata),
-            "score": key,
-            "original_score": item.retrieval_score,
-            "reranker_score": reranker_score,
-            "fusion_score": item.fusion_score,
-            "token_count": item.token_count,
-            "sources": dict(item.sources),
-        }
-    )

@@ -266,7 +266,6 @@ class RAGtuneController:
         paid: CostObject,
     ) -> ControllerOutput:
         documents = assembled(self.assembler, pool, history[-1].keys, context)
-        context.trace.add("assembler", "assemble", documents=[doc.id for doc in documents])
         return ControllerOutput.model_construct(
             query=context.query,
             query_id=context.query_id,

@@ -224,7 +224,7 @@ class BaseReranker(Component, ABC):
 
         Documents are counted by the loop, and calls at least as one a batch, whatever is said here.
         """
-        return price_by_count([item.doc_id for item in items], "")
+        return price_by_count([""] * len(items), "")
 
     def scores_of(self, doc_ids: Sequence[str], context: RAGtuneContext) -> dict[str, float]:
         """What :meth:`rerank` says of these documents.

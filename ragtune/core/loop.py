@@ -215,11 +215,10 @@ class RerankLoop:
         limit = context.tracker.remaining_expansion()
         if self._expander is None or limit == 0 or context.tracker.is_exhausted():
             return False
-        behind = pool.entries[-1].initial_rank + 1
         try:
             with pool.read_only(), context.tracker.read_only():
                 found = checked_documents(self._expander.expand(pool, context, limit))
-            joined = _joined(pool.roster, found, behind)  # refuses what the pool would, before it is paid for
+            joined = _joined(pool.roster, found)  # refuses what the pool would, before it is paid for
         except InputError:
             raise
         except Exception as error:
@@ -301,13 +300,13 @@ def _failure(source: str, error: Exception) -> StopRecord:
     return StopRecord(reason=f"{source}_failed", source=source, details={"error": describe(error)})
 
 
-def _joined(roster: Roster, found: Sequence[ScoredDocument], behind: int) -> Roster:
-    """The roster with those documents of an expander's that it lacks, each once, from the rank ``behind`` on."""
+def _joined(roster: Roster, found: Sequence[ScoredDocument]) -> Roster:
+    """The roster with those documents of an expander's that it lacks, each once, behind all others."""
     if isinstance(found, Hits) and roster.index.keys().isdisjoint(found.doc_ids):
-        return roster.followed_by(Roster.of(found, GRAPH_SOURCE, behind))
+        return roster.followed_by(Roster.of(found, GRAPH_SOURCE, roster.next_rank))
     first = {doc.id: doc for doc in reversed(found) if doc.id not in roster.index}
     new = dict.fromkeys(doc.id for doc in found if doc.id in first)
-    return roster.joined([_discovery(first[doc_id], behind + i) for i, doc_id in enumerate(new)])
+    return roster.joined([_discovery(first[doc_id], roster.next_rank + i) for i, doc_id in enumerate(new)])
 
 
 def _discovery(doc: ScoredDocument, initial_rank: int) -> PoolItem:

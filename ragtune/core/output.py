@@ -11,10 +11,11 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator
 
 from ragtune.core.batches.failures import BatchCount
+from ragtune.core.pool.assembled import Assembled
 from ragtune.core.pool.columns import PoolColumns
 from ragtune.core.pool.ordering import Ordering, RankingKeys
 from ragtune.core.request.trace import ControllerTrace
-from ragtune.core.types import CostObject, ScoredDocument, StopRecord
+from ragtune.core.types import CostObject, Listed, StopRecord
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class ControllerOutput(BaseModel):
 
     query: str
     query_id: str = ""
-    documents: list[ScoredDocument]
+    documents: Listed
     trace: ControllerTrace
     final_budget_state: dict[str, Any]
     history: list[HistoryStep] = Field(default_factory=list)
@@ -90,6 +91,13 @@ class ControllerOutput(BaseModel):
         return [
             HistoryStep.recorded(CostObject(**s["cost"]), s["ranking"]) if isinstance(s, dict) else s for s in history
         ]
+
+    @property
+    def context_tokens(self) -> int:
+        """Tokens of the assembled documents."""
+        documents = self.documents
+        counts = documents.token_counts if isinstance(documents, Assembled) else [doc.token_count for doc in documents]
+        return sum(counts)
 
     @property
     def ranking(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +123,11 @@ class CorpusGraph:
             _check_rows(folder, start, neighbours[start : start + rows], weights[start : start + rows], len(corpus))
         return cls(corpus, neighbours, weights, min(used, manifest.k))
 
+    @property
+    def doc_ids(self) -> Sequence[str]:
+        """Ids of the documents by their positions in the corpus."""
+        return self._corpus.doc_ids
+
     def neighbours(self, doc_id: str) -> list[str]:
         """Ids of a document's neighbours, nearest first.
 
@@ -149,6 +154,14 @@ class CorpusGraph:
         row, weights = self._neighbours[position, : self.k].tolist(), self._weights[position, : self.k].tolist()
         held = row.index(NOBODY) if NOBODY in row else self.k
         return row[:held], weights[:held]
+
+    def rows(self, doc_ids: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Corpus positions of the neighbours of m documents and their weights, each of shape (m, k), nearest first,
+        :data:`NOBODY` where there are fewer; errors as in :meth:`neighbours`.
+        """
+        positions = list(map(self._corpus.position, doc_ids))
+        neighbours, weights = self._neighbours.take(positions, axis=0), self._weights.take(positions, axis=0)
+        return neighbours[:, : self.k], weights[:, : self.k]
 
 
 def nearest(scores: NDArray[np.floating[Any]], position: int, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:

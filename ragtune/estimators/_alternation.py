@@ -37,17 +37,15 @@ class AlternationState(ABC):
             self._next_turn = self._turn + new
 
     def order(self, pool: CandidatePool, context: RAGtuneContext) -> tuple[IntArray, int]:
-        """Eligible positions, best first, and how many of them are the source's whose turn it is."""
+        """Eligible positions, best first, where the first mention of one counts, and how many of them are the source's
+        whose turn it is.
+        """
         eligible = pool.eligible
         sources = (eligible[~pool.discovered[eligible]], self.queue(pool, context))
         # A source that has run dry is passed over; it is asked anew as long as the batch has not been taken.
         self._turn = self._next_turn if len(sources[self._next_turn % 2]) else self._next_turn + 1
         current, other = sources[self._turn % 2], sources[(self._turn + 1) % 2]
-        left = np.ones(len(pool), dtype=bool)
-        left[current] = False
-        order = [current, other[left[other]]]
-        left[other] = False
-        return np.concatenate([*order, eligible[left[eligible]]]), len(current)
+        return np.concatenate([current, other, eligible]), len(current)
 
     @abstractmethod
     def queue(self, pool: CandidatePool, context: RAGtuneContext) -> IntArray:
@@ -75,7 +73,7 @@ class AlternatingEstimator(BaseEstimator):
         state.observe(pool)
         order, current = state.order(pool, context)
         acquisition: FloatArray = np.zeros(len(pool))
-        acquisition[order] = 1.0 - np.arange(len(order)) / max(1, len(order))
+        acquisition[order[::-1]] = np.arange(1, len(order) + 1) / max(1, len(order))  # of several, the last one stays
         return pool.valuation(
             first_stage_scores(pool), acquisition=acquisition, batch_limit=current if current else None
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from copy import copy
 from itertools import chain
 from typing import Any, NamedTuple, Self
@@ -15,7 +15,7 @@ from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.interfaces import TextVectors
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.data.corpus import Corpus
-from ragtune.data.graph import CorpusGraph
+from ragtune.data.graph import NOBODY, CorpusGraph
 from ragtune.data.topk import best_positions
 
 
@@ -70,28 +70,44 @@ class GraphNeighbours(Neighbours):
     def __init__(self, graph: CorpusGraph) -> None:
         super().__init__()
         self._graph = graph
+        self._places: dict[int, int] = {}  # in the pool, by position in the corpus
         self._lacking: dict[str, list[int]] = {}
 
     def __deepcopy__(self, memo: Any) -> Self:
         twin = super().__deepcopy__(memo)
+        twin._places = dict(self._places)
         twin._lacking = {doc_id: list(positions) for doc_id, positions in self._lacking.items()}
         return twin
 
     def _find(self, pool: CandidatePool, positions: Sequence[int]) -> list[Edges]:
-        return [self._within(pool, position) for position in positions]
+        doc_ids, places = pool.doc_ids, self._places
+        neighbours, weights = (array.tolist() for array in self._graph.rows([doc_ids[i] for i in positions]))
+        if self._learn(pool, set(chain.from_iterable(neighbours)).difference(places)):
+            return [self._within(*row) for row in zip(positions, neighbours, weights, strict=True)]
+        return [Edges([places[i] for i in row], own) for row, own in zip(neighbours, weights, strict=True)]
 
-    def _within(self, pool: CandidatePool, position: int) -> Edges:
-        """A document's neighbours in the pool; who lacks which of the others is noted."""
-        index, (doc_ids, weights) = pool.roster.index, self._graph.edges(pool.doc_ids[position])
-        held = [index[doc_id] for doc_id in doc_ids if doc_id in index]
-        if len(held) == len(doc_ids):
-            return Edges(held, weights)
-        for doc_id in doc_ids:
-            if doc_id not in index:
-                self._lacking.setdefault(doc_id, []).append(position)
-        return Edges(held, [weight for doc_id, weight in zip(doc_ids, weights, strict=True) if doc_id in index])
+    def _learn(self, pool: CandidatePool, neighbours: Iterable[int]) -> bool:
+        """Look up the places of documents; whether the pool lacks any of them."""
+        index, names, lacking = pool.roster.index, self._graph.doc_ids, False
+        for i in neighbours:
+            if i != NOBODY and (place := index.get(names[i])) is not None:
+                self._places[i] = place
+            else:
+                lacking = True
+        return lacking
+
+    def _within(self, position: int, neighbours: list[int], weights: list[float]) -> Edges:
+        """Those of a document's neighbours that are in the pool; it is noted that it lacks the others."""
+        places = self._places
+        for i in neighbours:
+            if i not in places and i != NOBODY:
+                self._lacking.setdefault(self._graph.doc_ids[i], []).append(position)
+        held = [(places[i], weight) for i, weight in zip(neighbours, weights, strict=True) if i in places]
+        return Edges([place for place, _ in held], [weight for _, weight in held])
 
     def _changed_by(self, joined: Sequence[str]) -> Collection[int]:
+        if not self._lacking:
+            return ()
         return self._edges.keys() & {position for doc_id in joined for position in self._lacking.pop(doc_id, ())}
 
 

@@ -45,6 +45,9 @@ class GAREstimator(AlternatingEstimator):
         return _Gar(neighbours)
 
 
+_NOTHING = -math.inf
+
+
 class _Gar(AlternationState):
     """The neighbour queue, kept from batch to batch, and made anew from the first batch whose documents have other
     neighbours since the pool has grown.
@@ -52,7 +55,7 @@ class _Gar(AlternationState):
 
     def __init__(self, neighbours: Neighbours) -> None:
         super().__init__(neighbours)
-        self._queue: dict[int, float] = {}
+        self._queue: dict[int, float] = {}  # scored documents stay in it, and nothing is better than they are
         self._lowest = math.inf
         self._scored: dict[int, int] = {}  # the batch of each scored document
         self._before: list[tuple[dict[int, float], float]] = []  # queue and lowest score before each batch
@@ -81,20 +84,20 @@ class _Gar(AlternationState):
     def _feed(self, pool: CandidatePool, batch: IntArray, limit: float) -> None:
         positions: list[int] = batch.tolist()
         self._scored |= dict.fromkeys(positions, len(self._before) - 1)
-        for position in positions:
-            self._queue.pop(position, None)
+        self._queue |= dict.fromkeys(positions, math.inf)
         edges = dict(zip(positions, self.neighbours.of(pool, positions), strict=True))
         scored = {position: float(pool.scores[position]) for position in positions}
         # Equal scores by id, descending: what sorting (score, id) pairs in reverse does in the reference.
         for position in sorted(positions, key=lambda i: (scored[i], pool.doc_ids[i]), reverse=True):
             score = scored[position]
-            if len(self._queue) >= limit - len(self._scored) and score < self._lowest:
+            if len(self._queue) >= limit and score < self._lowest:
                 continue
             if self._reach(edges[position].positions, score):
                 self._lowest = min(self._lowest, score)
 
     def _reach(self, neighbours: list[int], score: float) -> bool:
         """Put the neighbours into the queue; whether any of them gained by it."""
-        better = [i for i in neighbours if i not in self._scored and score > self._queue.get(i, -math.inf)]
+        known = self._queue.get
+        better = [i for i in neighbours if known(i, _NOTHING) < score]
         self._queue |= dict.fromkeys(better, score)
         return bool(better)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from ragtune.core.arguments import check_count
 from ragtune.core.interfaces import BaseExpander, BaseReranker
@@ -12,18 +14,22 @@ from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.context import GRAPH_SOURCE, RAGtuneContext
 from ragtune.core.types import ScoredDocument
 from ragtune.data.corpus import Corpus
-from ragtune.data.graph import CorpusGraph
+from ragtune.data.graph import NOBODY, CorpusGraph
 
 
 @dataclass
 class _Walk:
-    """One request's way through the graph: documents left behind, and by their corpus positions those that were found
-    and wait, or are out of reach.
+    """One request's way through the graph.
+
+    Attributes:
+        expanded: positions in the pool of documents left behind.
+        waiting: documents that were found and wait, by their positions in the corpus, with their scores.
+        settled: positions in the corpus of documents that are in the pool or cannot be scored, and :data:`NOBODY`.
     """
 
-    expanded: set[str] = field(default_factory=set)
+    expanded: set[int] = field(default_factory=set)
     waiting: dict[int, float] = field(default_factory=dict)
-    ineligible: set[int] = field(default_factory=set)
+    settled: set[int] = field(default_factory=lambda: {NOBODY})
 
 
 class CorpusGraphExpander(BaseExpander):
@@ -73,33 +79,41 @@ class CorpusGraphExpander(BaseExpander):
 
     def expand(self, pool: CandidatePool, context: RAGtuneContext, limit: int) -> Sequence[ScoredDocument]:
         walk = context.remember(self, _Walk)
-        out_of_reach = len(walk.ineligible)
-        for doc_id, score in self._sources(pool):
-            if doc_id not in walk.expanded:
-                walk.expanded.add(doc_id)
-                self._visit(doc_id, score, walk, pool, context)
-        if found := len(walk.ineligible) - out_of_reach:
-            context.trace.add("expander", "ineligible", count=found)
-        best = sorted((-score, position) for position, score in walk.waiting.items())
+        sources = self._sources(pool, walk)
+        walk.expanded.update(sources)
+        doc_ids, index, waiting, ineligible = self._corpus.doc_ids, pool.roster.index, walk.waiting, 0
+        for neighbour, score in self._reached(pool, sources, walk).items():
+            name = doc_ids[neighbour]
+            if name in index:
+                walk.settled.add(neighbour)
+            elif neighbour in waiting:
+                waiting[neighbour] = max(score, waiting[neighbour])
+            elif self._reranker.can_score(name, context):
+                waiting[neighbour] = score
+            else:
+                walk.settled.add(neighbour)
+                ineligible += 1
+        if ineligible:
+            context.trace.add("expander", "ineligible", count=ineligible)
+        best = sorted((-score, position) for position, score in waiting.items())
         chosen = best[: limit if self.per_batch is None else min(limit, self.per_batch)]
         for _, position in chosen:
-            del walk.waiting[position]
-        doc_ids = self._corpus.doc_ids
+            del waiting[position]
         return self._corpus.hits([doc_ids[i] for _, i in chosen], [-score for score, _ in chosen], GRAPH_SOURCE)
 
-    def _sources(self, pool: CandidatePool) -> list[tuple[str, float]]:
-        """Reranked documents that may open their neighbours, with their scores."""
+    def _sources(self, pool: CandidatePool, walk: _Walk) -> dict[int, float]:
+        """Reranked documents that may open their neighbours and have not, with their scores."""
         positions = pool.reranked if self.top is None else self.ordering.keys(pool).argsort()[: self.top]
-        scores = pool.scores[positions]
-        return [(pool.doc_ids[i], s) for i, s in zip(positions, scores.tolist(), strict=True) if s == s]
+        scores = zip(positions.tolist(), pool.scores[positions].tolist(), strict=True)
+        return {i: score for i, score in scores if score == score and i not in walk.expanded}
 
-    def _visit(self, doc_id: str, score: float, walk: _Walk, pool: CandidatePool, context: RAGtuneContext) -> None:
-        doc_ids, index = self._corpus.doc_ids, pool.roster.index
-        for neighbour, weight in zip(*self._graph.row(doc_id), strict=True):
-            if neighbour in walk.ineligible or (name := doc_ids[neighbour]) in index:
-                continue
-            best = walk.waiting.get(neighbour)
-            if best is None and not self._reranker.can_score(name, context):
-                walk.ineligible.add(neighbour)
-                continue
-            walk.waiting[neighbour] = max(min(1.0, max(0.0, score * weight)), best or 0.0)
+    def _reached(self, pool: CandidatePool, sources: Mapping[int, float], walk: _Walk) -> dict[int, float]:
+        """Neighbours that are not settled, with the best of score times weight over what led to each."""
+        doc_ids, settled = pool.doc_ids, walk.settled
+        neighbours, weights = self._graph.rows([doc_ids[i] for i in sources])
+        scores = np.minimum(1.0, np.array(list(sources.values()))[:, None] * weights)
+        reached: dict[int, float] = {}
+        for neighbour, score in zip(neighbours.ravel().tolist(), scores.ravel().tolist(), strict=True):
+            if neighbour not in settled and score > reached.get(neighbour, -1.0):
+                reached[neighbour] = score
+        return reached

@@ -8,6 +8,7 @@ from ragtune.core.arguments import check_number
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.plain import quoted
+from ragtune.core.pool.batch import lengths_of
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
@@ -53,7 +54,7 @@ class FunctionReranker(BaseReranker):
         return {item.doc_id: self._relevance(score) for item, score in zip(items, scores, strict=True)}
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
-        tokens = len(items) * count_tokens(context.query) + sum(item.token_count for item in items)
+        tokens = len(items) * count_tokens(context.query) + sum(lengths_of(items))
         return CostObject(tokens=tokens, docs=len(items), calls=1, usd=self.usd_per_doc * len(items))
 
     @property

@@ -10,6 +10,7 @@ from typing import Any
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseReranker
+from ragtune.core.pool.batch import ids_of, lengths_of
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
@@ -100,7 +101,7 @@ class ReplayReranker(BaseReranker):
         return frozenset(unit for unit, is_unknown in self._unpriced.items() if is_unknown)
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
-        return self.scores_of([item.doc_id for item in items], context)
+        return self.scores_of(ids_of(items), context)
 
     def scores_of(self, doc_ids: Sequence[str], context: RAGtuneContext) -> dict[str, float]:
         return self.table.scores(context.query_id, doc_ids)
@@ -110,7 +111,7 @@ class ReplayReranker(BaseReranker):
         return doc_id in self.table.of_query(context.query_id)
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
-        return self.price(context.query, [item.token_count for item in items])
+        return self.price(context.query, lengths_of(items))
 
     def price(self, query: str, lengths: Sequence[int]) -> CostObject:
         docs = len(lengths)

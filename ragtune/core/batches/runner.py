@@ -132,7 +132,7 @@ class BatchRunner:
             if strategy not in book.mispriced:
                 book.mispriced.add(strategy)
                 context.trace.add("reranker", "expected_cost_failed", strategy=strategy, error=describe(error))
-            said = price_by_count([item.doc_id for item in items], strategy)
+            said = price_by_count([""] * len(items), strategy)
         return _booked(said, len(items), self._expected_ms(said.latency_ms, len(items), strategy, context, book))
 
     def _expected_ms(self, said_ms: float, docs: int, strategy: str, context: RAGtuneContext, book: BatchBook) -> float:

@@ -1,24 +1,26 @@
-"""The items of a pool as they joined it."""
+"""Sequences whose members are made when they are looked at."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
-from typing import overload
+from typing import Generic, TypeVar, overload
 
-from ragtune.core.pool.items import PoolItem
+T = TypeVar("T")
 
 
-class Entries(Sequence[PoolItem]):
-    """Items in the pool's order; those that came as columns are made when they are looked at, once.
+class Entries(Sequence[T], Generic[T]):
+    """Objects that are held as columns until they are looked at; each is made once.
+
+    Most documents of a request are ranked and never read. It equals every sequence of equal members.
 
     Args:
-        made: the items, None where one is still to be made.
-        make: makes the item at a position.
+        made: the members, None where one is still to be made.
+        make: makes the member at a position.
     """
 
-    def __init__(self, made: Iterable[PoolItem | None], make: Callable[[int], PoolItem] | None = None) -> None:
+    def __init__(self, made: Iterable[T | None], make: Callable[[int], T] | None = None) -> None:
         self._made = list(made)
         self._makers = [(0, make)]
 
@@ -26,30 +28,38 @@ class Entries(Sequence[PoolItem]):
         return len(self._made)
 
     @overload
-    def __getitem__(self, index: int) -> PoolItem: ...
+    def __getitem__(self, index: int) -> T: ...
 
     @overload
-    def __getitem__(self, index: slice) -> Sequence[PoolItem]: ...
+    def __getitem__(self, index: slice) -> Sequence[T]: ...
 
-    def __getitem__(self, index: int | slice) -> PoolItem | Sequence[PoolItem]:
+    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
         if isinstance(index, slice):
             return [self._at(i) for i in range(*index.indices(len(self)))]
         return self._at(range(len(self))[index])
 
-    def __iter__(self) -> Iterator[PoolItem]:
+    def __iter__(self) -> Iterator[T]:
         return map(self._at, range(len(self)))
 
-    def joined(self, others: Entries) -> Entries:
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+    def joined(self, others: Entries[T]) -> Entries[T]:
         """These and further ones behind."""
         both = Entries([*self._made, *others._made])
         both._makers = [*self._makers, *((len(self) + start, make) for start, make in others._makers)]
         return both
 
-    def _at(self, position: int) -> PoolItem:
-        item = self._made[position]
-        if item is None:
+    def _at(self, position: int) -> T:
+        member = self._made[position]
+        if member is None:
             start, make = self._makers[bisect_right(self._makers, position, key=itemgetter(0)) - 1]
             if make is None:
-                raise IndexError(f"there is no item at {position}")
-            item = self._made[position] = make(position - start)
-        return item
+                raise IndexError(f"there is no member at {position}")
+            member = self._made[position] = make(position - start)
+        return member

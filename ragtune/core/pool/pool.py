@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import IllegalTransitionError
+from ragtune.core.pool.batch import Moment, Snapshots
 from ragtune.core.pool.belief import Belief, EmpiricalBelief
 from ragtune.core.pool.columns import (
     CANDIDATE,
@@ -49,12 +50,12 @@ class CandidatePool:
     def __init__(self, items: Iterable[PoolItem] = (), roster: Roster | None = None) -> None:
         self._roster = roster or Roster.empty()
         n = len(self._roster.doc_ids)
-        self._strategies: dict[int, str] = {}
+        self._strategies: Mapping[int, str] = {}
         self._states = read_only(np.full(n, CANDIDATE, dtype=np.int8))
         self._score = unknown(n)
         self._eligible: IntArray | None = None
         self._estimates = Valuation(self._roster, self.eligible, read_only(np.zeros(n)), posterior=unknown(n))
-        self._snapshots: dict[int, PoolItem] = {}
+        self._moment: Moment | None = None
         self._ranking = CandidateRanking()
         self._scored_before_growth = 0
         self._batches: tuple[SentBatch, ...] = ()
@@ -77,7 +78,8 @@ class CandidatePool:
         scores = [np.nan if it.reranker_score is None else it.reranker_score for it in new]
         self._states = replaced(self._states, joined, [CODE[it.state] for it in new])
         self._score = replaced(self._score, joined, scores)
-        self._strategies |= {self.index_of(it.doc_id): it.reranker_strategy for it in new if it.reranker_strategy}
+        told = {self.index_of(it.doc_id): it.reranker_strategy for it in new if it.reranker_strategy}
+        self._strategies = {**self._strategies, **told}
         self._changed()
         self._estimates = self._estimates.told(self.eligible, joined, new)
 
@@ -117,7 +119,7 @@ class CandidatePool:
         return self._roster.doc_ids
 
     @property
-    def entries(self) -> Entries:
+    def entries(self) -> Entries[PoolItem]:
         """The items as they entered, in order: for the immutable fields (content, sources, ranks) only."""
         return self._roster.items
 
@@ -235,30 +237,19 @@ class CandidatePool:
         """An estimator's answer about this pool; see :class:`Valuation` for the columns."""
         return Valuation(self._roster, self.eligible, mean, **columns)
 
-    def get_items(self, doc_ids: Iterable[str]) -> list[PoolItem]:
+    def get_items(self, doc_ids: Iterable[str]) -> Snapshots:
         """Snapshots of the named items, in the given order."""
         return self.items_at(self.positions(doc_ids))
 
-    def items_at(self, positions: IntArray) -> list[PoolItem]:
-        """Snapshots of the items at ``positions``, in that order; pricing a batch and running it see the same ones."""
-        known, items, strategies, wanted = self._snapshots, self.entries, self._strategies, positions.tolist()
-        if known.keys() >= set(wanted):
-            return [known[i] for i in wanted]
-        now = (column[positions].tolist() for column in (self._states, self.priorities, self._score, self.posteriors))
-        for i, state, priority, score, posterior in zip(wanted, *now, strict=True):
-            if i not in known:
-                known[i] = items[i].at(
-                    STATES[state],
-                    priority,
-                    score if score == score else None,  # NaN alone differs from itself
-                    strategies.get(i),
-                    posterior if posterior == posterior else None,
-                )
-        return [known[i] for i in wanted]
+    def items_at(self, positions: IntArray) -> Snapshots:
+        """Snapshots of the items at ``positions``, in that order, each made when it is looked at."""
+        if self._moment is None:
+            self._moment = Moment(self._roster, self.columns(), self._strategies, {})
+        return Snapshots(self._moment, positions.tolist())
 
     def get_active_items(self) -> list[PoolItem]:
         """Snapshots of the CANDIDATE and RERANKED items (rule P6), in tie-breaking order."""
-        return self.items_at(self.active)
+        return list(self.items_at(self.active))
 
     def top_candidates(self, n: int, by: FloatArray | None = None) -> list[str]:
         """The ``n`` best eligible documents by ``by`` (default: acquisition, else priority), ties by rule. O(n)."""
@@ -311,7 +302,7 @@ class CandidatePool:
         self._score = replaced(self._score, positions, values)
         self._batches = noted(self._batches, positions, values)
         self._states = replaced(self._states, positions, RERANKED)
-        self._strategies |= dict.fromkeys(positions.tolist(), strategy)
+        self._strategies = {**self._strategies, **dict.fromkeys(positions.tolist(), strategy)}
         self._changed()
 
     def apply_priorities(self, priorities: Mapping[str, float]) -> None:
@@ -322,7 +313,7 @@ class CandidatePool:
             UnknownDocumentError: if the pool lacks an id.
         """
         self._gate.require_open()
-        self._snapshots = {}
+        self._moment = None
         if isinstance(priorities, Valuation) and priorities.roster is self._roster:
             self._estimates = priorities.checked(self._estimates)
             return
@@ -332,8 +323,7 @@ class CandidatePool:
     def fork(self) -> CandidatePool:
         """A pool that stands as this one does now; what happens to either does not reach the other."""
         twin = CandidatePool.__new__(CandidatePool)
-        twin.__dict__ |= self.__dict__  # arrays and tuples are replaced, never changed
-        twin._strategies, twin._snapshots = dict(self._strategies), {}
+        twin.__dict__ |= self.__dict__  # what these hold is replaced, never changed
         twin._ranking, twin._gate = copy(self._ranking), copy(self._gate)
         return twin
 
@@ -347,4 +337,4 @@ class CandidatePool:
 
     def _changed(self) -> None:
         self._eligible = None
-        self._snapshots = {}
+        self._moment = None

@@ -36,16 +36,18 @@ class Roster:
         base_scores: shape (n,), the best source score of each, 0 where it has no source.
         retrieval_scores: shape (n,), the first stage's (fused) score.
         discovered: shape (n,), whether only an expander found the document.
+        next_rank: ``initial_rank`` of a document that ranks behind all of them.
         made: what :meth:`once` has made.
     """
 
     doc_ids: tuple[str, ...]
     index: Mapping[str, int]
-    items: Entries
+    items: Entries[PoolItem]
     token_counts: IntArray
     base_scores: FloatArray
     retrieval_scores: FloatArray
     discovered: NDArray[np.bool_]
+    next_rank: int = 0
     made: dict[Callable[[Roster], FloatArray], FloatArray] = field(default_factory=dict)
 
     @classmethod
@@ -73,6 +75,7 @@ class Roster:
             base_scores=scores,
             retrieval_scores=scores,
             discovered=constant(n, source == GRAPH_SOURCE),
+            next_rank=first_rank + n,
         )
 
     def joined(self, new: Sequence[PoolItem]) -> Roster:
@@ -95,6 +98,7 @@ class Roster:
             base_scores=np.array([max(item.sources.values(), default=0.0) for item in new], dtype=float),
             retrieval_scores=np.array([item.retrieval_score for item in new], dtype=float),
             discovered=np.array([item.sources.keys() == _GRAPH_ALONE for item in new], dtype=bool),
+            next_rank=max((item.initial_rank + 1 for item in new), default=0),
         )
         followed = self.followed_by(joining)
         _require_finite_items(new)
@@ -120,6 +124,7 @@ class Roster:
             base_scores=read_only(np.concatenate([self.base_scores, other.base_scores])),
             retrieval_scores=read_only(np.concatenate([self.retrieval_scores, other.retrieval_scores])),
             discovered=read_only(np.concatenate([self.discovered, other.discovered])),
+            next_rank=max(self.next_rank, other.next_rank),
         )
 
     def once(self, make: Callable[[Roster], FloatArray]) -> FloatArray:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ragtune.core.request.limits import Limits
 from ragtune.core.types import FREE, UNLIMITED, CostObject
-from ragtune.core.units import ENERGY, FLOPS, MONEY, REFUSED_FIRST, SOMETIMES_TOLD, TIME, TOKENS, UNITS
+from ragtune.core.units import ENERGY, FLOPS, MONEY, REFUSED_FIRST, SOMETIMES_TOLD, TIME, TOKENS, UNITS, Unit
 
 DIGITS = 9
 """Money and time are kept to this many decimals, so that three charges of $0.10 fit into $0.30."""
@@ -87,6 +87,19 @@ class Shortfall(NamedTuple):
         return f"the next batch needs {self.asked:g} more {self.account.unit}; {self.account.in_words()}"
 
 
+Limited = tuple[Unit, float, int]
+"""A unit, how much of it is allowed, and the part of that which is kept for something else."""
+
+
+def limited_units(limits: Limits) -> list[Limited]:
+    """The limited units that reranking draws on, in the order in which a refusal is explained."""
+    return [
+        (unit, limit, limits.tokens_for_assembly if unit is TOKENS else 0)
+        for unit in REFUSED_FIRST
+        if (limit := getattr(limits, unit.limit)) is not None
+    ]
+
+
 @dataclass(slots=True)
 class Spending:
     """What one request has spent so far in every unit but time, which the clock tells.
@@ -156,16 +169,12 @@ class Spending:
             **{unit: amount for unit in SOMETIMES_TOLD if (amount := getattr(self, unit))},
         }
 
-    def accounts(self, limits: Limits, elapsed_ms: float, cost: CostObject = FREE) -> Iterator[tuple[Account, float]]:
-        """The limited units that reranking draws on, in the order in which a refusal is explained, each with what
-        ``cost`` asks of it.
-        """
-        for unit in REFUSED_FIRST:
-            limit = getattr(limits, unit.limit)
-            if limit is None:
-                continue
+    def accounts(
+        self, limited: Sequence[Limited], elapsed_ms: float, cost: CostObject = FREE
+    ) -> Iterator[tuple[Account, float]]:
+        """The accounts of the limited units, in their order, each with what ``cost`` asks of it."""
+        for unit, limit, reserved in limited:
             used = elapsed_ms if unit is TIME else getattr(self, unit.account)
-            reserved = limits.tokens_for_assembly if unit is TOKENS else 0
             yield Account(unit.account, used, limit, reserved), getattr(cost, unit.name)
 
 

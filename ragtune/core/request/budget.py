@@ -18,6 +18,7 @@ from ragtune.core.request.accounts import (
     Spending,
     amount_left,
     left,
+    limited_units,
 )
 from ragtune.core.request.clock import Clock, MonotonicClock
 from ragtune.core.request.gate import Gate
@@ -64,6 +65,7 @@ class CostTracker:
 
     def __init__(self, budget: CostBudget, trace: ControllerTrace, clock: Clock | None = None) -> None:
         self._budget = budget
+        self._limited = limited_units(budget)
         self._trace = trace
         self._clock = clock if clock is not None else MonotonicClock()
         self._start_ms = self._clock.now_ms()
@@ -138,7 +140,7 @@ class CostTracker:
 
     def shortfall(self, cost: CostObject) -> Shortfall | None:
         """The first unit in which ``cost`` cannot be spent on reranking, or None if it can be in all."""
-        for account, asked in self._spent.accounts(self.budget, self.elapsed_ms, cost):
+        for account, asked in self._spent.accounts(self._limited, self.elapsed_ms, cost):
             if not account.has(asked):
                 return Shortfall(account, asked)
         return None
@@ -274,7 +276,7 @@ class CostTracker:
 
     def exhausted_account(self) -> Account | None:
         """The account of the first unit in which no further batch is possible, or None."""
-        accounts = self._spent.accounts(self.budget, self.elapsed_ms)
+        accounts = self._spent.accounts(self._limited, self.elapsed_ms)
         return next((account for account, _ in accounts if account.is_exhausted()), None)
 
     def is_exhausted(self) -> bool:

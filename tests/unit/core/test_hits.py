@@ -1,7 +1,7 @@
 """What a first stage found as columns makes the pool that the same documents make as objects."""
 
 import pickle
-from dataclasses import fields, replace
+from dataclasses import FrozenInstanceError, fields, replace
 
 import numpy as np
 import pytest
@@ -130,3 +130,23 @@ def test_a_pool_of_hits_and_a_round_of_them_travel_as_others_do():
 def test_a_corpus_names_the_fields_of_a_document_in_their_order():
     document = Corpus([Document(id="a", text="tea")]).scored("a", 1.0)
     assert document.model_dump_json() == ScoredDocument(**document.model_dump()).model_dump_json()
+
+
+def test_what_a_corpus_knows_of_a_document_has_been_looked_at_and_stays_as_it_is():
+    found = Corpus([Document(id="d0", text="text")]).hits(["d0"], [1.0])
+    (known,) = found.facts
+    with pytest.raises(FrozenInstanceError):
+        known.content = 5
+    assert pickle.loads(pickle.dumps(found)).is_sound
+    assert not replace(known, token_count=-1).is_sound
+
+
+@pytest.mark.parametrize(("doc_id", "score"), [("d0", float("nan")), ("d1", 1.0)])
+def test_facts_that_are_sound_vouch_for_nothing_else(doc_id, score):
+    assert Hits(["d0"], [1.0], FACTS[:1]).is_sound
+    assert not Hits([doc_id], [score], FACTS[:1]).is_sound
+
+
+def test_a_corpus_with_a_text_that_cannot_be_written_down_is_mended_at_the_door():
+    found = Corpus([Document(id="d0", text="half \ud800")]).hits(["d0"], [1.0])
+    assert [doc.content for doc in checked_documents(found)] == ["half ?"]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from ragtune.core.errors import IllegalTransitionError, InputError, InvalidScoreError, UnknownDocumentError
+from ragtune.core.pool.batch import ids_of, lengths_of
 from ragtune.core.pool.items import ItemState, PoolItem
 from ragtune.core.pool.pool import CandidatePool
 
@@ -270,6 +272,24 @@ def test_snapshots_do_not_change_with_the_pool():
     pool.update_scores({"d0": 0.9}, "x")
     assert (snapshot.state, snapshot.priority_value, snapshot.reranker_score) == (ItemState.CANDIDATE, 0.0, None)
     assert (pool["d0"].state, pool["d0"].priority_value, pool["d0"].reranker_score) == (ItemState.RERANKED, 0.7, 0.9)
+
+
+def test_a_batch_tells_ids_and_lengths_without_an_item_and_later_shows_its_own_moment(monkeypatch):
+    pool = pool_in(*[ItemState.CANDIDATE] * 3)
+    made = []
+    monkeypatch.setattr(PoolItem, "at", lambda item, *now, at=PoolItem.at: made.append(item.doc_id) or at(item, *now))
+    batch = pool.get_items(["d2", "d0"])
+    assert (ids_of(batch), lengths_of(batch)) == (["d2", "d0"], [pool.entries[i].token_count for i in (2, 0)])
+    assert not made
+    pool.transition(["d2"], ItemState.IN_FLIGHT)
+    pool.update_scores({"d2": 0.9}, "x")
+    assert [(it.state, it.reranker_score, it.reranker_strategy) for it in batch] == [
+        (ItemState.CANDIDATE, None, None)
+    ] * 2
+    assert batch[0] is batch[0]
+    assert made == ["d2", "d0"]
+    assert pickle.loads(pickle.dumps(batch)) == list(batch) == batch
+    assert ids_of(list(batch)) == ["d2", "d0"]
 
 
 def test_snapshots_are_proper_records():

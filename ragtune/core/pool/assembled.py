@@ -1,0 +1,57 @@
+"""Documents as a request hands them out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.core.pool.entries import Entries
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.roster import Roster
+from ragtune.core.types import ScoredDocument
+
+
+class Assembled(Entries[ScoredDocument]):
+    """Documents of a pool in the order in which they are handed out; each is made when it is looked at.
+
+    Args:
+        roster: the pool's documents.
+        positions: shape (m,), those that are handed out, best first.
+        keys: shape (m,), what they are sorted by.
+        scores: shape (m,), the reranker's word, NaN where there is none.
+
+    Attributes:
+        doc_ids: their ids.
+        token_counts: tokens of each.
+    """
+
+    def __init__(self, roster: Roster, positions: IntArray, keys: FloatArray, scores: FloatArray) -> None:
+        places = positions.tolist()
+        super().__init__([None] * len(places), partial(_made, roster.items, places, keys, scores))
+        self.doc_ids: list[str] = [roster.doc_ids[i] for i in places]
+        self.token_counts: list[int] = roster.token_counts[positions].tolist()
+
+
+def _made(
+    items: Sequence[PoolItem], places: Sequence[int], keys: FloatArray, scores: FloatArray, i: int
+) -> ScoredDocument:
+    score = float(scores[i])
+    return handed_out(items[places[i]], float(keys[i]), score if score == score else None)  # NaN differs from itself
+
+
+def handed_out(item: PoolItem, key: float, reranker_score: float | None) -> ScoredDocument:
+    """The document of an item, with the key that it is sorted by as its score."""
+    return ScoredDocument.trusted(
+        {
+            "id": item.doc_id,
+            "content": item.content,
+            "metadata": dict(item.metadata),
+            "score": key,
+            "original_score": item.retrieval_score,
+            "reranker_score": reranker_score,
+            "fusion_score": item.fusion_score,
+            "token_count": item.token_count,
+            "sources": dict(item.sources),
+        }
+    )
