@@ -156,9 +156,10 @@ class FixedOrder:
             diagnostics=self._diagnostics,
         )
         tracker.consume(cost)
-        took_ms = tracker.let_pass(cost.latency_ms, tracker.elapsed_ms)
-        if took_ms != cost.latency_ms:
-            tracker.settle(cost, cost.model_copy(update={"latency_ms": took_ms}))
+        if cost.latency_ms:  # nothing else moves the clock
+            took_ms = tracker.let_pass(cost.latency_ms, tracker.elapsed_ms)
+            if took_ms != cost.latency_ms:
+                tracker.settle(cost, cost.model_copy(update={"latency_ms": took_ms}))
         scores = dict(zip(doc_ids, self._scores[start:end], strict=True))
         tracker.trace.add("reranker", "rerank", strategy=self._strategy, scores=scores)
 
