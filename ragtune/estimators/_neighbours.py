@@ -19,6 +19,10 @@ from ragtune.data.graph import CorpusGraph
 from ragtune.data.topk import best_positions
 
 
+_AT_ONCE = 2**17
+"""Cosines of a pool that are made in one product: of sparse rows, a product for each batch takes longer than all."""
+
+
 class Edges(NamedTuple):
     """Pool positions of a document's neighbours with their weights, nearest first."""
 
@@ -104,13 +108,21 @@ class TextNeighbours(Neighbours):
         self._k = k
         self._rows: Any = None
         self._rows_of: tuple[str, ...] = ()
+        self._cosines: FloatArray | None = None
 
     def _find(self, pool: CandidatePool, positions: Sequence[int]) -> list[Edges]:
         if self._rows_of != pool.doc_ids:
             self._rows, self._rows_of = self._vectors.of(pool.entries), pool.doc_ids
+            is_little = hasattr(self._rows, "toarray") and len(pool) ** 2 <= _AT_ONCE
+            self._cosines = (self._rows @ self._rows.T).toarray() if is_little else None
+        cosines = self._of_all(positions) if self._cosines is None else self._cosines[list(positions)]
+        return [self._nearest(row, position) for row, position in zip(cosines, positions, strict=True)]
+
+    def _of_all(self, positions: Sequence[int]) -> FloatArray:
+        """The cosines of these documents with all of the pool, a row a document."""
         product = self._rows[list(positions)] @ self._rows.T
         cosines: FloatArray = product.toarray() if hasattr(product, "toarray") else np.asarray(product)
-        return [self._nearest(row, position) for row, position in zip(cosines, positions, strict=True)]
+        return cosines
 
     def _nearest(self, cosines: FloatArray, position: int) -> Edges:
         cosines[position] = 0.0
