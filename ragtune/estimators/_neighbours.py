@@ -18,7 +18,6 @@ from ragtune.data.corpus import Corpus
 from ragtune.data.graph import CorpusGraph
 from ragtune.data.topk import best_positions
 
-
 _AT_ONCE = 2**17
 """Cosines of a pool that are made in one product: of sparse rows, a product for each batch takes longer than all."""
 
