@@ -114,6 +114,15 @@ def test_a_cluster_goes_on_without_an_actor_a_worker_a_node_and_at_last_its_driv
         tally[f"kill -9 of {what} of a Ray cluster"] += 1
 
 
+def test_actors_that_die_at_every_batch_end_the_run_and_cost_no_document_its_score(
+    job: Callable[..., Job], tiny: list[str], tmp_path: Path
+) -> None:
+    options = ["executor=ray", "executor.num_cpus=2", "executor.shards=2", "executor.actors=2"]
+    ended = job(*tiny, "reranker._target_=misbehaving.Deadly", *options, "tracking=none", cwd=tmp_path / "cwd").run()
+    assert_clear(ended, 1)
+    assert "resume=true" in ended.err
+
+
 _WORKER, _ACTOR = "ray::in_worker", "ray::RerankActor"
 
 

@@ -50,6 +50,13 @@ class Broken(ReplayReranker):
         return super().rerank(items, context, strategy)
 
 
+class Deadly(ReplayReranker):
+    """Takes its process with it, as a model too large for its memory does."""
+
+    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
+        os._exit(1)
+
+
 class LiveSlow(Slow):
     """Counts as a model whose scores cost something."""
 
