@@ -43,7 +43,9 @@ def fail(config_json: str, query_ids: Sequence[str]) -> list[str]:
     raise ScoreTableError(f"no score for {query_ids[0]!r}")
 
 
-@pytest.mark.parametrize("executor", [InlineExecutor(), JoblibExecutor(n_jobs=2)], ids=["inline", "joblib"])
+@pytest.mark.parametrize(
+    "executor", [InlineExecutor(), InlineExecutor(together=4), JoblibExecutor(n_jobs=2)], ids=["one", "four", "joblib"]
+)
 def test_every_query_is_worked_on_once(executor: Executor) -> None:
     done = list(executor.run(echo, "c", IDS))  # type: ignore[arg-type]
     assert sorted(done) == sorted(f"c:{q}" for q in IDS)
@@ -75,6 +77,8 @@ def test_a_worker_that_dies_is_told_of_in_words_that_say_how_to_go_on() -> None:
         (lambda: RayExecutor(shards=0), "executor.shards=0: allowed is an integer >= 1"),
         (lambda: RayExecutor(num_cpus=-2), "executor.num_cpus=-2"),
         (lambda: RayExecutor(num_cpus=True), "executor.num_cpus=True"),
+        (lambda: RayExecutor(actors=-1), "executor.actors=-1"),
+        (lambda: InlineExecutor(together=0), "executor.together=0: allowed is an integer >= 1"),
         (lambda: RayExecutor(num_gpus=-1), "executor.num_gpus=-1"),
         (lambda: list(ShardFiles("ftp://host/folder", "run").finished()), "executor.storage='ftp://host/folder': "),
     ],
