@@ -112,8 +112,7 @@ class TextNeighbours(Neighbours):
     def _find(self, pool: CandidatePool, positions: Sequence[int]) -> list[Edges]:
         if self._rows_of != pool.doc_ids:
             self._rows, self._rows_of = self._vectors.of(pool.entries), pool.doc_ids
-            is_little = hasattr(self._rows, "toarray") and len(pool) ** 2 <= _AT_ONCE
-            self._cosines = (self._rows @ self._rows.T).toarray() if is_little else None
+            self._cosines = cosines_at_once(self._rows)
         cosines = self._of_all(positions) if self._cosines is None else self._cosines[list(positions)]
         return [self._nearest(row, position) for row, position in zip(cosines, positions, strict=True)]
 
@@ -130,6 +129,17 @@ class TextNeighbours(Neighbours):
 
     def _changed_by(self, joined: Sequence[str]) -> Collection[int]:
         return list(self._edges)  # each of them may be nearer than what was nearest before
+
+
+def cosines_at_once(rows: Any) -> FloatArray | None:
+    """The cosines of all rows with all, shape (n, n), where that is one product of sparse rows and little; else None.
+
+    To the bit those that a product of some of the rows has: each is a sum by itself.
+    """
+    if not hasattr(rows, "toarray") or rows.shape[0] ** 2 > _AT_ONCE:
+        return None
+    cosines: FloatArray = (rows @ rows.T).toarray()
+    return cosines
 
 
 def joined(edges: Sequence[Edges]) -> tuple[IntArray, FloatArray, IntArray]:
