@@ -19,11 +19,18 @@ from pathlib import Path
 from typing import Any
 
 from ragtune import BudgetedReranker
+from ragtune.core.pool.ordering import Ordering
+from ragtune.estimators.baseline import BaselineEstimator
+from ragtune.facade.policies import Policy
+from ragtune.schedulers.greedy import GreedyScheduler
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
 BACKENDS = ("torch", "onnx")
 BATCH, DOCS = 5, 10
+
+IN_BATCHES = Policy(BaselineEstimator(), GreedyScheduler(batch_size=BATCH), Ordering.RERANKED_FIRST)
+"""The first stage's order, as ``fixed_depth`` has it, which sends it in one batch."""
 
 Job = tuple[str, list[str]]
 Scores = list[dict[int, float]]
@@ -65,9 +72,7 @@ def compared(model: str, work: list[Job], repeats: int) -> dict[str, Any]:
     torch.set_num_threads(1)
     ways: dict[str, Callable[[], Scores]] = {}
     for backend in BACKENDS:
-        reranker = BudgetedReranker(
-            model, docs=DOCS, batch_size=BATCH, policy="fixed_depth", backend=backend, device="cpu"
-        )
+        reranker = BudgetedReranker(model, docs=DOCS, policy=IN_BATCHES, backend=backend, device="cpu")
         ways[f"{backend} alone"] = lambda reranker=reranker: [scores(reranker.rank(*job)) for job in work]  # type: ignore[misc]
         ways[f"{backend} lockstep"] = lambda reranker=reranker: [scores(each) for each in reranker.rank_many(work)]  # type: ignore[misc]
     found = {name: way() for name, way in ways.items()}  # a pass to warm up

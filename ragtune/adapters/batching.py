@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.batches.pace import Pace
@@ -21,6 +21,9 @@ from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.bills import describe
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
+
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
 
 class _Waiting(NamedTuple):
@@ -102,9 +105,23 @@ class SharedCalls(BaseReranker):
         Raises:
             NotAskedError: if too many batches wait, or the request's time is up before a call begins.
         """
-        if not items:
-            return {}
-        waiting = _Waiting(RerankBatch(items, context, strategy), Future(), time.monotonic())
+        return dict(self._scores(self._queued(RerankBatch(items, context, strategy))))
+
+    def rerank_many(self, batches: Sequence[RerankBatch]) -> list[Outcome]:
+        """What :meth:`rerank` says of each batch; all of them wait at the same time."""
+        waiting = [_outcome_of(self._queued, batch) for batch in batches]
+        return [each if isinstance(each, Exception) else _outcome_of(self._scores, each) for each in waiting]
+
+    def _queued(self, batch: RerankBatch) -> _Waiting:
+        """The batch in the queue; one without documents has its scores already.
+
+        Raises:
+            NotAskedError: if too many batches wait.
+        """
+        waiting = _Waiting(batch, Future(), time.monotonic())
+        if not batch.items:
+            waiting.scores.set_result({})
+            return waiting
         with self._lock:
             if self._is_closed:
                 raise NotAskedError("the server is being closed")
@@ -112,12 +129,20 @@ class SharedCalls(BaseReranker):
                 self._queue.put_nowait(waiting)
             except queue.Full:
                 raise NotAskedError(f"{self._queue.maxsize} batches wait for the model already") from None
-        left_s = context.time_left_ms / 1000.0
+        return waiting
+
+    def _scores(self, waiting: _Waiting) -> Mapping[str, float]:
+        """The scores of a batch, once they are there.
+
+        Raises:
+            NotAskedError: if the request's time is up before a call begins.
+        """
+        left_s = waiting.left_ms / 1000.0
         try:
-            return dict(waiting.scores.result(left_s if left_s < threading.TIMEOUT_MAX else None))
+            return waiting.scores.result(left_s if left_s < threading.TIMEOUT_MAX else None)
         except TimeoutError:
             if not waiting.scores.cancel():  # its call has begun, or the model's own answer was that it took too long
-                return dict(waiting.scores.result())
+                return waiting.scores.result()
             raise NotAskedError("the request's time was up before the model was free") from None
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
@@ -216,3 +241,10 @@ class SharedCalls(BaseReranker):
             return score_together(batches, self.inner)
         except Exception:  # bad input of one of them; each is told its own
             return [outcome for batch in batches for outcome in score_together([batch], self.inner)]
+
+
+def _outcome_of(step: Callable[[Given], Made], given: Given) -> Made | Exception:
+    try:
+        return step(given)
+    except Exception as error:
+        return error

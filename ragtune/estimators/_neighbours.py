@@ -18,6 +18,9 @@ from ragtune.data.corpus import Corpus
 from ragtune.data.graph import NOBODY, CorpusGraph
 from ragtune.data.topk import best_positions
 
+_AT_ONCE = 2**17
+"""Cosines of a pool that are made in one product: of sparse rows, a product for each batch takes longer than all."""
+
 
 class Edges(NamedTuple):
     """Pool positions of a document's neighbours with their weights, nearest first."""
@@ -120,13 +123,20 @@ class TextNeighbours(Neighbours):
         self._k = k
         self._rows: Any = None
         self._rows_of: tuple[str, ...] = ()
+        self._cosines: FloatArray | None = None
 
     def _find(self, pool: CandidatePool, positions: Sequence[int]) -> list[Edges]:
         if self._rows_of != pool.doc_ids:
             self._rows, self._rows_of = self._vectors.of(pool.entries), pool.doc_ids
+            self._cosines = cosines_at_once(self._rows)
+        cosines = self._of_all(positions) if self._cosines is None else self._cosines[list(positions)]
+        return [self._nearest(row, position) for row, position in zip(cosines, positions, strict=True)]
+
+    def _of_all(self, positions: Sequence[int]) -> FloatArray:
+        """The cosines of these documents with all of the pool, a row a document."""
         product = self._rows[list(positions)] @ self._rows.T
         cosines: FloatArray = product.toarray() if hasattr(product, "toarray") else np.asarray(product)
-        return [self._nearest(row, position) for row, position in zip(cosines, positions, strict=True)]
+        return cosines
 
     def _nearest(self, cosines: FloatArray, position: int) -> Edges:
         cosines[position] = 0.0
@@ -135,6 +145,17 @@ class TextNeighbours(Neighbours):
 
     def _changed_by(self, joined: Sequence[str]) -> Collection[int]:
         return list(self._edges)  # each of them may be nearer than what was nearest before
+
+
+def cosines_at_once(rows: Any) -> FloatArray | None:
+    """The cosines of all rows with all, shape (n, n), where that is one product of sparse rows and little; else None.
+
+    To the bit those that a product of some of the rows has: each is a sum by itself.
+    """
+    if not hasattr(rows, "toarray") or rows.shape[0] ** 2 > _AT_ONCE:
+        return None
+    cosines: FloatArray = (rows @ rows.T).toarray()
+    return cosines
 
 
 def joined(edges: Sequence[Edges]) -> tuple[IntArray, FloatArray, IntArray]:

@@ -15,6 +15,7 @@ from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
+from ragtune.estimators._neighbours import cosines_at_once
 
 
 class SimilarityEstimator(BaseEstimator):
@@ -60,6 +61,7 @@ class _Evidence:
         self._vectors = vectors
         self._power = power
         self._rows: Any = None
+        self._all: FloatArray | None = None
         self._seen = np.zeros(0, dtype=bool)
         self._weight: FloatArray = np.zeros(0)
         self._weighted: FloatArray = np.zeros(0)
@@ -77,10 +79,13 @@ class _Evidence:
 
     def _restart(self, pool: CandidatePool) -> None:
         self._rows = self._vectors.of(pool.entries)
+        self._all = cosines_at_once(self._rows)
         self._seen = np.zeros(len(pool), dtype=bool)
         self._weight, self._weighted = np.zeros(len(pool)), np.zeros(len(pool))
 
     def _cosines(self, positions: Any) -> FloatArray:
+        if self._all is not None:
+            return np.clip(np.ascontiguousarray(self._all[:, positions]), 0.0, 1.0)  # sums go by the layout
         product = self._rows @ self._rows[positions].T
         dense: FloatArray = product.toarray() if hasattr(product, "toarray") else np.asarray(product)
         return np.clip(dense, 0.0, 1.0)

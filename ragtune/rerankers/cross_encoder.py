@@ -25,6 +25,9 @@ BACKENDS = ("torch", "onnx")
 
 _DECIMALS = 5
 
+_PASS, _PASS_ON_CPU = 32, 8
+"""Pairs of a pass, where nobody says."""
+
 
 class CrossEncoderReranker(PairwiseReranker):
     """A cross-encoder (Nogueira and Cho 2019): query and document read together, score = sigmoid of the logit.
@@ -39,7 +42,8 @@ class CrossEncoderReranker(PairwiseReranker):
             whose scores are not kept, because nothing says which weights it has.
         max_length: tokens of query and document together, >= 1; None takes the model's own limit (and charges
             tokens without one).
-        batch_size: pairs a forward pass, >= 1.
+        batch_size: pairs a forward pass, >= 1; None: 8 on a CPU, where a larger pass is padded more and leaves the
+            caches, else 32.
         device: ``cpu``, ``cuda``, ...; None lets the library choose.
         revision: branch, tag or commit of a hub model.
         ms_per_doc: expected milliseconds a document, >= 0.
@@ -67,7 +71,7 @@ class CrossEncoderReranker(PairwiseReranker):
         self,
         model: str | CrossEncoder,
         max_length: int | None = 512,
-        batch_size: int = 32,
+        batch_size: int | None = None,
         device: str | None = None,
         revision: str | None = None,
         ms_per_doc: float = 0.0,
@@ -85,7 +89,9 @@ class CrossEncoderReranker(PairwiseReranker):
         if backend == "onnx" and not isinstance(model, str):
             raise ConfigError("reranker backend='onnx': allowed for a loaded model is 'torch'; give its folder or name")
         cache_dir = cache_dir if isinstance(model, str) else None
-        super().__init__(batch_size, max_length, ms_per_doc, ms_per_call, usd_per_1k_tokens, cache_dir, preload)
+        size = _PASS if batch_size is None else batch_size
+        super().__init__(size, max_length, ms_per_doc, ms_per_call, usd_per_1k_tokens, cache_dir, preload)
+        self._fits_passes = batch_size is None
         self.model = model if isinstance(model, str) else type(model).__name__
         self.device = device
         self.revision = revision
@@ -150,6 +156,8 @@ class CrossEncoderReranker(PairwiseReranker):
 
                 require_onnx()
             self._loaded = self._given or load_model(self.model, self.revision, self._load)
+            if self._fits_passes and str(self._loaded.device) == "cpu":
+                self.batch_size = _PASS_ON_CPU
         return self._loaded
 
     def _load(self, model: str, local_files_only: bool) -> Any:

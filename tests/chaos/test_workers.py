@@ -70,7 +70,9 @@ def _await_work(driver: subprocess.Popen[str], killed: Job, mark: str, wanted: i
     _await(driver, is_there)
 
 
-def test_a_cluster_goes_on_without_a_worker_a_node_and_at_last_its_driver(
+@pytest.mark.parametrize("actors", [0, 2])
+def test_a_cluster_goes_on_without_an_actor_a_worker_a_node_and_at_last_its_driver(
+    actors: int,
     job: Callable[..., Job],
     tiny: list[str],
     tmp_path: Path,
@@ -89,10 +91,12 @@ def test_a_cluster_goes_on_without_a_worker_a_node_and_at_last_its_driver(
     try:
         nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
         options = ["executor=ray", f"executor.address={cluster.address}", "executor.shards=100"]
+        options += [f"executor.actors={actors}"]
         killed = job(*tiny, *LONG, *options, f"executor.storage={storage}", cwd=cwd)
         driver = killed.start()
         _await(driver, lambda: _stored(storage) and _ray_workers())
-        os.kill(_ray_workers()[0].pid, signal.SIGKILL)
+        for kind in (_WORKER, _ACTOR) if actors else (_WORKER,):
+            os.kill(_ray_workers(kind)[0].pid, signal.SIGKILL)
         before = len(_stored(storage))
         _await(driver, lambda: len(_stored(storage)) > before)
         cluster.remove_node(nodes[0], allow_graceful=False)
@@ -100,19 +104,31 @@ def test_a_cluster_goes_on_without_a_worker_a_node_and_at_last_its_driver(
         _await(driver, lambda: len(_stored(storage)) > before)
         os.killpg(driver.pid, signal.SIGKILL)
         finish(driver, HANG_S)
-        wait_until(lambda: not _ray_workers())
+        wait_until(lambda: not _ray_workers() and not _ray_workers(_ACTOR))
         assert_clear(killed.resume(_stored(storage)), 0)
     finally:
         cluster.shutdown()
     assert_same_results(killed.out, content(undisturbed.out))
     assert not any(storage.iterdir()), "files of a complete run were left"
-    for what in ("workers", "nodes", "drivers"):
+    for what in ("workers", "nodes", "drivers", *(["actors"] if actors else [])):
         tally[f"kill -9 of {what} of a Ray cluster"] += 1
 
 
-def _ray_workers() -> list[psutil.Process]:
+def test_actors_that_die_at_every_batch_end_the_run_and_cost_no_document_its_score(
+    job: Callable[..., Job], tiny: list[str], tmp_path: Path
+) -> None:
+    options = ["executor=ray", "executor.num_cpus=2", "executor.shards=2", "executor.actors=2"]
+    ended = job(*tiny, "reranker._target_=misbehaving.Deadly", *options, "tracking=none", cwd=tmp_path / "cwd").run()
+    assert_clear(ended, 1)
+    assert "resume=true" in ended.err
+
+
+_WORKER, _ACTOR = "ray::in_worker", "ray::RerankActor"
+
+
+def _ray_workers(kind: str = _WORKER) -> list[psutil.Process]:
     children = psutil.Process().children(recursive=True)
-    return [process for process in children if "ray::in_worker" in _command(process)]
+    return [process for process in children if kind in _command(process)]
 
 
 def _stored(storage: Path) -> set[str]:

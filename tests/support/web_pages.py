@@ -16,9 +16,9 @@ from patience import wait_until
 
 
 @contextmanager
-def served(command: Sequence[str], health: str, *, cwd: Path, env: Mapping[str, str]) -> Iterator[str]:
+def served(command: Sequence[str], health: str, port: int = 0, *, cwd: Path, env: Mapping[str, str]) -> Iterator[str]:
     """Where ``command --port N`` serves, from when its ``health`` path answers; killed with its children at the end."""
-    process, url = start_serving(command, health, cwd=cwd, env=env)
+    process, url = start_serving(command, health, port, cwd=cwd, env=env)
     try:
         yield url
     finally:
@@ -38,7 +38,7 @@ def start_serving(
     """
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     for _ in range(5):
-        number = str(port or _free_port())
+        number = str(port or free_port())
         url = f"http://127.0.0.1:{number}"
         process = subprocess.Popen([*command, "--port", number], start_new_session=True, **quiet, **options)
         wait_until(lambda process=process, url=url: process.poll() is not None or _answers(url + health))
@@ -54,7 +54,8 @@ def end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody serves on at the moment."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])

@@ -1,4 +1,4 @@
-"""Ray tasks, on this machine or a cluster."""
+"""Ray tasks, on this machine or a cluster, and the actors that they have score."""
 
 from __future__ import annotations
 
@@ -9,11 +9,18 @@ from typing import Any
 
 from experiments.config.paths import PROJECT_ROOT
 from experiments.evaluate.record import QueryRecord
+from experiments.replay.executors.actors import asking, rerankers_of
 from experiments.replay.executors.executor import Executor, ShardWork, WorkersLostError, require_positive, shards
 from experiments.replay.executors.shardfiles import ShardFiles
 from experiments.replay.inputs import identity
-from ragtune.core.arguments import check_number
+from ragtune.core.arguments import check_count, check_number
 from ragtune.core.errors import MissingExtraError
+
+_CALLS = 64
+"""Calls of tasks that an actor takes in at once; further ones wait with Ray."""
+
+_RETRIES = 3
+"""How often an actor that died is replaced, and its calls repeated: as often as Ray gives a task to another worker."""
 
 
 class RayExecutor(Executor):
@@ -23,7 +30,9 @@ class RayExecutor(Executor):
         address: address of a cluster; None starts a local Ray and stops it afterwards.
         num_cpus: cores of the local Ray; None for all.
         shards: number of tasks.
-        num_gpus: share of a GPU that each task takes, >= 0; its process loads the model for its shard.
+        num_gpus: share of a GPU, >= 0, of each actor; without actors, of each task.
+        actors: processes that keep the rerankers' models and score what all tasks ask for, >= 0; 0: each task's process
+            loads the models for its shard. An actor that dies is replaced, three times.
         storage: where each finished shard is kept until the run is complete, for a driver that takes over from one that
             died: a folder that all machines share, or ``s3://`` or ``gs://``. None hands records to the driver only,
             which keeps in its journal what it has received.
@@ -39,12 +48,14 @@ class RayExecutor(Executor):
         num_cpus: int | None = None,
         shards: int = 8,
         num_gpus: float = 0.0,
+        actors: int = 0,
         storage: str | None = None,
     ) -> None:
         self.address = address
         self.num_cpus = None if num_cpus is None else require_positive("num_cpus", num_cpus)
         self.shards = require_positive("shards", shards)
         self.num_gpus = check_number("executor.num_gpus", num_gpus, low=0.0)
+        self.actors = check_count("executor.actors", actors, low=0)
         self.storage = storage
 
     def run(self, work: ShardWork, config_json: str, query_ids: Sequence[str]) -> Iterator[QueryRecord]:
@@ -71,7 +82,9 @@ class RayExecutor(Executor):
         local: dict[str, Any] = {"num_cpus": self.num_cpus, "include_dashboard": False} if self.address is None else {}
         ray.init(address=self.address, log_to_driver=False, logging_level=logging.ERROR, **local)
         try:
-            task = ray.remote(num_gpus=self.num_gpus)(_worker_of(str(PROJECT_ROOT)))
+            actors = self._actors(ray, config_json)
+            config_json = asking(config_json, list(actors)) if actors else config_json
+            task = ray.remote(num_gpus=0.0 if actors else self.num_gpus)(_worker_of(str(PROJECT_ROOT)))
             pickled: bytes = ray.cloudpickle.dumps((work, kept))
             pending = [task.remote(pickled, config_json, list(part)) for part in shards(query_ids, self.shards)]
             while pending:
@@ -84,6 +97,18 @@ class RayExecutor(Executor):
             raise WorkersLostError(error) from None
         finally:
             ray.shutdown()
+
+    def _actors(self, ray: Any, config_json: str) -> dict[str, Any]:
+        """The actors by name, ready; they end with the driver."""
+        if not self.actors:
+            return {}
+        options = {"max_concurrency": _CALLS, "max_restarts": _RETRIES, "max_task_retries": _RETRIES}
+        # No core is set aside: where every core had an actor, none would be left for the tasks that ask them.
+        scorer = ray.remote(num_cpus=0, num_gpus=self.num_gpus, **options)(_scorer_of(str(PROJECT_ROOT)))
+        nodes = rerankers_of(json.loads(config_json))
+        made = {name: scorer.options(name=name).remote(nodes) for name in map("reranker {}".format, range(self.actors))}
+        ray.get([actor.prepare.remote() for actor in made.values()])
+        return made
 
 
 def _name_of(config_json: str) -> str:
@@ -105,3 +130,28 @@ def _worker_of(root: str) -> Callable[[bytes, str, Sequence[str]], Any]:
         return kept.write(records) if kept else records
 
     return in_worker
+
+
+def _scorer_of(root: str) -> type:
+    """The class of the actors, sent as it is, like the worker."""
+
+    class RerankActor:
+        def __init__(self, nodes: Any) -> None:
+            import sys
+
+            if sys.path[0] != root:
+                sys.path.insert(0, root)
+            from experiments.replay.executors.actors import Scorer
+
+            self._scorer = Scorer(nodes)
+
+        def prepare(self) -> None:
+            self._scorer.prepare()
+
+        def score(self, strategy: str, asked: Any) -> Any:
+            return self._scorer.score(strategy, asked)
+
+        def expected_cost(self, strategy: str, asked: Any) -> Any:
+            return self._scorer.expected_cost(strategy, asked)
+
+    return RerankActor

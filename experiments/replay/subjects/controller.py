@@ -16,10 +16,11 @@ from experiments.replay.fixed_order import QueryReplay, has_fixed_order
 from experiments.replay.subjects.subject import Subject
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.errors import ScoreTableError
-from ragtune.core.interfaces import BaseReformulator
+from ragtune.core.interfaces import BaseReformulator, BaseReranker
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.limits import LIMITS
+from ragtune.core.request.request import Request
 from ragtune.estimators.baseline import BaselineEstimator
 from ragtune.expanders.none import NoExpander
 from ragtune.schedulers.one_shot import OneShotScheduler
@@ -53,6 +54,9 @@ class ControllerSubject(Subject):
 
     def replay_shard(self, config_json: str, query_ids: Sequence[str]) -> list[QueryRecord]:
         session = session_for(config_json)
+        if len(query_ids) > 1 and _gains_by_lockstep(session):
+            requests = (Request(session.dataset.queries[query_id], query_id) for query_id in query_ids)
+            return [QueryRecord.of(output) for output in session.controller.run_many(requests)]
         return [_replay_of(session, query_id).under(session.parts["budget"]) for query_id in query_ids]
 
     def incumbents(self, config: Mapping[str, Any], query_ids: Sequence[str]) -> dict[str, list[Ranked]]:
@@ -83,6 +87,15 @@ def is_free(session: Session) -> bool:
     reformulator = session.parts["reformulator"]
     asks_nobody = type(reformulator).expected_cost is BaseReformulator.expected_cost
     return asks_nobody and all(reranker.is_recorded for reranker in session.rerankers.values())
+
+
+def _gains_by_lockstep(session: Session) -> bool:
+    """Whether a reranker scores the batches of many queries in one call. Under a limit on time it takes each of them as
+    long as all, which would change what they may spend.
+    """
+    together = any(type(each).rerank_many is not BaseReranker.rerank_many for each in session.rerankers.values())
+    budget: CostBudget = session.parts["budget"]
+    return together and budget.max_latency_ms is None
 
 
 def _fixed_depth(

@@ -34,7 +34,9 @@ def test_no_queries_make_no_shards() -> None:
     assert shards([], 4) == []
 
 
-@pytest.mark.parametrize("executor", [InlineExecutor(), JoblibExecutor(n_jobs=2)], ids=["inline", "joblib"])
+@pytest.mark.parametrize(
+    "executor", [InlineExecutor(), InlineExecutor(together=4), JoblibExecutor(n_jobs=2)], ids=["one", "four", "joblib"]
+)
 def test_every_query_is_worked_on_once(executor: Executor) -> None:
     done = list(executor.run(echo, "c", IDS))  # type: ignore[arg-type]
     assert sorted(done) == sorted(f"c:{q}" for q in IDS)
@@ -69,6 +71,8 @@ def test_what_a_worker_takes_down_is_given_to_another_and_nothing_is_done_twice(
         (lambda: RayExecutor(shards=0), "executor.shards=0: allowed is an integer >= 1"),
         (lambda: RayExecutor(num_cpus=-2), "executor.num_cpus=-2"),
         (lambda: RayExecutor(num_cpus=True), "executor.num_cpus=True"),
+        (lambda: RayExecutor(actors=-1), "executor.actors=-1"),
+        (lambda: InlineExecutor(together=0), "executor.together=0: allowed is an integer >= 1"),
         (lambda: RayExecutor(num_gpus=-1), "executor.num_gpus=-1"),
         (lambda: list(ShardFiles("ftp://host/folder", "run").finished()), "executor.storage='ftp://host/folder': "),
     ],
