@@ -7,7 +7,9 @@ at a depth of its own; see experiments/study/protocol/ceilings.py for what is ch
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -15,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from experiments.publish.files import write_text
 from experiments.study.grid_file import load_grid
 from experiments.study.protocol.ceilings_page import ceilings_page
-from ragtune.core.errors import RagtuneError
+from ragtune.core.errors import ConfigError, RagtuneError
 
 
 def main() -> int:
@@ -23,11 +25,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--config", default="open", help="a file of conf/frontier without .yaml, or a YAML file's path")
     parser.add_argument("--data", help="folder of the collections: the configuration's ${data}")
+    parser.add_argument("--collections", default="*", help="only these, patterns of the shell separated by commas")
     parser.add_argument("--out", type=Path, help="results; by default results/frontier/NAME")
     arguments = parser.parse_args()
-    command = f"python scripts/ceilings.py --config {arguments.config} --data ../shared/data"
+    patterns = arguments.collections.split(",")
+    command = shlex.join(["python", "scripts/ceilings.py", *sys.argv[1:]])
     try:
         grid = load_grid(arguments.config, [f"data={arguments.data}"] if arguments.data else [])
+        named = [c.name for c in grid.collections if any(fnmatchcase(c.name, pattern) for pattern in patterns)]
+        if not named:
+            raise ConfigError(f"--collections {arguments.collections!r} matches none of the study's collections")
+        grid = grid.only(named, [])
         folder = arguments.out or Path("results", "frontier", grid.name)
         folder.mkdir(parents=True, exist_ok=True)
         write_text(folder / "ceilings.md", ceilings_page(grid, command))

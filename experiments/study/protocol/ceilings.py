@@ -20,7 +20,7 @@ from experiments.evaluate.curves import FloatArray
 WEIGHTS = (1.0, 0.8, 0.6)
 """Shares of the reranker's score in the final order, the rest is the first stage's; all are tried."""
 
-FIRST, UNSEEN = -20.0, (-20.0, -1.0, 0.0)
+FIRST, UNSEEN = -20.0, (-20.0, 0.0)
 """What is taken for the score of a document that was not scored, in standard deviations of the query's; the lowest puts
 all scored documents first, as fixed depth does."""
 
@@ -100,19 +100,13 @@ def ceiling(pools: Pools, count: int, folds: int = 5) -> Ceiling:
 def best_ranks(pools: Pools, count: int, weight: float, unseen: float) -> Mask:
     """A mask of shape (n,) of at most ``count`` ranks with the largest mean nDCG@10 that is found.
 
-    Ranks are exchanged one for one until none helps, from two beginnings: the first ones, and those that a greedy
-    choice takes. All subsets are too many to try, so a better one may exist.
+    A greedy choice takes one after the other; then they are exchanged one for one until none helps. All subsets are too
+    many to try, so a better one may exist.
     """
-    n = pools.scores.shape[1]
-    greedy = np.zeros(n, dtype=bool)
-    for _ in range(min(count, n)):
-        greedy[_best(pools, greedy, weight, unseen)[0]] = True
-    found = [_exchanged(pools, start, weight, unseen) for start in (np.arange(n) < count, greedy)]
-    return max(found, key=lambda scored: float(pools.values(scored, weight, unseen).mean()))
-
-
-def _exchanged(pools: Pools, scored: Mask, weight: float, unseen: float) -> Mask:
-    scored, value, settled = scored.copy(), float(pools.values(scored, weight, unseen).mean()), False
+    scored = np.zeros(pools.scores.shape[1], dtype=bool)
+    for _ in range(min(count, len(scored))):
+        scored[_best(pools, scored, weight, unseen)[0]] = True
+    value, settled = float(pools.values(scored, weight, unseen).mean()), False
     while not settled and not scored.all():
         settled = True
         for rank in np.flatnonzero(scored).tolist():

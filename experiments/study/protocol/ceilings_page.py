@@ -131,11 +131,15 @@ def _pool(session: Session, query_id: str) -> tuple[FloatArray, FloatArray, Floa
     reranker = next(iter(session.rerankers.values()))
     said = reranker.scores_of(doc_ids, context)
     clipped = np.clip([said[doc_id] for doc_id in doc_ids], _CLIP, 1.0 - _CLIP)
-    logits = np.log(clipped / (1.0 - clipped))
+    logits = _standardised(np.log(clipped / (1.0 - clipped)))
     judged = session.dataset.qrels[query_id]
     ideal = sorted(judged.values(), reverse=True)[: len(_IDEAL)]
     gains = np.array([max(judged.get(doc_id, 0), 0) for doc_id in doc_ids]) / (ideal @ _IDEAL[: len(ideal)])
-    return (logits - logits.mean()) / (logits.std() or 1.0), gains, np.asarray(pool.base_scores)
+    return logits, gains, np.asarray(pool.base_scores)
+
+
+def _standardised(values: FloatArray) -> FloatArray:
+    return (values - values.mean()) / (values.std() or 1.0) if len(values) else values
 
 
 def _copied(pools: Pools) -> float:
@@ -144,10 +148,11 @@ def _copied(pools: Pools) -> float:
 
 
 def _neighbours(pools: Pools) -> float:
-    scores = np.where(np.isfinite(pools.scores), pools.scores, np.nan)
+    long = np.isfinite(pools.scores).sum(axis=1) > 1
+    scores = np.where(np.isfinite(pools.scores), pools.scores, np.nan)[long]
     left = scores - np.nanmean(scores, axis=0)
     left -= np.nanmean(left, axis=1, keepdims=True)
     left /= np.nanstd(left, axis=1, keepdims=True)
     products = left[:, 1:] * left[:, :-1]
-    apart = np.diagonal(pools.copies, offset=1, axis1=1, axis2=2) == 0
+    apart = np.diagonal(pools.copies[long], offset=1, axis1=1, axis2=2) == 0
     return float(np.nanmean(products[apart]) + 1.0 / (scores.shape[1] - 1))
