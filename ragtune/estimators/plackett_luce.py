@@ -48,7 +48,7 @@ class PlackettLuceEstimator(WindowEstimator):
         window: int = 20,
         temperature: float = 0.2,
         own_variance: float = 0.3,
-        kappa: float = 1.0,
+        kappa: float = 2.0,
     ) -> None:
         super().__init__(window)
         self._vectors = vectors(corpus)
