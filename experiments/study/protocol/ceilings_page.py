@@ -18,7 +18,9 @@ from experiments.study.protocol.ceilings import Ceiling, Pools, ceiling
 from experiments.study.study import Claim
 from ragtune.core.request.request import Request
 
-_CLIP = 1e-6
+_CLIP = 1e-12
+"""Scores are kept this far from 0 and 1, so that their logits are finite, and told apart where fixed depth does."""
+
 _IDEAL = 1.0 / np.log2(np.arange(2, 12))
 
 
