@@ -48,7 +48,7 @@ class PlackettLuceEstimator(WindowEstimator):
         window: int = 20,
         temperature: float = 0.2,
         own_variance: float = 0.3,
-        kappa: float = 1.0,
+        kappa: float = 2.0,
     ) -> None:
         super().__init__(window)
         self._vectors = vectors(corpus)
@@ -71,7 +71,7 @@ class PlackettLuceEstimator(WindowEstimator):
         columns = map(unseen.covariance.column, range(len(items)))
         scaled = [next_row(i, column, nothing, unseen.variance, prior.noise) for i, column in enumerate(columns)]
         covariance = np.stack([row * pivot for row, pivot in scaled])
-        # A text's variance is its squared length: one that is empty has none, and could not be learned about.
+        # The prior gives an empty text the variance of a full one; twice as much makes windows look at more of them.
         missing = prior.text_weight * (1.0 - np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
         covariance[np.diag_indices(len(items))] += self.own_variance + np.maximum(missing, 0.0)
         return PlackettLucePosterior(unseen.mean, covariance, self.temperature)
