@@ -5,7 +5,7 @@
 Runs are whole (`run_experiment`: replayed, measured, compared with its incumbents, written), each in a process of its
 own over generated queries with 100 candidates. What a query costs is the slope between the smallest and the largest
 number of queries, in CPU seconds. Reading the collection, its run and its score table comes before, and is a figure of
-its own.
+its own; so are the incumbents: fixed depth and reranking everything, replayed and compared with.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,13 @@ POLICIES = {
     "greedy 10 x 10": ["estimator=baseline", "scheduler.batch_size=10"],
     "score oracle 10 x 10": ["experiment=score_oracle", "scheduler.batch_size=10"],
 }
+
+RATES = {
+    "queries a CPU second": ("cpu_s",),
+    "queries a CPU second, without incumbents": ("cpu_s", "incumbents_s"),
+    "queries read a CPU second": ("read_s",),
+}
+"""What is told of each policy, and the parts of a run that it is told of."""
 
 
 def generate(folder: Path, queries: int) -> None:
@@ -65,9 +73,10 @@ def generate(folder: Path, queries: int) -> None:
 def one_run(data: Path, policy: str) -> dict[str, float]:
     """CPU seconds of reading and of the run in this process, without imports, and its peak memory."""
     sys.path.insert(0, str(ROOT))
-    from experiments.cli.experiment import run_experiment
+    from experiments.cli import experiment
     from experiments.config.compose import compose
     from experiments.replay.build import build_session
+    from experiments.replay.subjects.controller import ControllerSubject
 
     collection = [
         "dataset=beir",
@@ -78,14 +87,37 @@ def one_run(data: Path, policy: str) -> dict[str, float]:
     scores = [f"reranker.scores={data / 'scores/second.run'}", "reranker.scale=identity"]
     quiet = ["tracking=none", "verbosity=0", "budget=unlimited"]
     config = compose([*collection, *scores, *quiet, *POLICIES[policy]])
+    incumbents = [
+        timed(owner, name)
+        for owner, name in ((ControllerSubject, "incumbents"), (experiment, "compare"), (experiment, "depth_line"))
+    ]
     with tempfile.TemporaryDirectory() as folder:
         started = time.process_time()
         build_session(config)  # files are read once a process
         read = time.process_time()
-        run_experiment(config, Path(folder) / "run", [])
+        experiment.run_experiment(config, Path(folder) / "run", [])
         ended = time.process_time()
-    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"read_s": read - started, "cpu_s": ended - read, "peak_mb": peak_mb}
+    return {
+        "read_s": read - started,
+        "cpu_s": ended - read,
+        "incumbents_s": sum(map(sum, incumbents)),
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def timed(owner: Any, name: str) -> list[float]:
+    """Have each call of a function add the CPU seconds that it takes to the list."""
+    function, seconds = getattr(owner, name), list[float]()
+
+    def measured(*given: Any, **named: Any) -> Any:
+        started = time.process_time()
+        try:
+            return function(*given, **named)
+        finally:
+            seconds.append(time.process_time() - started)
+
+    setattr(owner, name, measured)
+    return seconds
 
 
 def measured(data: Path, policy: str, repeats: int) -> dict[str, float]:
@@ -98,6 +130,14 @@ def measured(data: Path, policy: str, repeats: int) -> dict[str, float]:
             said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=variables).stdout
         runs.append(json.loads(said.splitlines()[-1]))
     return {name: round(statistics.median(run[name] for run in runs), 3) for name in runs[0]}
+
+
+def rate(growth: Sequence[Mapping[str, Any]], policy: str, part: str, *less: str) -> int:
+    """Queries a CPU second of a part of the run, ``less`` other parts, between the smallest and the largest run."""
+    first, *_, last = (
+        {**row, "s": row[part] - sum(row[name] for name in less)} for row in growth if row["policy"] == policy
+    )
+    return round((last["queries"] - first["queries"]) / (last["s"] - first["s"]))
 
 
 def main() -> int:
@@ -118,16 +158,11 @@ def main() -> int:
             for policy in POLICIES:
                 growth.append({"policy": policy, "queries": queries, **measured(data, policy, arguments.repeats)})
                 print(growth[-1], flush=True)
-    rates, readings = {}, {}
-    for policy in POLICIES:
-        first, *_, last = (row for row in growth if row["policy"] == policy)
-        queries = last["queries"] - first["queries"]
-        rates[policy] = round(queries / (last["cpu_s"] - first["cpu_s"]))
-        readings[policy] = round(queries / (last["read_s"] - first["read_s"]))
-        print(f"{policy}: {rates[policy]} queries a CPU second, read at {readings[policy]} a second before")
+    figures = {what: {policy: rate(growth, policy, *parts) for policy in POLICIES} for what, parts in RATES.items()}
+    for what, rates in figures.items():
+        print(f"{what}: {', '.join(f'{policy} {number}' for policy, number in rates.items())}")
     if arguments.json:
-        figures = {"queries a CPU second": rates, "queries read a CPU second": readings, "growth": growth}
-        arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
+        arguments.json.write_text(json.dumps({**figures, "growth": growth}, indent=2) + "\n")
     return 0
 
 
