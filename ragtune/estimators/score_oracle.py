@@ -36,8 +36,7 @@ class ScoreOracleEstimator(BaseEstimator):
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
         known: dict[str, float] = context.remember(self, dict)
-        new = [item for item in pool.entries if item.doc_id not in known]
-        if new:
-            known |= self._reranker.rerank(new, context, "oracle")
+        if new := [doc_id for doc_id in pool.doc_ids if doc_id not in known]:
+            known |= self._reranker.rerank(pool.get_items(new), context, "oracle")
         mean: FloatArray = np.array([known[doc_id] for doc_id in pool.doc_ids], dtype=float)
         return pool.valuation(mean)

@@ -12,6 +12,7 @@ import pytest
 from experiments.cli.experiment import run_experiment
 from experiments.datasets.dataset import Dataset
 from experiments.publish.files import read_summary
+from experiments.replay import build
 from experiments.replay.subjects import controller
 
 
@@ -32,6 +33,7 @@ def test_the_subject_is_made_and_opened_once_and_names_the_policy(
             return "by another name"
 
     monkeypatch.setattr(controller, "ControllerSubject", Counting)
+    monkeypatch.setattr(build, "_callable", build._callable.__wrapped__)  # what a name stands for is remembered
     run_experiment(compose_tiny("verbosity=0"), tmp_path / "run", ["seed=0"])
     assert calls == {"made": 1, "opened": 1}
     summary = read_summary(tmp_path / "run")
