@@ -90,9 +90,7 @@ class Run(Mapping[str, Sequence[RunEntry]]):
 
     def names_twice(self) -> bool:
         """Whether a document has two entries for a query."""
-        query = np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self._ends))
-        pairs = np.sort(query * len(self._names) + self._documents)
-        return bool((pairs[1:] == pairs[:-1]).any())
+        return any(len(set(self._documents[span].tolist())) < span.stop - span.start for span in self._spans.values())
 
     def _named(self, documents: NDArray[np.integer[Any]]) -> list[str]:
         """Ids of documents: one text for all mentions of a document, made with the first one."""
@@ -126,7 +124,7 @@ class RunBuilder:
     def __init__(self) -> None:
         self._queries: dict[str, int] = {}
         self._documents: dict[str, int] = {}
-        self._blocks: list[tuple[NDArray[Any], ...]] = []
+        self._blocks: tuple[list[NDArray[Any]], ...] = ([], [], [], [])
 
     def extend(
         self, queries: Sequence[str], documents: Sequence[str], ranks: Sequence[int], scores: Sequence[float]
@@ -136,25 +134,31 @@ class RunBuilder:
         Raises:
             OverflowError: if a rank has more than 64 bits.
         """
-        self._blocks.append(
-            (
-                _numbered(self._queries, queries),
-                _numbered(self._documents, documents),
-                np.array(ranks, dtype=np.int64),
-                np.array(scores, dtype=float),
-            )
+        columns = (
+            _numbered(self._queries, queries),
+            _numbered(self._documents, documents),
+            np.array(ranks, dtype=np.int64),
+            np.array(scores, dtype=float),
         )
+        for blocks, column in zip(self._blocks, columns, strict=True):
+            blocks.append(column)
 
     def built(self) -> Run:
-        """The run of all entries so far."""
-        nothing = tuple(np.empty(0, dtype=kind) for kind in (np.uint32, np.uint32, np.int64, float))
-        columns = list(map(np.concatenate, zip(*(self._blocks or [nothing]), strict=True)))
+        """The run of all entries; the builder is empty then."""
+        queries, documents, ranks, scores = map(_joined, self._blocks, (np.uint32, np.uint32, np.int64, float))
+        ranks = ranks.astype(np.result_type(*map(np.min_scalar_type, (ranks.min(initial=0), ranks.max(initial=0)))))
         names = np.array(list(map(sys.intern, self._documents)), dtype=object)
-        if (order := _best_first(names, *columns)) is not None:
-            columns = [column[order] for column in columns]
-        queries, *rest = columns
         ends = np.concatenate([[0], np.cumsum(np.bincount(queries, minlength=len(self._queries)))])
-        return Run(list(self._queries), names, ends, *rest)
+        if (order := _best_first(names, queries, documents, ranks, scores)) is not None:
+            documents, ranks, scores = documents[order], ranks[order], scores[order]
+        return Run(list(self._queries), names, ends, documents, ranks, scores)
+
+
+def _joined(blocks: list[NDArray[Any]], kind: Any) -> NDArray[Any]:
+    """One column of its blocks, which are let go: the largest of many are in memory once."""
+    column = np.concatenate(blocks) if blocks else np.empty(0, dtype=kind)
+    blocks.clear()
+    return column
 
 
 def _numbered(known: dict[str, int], names: Sequence[str]) -> NDArray[np.uint32]:
