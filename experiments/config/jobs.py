@@ -33,8 +33,9 @@ class JobConfigs(ConfigLoaderImpl):
     def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
         """The configuration of a job. Sweepers ask for it to see whether there is one, then launchers to run it."""
         job = tuple(sweep_overrides)
-        if job in self._checked:
-            return self._checked.pop(job)
+        kept = self._checked.pop(job, None)
+        if kept is not None and OmegaConf.is_missing(kept.hydra.job, "num"):  # a launched one is written to and closed
+            return kept
         config = self._load(master_config, sweep_overrides)
         if len(self._checked) < _CHECKED:
             self._checked[job] = config
