@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -29,6 +30,9 @@ class JobConfigs(ConfigLoaderImpl):
         self._composed: dict[tuple[str, ...], bytes] = {}
         self._parsed: dict[str, Override] = {}
         self._checked: dict[tuple[str, ...], DictConfig] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_checked": {}}  # a launcher may send this along with every job
 
     def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
         """The configuration of a job. Sweepers ask for it to see whether there is one, then launchers to run it."""
