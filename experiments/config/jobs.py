@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -30,11 +31,15 @@ class JobConfigs(ConfigLoaderImpl):
         self._parsed: dict[str, Override] = {}
         self._checked: dict[tuple[str, ...], DictConfig] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_checked": {}}  # a launcher may send this along with every job
+
     def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
         """The configuration of a job. Sweepers ask for it to see whether there is one, then launchers to run it."""
         job = tuple(sweep_overrides)
-        if job in self._checked:
-            return self._checked.pop(job)
+        kept = self._checked.pop(job, None)
+        if kept is not None and OmegaConf.is_missing(kept.hydra.job, "num"):  # a launched one is written to and closed
+            return kept
         config = self._load(master_config, sweep_overrides)
         if len(self._checked) < _CHECKED:
             self._checked[job] = config

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -13,7 +15,7 @@ from numpy.typing import NDArray
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.data.topk import id_ranks
 
-_QUERIES, _NAMES, _COLUMNS = "queries.txt", "names.npy", ("ends", "documents", "ranks", "scores")
+_QUERIES, _NAMES, _COLUMNS = "queries.txt", ("letters", "name_ends"), ("ends", "documents", "ranks", "scores")
 
 
 class RunEntry(NamedTuple):
@@ -32,11 +34,12 @@ class Run(Mapping[str, Sequence[RunEntry]]):
 
     Args:
         query_ids: the q queries.
-        names: shape (n,), ids of the documents in UTF-8, or as texts; no id holds NUL or whitespace.
+        names: shape (n,), ids of the documents, None for one that is still to be read.
         ends: shape (q + 1,), where the entries of each query begin, and where the last ones end.
         documents: shape (e,), positions in ``names``.
         ranks: shape (e,), as in the file.
         scores: shape (e,).
+        read: reads the ids of documents.
     """
 
     def __init__(
@@ -47,11 +50,13 @@ class Run(Mapping[str, Sequence[RunEntry]]):
         documents: NDArray[np.uint32],
         ranks: IntArray,
         scores: FloatArray,
+        *,
+        read: Callable[[NDArray[np.integer[Any]]], Iterable[str]] | None = None,
     ) -> None:
         begins = ends.tolist()
         self._spans = dict(zip(query_ids, map(slice, begins, begins[1:]), strict=True))
         self._names, self._ends, self._documents, self._ranks, self._scores = names, ends, documents, ranks, scores
-        self._texts = names if names.dtype == object else np.full(len(names), None)
+        self._read = read
 
     def __getitem__(self, query_id: str) -> Sequence[RunEntry]:
         span = self._spans[query_id]
@@ -94,28 +99,37 @@ class Run(Mapping[str, Sequence[RunEntry]]):
 
     def _named(self, documents: NDArray[np.integer[Any]]) -> list[str]:
         """Ids of documents: one text for all mentions of a document, made with the first one."""
-        found: list[str] = self._texts[documents].tolist()
-        if None in found:
-            found = [sys.intern(name.decode()) for name in self._names[documents].tolist()]
-            self._texts[documents] = found
+        found: list[str] = self._names[documents].tolist()
+        if self._read is not None and None in found:
+            self._names[documents] = found = list(map(sys.intern, self._read(documents)))
         return found
 
     def save(self, folder: Path) -> None:
         """Write the columns into an empty folder."""
         (folder / _QUERIES).write_text("\n".join(self._spans), encoding="utf-8")
-        np.save(folder / _NAMES, np.array([name.encode() for name in self.doc_ids]))
-        for name in _COLUMNS:
-            np.save(folder / f"{name}.npy", getattr(self, f"_{name}"))
+        names = [name.encode() for name in self.doc_ids]
+        letters, name_ends = np.frombuffer(b"".join(names), dtype=np.uint8), np.cumsum([0, *map(len, names)])
+        columns = [letters, name_ends, *(getattr(self, f"_{name}") for name in _COLUMNS)]
+        for name, column in zip(_NAMES + _COLUMNS, columns, strict=True):
+            np.save(folder / f"{name}.npy", column)
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         """The run whose columns lie in a folder; memory holds what is looked at."""
         query_ids = (folder / _QUERIES).read_text(encoding="utf-8").split("\n")
-        files = [folder / _NAMES, *(folder / f"{name}.npy" for name in _COLUMNS)]
-        return cls(query_ids, *(np.asarray(np.load(file, mmap_mode="r")) for file in files))
+        files = (folder / f"{name}.npy" for name in _NAMES + _COLUMNS)
+        letters, name_ends, *columns = (np.asarray(np.load(file, mmap_mode="r")) for file in files)
+        names = np.full(len(name_ends) - 1, None)
+        return cls(query_ids, names, *columns, read=partial(_names_of, letters, name_ends))
 
 
 _NONE = slice(0, 0)
+
+
+def _names_of(letters: NDArray[np.uint8], ends: IntArray, documents: NDArray[np.integer[Any]]) -> Iterator[str]:
+    """Ids out of the UTF-8 of all of them: in a column of one width, a single long id would widen every other."""
+    places = map(slice, ends[documents].tolist(), ends[documents + 1].tolist())
+    return map(str, map(letters.data.__getitem__, places), repeat("utf-8"))
 
 
 class RunBuilder:

@@ -89,7 +89,7 @@ def _read_version(path: Path, version: tuple[Stamp, ...], order: tuple[str, ...]
     """
     if sum(size for _, _, size, _, _ in version) < _WORTH_KEEPING:
         return _read(path, order, needs_scores)
-    key = json.dumps(["run 1", order, needs_scores, *file_digests(record_files(path))])
+    key = json.dumps(["run 2", order, needs_scores, *file_digests(record_files(path))])
     return DiskCache("runs").fetch(key, lambda: _read(path, order, needs_scores), Run.save, Run.load)
 
 

@@ -149,7 +149,8 @@ def _write_ids(folder: Path, longest: int) -> None:
     ids = ids[order]
     twice = np.flatnonzero(ids[1:] == ids[:-1])
     if len(twice):
-        raise DuplicateIdError(ids[twice[0]].decode())
+        first = twice[order[twice + 1].argmin()]  # the one at which reading line by line would stop
+        raise DuplicateIdError(ids[first].decode())
     np.save(folder / _IDS, ids)
     np.save(folder / _ORDER, order)
 

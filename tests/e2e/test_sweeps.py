@@ -40,6 +40,12 @@ def test_a_sweep_is_tested_against_the_job_that_its_user_names(main: Run, tiny: 
     assert before == [Path(f"sweep/{job}/run.trec").stat().st_mtime_ns for job in range(4)]
 
 
+def test_a_job_that_a_sweep_names_three_times_runs_three_times(main: Run, tiny: list[str]) -> None:
+    ended = main("-m", *tiny[:-1], "budget=2,2,4,2", "hydra.sweep.dir=sweep", "verbosity=0")
+    assert (ended.code, ended.err) == (0, "")
+    assert len({Path(f"sweep/{job}/run.trec").read_bytes() for job in (0, 1, 3)}) == 1
+
+
 def test_pictures_of_a_sweeps_jobs_are_drawn_when_somebody_looks(main: Run, tiny: list[str]) -> None:
     assert main("-m", *tiny, "budget=2,4", "tracking=none", "hydra.sweep.dir=sweep").code == 0
     jobs = ["sweep/0", "sweep/1"]

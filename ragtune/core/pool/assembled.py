@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.pool.entries import Entries
@@ -31,6 +32,9 @@ class Assembled(Entries[ScoredDocument]):
         super().__init__([None] * len(places), partial(_made, roster.items, places, keys, scores))
         self.doc_ids: list[str] = [roster.doc_ids[i] for i in places]
         self.token_counts: list[int] = roster.token_counts[positions].tolist()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (list(self),)  # without the rest of the pool
 
 
 def _made(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import json
 import pickle
 import subprocess
@@ -53,6 +54,15 @@ def test_the_output_carries_query_documents_trace_account_history_and_stop(fakes
     assert output.final_budget_state["rerank_docs"] == 20
     assert output.stop.reason == "pool_exhausted"
     assert output.ranking == tuple(doc.id for doc in output.documents)
+
+
+def test_the_documents_travel_without_the_rest_of_the_pool(fakes):
+    room_for_one = CostBudget(max_tokens=10)
+    cut = fakes.controller(documents=fakes.docs(7), assembler=GreedyAssembler(), budget=room_for_one).run("q")
+    (document,) = cut.documents
+    written = pickle.dumps(cut.documents)
+    assert [name for name in cut.ranking if name.encode() in written] == [document.id]
+    assert pickle.loads(written) == copy.deepcopy(cut.documents) == cut.documents
 
 
 def test_the_output_can_be_written_as_json(fakes):

@@ -80,6 +80,6 @@ def test_a_stored_corpus_is_the_one_in_memory_and_is_read_once(private_cache: Pa
             assert disk.scored(document.id, 1.0) == memory.scored(document.id, 1.0)
         for unknown in ("", "b", "zz", "an id that is longer than all of them"):
             assert unknown not in disk
-    for wrong, message in (([*documents, documents[1]], "duplicate document id 'a'"), ([], "empty")):
+    for wrong, message in (([*documents, documents[2], documents[1]], "duplicate document id 'z'"), ([], "empty")):
         with pytest.raises(DatasetError, match=message):
             stored(lambda wrong=wrong: wrong, message)

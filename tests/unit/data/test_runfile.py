@@ -260,3 +260,14 @@ def test_the_columns_of_a_large_file_are_found_again_and_say_the_same(
         assert run.scores("q2") == {"a": 7.25, "ü": 5.0}
         assert run.scores("q3") == {}
     assert isinstance(kept[1]._scores.base, np.memmap)
+
+
+def test_a_single_long_id_does_not_widen_the_columns_that_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGTUNE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(runfile, "_WORTH_KEEPING", 0)
+    file = tmp_path / "run"
+    file.write_text("".join(f"q Q0 {name} 1 5 t\n" for name in (*range(1000), "https://" + "x" * 2000)))
+    read_run(file)
+    assert sum(each.stat().st_size for each in (tmp_path / "cache" / "runs").rglob("*.npy")) < 100_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 
 import pytest
 import yaml
@@ -52,6 +53,18 @@ def test_a_job_is_composed_as_hydra_would(job: list[str]) -> None:
         ours = JobConfigs(hydras)
         before = composed(hydras)
         assert [composed(ours), composed(ours)] == [before, before]
+
+
+def test_what_a_sweep_has_looked_at_is_not_sent_along_with_each_job() -> None:
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        hydras = GlobalHydra.instance().config_loader()
+        sweep = hydras.load_configuration("config", ["dataset=demo"], RunMode.MULTIRUN)
+        loader = JobConfigs(hydras)
+        sizes = []
+        for seed in (1, 2, 3):
+            loader.load_sweep_config(sweep, [f"seed={seed}"])
+            sizes.append(len(pickle.dumps(loader)))
+    assert sizes[2] - sizes[0] < 5_000  # bytes; a configuration takes 20,000
 
 
 def test_hydras_own_part_is_left_out() -> None:
