@@ -148,7 +148,7 @@ class RunBuilder:
         Raises:
             OverflowError: if a rank has more than 64 bits.
         """
-        columns = (
+        columns: tuple[NDArray[Any], ...] = (
             _numbered(self._queries, queries),
             _numbered(self._documents, documents),
             np.array(ranks, dtype=np.int64),

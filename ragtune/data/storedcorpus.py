@@ -23,6 +23,9 @@ from ragtune.data.corpus import EMPTY, Corpus, Document, DuplicateIdError, diges
 from ragtune.data.diskcache import AUTO, DiskCache
 
 _TEXTS, _ENDS, _IDS, _ORDER, _FACTS = "documents.bin", "ends.npy", "ids.npy", "order.npy", "facts.json"
+_FORMAT = 2
+"""Counts the changes of these files, so that what another version has kept is not taken for damaged."""
+
 _REPORT = 500_000
 """Documents between two lines of the log."""
 
@@ -176,4 +179,4 @@ def stored(documents: Callable[[], Iterable[Document]], key: str, cache_dir: str
         def save(_: StoredCorpus, folder: Path) -> None:
             shutil.copytree(scratch, folder, dirs_exist_ok=True)
 
-        return DiskCache("corpus", cache_dir).fetch(key, build, save, StoredCorpus)
+        return DiskCache("corpus", cache_dir).fetch(f"{_FORMAT} {key}", build, save, StoredCorpus)
