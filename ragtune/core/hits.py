@@ -32,8 +32,7 @@ class Facts:
     is_sound: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        texts = (self.id, self.content)
-        is_sound = are_sound([self.id], [self.content], [self.metadata], [self.token_count], (), texts)
+        is_sound = are_sound([self.id], [self.content], [self.metadata], [self.token_count], (), ())
         object.__setattr__(self, "is_sound", is_sound)
 
 
