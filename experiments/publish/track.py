@@ -138,7 +138,7 @@ class MlflowTracking(Tracking):
     def describe_sweep(self, run_id: str, tables: Sequence[Path], jobs: Sequence[Summary] = ()) -> None:
         collections = {summary.corpus_digest: _dataset_input(summary) for summary in jobs}
         if collections:
-            self._connect().log_inputs(run_id, datasets=list(collections.values()))
+            self._log_datasets(run_id, list(collections.values()))
         for table in tables:
             self._connect().log_artifact(run_id, str(table))
             if table.suffix == ".md":
@@ -204,10 +204,18 @@ class MlflowTracking(Tracking):
             client.log_batch(run_id, params=chunk)
         for chunk in _chunks(described.metrics(summary, folder / CURVE), MAX_METRICS_A_CALL):
             client.log_batch(run_id, metrics=chunk)
-        client.log_inputs(run_id, datasets=[_dataset_input(summary)])
+        self._log_datasets(run_id, [_dataset_input(summary)])
         picture_of(folder)
         for name in (*ARTIFACTS, *sorted(file.name for file in folder.glob(VIEW_RUNS))):
             client.log_artifact(run_id, str(folder / name))
+
+    def _log_datasets(self, run_id: str, inputs: list[Any]) -> None:
+        from mlflow.exceptions import MlflowException
+
+        try:
+            self._connect().log_inputs(run_id, datasets=inputs)
+        except MlflowException:  # another job has noted the same collection between MLflow's look and its own note
+            self._connect().log_inputs(run_id, datasets=inputs)
 
     def read_runs(self, page: int) -> list[Any]:
         """Every run of the experiment, of a store that is there already; nothing is made.

@@ -152,6 +152,7 @@ def sweep(run: Run, tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace
 
 def test_a_sweep_ends_with_a_table_and_its_folder(sweep: SimpleNamespace) -> None:
     assert sweep.lines[-1] == str(sweep.folder)
+    assert "tracking failed" not in sweep.err
     assert "2 runs" in sweep.out
     table = pd.read_csv(sweep.folder / "sweep.csv")
     assert table["estimator"].tolist() == ["baseline", "similarity"]

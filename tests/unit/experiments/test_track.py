@@ -89,6 +89,31 @@ def test_a_log_that_fails_midway_is_marked_as_failed(logged: SimpleNamespace) ->
     assert [run.info.status for run in runs].count("FAILED") == 1
 
 
+def test_a_job_that_notes_the_collection_at_the_same_moment_is_in_nobodys_way(run_dir: Path, tmp_path: Path) -> None:
+    from sqlalchemy import Engine, event
+
+    tracking = MlflowTracking(store(tmp_path), "tests")
+    experiment = tracking._experiment_id()
+    meanwhile: list[str] = []
+
+    @event.listens_for(Engine, "after_cursor_execute")
+    def the_other_job_is_first(connection: object, cursor: object, statement: str, *rest: object) -> None:
+        if "FROM datasets" in statement and not meanwhile:
+            meanwhile.append("INSERT INTO datasets VALUES (?, ?, ?, ?, ?, ?, ?, ?)")
+            values = ("other", int(experiment), "tiny/test", "d" * 32, "ragtune", "{}", None, "{}")
+            with closing(sqlite3.connect(tmp_path / "db" / "mlflow.db")) as db, db:
+                db.execute(meanwhile[0], values)
+
+    try:
+        run_id = tracking.log(run_dir)
+    finally:
+        event.remove(Engine, "after_cursor_execute", the_other_job_is_first)
+    assert meanwhile
+    run = tracking._connect().get_run(run_id)
+    assert run.info.status == "FINISHED"
+    assert [each.dataset.digest for each in run.inputs.dataset_inputs] == ["d" * 32]
+
+
 def test_what_a_kill_left_unfinished_goes_when_the_files_are_logged_and_they_are_logged_once(
     logged: SimpleNamespace,
 ) -> None:
