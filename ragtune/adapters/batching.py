@@ -20,7 +20,7 @@ from ragtune.core.pool.batch import RerankBatch
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.bills import describe
 from ragtune.core.request.context import RAGtuneContext
-from ragtune.core.types import CostObject
+from ragtune.rerankers._wrapped import WrappedReranker
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")
@@ -39,7 +39,7 @@ class _Waiting(NamedTuple):
         return self.batch.context.time_left_ms
 
 
-class SharedCalls(BaseReranker):
+class SharedCalls(WrappedReranker):
     """Puts the batches of requests that wait at the same time into one call of another reranker.
 
     What waits while a call is under way goes into the next one. A call waits for others only as long as there are
@@ -66,7 +66,7 @@ class SharedCalls(BaseReranker):
         waiting: int = 1024,
         observe: Callable[[int, int], None] | None = None,
     ) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self._patience_s = check_number("patience_ms", patience_ms, low=0.0) / 1000.0
         self._docs = check_count("docs of a call", docs, low=1)
         self._queue: queue.Queue[_Waiting | None] = queue.Queue(check_count("waiting batches", waiting, low=1))
@@ -95,9 +95,6 @@ class SharedCalls(BaseReranker):
         if not was_closed:
             self._queue.put(None)
         self._thread.join()
-
-    def prepare(self) -> None:
-        self.inner.prepare()
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
         """The scores of the inner reranker.
@@ -144,27 +141,6 @@ class SharedCalls(BaseReranker):
             if not waiting.scores.cancel():  # its call has begun, or the model's own answer was that it took too long
                 return waiting.scores.result()
             raise NotAskedError("the request's time was up before the model was free") from None
-
-    def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
-        return self.inner.expected_cost(items, context)
-
-    @property
-    def unpriced(self) -> frozenset[str]:
-        """Those of the inner reranker."""
-        return self.inner.unpriced
-
-    def can_score(self, doc_id: str, context: RAGtuneContext) -> bool:
-        return self.inner.can_score(doc_id, context)
-
-    @property
-    def is_recorded(self) -> bool:
-        """As the inner reranker."""
-        return self.inner.is_recorded
-
-    @property
-    def simulates_time(self) -> bool:
-        """As the inner reranker."""
-        return self.inner.simulates_time
 
     def _count(self, change: int) -> None:
         with self._lock:

@@ -8,13 +8,14 @@ import mmap
 import shutil
 import tempfile
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Generic, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragtune.core.arrays import IntArray
 from ragtune.core.errors import DatasetError
@@ -23,8 +24,11 @@ from ragtune.data.corpus import EMPTY, Corpus, Document, DuplicateIdError, diges
 from ragtune.data.diskcache import AUTO, DiskCache
 
 _TEXTS, _ENDS, _IDS, _ORDER, _FACTS = "documents.bin", "ends.npy", "ids.npy", "order.npy", "facts.json"
-_FORMAT = 2
+_FORMAT = 3
 """Counts the changes of these files, so that what another version has kept is not taken for damaged."""
+
+_PREFIX = 64
+"""Bytes of an id that are kept in order for it to be found; of longer ones the rest is read from the documents."""
 
 _REPORT = 500_000
 """Documents between two lines of the log."""
@@ -120,8 +124,17 @@ class StoredCorpus(Corpus):
 
     def _find(self, doc_id: object) -> int | None:
         wanted = doc_id.encode() if isinstance(doc_id, str) else b""
-        place = bisect_left(self._ids, wanted)  # for a single id quicker than NumPy's own
+        prefix = wanted[:_PREFIX]
+        place = bisect_left(self._ids, prefix)  # for a single id quicker than NumPy's own
+        if len(wanted) >= _PREFIX:
+            last = bisect_right(self._ids, prefix, place)
+            place = bisect_left(range(last), wanted, place, key=self._id_at)
+            return int(self._order[place]) if place < last and self._id_at(place) == wanted else None
         return int(self._order[place]) if place < len(self) and self._ids[place] == wanted else None
+
+    def _id_at(self, place: int) -> bytes:
+        """The whole id at a place in the order of ids."""
+        return self._values(int(self._order[place]))[0].encode()
 
     def _document(self, position: int) -> Document:
         doc_id, title, text = self._values(position)
@@ -140,22 +153,30 @@ class StoredCorpus(Corpus):
 
 def _write_ids(folder: Path, longest: int) -> None:
     ends = np.load(folder / _ENDS, mmap_mode="r")
-    ids = np.empty(len(ends), dtype=f"S{longest}")
-    with (folder / _TEXTS).open("rb") as file:
-        texts = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        begin = 0
-        for i, (first, _, third) in enumerate(ends):
-            ids[i] = texts[begin:first]
-            begin = third
-        texts.close()
-    order = np.argsort(ids, kind="stable")
-    ids = ids[order]
-    twice = np.flatnonzero(ids[1:] == ids[:-1])
-    if len(twice):
-        first = twice[order[twice + 1].argmin()]  # the one at which reading line by line would stop
-        raise DuplicateIdError(ids[first].decode())
+    begins = np.concatenate(([0], ends[:-1, 2]))
+    with (folder / _TEXTS).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as texts:
+
+        def whole(document: int) -> bytes:
+            return texts[begins[document] : ends[document, 0]]
+
+        ids = np.fromiter((whole(i)[:_PREFIX] for i in range(len(ends))), f"S{min(longest, _PREFIX)}", len(ends))
+        order = np.argsort(ids, kind="stable")
+        ids = ids[order]
+        for start, end in _alike(ids) if longest >= _PREFIX else ():
+            order[start:end] = sorted(order[start:end], key=whole)
+        same = np.flatnonzero(ids[1:] == ids[:-1])
+        twice = [i for i in same if longest < _PREFIX or whole(order[i]) == whole(order[i + 1])]
+        if twice:  # named is the one at which reading line by line would stop
+            raise DuplicateIdError(whole(min(order[i + 1] for i in twice)).decode())
     np.save(folder / _IDS, ids)
     np.save(folder / _ORDER, order)
+
+
+def _alike(ids: NDArray[np.bytes_]) -> Iterator[tuple[int, int]]:
+    """Where runs of equal prefixes begin and end."""
+    borders = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1], [True])))
+    lengths = np.diff(borders)
+    return zip(borders[:-1][lengths > 1], borders[1:][lengths > 1], strict=True)
 
 
 def stored(documents: Callable[[], Iterable[Document]], key: str, cache_dir: str | Path | None = AUTO) -> StoredCorpus:

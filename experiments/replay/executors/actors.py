@@ -21,6 +21,7 @@ from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import CostMeter, RAGtuneContext
 from ragtune.core.request.trace import TraceEvent
 from ragtune.core.types import CostObject
+from ragtune.rerankers._wrapped import WrappedReranker
 
 _DEFAULT = "default"
 
@@ -98,7 +99,7 @@ class Scorer:
         return self._queues[strategy].expected_cost(asked.items, asked.context())
 
 
-class ActorReranker(BaseReranker):
+class ActorReranker(WrappedReranker):
     """A reranker whose model is in Ray actors, which take calls by turns.
 
     What needs no model (prices, what a cache holds) is asked of a reranker of the same configuration in this process.
@@ -110,7 +111,7 @@ class ActorReranker(BaseReranker):
     """
 
     def __init__(self, inner: BaseReranker, strategy: str, actors: Sequence[str]) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self.strategy = strategy
         # Processes begin with different actors, so that their first calls do not all go to one.
         self._turns = itertools.islice(itertools.cycle(actors), os.getpid() % len(actors), None)
@@ -131,31 +132,13 @@ class ActorReranker(BaseReranker):
         """The inner reranker's; under a limit on real time that of an actor, whose model has shown how fast it is."""
         asked = Asked.of(items, context)
         if asked.left_ms == inf:
-            return self.inner.expected_cost(items, context)
+            return super().expected_cost(items, context)
         with context.tracker.clock.paused():
             cost: CostObject = self._ask("expected_cost", asked)
         return cost
 
-    def unpaid(self, items: Sequence[PoolItem], context: RAGtuneContext) -> Sequence[PoolItem]:
-        return self.inner.unpaid(items, context)
-
-    @property
-    def unpriced(self) -> frozenset[str]:
-        """Those of the inner reranker."""
-        return self.inner.unpriced
-
-    def can_score(self, doc_id: str, context: RAGtuneContext) -> bool:
-        return self.inner.can_score(doc_id, context)
-
-    @property
-    def is_recorded(self) -> bool:
-        """As the inner reranker."""
-        return self.inner.is_recorded
-
-    @property
-    def simulates_time(self) -> bool:
-        """As the inner reranker."""
-        return self.inner.simulates_time
+    def prepare(self) -> None:
+        pass  # the actors make themselves ready
 
     def _ask(self, method: str, what: Any) -> Any:
         import ray

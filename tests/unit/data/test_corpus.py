@@ -66,6 +66,7 @@ def test_a_stored_corpus_is_the_one_in_memory_and_is_read_once(private_cache: Pa
         Document(id="z", text="of z", title=""),
         Document(id="a-longer-id", text="text", title="title"),
         Document(id="é", text="x"),
+        *(Document(id="u" * length + end, text=end) for length in (63, 64, 30_000) for end in ("b", "", "a")),
     ]
     memory = Corpus(documents)
     for read in (lambda: documents, None):
@@ -78,8 +79,10 @@ def test_a_stored_corpus_is_the_one_in_memory_and_is_read_once(private_cache: Pa
         for document in documents:
             assert disk.position(document.id) == memory.position(document.id)
             assert disk.scored(document.id, 1.0) == memory.scored(document.id, 1.0)
-        for unknown in ("", "b", "zz", "an id that is longer than all of them"):
+        for unknown in ("", "b", "zz", "u" * 65, "u" * 64 + "aa", "an id that is longer than all of them"):
             assert unknown not in disk
-    for wrong, message in (([*documents, documents[2], documents[1]], "duplicate document id 'z'"), ([], "empty")):
+    assert sum(file.stat().st_size for file in private_cache.rglob("ids.npy")) < 2_000  # however long the longest is
+    twice = [*documents, documents[2], documents[-1]]
+    for wrong, message in ((twice, "duplicate document id 'z'"), (twice[:-2] + twice[-1:], "'uuu"), ([], "empty")):
         with pytest.raises(DatasetError, match=message):
             stored(lambda wrong=wrong: wrong, message)

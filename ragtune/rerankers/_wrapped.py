@@ -1,0 +1,48 @@
+"""What a reranker shares that asks another one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ragtune.core.interfaces import BaseReranker
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.types import CostObject
+
+
+class WrappedReranker(BaseReranker):
+    """Changes the way to another reranker; what that one can score, what it costs and what it has kept stays the same.
+
+    Args:
+        inner: the other reranker.
+    """
+
+    def __init__(self, inner: BaseReranker) -> None:
+        self.inner = inner
+
+    def prepare(self) -> None:
+        self.inner.prepare()
+
+    def unpaid(self, items: Sequence[PoolItem], context: RAGtuneContext) -> Sequence[PoolItem]:
+        return self.inner.unpaid(items, context)
+
+    def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
+        return self.inner.expected_cost(items, context)
+
+    @property
+    def unpriced(self) -> frozenset[str]:
+        """Those of the inner reranker."""
+        return self.inner.unpriced
+
+    def can_score(self, doc_id: str, context: RAGtuneContext) -> bool:
+        return self.inner.can_score(doc_id, context)
+
+    @property
+    def is_recorded(self) -> bool:
+        """As the inner reranker."""
+        return self.inner.is_recorded
+
+    @property
+    def simulates_time(self) -> bool:
+        """As the inner reranker."""
+        return self.inner.simulates_time
