@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.curves import Curve
@@ -158,7 +158,7 @@ class Figures(_Part):
     queries: int
     queries_replayed: int
     warnings: dict[str, int]
-    measures: dict[str, float]
+    measures: Annotated[dict[str, float], Field(min_length=1)]
     interval: dict[str, tuple[float, float]]
     cost: Bill
     cost_per_query: Bill

@@ -97,7 +97,7 @@ def picture_of(folder: Path) -> Path:
         DatasetError: if the folder holds no complete run.
     """
     picture = folder / PICTURE
-    if not picture.is_file():
+    if not picture.exists():
         partial = folder / f".{PICTURE}"
         draw_curve(partial, read_csv(folder / CURVE), require_summary(folder))
         partial.replace(picture)
