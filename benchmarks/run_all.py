@@ -3,7 +3,8 @@
     python benchmarks/run_all.py [NAME ...] [--out results/bench]
 
 After each of them the figures of those that can write them go to ``bench.json``, with the commit and the machine that
-they come from, to tables in ``bench.md``, and what grows with the number of queries to ``growth.png``.
+they come from, to tables in ``bench.md``, the promises first, and what grows with the number of queries to
+``growth.png``.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ def run(name: str, figures: dict[str, Any]) -> int:
 def write(figures: Mapping[str, Any], folder: Path) -> None:
     """Write the figures as data, as tables and as a picture of their growth."""
     sys.path.insert(0, str(ROOT))
+    from benchmarks.targets import table
     from experiments.publish.files import write_text
     from experiments.publish.provenance import git_sha
 
@@ -74,7 +76,8 @@ def write(figures: Mapping[str, Any], folder: Path) -> None:
     machine = f"{platform.machine()}, {platform.system()}, Python {platform.python_version()}"
     document = {"git_sha": git_sha(), "machine": machine, "command": " ".join(sys.argv[1:]), "figures": figures}
     write_text(folder / "bench.json", json.dumps(document, indent=2) + "\n")
-    lines = ["# Benchmarks", "", f"Made at {document['git_sha']} on {machine}, by `make bench`.", ""]
+    made = f"Made at {document['git_sha']} on {machine}, by `make bench`."
+    lines = ["# Benchmarks", "", made, "", *table(figures), ""]
     for name, found in figures.items():
         lines += [f"## {name}", "", "| figure | value |", "|---|---|"]
         lines += [f"| {what} | {value} |" for what, value in flat(found)] + [""]
