@@ -8,16 +8,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from functools import lru_cache
 from typing import Any
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException, OverrideParseException
-from omegaconf import DictConfig, OmegaConf
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
+from experiments.config.jobs import JobConfigs
 from experiments.config.names import moved
 from experiments.config.overrides import WHERE_NOT_WHAT, spelled_out
 from experiments.config.paths import CONF, PROJECT_ROOT
@@ -55,12 +57,25 @@ def composed(overrides: Sequence[str], root: str, command: str = "ragtune run") 
     from ragtune.core.errors import ConfigError
 
     register_resolvers()
-    inside_a_job = GlobalHydra.instance().is_initialized()
-    with nullcontext() if inside_a_job else initialize_config_dir(str(CONF), version_base="1.3"):
-        try:
-            return hydra_compose(root, overrides=spelled_out(overrides))
-        except (HydraException, OmegaConfBaseException) as error:
-            raise ConfigError(readable(error, command)) from None
+    words = spelled_out(overrides)
+    try:
+        if GlobalHydra.instance().is_initialized():  # inside a job, whose files may be others
+            return hydra_compose(root, overrides=words)
+        with initialize_config_dir(str(CONF), version_base="1.3"):
+            loader, master = _loader(str(CONF), root)
+            config = loader.of_job(master, words)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ConfigError(readable(error, command)) from None
+    with open_dict(config):
+        del config["hydra"]
+    return config
+
+
+@lru_cache(maxsize=4)
+def _loader(conf: str, root: str) -> tuple[JobConfigs, DictConfig]:
+    """What composes ``root`` of the folder that Hydra is at: a study asks for it policy by policy."""
+    loader = JobConfigs(GlobalHydra.instance().config_loader())
+    return loader, loader.load_configuration(root, [], RunMode.RUN)
 
 
 def resolve(cfg: DictConfig, root: str = "config") -> dict[str, Any]:

@@ -6,6 +6,7 @@ import pickle
 from typing import Any
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
+from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, OverrideType
 from hydra.errors import HydraException
@@ -19,14 +20,14 @@ _CHECKED = 100
 class JobConfigs(ConfigLoaderImpl):
     """Composes each combination of choices once, and sets a job's values in a copy of that.
 
-    Hydra itself reads some thirty files a job, twice: to see whether they can be composed, and to run the job.
+    Hydra itself reads some thirty files a job, for a sweep twice: to see whether they can be composed, and to run it.
 
     Args:
         loader: Hydra's own, for the same files.
     """
 
-    def __init__(self, loader: ConfigLoaderImpl) -> None:
-        super().__init__(loader.config_search_path)
+    def __init__(self, loader: ConfigLoader) -> None:
+        super().__init__(loader.get_search_path())
         self._composed: dict[tuple[str, ...], bytes] = {}
         self._parsed: dict[str, Override] = {}
         self._checked: dict[tuple[str, ...], DictConfig] = {}
@@ -40,12 +41,13 @@ class JobConfigs(ConfigLoaderImpl):
         kept = self._checked.pop(job, None)
         if kept is not None and OmegaConf.is_missing(kept.hydra.job, "num"):  # a launched one is written to and closed
             return kept
-        config = self._load(master_config, sweep_overrides)
+        config = self.of_job(master_config, sweep_overrides)
         if len(self._checked) < _CHECKED:
             self._checked[job] = config
         return config
 
-    def _load(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
+    def of_job(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
+        """A configuration of its own for one of many jobs."""
         overrides = [self._parse(override) for override in sweep_overrides]
         # What is added may rest on a value that comes before it.
         if all(override.type == OverrideType.CHANGE and not override.is_hydra_override() for override in overrides):

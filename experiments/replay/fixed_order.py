@@ -36,6 +36,7 @@ def has_fixed_order(session: Session, budget: CostBudget) -> bool:
     parts, rerankers = session.parts, list(session.rerankers.values())
     return (
         not parts["estimator"].reads_scores
+        and not parts["estimator"].reads_budget
         and parts["scheduler"].has_plan
         and not parts["reformulator"].is_active
         and (parts["expander"] is None or not parts["expander"].is_active)

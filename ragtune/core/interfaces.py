@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray
-from ragtune.core.component import Component
+from ragtune.core.component import Component, declares
 from ragtune.core.pool.batch import RerankBatch
 from ragtune.core.pool.belief import Belief
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import (
     FREE,
@@ -123,6 +124,19 @@ class BaseEstimator(Component, ABC):
 
         Called before the first batch, after every batch, and again where an expander has made the pool grow.
         """
+
+    def agrees(self, pool: CandidatePool, context: RAGtuneContext, budget: CostBudget) -> bool:
+        """Whether under ``budget``, which allows fewer documents or calls than the request's and has bound no batch so
+        far, it would have led to the batches that were sent, and to the same next one as far as that budget goes.
+
+        One that reads the budget may define this beside :meth:`value`: where the scheduler has a plan, and so follows
+        the estimator's order, requests share what they agree on (:meth:`RAGtuneController.run_under`)."""
+        return not self.reads_budget
+
+    @property
+    def tells_budgets(self) -> bool:
+        """Whether it does not read the budget, or says of each whether it agrees."""
+        return not self.reads_budget or declares(self, "agrees", beside="value")
 
 
 class BaseScheduler(Component, ABC):

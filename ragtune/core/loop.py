@@ -57,7 +57,7 @@ class RerankLoop:
         self._batches = BatchRunner(rerankers, failures)
         self._keeps_dropped = failures.keep_unscored
         self._ordering = ordering
-        self._expander = expander
+        self._expander = expander if expander is not None and expander.is_active else None
         told = expander is not None and declares(expander, "reads_estimates", beside="expand")
         self._reads_estimates = expander is None or expander.reads_estimates or not told
 
@@ -81,7 +81,9 @@ class RerankLoop:
             InputError: if a component does: bad input ends a run, it is never swallowed.
         """
         course = Course(pool, context, history, self._batches.open_book(), smaller or SmallerBudgets())
-        return (yield from self._to_its_end(course, is_noted=False))
+        outcome = yield from self._to_its_end(course, is_noted=False)
+        self._agreeing(course.smaller.unbound(), course)
+        return outcome
 
     def _to_its_end(self, course: Course, *, is_noted: bool) -> Wishes[LoopOutcome]:
         """Go on until something says stop; ``is_noted`` where the present state is in the history already."""
@@ -104,10 +106,18 @@ class RerankLoop:
 
     def _leave(self, budgets: Sequence[CostBudget], course: Course, *, is_noted: bool) -> Wishes[None]:
         """Let these budgets end on courses of their own."""
-        for budget in budgets:
+        for budget in self._agreeing(budgets, course):
             own = course.fork(budget)
             outcome = yield from self._to_its_end(own, is_noted=is_noted)
             course.smaller.ended[budget] = (own, outcome)
+
+    def _agreeing(self, budgets: Sequence[CostBudget], course: Course) -> list[CostBudget]:
+        """Those under which the course so far would have been the same; the others are noted."""
+        pool, context, _, _, smaller = course
+        with pool.read_only(), context.tracker.read_only():
+            agreeing = [budget for budget in budgets if self._estimator.agrees(pool, context, budget)]
+        smaller.apart += [budget for budget in budgets if budget not in agreeing]
+        return agreeing
 
     def _note(self, pool: CandidatePool, context: RAGtuneContext, history: list[HistoryStep]) -> StopRecord | None:
         if history and not self._reads_estimates:

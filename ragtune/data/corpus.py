@@ -117,6 +117,10 @@ class Corpus:
         """Number of documents whose content is empty."""
         return sum(not document.content for document in self)
 
+    def ids_at(self, positions: Sequence[int]) -> list[str]:
+        """Ids of the documents at these positions, >= 0."""
+        return [self.doc_ids[i] for i in positions]
+
     def position(self, doc_id: str) -> int:
         """Position of a document in the collection's order.
 

@@ -128,6 +128,10 @@ class CorpusGraph:
         """Ids of the documents by their positions in the corpus."""
         return self._corpus.doc_ids
 
+    def ids_at(self, positions: Sequence[int]) -> list[str]:
+        """Ids of the documents at these positions in the corpus."""
+        return self._corpus.ids_at(positions)
+
     def neighbours(self, doc_id: str) -> list[str]:
         """Ids of a document's neighbours, nearest first.
 

@@ -47,9 +47,8 @@ class _Column(Sequence[T], Generic[T]):
         return self._size
 
     def __getitem__(self, i):  # type: ignore[no-untyped-def]
-        if isinstance(i, slice):
-            return [self._read(place) for place in range(*i.indices(self._size))]
-        return self._read(range(self._size)[i])
+        places = range(self._size)[i]
+        return self._read(places) if isinstance(places, int) else list(map(self._read, places))
 
 
 class StoredCorpus(Corpus):
@@ -110,7 +109,7 @@ class StoredCorpus(Corpus):
 
     @cached_property
     def doc_ids(self) -> Sequence[str]:
-        return _Column(len(self), lambda i: self._values(i)[0])
+        return _Column(len(self), self._id)
 
     @cached_property
     def contents(self) -> Sequence[str]:
@@ -134,21 +133,30 @@ class StoredCorpus(Corpus):
 
     def _id_at(self, place: int) -> bytes:
         """The whole id at a place in the order of ids."""
-        return self._values(int(self._order[place]))[0].encode()
+        return self._id(int(self._order[place])).encode()
+
+    def ids_at(self, positions: Sequence[int]) -> list[str]:
+        places = np.asarray(positions, dtype=np.intp)
+        begins = np.where(places > 0, self._ends[places - 1, 2], 0).tolist()
+        ends, texts = self._ends[places, 0].tolist(), self._texts
+        return [texts[begin:end].decode() for begin, end in zip(begins, ends, strict=True)]
+
+    def _id(self, position: int) -> str:
+        return self._texts[self._begin_of(position) : self._ends.item(position, 0)].decode()
 
     def _document(self, position: int) -> Document:
-        doc_id, title, text = self._values(position)
-        return Document.model_construct(id=doc_id, title=title, text=text)
-
-    def _values(self, position: int) -> tuple[str, str, str]:
-        begin = int(self._ends[position - 1, 2]) if position else 0
         first, second, third = self._ends[position].tolist()
+        begin = self._begin_of(position)
         whole = self._texts[begin:third]
-        return (
-            whole[: first - begin].decode(),
-            whole[first - begin : second - begin].decode(),
-            whole[second - begin :].decode(),
+        return Document.model_construct(
+            id=whole[: first - begin].decode(),
+            title=whole[first - begin : second - begin].decode(),
+            text=whole[second - begin :].decode(),
         )
+
+    def _begin_of(self, position: int) -> int:
+        begin: int = self._ends.item(position - 1, 2) if position else 0
+        return begin
 
 
 def _write_ids(folder: Path, longest: int) -> None:

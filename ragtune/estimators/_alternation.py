@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -22,10 +23,14 @@ class AlternationState(ABC):
 
     Args:
         neighbours: which documents of the pool are near each other.
+
+    Attributes:
+        is_from_queue: of each batch and of the next one, whether it is the neighbour queue's.
     """
 
     def __init__(self, neighbours: Neighbours) -> None:
         self.neighbours = neighbours
+        self.is_from_queue: tuple[bool, ...] = ()
         self._observed = 0
         self._next_turn = 0
         self._turn = 0
@@ -44,6 +49,7 @@ class AlternationState(ABC):
         sources = (eligible[~pool.discovered[eligible]], self.queue(pool, context))
         # A source that has run dry is passed over; it is asked anew as long as the batch has not been taken.
         self._turn = self._next_turn if len(sources[self._next_turn % 2]) else self._next_turn + 1
+        self.is_from_queue = (*self.is_from_queue[: len(pool.batches)], self._turn % 2 == 1)
         current, other = sources[self._turn % 2], sources[(self._turn + 1) % 2]
         return np.concatenate([current, other, eligible]), len(current)
 
@@ -52,7 +58,10 @@ class AlternationState(ABC):
         """Eligible positions that the graph leads to, best first."""
 
 
-class AlternatingEstimator(BaseEstimator):
+State = TypeVar("State", bound=AlternationState)
+
+
+class AlternatingEstimator(BaseEstimator, Generic[State]):
     """Base of GAR and Quam.
 
     Args:
@@ -69,7 +78,7 @@ class AlternatingEstimator(BaseEstimator):
         self.k = k
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
-        state = context.remember(self, lambda: self._start(self._neighbours()))
+        state = self._state(context)
         state.observe(pool)
         order, current = state.order(pool, context)
         acquisition: FloatArray = np.zeros(len(pool))
@@ -78,6 +87,9 @@ class AlternatingEstimator(BaseEstimator):
             first_stage_scores(pool), acquisition=acquisition, batch_limit=current if current else None
         )
 
+    def _state(self, context: RAGtuneContext) -> State:
+        return context.remember(self, lambda: self._start(self._neighbours()))
+
     @abstractmethod
-    def _start(self, neighbours: Neighbours) -> AlternationState:
+    def _start(self, neighbours: Neighbours) -> State:
         """The state of a new request."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from itertools import chain
 from typing import Any, NamedTuple, Self
@@ -85,19 +85,17 @@ class GraphNeighbours(Neighbours):
     def _find(self, pool: CandidatePool, positions: Sequence[int]) -> list[Edges]:
         doc_ids, places = pool.doc_ids, self._places
         neighbours, weights = (array.tolist() for array in self._graph.rows([doc_ids[i] for i in positions]))
-        if self._learn(pool, set(chain.from_iterable(neighbours)).difference(places)):
+        met = set(chain.from_iterable(neighbours))
+        if self._learn(pool, list(met.difference(places, [NOBODY]))) or NOBODY in met:
             return [self._within(*row) for row in zip(positions, neighbours, weights, strict=True)]
         return [Edges([places[i] for i in row], own) for row, own in zip(neighbours, weights, strict=True)]
 
-    def _learn(self, pool: CandidatePool, neighbours: Iterable[int]) -> bool:
+    def _learn(self, pool: CandidatePool, neighbours: Sequence[int]) -> bool:
         """Look up the places of documents; whether the pool lacks any of them."""
-        index, names, lacking = pool.roster.index, self._graph.doc_ids, False
-        for i in neighbours:
-            if i != NOBODY and (place := index.get(names[i])) is not None:
-                self._places[i] = place
-            else:
-                lacking = True
-        return lacking
+        found = map(pool.roster.index.get, self._graph.ids_at(neighbours))
+        held = {i: place for i, place in zip(neighbours, found, strict=True) if place is not None}
+        self._places |= held
+        return len(held) < len(neighbours)
 
     def _within(self, position: int, neighbours: list[int], weights: list[float]) -> Edges:
         """Those of a document's neighbours that are in the pool; it is noted that it lacks the others."""

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from copy import copy, deepcopy
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragtune.core.arrays import IntArray
 from ragtune.core.pool.columns import CANDIDATE
+from ragtune.core.pool.items import SentBatch
 from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.estimators._alternation import AlternatingEstimator, AlternationState
 from ragtune.estimators._neighbours import Neighbours
 
 
-class GAREstimator(AlternatingEstimator):
+class GAREstimator(AlternatingEstimator["_Gar"]):
     """GAR (MacAvaney, Tonellotto and Macdonald, "Adaptive Re-Ranking with a Corpus Graph", CIKM 2022, algorithm 1).
 
     Batches come by turns from the initial ranking R0 and from the neighbour queue (the paper's frontier F of the corpus
     graph G): the neighbours of what has been scored, each with the score of the best document that led to it. A source
     that has run dry is passed over, and a batch never mixes sources. The order is that of the authors' implementation
     (pyterrier-adaptive 0.2.1), tie for tie: equal scores go by when a document entered the queue, so nearer neighbours
-    come first, and the queue is not fed with what the remaining budget could never reach.
+    come first, and the queue is not fed with what the remaining budget could never reach. That may change the order of
+    equal scores, so a budget is read; :meth:`agrees` tells the few requests in which it made a difference.
 
     With ``expander=none`` it works inside the pool. To let it leave the pool, give the same graph to
     ``expander=corpus_graph`` with ``expander.top=null``: documents that only the graph found are reachable through the
@@ -41,63 +48,121 @@ class GAREstimator(AlternatingEstimator):
         ConfigError: on an argument out of range, or a graph that cannot be used.
     """
 
-    def _start(self, neighbours: Neighbours) -> AlternationState:
+    def agrees(self, pool: CandidatePool, context: RAGtuneContext, budget: CostBudget) -> bool:
+        return self._state(context).agrees(pool, _limit_of(budget))
+
+    def _start(self, neighbours: Neighbours) -> _Gar:
         return _Gar(neighbours)
+
+
+class _Source(NamedTuple):
+    """A scored document, which leads to its neighbours."""
+
+    position: int
+    score: float
+    neighbours: Sequence[int]
 
 
 _NOTHING = -math.inf
 
 
+class _Queue:
+    """The neighbour queue of a request that may rerank ``limit`` documents."""
+
+    def __init__(self, limit: float, batches: Sequence[Sequence[_Source]] = ()) -> None:
+        self.limit = limit
+        self._scores: dict[int, float] = {}  # scored documents stay in it, and nothing is better than they are
+        self._lowest = math.inf
+        for batch in batches:
+            self.feed(batch)
+
+    def __len__(self) -> int:
+        return len(self._scores)
+
+    def copy(self) -> Self:
+        """A queue that stands as this one does now."""
+        twin = copy(self)
+        twin._scores = dict(self._scores)
+        return twin
+
+    def feed(self, batch: Sequence[_Source]) -> None:
+        """Put the neighbours of a batch into the queue, where they gain by it and can still be reached."""
+        scores = self._scores
+        scores |= dict.fromkeys([source.position for source in batch], math.inf)
+        for _, score, neighbours in batch:
+            if len(scores) >= self.limit and score < self._lowest:
+                continue
+            if better := [i for i in neighbours if scores.get(i, _NOTHING) < score]:
+                scores |= dict.fromkeys(better, score)
+                self._lowest = min(self._lowest, score)
+
+    def best_first(self, is_open: NDArray[np.bool_]) -> IntArray:
+        """The open documents in it."""
+        waiting = np.fromiter(self._scores, np.intp, len(self._scores))
+        scores = np.fromiter(self._scores.values(), float, len(self._scores))
+        kept = is_open[waiting]
+        # The sort is stable: equal scores stay in the order of entering.
+        order: IntArray = waiting[kept][np.argsort(-scores[kept], kind="stable")]
+        return order
+
+
 class _Gar(AlternationState):
-    """The neighbour queue, kept from batch to batch, and made anew from the first batch whose documents have other
-    neighbours since the pool has grown.
+    """The neighbour queue, kept from batch to batch, and made anew where documents have other neighbours since the pool
+    has grown.
     """
 
     def __init__(self, neighbours: Neighbours) -> None:
         super().__init__(neighbours)
-        self._queue: dict[int, float] = {}  # scored documents stay in it, and nothing is better than they are
-        self._lowest = math.inf
-        self._scored: dict[int, int] = {}  # the batch of each scored document
-        self._before: list[tuple[dict[int, float], float]] = []  # queue and lowest score before each batch
+        self._fed: list[list[_Source]] = []
+        self._queue = _Queue(math.inf)
+        self._was_remade = False
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        twin = copy(self)
+        twin.neighbours, twin._fed, twin._queue = deepcopy(self.neighbours, memo), list(self._fed), self._queue.copy()
+        return twin
 
     def queue(self, pool: CandidatePool, context: RAGtuneContext) -> IntArray:
         if changed := self.neighbours.refresh(pool):
-            self._rewind(min(self._scored[position] for position in changed))
-        limit = context.tracker.budget.max_reranker_docs
-        for batch in pool.batches[len(self._before) :]:
-            scored = batch.positions[~np.isnan(pool.scores[batch.positions])]
-            self._before.append((self._queue.copy(), self._lowest))
-            self._feed(pool, scored, math.inf if limit is None else limit)
-        waiting = np.fromiter(self._queue, np.intp, len(self._queue))
-        scores = np.fromiter(self._queue.values(), float, len(self._queue))
-        is_open = pool.states[waiting] == CANDIDATE
-        # The sort is stable: equal scores stay in the order of entering.
-        best_first: IntArray = waiting[is_open][np.argsort(-scores[is_open], kind="stable")]
-        return best_first
+            del self._fed[min(n for n, batch in enumerate(self._fed) if any(s.position in changed for s in batch)) :]
+            self._was_remade = True
+        limit = _limit_of(context.tracker.budget)
+        if changed or limit != self._queue.limit:
+            self._queue = _Queue(limit, self._fed)
+        for batch in pool.batches[len(self._fed) :]:
+            self._fed.append(self._sources(pool, batch))
+            self._queue.feed(self._fed[-1])
+        return self._queue.best_first(pool.states == CANDIDATE)
 
-    def _rewind(self, batch: int) -> None:
-        """Go back to how things stood before that batch."""
-        self._queue, self._lowest = self._before[batch]
-        del self._before[batch:]
-        self._scored = {position: number for position, number in self._scored.items() if number < batch}
+    def agrees(self, pool: CandidatePool, limit: float) -> bool:
+        """Whether a queue of that limit gives the same batches, and the same head as far as the limit goes."""
+        if limit == self._queue.limit or limit >= len(pool) or len(self._queue) < limit:
+            return True  # it turns nothing else away that would gain
+        if self._was_remade:
+            return False
+        other, is_open = _Queue(limit), np.ones(len(pool), dtype=bool)
+        for number, batch in enumerate(pool.batches):
+            sent = batch.positions
+            if self.is_from_queue[number] and not np.array_equal(other.best_first(is_open)[: len(sent)], sent):
+                return False
+            is_open[sent] = False
+            for fed in self._fed[number : number + 1]:  # a batch that has spent the limit leads to nothing
+                other.feed(fed)
+        left = int(limit) - len(pool) + int(is_open.sum())
+        if left <= 0 or not self.is_from_queue[-1]:
+            return True
+        return np.array_equal(self._queue.best_first(is_open)[:left], other.best_first(is_open)[:left])
 
-    def _feed(self, pool: CandidatePool, batch: IntArray, limit: float) -> None:
-        positions: list[int] = batch.tolist()
-        self._scored |= dict.fromkeys(positions, len(self._before) - 1)
-        self._queue |= dict.fromkeys(positions, math.inf)
-        edges = dict(zip(positions, self.neighbours.of(pool, positions), strict=True))
-        scored = {position: float(pool.scores[position]) for position in positions}
-        # Equal scores by id, descending: what sorting (score, id) pairs in reverse does in the reference.
-        for position in sorted(positions, key=lambda i: (scored[i], pool.doc_ids[i]), reverse=True):
-            score = scored[position]
-            if len(self._queue) >= limit and score < self._lowest:
-                continue
-            if self._reach(edges[position].positions, score):
-                self._lowest = min(self._lowest, score)
+    def _sources(self, pool: CandidatePool, batch: SentBatch) -> list[_Source]:
+        """The scored documents of a batch, best first; equal ones by id, descending: what sorting (score, id) pairs in
+        reverse does in the reference.
+        """
+        scores = dict(zip(batch.positions.tolist(), pool.scores[batch.positions].tolist(), strict=True))
+        scored = [position for position, score in scores.items() if score == score]  # NaN alone differs from itself
+        scored.sort(key=lambda i: (scores[i], pool.doc_ids[i]), reverse=True)
+        edges = self.neighbours.of(pool, scored)
+        return [_Source(i, scores[i], edge.positions) for i, edge in zip(scored, edges, strict=True)]
 
-    def _reach(self, neighbours: list[int], score: float) -> bool:
-        """Put the neighbours into the queue; whether any of them gained by it."""
-        known = self._queue.get
-        better = [i for i in neighbours if known(i, _NOTHING) < score]
-        self._queue |= dict.fromkeys(better, score)
-        return bool(better)
+
+def _limit_of(budget: CostBudget) -> float:
+    return math.inf if budget.max_reranker_docs is None else budget.max_reranker_docs

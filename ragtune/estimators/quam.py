@@ -16,7 +16,7 @@ from ragtune.estimators._alternation import AlternatingEstimator, AlternationSta
 from ragtune.estimators._neighbours import Neighbours, joined
 
 
-class QuamEstimator(AlternatingEstimator):
+class QuamEstimator(AlternatingEstimator["_Quam"]):
     """Quam (Rathee, MacAvaney and Anand, "Quam: Adaptive Retrieval through Query Affinity Modelling", WSDM 2025).
 
     As GAR, batches come by turns from the initial ranking and from the neighbour queue; but a document d of the queue
@@ -58,7 +58,7 @@ class QuamEstimator(AlternatingEstimator):
         super().__init__(corpus, vectors, k, graph)
         self.top_s = check_count("estimator.top_s", top_s, low=1)
 
-    def _start(self, neighbours: Neighbours) -> AlternationState:
+    def _start(self, neighbours: Neighbours) -> _Quam:
         return _Quam(neighbours, self.top_s)
 
 

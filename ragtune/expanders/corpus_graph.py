@@ -24,11 +24,13 @@ class _Walk:
     Attributes:
         expanded: positions in the pool of documents left behind.
         waiting: documents that were found and wait, by their positions in the corpus, with their scores.
+        names: ids of documents that were found, by their positions in the corpus.
         settled: positions in the corpus of documents that are in the pool or cannot be scored, and :data:`NOBODY`.
     """
 
     expanded: set[int] = field(default_factory=set)
     waiting: dict[int, float] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
     settled: set[int] = field(default_factory=lambda: {NOBODY})
 
 
@@ -81,9 +83,12 @@ class CorpusGraphExpander(BaseExpander):
         walk = context.remember(self, _Walk)
         sources = self._sources(pool, walk)
         walk.expanded.update(sources)
-        doc_ids, index, waiting, ineligible = self._corpus.doc_ids, pool.roster.index, walk.waiting, 0
-        for neighbour, score in self._reached(pool, sources, walk).items():
-            name = doc_ids[neighbour]
+        index, waiting, names, ineligible = pool.roster.index, walk.waiting, walk.names, 0
+        reached = self._reached(pool, sources, walk)
+        unknown = [neighbour for neighbour in reached if neighbour not in names]
+        names.update(zip(unknown, self._corpus.ids_at(unknown), strict=True))
+        for neighbour, score in reached.items():
+            name = names[neighbour]
             if name in index:
                 walk.settled.add(neighbour)
             elif neighbour in waiting:
@@ -99,7 +104,7 @@ class CorpusGraphExpander(BaseExpander):
         chosen = best[: limit if self.per_batch is None else min(limit, self.per_batch)]
         for _, position in chosen:
             del waiting[position]
-        return self._corpus.hits([doc_ids[i] for _, i in chosen], [-score for score, _ in chosen], GRAPH_SOURCE)
+        return self._corpus.hits([names[i] for _, i in chosen], [-score for score, _ in chosen], GRAPH_SOURCE)
 
     def _sources(self, pool: CandidatePool, walk: _Walk) -> dict[int, float]:
         """Reranked documents that may open their neighbours and have not, with their scores."""

@@ -17,9 +17,11 @@ from experiments.replay.build import build_session
 from ragtune import Corpus, CostBudget, Document, ScoredDocument
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.ordering import Ordering
+from ragtune.core.request.request import Request
 from ragtune.data.graph import CorpusGraph
 from ragtune.estimators.gar import GAREstimator
 from ragtune.expanders.corpus_graph import CorpusGraphExpander
+from ragtune.reformulators.identity import IdentityReformulator
 from ragtune.schedulers.greedy import GreedyScheduler
 
 PLENTY = 10**6
@@ -61,13 +63,25 @@ def our_batches(output: Any) -> list[list[str]]:
     return [event.details["doc_ids"] for event in output.trace.find("propose")]
 
 
+def make_recorded(fakes: Any, scores: Mapping[str, float]) -> Any:
+    """A reranker whose scores are known, so that budgets share what they agree on."""
+
+    class Recorded(fakes.Reranker):
+        is_recorded = True
+
+        def rerank(self, items: Any, context: Any, strategy: str) -> dict[str, float]:
+            return {item.doc_id: scores[item.doc_id] for item in items}
+
+    return Recorded()
+
+
 def nobody(corpus: Corpus) -> Any:
     raise AssertionError("a graph is given, so nobody needs the texts")
 
 
 @pytest.mark.parametrize("expanding", [False, True], ids=["inside the pool", "expanding"])
 @pytest.mark.parametrize("seed", range(60))
-def test_same_documents_in_the_same_batches_on_random_graphs(
+def test_same_documents_in_the_same_batches_under_every_budget_on_random_graphs(
     fakes: Any, make_graph: Callable[..., str], tmp_path: Path, seed: int, expanding: bool
 ) -> None:
     rng = np.random.default_rng(seed)
@@ -83,23 +97,48 @@ def test_same_documents_in_the_same_batches_on_random_graphs(
     scores = dict(zip(corpus.doc_ids, (rng.integers(0, rng.integers(1, 12), n) / 12).tolist(), strict=True))
     pool = rng.permutation(corpus.doc_ids)[: int(rng.integers(1, n + 1))].tolist()
     first = dict(zip(pool, np.sort(rng.integers(0, 20, len(pool)).astype(float))[::-1].tolist(), strict=True))
-    b, c = int(rng.integers(1, 8)), [None, *range(1, n + 3)][int(rng.integers(0, n + 3))]
+    b, limits = int(rng.integers(1, 8)), [PLENTY, *sorted({*rng.integers(1, n + 3, 6).tolist()})]
 
     folder = make_graph(tmp_path / "graph", corpus, edges, k)
-    reranker = fakes.Reranker()
-    reranker.rerank = lambda items, context, strategy: {item.doc_id: scores[item.doc_id] for item in items}
-    output = fakes.controller(
+    reranker = make_recorded(fakes, scores)
+    controller = fakes.controller(
         documents=[ScoredDocument(id=d, score=first[d], content="x") for d in pool],
+        reformulator=IdentityReformulator(),
         estimator=GAREstimator(corpus, nobody, k=k, graph=folder),
         scheduler=GreedyScheduler(batch_size=b),
         reranker=reranker,
         expander=CorpusGraphExpander(corpus, folder, reranker, k=k, top=None) if expanding else None,
-        budget=CostBudget.unlimited().model_copy(update={"max_reranker_docs": c}),
-    ).run("q")
+    )
+    assert controller.shares_budgets
+    outputs = controller.run_under(Request("q"), [CostBudget.only(max_reranker_docs=c) for c in limits])
 
     graph = CorpusGraph.open(folder, corpus)
     reachable = graph if expanding else Within(graph, pool)
-    assert our_batches(output) == reference_batches(pool, first, reachable, scores, b, PLENTY if c is None else c)
+    for c, output in zip(limits, outputs, strict=True):
+        assert our_batches(output) == reference_batches(pool, first, reachable, scores, b, c), c
+
+
+def test_a_budget_that_changes_the_order_of_equal_scores_is_answered_by_itself(
+    fakes: Any, make_graph: Callable[..., str], tmp_path: Path
+) -> None:
+    """Of four documents d's neighbour f can be none, so that g stands before it once b has led to both."""
+    corpus = Corpus(Document(id=letter, text=letter) for letter in "abcdefgh")
+    edges = {"a": {"d": 0.9, "e": 0.8, "h": 0.7}, "d": {"f": 0.9}, "b": {"g": 0.9, "f": 0.8}}
+    scores = dict.fromkeys("cefgh", 0.1) | {"a": 0.5, "b": 0.9, "d": 0.2}
+    first = {letter: 8.0 - i for i, letter in enumerate("abcdefgh")}
+    folder = make_graph(tmp_path / "graph", corpus, edges, 3)
+    controller = fakes.controller(
+        documents=[ScoredDocument(id=d, score=first[d], content="x") for d in first],
+        reformulator=IdentityReformulator(),
+        estimator=GAREstimator(corpus, nobody, k=3, graph=folder),
+        scheduler=GreedyScheduler(batch_size=1),
+        reranker=make_recorded(fakes, scores),
+    )
+    outputs = controller.run_under(Request("q"), [CostBudget.only(max_reranker_docs=c) for c in (8, 4)])
+    graph = CorpusGraph.open(folder, corpus)
+    expected = [reference_batches(list(first), first, graph, scores, 1, c) for c in (8, 4)]
+    assert [our_batches(output) for output in outputs] == expected
+    assert [batches[:4] for batches in expected] == [[["a"], ["d"], ["b"], ["f"]], [["a"], ["d"], ["b"], ["g"]]]
 
 
 @pytest.mark.parametrize("expanding", [False, True], ids=["inside the pool", "expanding"])
@@ -138,8 +177,7 @@ def test_the_final_order_is_the_reference_s(fakes: Any, make_graph: Callable[...
     pool = [f"d{i}" for i in range(5)]
     first = {doc_id: 10.0 - i for i, doc_id in enumerate(pool)}
     folder = make_graph(tmp_path / "graph", corpus, edges, 2)
-    reranker = fakes.Reranker()
-    reranker.rerank = lambda items, context, strategy: {item.doc_id: scores[item.doc_id] for item in items}
+    reranker = make_recorded(fakes, scores)
     output = fakes.controller(
         documents=[ScoredDocument(id=d, score=first[d], content="x") for d in pool],
         estimator=GAREstimator(corpus, nobody, k=2, graph=folder),

@@ -77,6 +77,17 @@ class Moody(BaseEstimator):
         return pool.valuation(np.full(len(pool), 1.0 / (1 + len(pool.reranked))))
 
 
+class Agreeable(BaseEstimator):
+    """Turns the order round where little is allowed, and says of every budget that it agrees."""
+
+    def value(self, pool: Any, context: Any) -> Any:
+        limit, rank = context.tracker.budget.max_reranker_docs, np.arange(len(pool)) / len(pool)
+        return pool.valuation(rank if limit is None or limit > 9 else 1 - rank)
+
+    def agrees(self, pool: Any, context: Any, budget: Any) -> bool:
+        return True
+
+
 class Projection(Numbered, BaseEmbedder):
     name = "projection"
 
@@ -139,6 +150,12 @@ WRONG: dict[type, tuple[type, Callable[[Any], None]]] = {
     Moody: (
         EstimatorContract,
         lambda suite: suite.test_scores_that_are_not_read_change_nothing(suite.make(), WORLDS["plain"]()),
+    ),
+    Agreeable: (
+        EstimatorContract,
+        lambda suite: suite.test_a_budget_that_is_not_read_changes_nothing_before_it_binds(
+            suite.make(), WORLDS["plain"]()
+        ),
     ),
     Projection: (EmbedderContract, lambda suite: suite.test_is_deterministic(suite.make())),
     Score: (RerankerContract, lambda suite: suite.test_is_deterministic(suite.make(), small_pool_items())),
