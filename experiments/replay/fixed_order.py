@@ -14,9 +14,7 @@ from pydantic_core import to_json
 from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.evaluate.states import small
 from experiments.replay.build import Session
-from ragtune.core.arrays import IntArray
-from ragtune.core.assembly import takes_what_fits
-from ragtune.core.component import declares
+from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.loop import budget_stop
 from ragtune.core.output import ControllerOutput
 from ragtune.core.plain import plain
@@ -33,19 +31,7 @@ _BY_KIND = tuple(unit.limit for unit in UNITS if unit not in (DOCS, CALLS))
 
 def has_fixed_order(session: Session, budget: CostBudget) -> bool:
     """Whether no score changes what the session's policy does, under a budget that limits documents and calls alone."""
-    parts, rerankers = session.parts, list(session.rerankers.values())
-    return (
-        not parts["estimator"].reads_scores
-        and parts["scheduler"].has_plan
-        and not parts["reformulator"].is_active
-        and (parts["expander"] is None or not parts["expander"].is_active)
-        and takes_what_fits(parts["assembler"])
-        and len(rerankers) == 1
-        and declares(rerankers[0], "scores_of", beside="rerank")
-        and session.controller.shares_budgets
-        and session.controller.simulates_time
-        and all(getattr(budget, name) is None for name in _BY_KIND)
-    )
+    return session.has_fixed_order and all(getattr(budget, name) is None for name in _BY_KIND)
 
 
 class FixedOrder:
@@ -77,7 +63,7 @@ class FixedOrder:
         self._lengths: list[int] = pool.roster.token_counts[self._order].tolist()
         self._strategy, self._reranker = next(iter(session.rerankers.items()))
         self._ordering = parts["assembler"].ordering
-        self._scores: list[float] = []  # of the first documents in their order
+        self._scores: FloatArray = np.empty(0)  # of the first documents in their order
         self._rows: dict[int, IntArray] = {}
 
     def ranked_under(self, budget: CostBudget) -> Ranked:
@@ -138,9 +124,9 @@ class FixedOrder:
         """Have the first documents scored, if they are not yet."""
         if new := self._ids[len(self._scores) : depth]:
             said = self._reranker.scores_of(new, self._context)
-            scores = [said[doc_id] for doc_id in new]
-            require_calibrated(np.array(scores), new, "score")
-            self._scores += scores
+            scores = np.fromiter(map(said.__getitem__, new), float, len(new))
+            require_calibrated(scores, new, "score")
+            self._scores = np.concatenate([self._scores, scores])
 
     def _send(self, tracker: CostTracker, start: int, end: int) -> None:
         """Book one batch as the loop does, and tell of it."""
@@ -160,7 +146,7 @@ class FixedOrder:
             took_ms = tracker.let_pass(cost.latency_ms, tracker.elapsed_ms)
             if took_ms != cost.latency_ms:
                 tracker.settle(cost, cost.model_copy(update={"latency_ms": took_ms}))
-        scores = dict(zip(doc_ids, self._scores[start:end], strict=True))
+        scores = dict(zip(doc_ids, self._scores[start:end].tolist(), strict=True))
         tracker.trace.add("reranker", "rerank", strategy=self._strategy, scores=scores)
 
     def _price(self, start: int, end: int) -> CostObject:
@@ -187,7 +173,7 @@ class FixedOrder:
                 row[self._order[:end]] = self._scores[:end]
             pool, dropped = self._pool, np.zeros(scores.shape, dtype=bool)
             keys = self._ordering.keys_of(dropped, scores, pool.priorities, pool.base_scores, pool.posteriors)
-            rankings = np.argsort(-np.broadcast_to(keys, scores.shape), axis=-1, kind="stable")
+            rankings = np.negative(keys, out=scores).argsort(axis=-1, kind="stable")
             self._rows |= zip(new, small(rankings), strict=True)
         return [self._rows[end] for end in ends]
 
