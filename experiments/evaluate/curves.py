@@ -71,26 +71,24 @@ def curve(records: Sequence[QueryRecord], measures: Measures, *, resamples: int,
         level: of the intervals, in (0, 1).
         seed: seed of the bootstrap.
     """
-    docs = np.unique([int(step[0]) for record in records for step in record.costs])
-    state = np.array([states_at(record, docs) for record in records])
-    values = _evaluate(records, measures)
-    per_query = np.stack([values[q][state[q]] for q in range(len(records))])
-    costs = np.mean([np.array(r.costs, dtype=float)[state[q]] for q, r in enumerate(records)], axis=0)
+    spent = np.array([step for record in records for step in record.costs], dtype=float)
+    docs = np.unique(spent[:, 0].astype(np.int64))
+    first = np.cumsum([0, *(len(record.costs) for record in records[:-1])])
+    step = first[:, None] + states_at(records, docs)
+    per_query = measures.of_states(record.states() for record in records)[step]
+    costs = spent[step].mean(axis=0)
     low, high = bootstrap_interval(per_query, resamples=resamples, level=level, seed=seed)
     return Curve(measures.names, docs, costs.reshape(len(docs), -1), per_query, low, high)
 
 
-def states_at(record: QueryRecord, docs: NDArray[np.int64]) -> NDArray[np.intp]:
-    """For each number of documents, the latest anytime step of the query that it pays for."""
-    spent = np.array([step[0] for step in record.costs])
-    return np.searchsorted(spent, docs, side="right") - 1
-
-
-def _evaluate(records: Sequence[QueryRecord], measures: Measures) -> list[FloatArray]:
-    """Measures of each anytime step of each query: arrays of shape (steps, m)."""
-    values = measures.of_states(record.states() for record in records)
-    ends = np.cumsum([len(record.costs) for record in records])
-    return np.split(values, ends[:-1])
+def states_at(records: Sequence[QueryRecord], docs: NDArray[np.int64]) -> NDArray[np.intp]:
+    """For each query and number of documents, the latest anytime step that it pays for, shape (q, len(docs))."""
+    counts = np.array([len(record.costs) for record in records])
+    spent = np.array([step[0] for record in records for step in record.costs])
+    # One ascending row, so that one search finds all: each query's numbers lie behind those of the one before.
+    behind = np.arange(len(records)) * (max(spent.max(), docs.max()) + 1)
+    found = np.searchsorted(spent + np.repeat(behind, counts), behind[:, None] + docs, side="right") - 1
+    return found - (np.cumsum(counts) - counts)[:, None]
 
 
 Draw = Callable[[np.random.Generator, int, int], FloatArray]

@@ -11,6 +11,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import to_json
+
 Columns = dict[str, Sequence[Any]]
 """Values by column, all of one length: texts, truth values, integers, or numbers, None where one is missing."""
 
@@ -48,10 +50,10 @@ def write_parquet(file: Path, table: Columns) -> None:
     notes = [_note(field.name, str(field.type)) for field in schema]
     about: dict[str, Any] = {"index_columns": [], "column_indexes": [], "columns": notes, "attributes": {}}
     about |= {"creator": {"library": "pyarrow", "version": pa.__version__}, "pandas_version": _pandas_version()}
-    rows = (json.dumps(dict(zip(table, row, strict=True))) for row in _rows(table))
+    rows = (to_json(dict(zip(table, row, strict=True)), inf_nan_mode="constants") for row in _rows(table))
     # Arrow's own reader: its conversion of Python's lists loads pandas.
     found = pajson.read_json(
-        BytesIO("\n".join(rows).encode()), parse_options=pajson.ParseOptions(explicit_schema=schema)
+        BytesIO(b"\n".join(rows)), parse_options=pajson.ParseOptions(explicit_schema=schema)
     )
     parquet.write_table(found.combine_chunks().replace_schema_metadata({"pandas": json.dumps(about)}), file)
 

@@ -91,7 +91,8 @@ class FixedOrder:
         for start, end in pairwise(ends):
             self._send(tracker, start, end)
             costs.append(tracker.spent())
-        stop = self._stop(tracker, ends)
+        stop = self._stop(tracker, ends).model_dump()
+        tracker.trace.add("controller", "stop", **stop)
         rankings = self._rankings(ends)
         documents = [self._doc_ids[i] for i in rankings[-1].tolist()]
         tokens = sum(self._lengths)
@@ -104,7 +105,7 @@ class FixedOrder:
             rankings=[ranking.tolist() for ranking in rankings],
             costs=[list(_amounts(cost)) for cost in costs],
             actual=list(_amounts(FREE)),
-            stop=stop.model_dump(),
+            stop=stop,
             account=tracker.snapshot(),
             dropped={},
             context_docs=len(documents),
@@ -162,7 +163,6 @@ class FixedOrder:
             stop = self._plan.stop
         if not batches and stop.reason == BUDGET_EXHAUSTED:
             tracker.trace.add("controller", "skip_rerank", reason="budget_denied")
-        tracker.trace.add("controller", "stop", **stop.model_dump())
         return stop
 
     def _rankings(self, ends: Sequence[int]) -> list[IntArray]:
