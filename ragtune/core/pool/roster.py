@@ -157,8 +157,9 @@ class Roster:
 
 def _token_counts(hits: Hits) -> IntArray:
     counts = np.fromiter(map(_known_count, hits.facts), np.int64, len(hits))
-    for i in np.flatnonzero(counts == 0).tolist():
-        counts[i] = tokens_of(hits.facts[i])
+    if not counts.all():
+        for i in np.flatnonzero(counts == 0).tolist():
+            counts[i] = tokens_of(hits.facts[i])
     return counts
 
 
