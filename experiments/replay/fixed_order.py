@@ -18,7 +18,7 @@ from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.loop import budget_stop
 from ragtune.core.output import ControllerOutput
 from ragtune.core.plain import plain
-from ragtune.core.pool.columns import require_calibrated
+from ragtune.core.pool.columns import constant, require_calibrated
 from ragtune.core.request.budget import CostBudget, CostTracker
 from ragtune.core.request.request import Request
 from ragtune.core.request.trace import ControllerTrace
@@ -56,7 +56,7 @@ class FixedOrder:
         self._plan = parts["scheduler"].plan(pool)
         self._diagnostics = plain(self._plan.diagnostics)
         by = pool.priorities if pool.estimates.acquisition is None else pool.estimates.acquisition
-        self._order: IntArray = np.argsort(-by, kind="stable")
+        self._order: IntArray = (-by).argsort(kind="stable")
         self._doc_ids = list(pool.doc_ids)
         self._ids = [self._doc_ids[i] for i in self._order.tolist()]
         self._estimates = pool.priorities[self._order].tolist()
@@ -171,7 +171,7 @@ class FixedOrder:
             scores = np.full((len(new), len(self._order)), np.nan)
             for row, end in zip(scores, new, strict=True):
                 row[self._order[:end]] = self._scores[:end]
-            pool, dropped = self._pool, np.zeros(scores.shape, dtype=bool)
+            pool, dropped = self._pool, constant(len(self._order), False)
             keys = self._ordering.keys_of(dropped, scores, pool.priorities, pool.base_scores, pool.posteriors)
             rankings = np.negative(keys, out=scores).argsort(axis=-1, kind="stable")
             self._rows |= zip(new, small(rankings), strict=True)
