@@ -92,7 +92,8 @@ def states_at(records: Sequence[QueryRecord], docs: NDArray[np.int64]) -> NDArra
     # One ascending row, so that one search finds all: each query's numbers lie behind those of the one before.
     behind = np.arange(len(records)) * (max(spent.max(), docs.max()) + 1)
     found = np.searchsorted(spent + np.repeat(behind, counts), behind[:, None] + docs, side="right") - 1
-    return found - (np.cumsum(counts) - counts)[:, None]
+    steps: NDArray[np.intp] = found - (np.cumsum(counts) - counts)[:, None]
+    return steps
 
 
 Draw = Callable[[np.random.Generator, int, int], NDArray[Any]]

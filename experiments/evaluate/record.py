@@ -140,7 +140,10 @@ class QueryRecord:
     def from_line(cls, line: bytes) -> QueryRecord:
         """Read a record from a line that :meth:`to_line` has written, or that is JSON of all of it."""
         fields, tab, trace = line.partition(b"\t")
-        return cls(**from_json(fields), **({"trace": trace.decode()} if tab else {}))
+        known: dict[str, Any] = from_json(fields)
+        if tab:
+            known["trace"] = trace.decode()
+        return cls(**known)
 
 
 class Lines(Protocol):
@@ -164,6 +167,10 @@ class StoredRecord(QueryRecord):
     _SHARED = ("actual", "stop", "dropped", "batches", "overrun_ms", "margins")
     _OWN = ("query_id", "context_docs", "context_tokens")
     __slots__ = ("_at", "_length", "_lines", "_orders", "costs", "doc_ids", *_OWN, *_SHARED)
+    _lines: Lines
+    _at: int
+    _length: int
+    _orders: list[Positions] | Positions | None
 
     def __init__(
         self, record: QueryRecord, lines: Lines, at: int, length: int, former: StoredRecord | None = None
@@ -192,7 +199,7 @@ class StoredRecord(QueryRecord):
         return hash(self.query_id)
 
     @property
-    def trace(self) -> str:  # type: ignore[override]
+    def trace(self) -> str:
         _, tab, trace = self._line().partition(b"\t")
         return trace.decode() if tab else self._whole().trace
 

@@ -52,9 +52,7 @@ def write_parquet(file: Path, table: Columns) -> None:
     about |= {"creator": {"library": "pyarrow", "version": pa.__version__}, "pandas_version": _pandas_version()}
     rows = (to_json(dict(zip(table, row, strict=True)), inf_nan_mode="constants") for row in _rows(table))
     # Arrow's own reader: its conversion of Python's lists loads pandas.
-    found = pajson.read_json(
-        BytesIO(b"\n".join(rows)), parse_options=pajson.ParseOptions(explicit_schema=schema)
-    )
+    found = pajson.read_json(BytesIO(b"\n".join(rows)), parse_options=pajson.ParseOptions(explicit_schema=schema))
     parquet.write_table(found.combine_chunks().replace_schema_metadata({"pandas": json.dumps(about)}), file)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from operator import attrgetter
 from typing import Any
 
@@ -117,7 +117,7 @@ class FixedOrder:
     def _ends(self, budget: CostBudget) -> list[int]:
         """Documents sent after each batch, 0 first: the plan's, as far as documents and calls go."""
         docs = len(self._order) if budget.max_reranker_docs is None else budget.max_reranker_docs
-        ends = [0, *np.minimum(np.cumsum(self._plan.sizes), docs).tolist()]
+        ends = [0, *(min(end, docs) for end in accumulate(self._plan.sizes))]
         sent = [end for end, before in zip(ends[1:], ends, strict=False) if end > before]
         return [0, *sent[: budget.max_reranker_calls]]
 

@@ -18,8 +18,8 @@ IDENTITY = {"fingerprint": "print", "settings": "set", "inputs": {"scores.run": 
 
 @pytest.fixture
 def records(fakes: SimpleNamespace) -> list[QueryRecord]:
-    run = fakes.controller(documents=fakes.docs(7)).run
-    return [QueryRecord.of(run("query", query_id=f"q{i}")) for i in range(3)]
+    runs = [fakes.controller(documents=fakes.docs(n)).run for n in (7, 7, 4)]  # alike, and not
+    return [QueryRecord.of(run("query", query_id=f"q{i}")) for i, run in enumerate(runs)]
 
 
 @pytest.fixture
@@ -33,6 +33,14 @@ def begun(tmp_path: Path, records: list[QueryRecord]) -> Path:
 def test_resuming_finds_every_finished_query(begun: Path, records: list[QueryRecord]) -> None:
     with Journal(begun.parent, IDENTITY, resume=True) as journal:
         assert list(journal.finished.values()) == records
+
+
+def test_what_is_held_of_a_record_is_what_the_record_says(begun: Path, records: list[QueryRecord]) -> None:
+    with Journal(begun.parent, IDENTITY, resume=True) as journal:
+        for held, record in zip(journal.finished.values(), records, strict=True):
+            assert {name: getattr(held, name) for name in vars(record)} == vars(record)
+            assert (held.ranking, held.margins, held.overrun_ms) == (record.ranking, record.margins, record.overrun_ms)
+            assert held.states([1]).rankings() == record.states([1]).rankings()
 
 
 def test_a_record_is_on_disk_as_soon_as_it_is_appended(tmp_path: Path, records: list[QueryRecord]) -> None:
