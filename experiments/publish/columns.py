@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from io import BytesIO
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ Columns = dict[str, Sequence[Any]]
 
 _PANDAS = {"large_string": ("object", "str"), "double": ("float64", "float64")}
 """What pandas calls types that Arrow calls otherwise, in its notes for other readers and in its frames."""
+
+_BLOCK = 4096
+"""Rows that are held as text at once."""
 
 
 def write_csv(file: Path, table: Columns) -> None:
@@ -51,8 +55,10 @@ def write_parquet(file: Path, table: Columns) -> None:
     about: dict[str, Any] = {"index_columns": [], "column_indexes": [], "columns": notes, "attributes": {}}
     about |= {"creator": {"library": "pyarrow", "version": pa.__version__}, "pandas_version": _pandas_version()}
     rows = (to_json(dict(zip(table, row, strict=True)), inf_nan_mode="constants") for row in _rows(table))
-    # Arrow's own reader: its conversion of Python's lists loads pandas.
-    found = pajson.read_json(BytesIO(b"\n".join(rows)), parse_options=pajson.ParseOptions(explicit_schema=schema))
+    options = pajson.ParseOptions(explicit_schema=schema)
+    # Arrow's own reader: its conversion of Python's lists loads pandas. In blocks, since text takes the most room.
+    blocks = iter(lambda: b"\n".join(islice(rows, _BLOCK)), b"")
+    found = pa.concat_tables([pajson.read_json(BytesIO(block), parse_options=options) for block in blocks])
     parquet.write_table(found.combine_chunks().replace_schema_metadata({"pandas": json.dumps(about)}), file)
 
 
