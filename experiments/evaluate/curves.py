@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +16,13 @@ from experiments.evaluate.record import QueryRecord
 FloatArray = NDArray[np.float64]
 
 _WEIGHTS = 8_000_000
-"""Weights or signs of queries in random samples held at once, so that memory does not grow with the samples' number."""
+"""Weights or signs of queries in random samples used at once, so that memory does not grow with the samples' number."""
 
-_KEPT = 1_000_000
-"""Such numbers that are kept for the next run of as many queries: the jobs of a sweep share their samples."""
+_KEPT = 16_000_000
+"""Such numbers, of a byte each, that are kept: a run asks for some twice, and the jobs of a sweep share theirs."""
+
+_DRAWN = 100_000
+"""Such numbers drawn at once, at eight bytes each before they are made small."""
 
 
 @dataclass(frozen=True)
@@ -71,48 +75,54 @@ def curve(records: Sequence[QueryRecord], measures: Measures, *, resamples: int,
         level: of the intervals, in (0, 1).
         seed: seed of the bootstrap.
     """
-    docs = np.unique([int(step[0]) for record in records for step in record.costs])
-    state = np.array([states_at(record, docs) for record in records])
-    values = _evaluate(records, measures)
-    per_query = np.stack([values[q][state[q]] for q in range(len(records))])
-    costs = np.mean([np.array(r.costs, dtype=float)[state[q]] for q, r in enumerate(records)], axis=0)
+    spent = np.array([step for record in records for step in record.costs], dtype=float)
+    docs = np.unique(spent[:, 0].astype(np.int64))
+    first = np.cumsum([0, *(len(record.costs) for record in records[:-1])])
+    step = first[:, None] + states_at(records, docs)
+    per_query = measures.of_states(record.states() for record in records)[step]
+    costs = spent[step].mean(axis=0)
     low, high = bootstrap_interval(per_query, resamples=resamples, level=level, seed=seed)
     return Curve(measures.names, docs, costs.reshape(len(docs), -1), per_query, low, high)
 
 
-def states_at(record: QueryRecord, docs: NDArray[np.int64]) -> NDArray[np.intp]:
-    """For each number of documents, the latest anytime step of the query that it pays for."""
-    spent = np.array([step[0] for step in record.costs])
-    return np.searchsorted(spent, docs, side="right") - 1
+def states_at(records: Sequence[QueryRecord], docs: NDArray[np.int64]) -> NDArray[np.intp]:
+    """For each query and number of documents, the latest anytime step that it pays for, shape (q, len(docs))."""
+    counts = np.array([len(record.costs) for record in records])
+    spent = np.array([step[0] for record in records for step in record.costs])
+    # One ascending row, so that one search finds all: each query's numbers lie behind those of the one before.
+    behind = np.arange(len(records)) * (max(spent.max(), docs.max()) + 1)
+    found = np.searchsorted(spent + np.repeat(behind, counts), behind[:, None] + docs, side="right") - 1
+    steps: NDArray[np.intp] = found - (np.cumsum(counts) - counts)[:, None]
+    return steps
 
 
-def _evaluate(records: Sequence[QueryRecord], measures: Measures) -> list[FloatArray]:
-    """Measures of each anytime step of each query: arrays of shape (steps, m)."""
-    values = measures.of_states(record.states() for record in records)
-    ends = np.cumsum([len(record.costs) for record in records])
-    return np.split(values, ends[:-1])
+Draw = Callable[[np.random.Generator, int, int], NDArray[Any]]
+"""Draws random samples of n queries: counts or signs of shape (samples, n), all of which a byte can hold."""
 
 
-Draw = Callable[[np.random.Generator, int, int], FloatArray]
-"""Draws random samples of n queries: weights or signs of shape (samples, n)."""
-
-
-def in_blocks(draw: Draw, n: int, samples: int, seed: int) -> Iterable[FloatArray]:
+def in_blocks(draw: Draw, n: int, samples: int, seed: int) -> Iterator[NDArray[np.int8]]:
     """Random samples of n queries in blocks of at most :data:`_WEIGHTS` numbers; few are drawn once for all callers."""
-    if samples * n <= _KEPT:
-        return (_drawn(draw, n, samples, seed),)
     at_once, rng = max(_WEIGHTS // n, 1), np.random.default_rng(seed)
-    return (draw(rng, n, min(at_once, samples - start)) for start in range(0, samples, at_once))
+    kept = _drawn(draw, n, samples, seed) if samples * n <= _KEPT else None
+    for start in range(0, samples, at_once):
+        count = min(at_once, samples - start)
+        yield _small(draw, rng, n, count) if kept is None else kept[start : start + count]
 
 
-@lru_cache(maxsize=4)
-def _drawn(draw: Draw, n: int, samples: int, seed: int) -> FloatArray:
-    return draw(np.random.default_rng(seed), n, samples)
+@lru_cache(maxsize=2)
+def _drawn(draw: Draw, n: int, samples: int, seed: int) -> NDArray[np.int8]:
+    return _small(draw, np.random.default_rng(seed), n, samples)
 
 
-def _weights(rng: np.random.Generator, n: int, samples: int) -> FloatArray:
-    weights: FloatArray = rng.multinomial(n, np.full(n, 1.0 / n), size=samples) / n
-    return weights
+def _small(draw: Draw, rng: np.random.Generator, n: int, samples: int) -> NDArray[np.int8]:
+    numbers, at_once = np.empty((samples, n), dtype=np.int8), max(_DRAWN // n, 1)
+    for start in range(0, samples, at_once):
+        numbers[start : start + at_once] = draw(rng, n, min(at_once, samples - start))
+    return numbers
+
+
+def _counts(rng: np.random.Generator, n: int, samples: int) -> NDArray[Any]:
+    return rng.multinomial(n, np.full(n, 1.0 / n), size=samples)
 
 
 def bootstrap_interval(
@@ -129,8 +139,9 @@ def bootstrap_interval(
     Returns:
         Lower and upper ends, each of the shape of one query's values.
     """
-    weights = in_blocks(_weights, len(per_query), resamples, seed)
-    means = np.concatenate([np.tensordot(some, per_query, axes=1) for some in weights])
+    n = len(per_query)
+    counts = in_blocks(_counts, n, resamples, seed)
+    means = np.concatenate([np.tensordot(some / n, per_query, axes=1) for some in counts])
     tail = (1.0 - level) / 2.0
     low, high = np.quantile(means, [tail, 1.0 - tail], axis=0)
     return low, high

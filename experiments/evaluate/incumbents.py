@@ -132,9 +132,8 @@ def _at_depths(ranked: Ranked, depths: IntArray) -> IntArray:
 
 
 def _agreement(records: Sequence[QueryRecord], others: Sequence[Ranked]) -> Agreement:
-    pairs = [_comparable(record, other) for record, other in zip(records, others, strict=True)]
-    alike = Places.of(pairs, k=10)
-    is_one_pool = all(set(other) <= set(own) for own, other in pairs)  # an expander may let the run look elsewhere
+    alike = Places.of(map(_comparable, records, others), k=10)
+    is_one_pool = all(map(_holds, records, others))  # an expander may let the run look elsewhere
     return Agreement(
         overlap=float(np.mean(alike.overlap())),
         rbo=float(np.mean(alike.rank_biased_overlap(p=0.9))),
@@ -142,8 +141,15 @@ def _agreement(records: Sequence[QueryRecord], others: Sequence[Ranked]) -> Agre
     )
 
 
+def _holds(record: QueryRecord, other: Ranked) -> bool:
+    """Whether the run has ranked all that the other has."""
+    if len(record.final) == len(record.doc_ids) and record.doc_ids == other.doc_ids:
+        return True
+    return set(other.ranking) <= set(record.ranking)
+
+
 def _comparable(record: QueryRecord, other: Ranked) -> tuple[Sequence[Hashable], Sequence[Hashable]]:
     """Both rankings in the same terms: as positions, which are quicker to look up than ids, where the pool is one."""
-    if list(record.doc_ids) == list(other.doc_ids):
+    if record.doc_ids == other.doc_ids:
         return record.final.tolist(), other.final.tolist()
     return record.ranking, other.ranking

@@ -1,12 +1,13 @@
-"""The record of one replayed query: plain data that can be written as JSON and read back."""
+"""The record of one replayed query: plain data that can be written as a line and read back."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from itertools import zip_longest
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -125,14 +126,31 @@ class QueryRecord:
         """The total cost charged, in each of ``UNITS``."""
         return self.costs[-1]
 
-    def to_json(self) -> str:
-        """Write the record as one line of JSON."""
-        return to_json(vars(self), inf_nan_mode="constants").decode()
+    @property
+    def overrun_ms(self) -> float:
+        """Milliseconds by which the query has passed its time limit; 0 within it or without one."""
+        return float(self.account.get("latency_overrun", 0.0))
+
+    def to_line(self) -> bytes:
+        """Write the record as one line: JSON of all but its trace, a tab, and the trace, which is JSON as it is."""
+        fields = {name: value for name, value in vars(self).items() if name != "trace"}
+        return b"%b\t%b" % (to_json(fields, inf_nan_mode="constants"), self.trace.encode())
 
     @classmethod
-    def from_json(cls, line: str) -> QueryRecord:
-        """Read a record from a line that :meth:`to_json` has written."""
-        return cls(**from_json(line))
+    def from_line(cls, line: bytes) -> QueryRecord:
+        """Read a record from a line that :meth:`to_line` has written, or that is JSON of all of it."""
+        fields, tab, trace = line.partition(b"\t")
+        known: dict[str, Any] = from_json(fields)
+        if tab:
+            known["trace"] = trace.decode()
+        return cls(**known)
+
+
+class Lines(Protocol):
+    """Where records are kept, each as a line."""
+
+    def read(self, at: int, length: int) -> bytes:
+        """The bytes that begin at a place."""
 
 
 class StoredRecord(QueryRecord):
@@ -142,43 +160,52 @@ class StoredRecord(QueryRecord):
 
     Args:
         record: the whole record, which is not held.
-        load: reads the whole record again.
+        lines, at, length: where its line is.
+        former: another record of the run; what is the same of both is held once.
     """
 
-    LONG = ("rankings", "trace")
-    _load: Callable[[], QueryRecord]
+    _SHARED = ("actual", "stop", "dropped", "batches", "overrun_ms", "margins")
+    _OWN = ("query_id", "context_docs", "context_tokens")
+    __slots__ = ("_at", "_length", "_lines", "_orders", "costs", "doc_ids", *_OWN, *_SHARED)
+    _lines: Lines
+    _at: int
+    _length: int
     _orders: list[Positions] | Positions | None
-    _final: Positions
-    _margins: dict[str, float]
 
-    def __init__(self, record: QueryRecord, load: Callable[[], QueryRecord]) -> None:
-        short = {name: value for name, value in vars(record).items() if name not in self.LONG}
-        short["doc_ids"] = list(map(sys.intern, record.doc_ids))  # most documents are candidates of many queries
-        orders = None
+    def __init__(
+        self, record: QueryRecord, lines: Lines, at: int, length: int, former: StoredRecord | None = None
+    ) -> None:
+        known = former or record
+        held = {name: getattr(record, name) for name in self._OWN}
+        held |= {name: _once(getattr(record, name), getattr(known, name)) for name in self._SHARED}
+        held["costs"] = [_once(*costs) for costs in zip_longest(record.costs, known.costs[: len(record.costs)])]
+        held["doc_ids"] = list(map(sys.intern, record.doc_ids))  # most documents are candidates of many queries
+        held["_orders"] = None
         if sum(map(len, record.rankings)) <= _FEW:
             is_one_pool = len(set(map(len, record.rankings))) == 1
-            orders = small(record.rankings) if is_one_pool else list(map(small, record.rankings))
-        final = record.final if orders is None else orders[-1]
-        vars(self).update(short, _load=load, _orders=orders, _final=final, _margins=record.margins)
+            held["_orders"] = small(record.rankings) if is_one_pool else list(map(small, record.rankings))
+        for name, value in {**held, "_lines": lines, "_at": at, "_length": length}.items():
+            object.__setattr__(self, name, value)
 
     def __getattr__(self, name: str) -> Any:
-        if name not in self.LONG:
+        if name not in ("rankings", "account"):
             raise AttributeError(name)
-        return getattr(self._load(), name)
+        return getattr(self._whole(), name)
 
     def __eq__(self, other: object) -> bool:
-        return bool(self._load() == other)
+        return bool(self._whole() == other)
 
     def __hash__(self) -> int:
         return hash(self.query_id)
 
     @property
-    def final(self) -> Positions:
-        return self._final
+    def trace(self) -> str:
+        _, tab, trace = self._line().partition(b"\t")
+        return trace.decode() if tab else self._whole().trace
 
     @property
-    def margins(self) -> dict[str, float]:
-        return self._margins
+    def final(self) -> Positions:
+        return super().final if self._orders is None else self._orders[-1]
 
     def states(self, steps: Sequence[int] | None = None) -> States:
         if self._orders is None:
@@ -186,8 +213,19 @@ class StoredRecord(QueryRecord):
         held = States(self.query_id, self.doc_ids, self._orders)
         return held if steps is None else held.at(steps)
 
-    def to_json(self) -> str:
-        return self._load().to_json()
+    def to_line(self) -> bytes:
+        return self._line()
+
+    def _line(self) -> bytes:
+        return self._lines.read(self._at, self._length)
+
+    def _whole(self) -> QueryRecord:
+        return QueryRecord.from_line(self._line())
+
+
+def _once(value: Any, known: Any) -> Any:
+    """The value, held once where it is known already."""
+    return known if known == value else value
 
 
 _FEW = 4096

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -52,13 +53,13 @@ def randomization_test(differences: FloatArray, *, permutations: int, seed: int)
     same = (np.abs(differences) <= TIE).all(axis=0)
     signs = in_blocks(_signs, len(differences), permutations, seed)
     observed = np.abs(differences.sum(axis=0))
-    as_extreme = sum((np.abs(some @ differences) >= observed - TIE).sum(axis=0) for some in signs)
+    as_extreme = sum((np.abs(some.astype(float) @ differences) >= observed - TIE).sum(axis=0) for some in signs)
     p: FloatArray = np.where(same, 1.0, (1.0 + as_extreme) / (1.0 + permutations))
     return p
 
 
-def _signs(rng: np.random.Generator, n: int, samples: int) -> FloatArray:
-    return np.asarray(rng.integers(0, 2, size=(samples, n)) * 2.0 - 1.0, dtype=np.float64)
+def _signs(rng: np.random.Generator, n: int, samples: int) -> NDArray[Any]:
+    return rng.integers(0, 2, size=(samples, n)) * 2 - 1
 
 
 @dataclass(frozen=True)

@@ -257,7 +257,7 @@ def summarize(dataset: Dataset, records: Sequence[QueryRecord], curve: Curve, *,
         docs_to_99pct=curve.docs_to(0.99, final),
         stop_reasons=dict(sorted(Counter(record.stop["reason"] for record in records).items())),
         dropped_docs=sum(len(record.dropped) for record in records),
-        latency_overrun_ms=_overruns([record.account.get("latency_overrun", 0.0) for record in records]),
+        latency_overrun_ms=_overruns([record.overrun_ms for record in records]),
         failures=failures_of(records, max_failed_share),
     )
 

@@ -37,9 +37,9 @@ class Scored:
     calls: int
     ms_per_call: float
 
-    def to_json(self) -> str:
+    def to_line(self) -> bytes:
         """One line."""
-        return json.dumps(asdict(self))
+        return json.dumps(asdict(self)).encode()
 
     def after(self, former: Scored | None) -> Scored:
         """This and what an earlier call has brought."""
@@ -56,7 +56,7 @@ class ScoreJournal(JournalOf[Scored]):
     ELSEWHERE = "there is scored work to go on with", "choose another --out, or delete that folder to start over"
 
     @staticmethod
-    def _parsed(line: str) -> Scored:
+    def _parsed(line: bytes) -> Scored:
         return Scored(**json.loads(line))
 
 

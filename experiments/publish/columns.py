@@ -8,14 +8,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from io import BytesIO
+from itertools import islice
 from pathlib import Path
 from typing import Any
+
+from pydantic_core import to_json
 
 Columns = dict[str, Sequence[Any]]
 """Values by column, all of one length: texts, truth values, integers, or numbers, None where one is missing."""
 
 _PANDAS = {"large_string": ("object", "str"), "double": ("float64", "float64")}
 """What pandas calls types that Arrow calls otherwise, in its notes for other readers and in its frames."""
+
+_BLOCK = 4096
+"""Rows that are held as text at once."""
 
 
 def write_csv(file: Path, table: Columns) -> None:
@@ -48,11 +54,11 @@ def write_parquet(file: Path, table: Columns) -> None:
     notes = [_note(field.name, str(field.type)) for field in schema]
     about: dict[str, Any] = {"index_columns": [], "column_indexes": [], "columns": notes, "attributes": {}}
     about |= {"creator": {"library": "pyarrow", "version": pa.__version__}, "pandas_version": _pandas_version()}
-    rows = (json.dumps(dict(zip(table, row, strict=True))) for row in _rows(table))
-    # Arrow's own reader: its conversion of Python's lists loads pandas.
-    found = pajson.read_json(
-        BytesIO("\n".join(rows).encode()), parse_options=pajson.ParseOptions(explicit_schema=schema)
-    )
+    rows = (to_json(dict(zip(table, row, strict=True)), inf_nan_mode="constants") for row in _rows(table))
+    options = pajson.ParseOptions(explicit_schema=schema)
+    # Arrow's own reader: its conversion of Python's lists loads pandas. In blocks, since text takes the most room.
+    blocks = iter(lambda: b"\n".join(islice(rows, _BLOCK)), b"")
+    found = pa.concat_tables([pajson.read_json(BytesIO(block), parse_options=options) for block in blocks])
     parquet.write_table(found.combine_chunks().replace_schema_metadata({"pandas": json.dumps(about)}), file)
 
 

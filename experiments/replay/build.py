@@ -7,7 +7,7 @@ import inspect
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from hydra.errors import InstantiationException
@@ -17,7 +17,9 @@ from pydantic import ValidationError
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.measures import Measures
 from ragtune.core.arguments import did_you_mean
+from ragtune.core.assembly import takes_what_fits
 from ragtune.core.batches.failures import FailurePolicy
+from ragtune.core.component import declares
 from ragtune.core.controller import RAGtuneController
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.interfaces import (
@@ -158,6 +160,23 @@ class Session:
     rerankers: Mapping[str, BaseReranker]
     parts: Mapping[str, Any]
     kept: dict[Any, Any] | None = None
+
+    @cached_property
+    def has_fixed_order(self) -> bool:
+        """Whether no score changes what the policy does, as long as the budget limits documents and calls alone."""
+        parts, rerankers = self.parts, list(self.rerankers.values())
+        return (
+            not parts["estimator"].reads_scores
+            and not parts["estimator"].reads_budget
+            and parts["scheduler"].has_plan
+            and not parts["reformulator"].is_active
+            and (parts["expander"] is None or not parts["expander"].is_active)
+            and takes_what_fits(parts["assembler"])
+            and len(rerankers) == 1
+            and declares(rerankers[0], "scores_of", beside="rerank")
+            and self.controller.shares_budgets
+            and self.controller.simulates_time
+        )
 
 
 def build_session(config: Mapping[str, Any], wrap: Any = None, wrap_reformulator: Any = None) -> Session:

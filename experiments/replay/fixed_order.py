@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from operator import attrgetter
 from typing import Any
 
@@ -14,13 +14,11 @@ from pydantic_core import to_json
 from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.evaluate.states import small
 from experiments.replay.build import Session
-from ragtune.core.arrays import IntArray
-from ragtune.core.assembly import takes_what_fits
-from ragtune.core.component import declares
+from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.loop import budget_stop
 from ragtune.core.output import ControllerOutput
 from ragtune.core.plain import plain
-from ragtune.core.pool.columns import require_calibrated
+from ragtune.core.pool.columns import constant, require_calibrated
 from ragtune.core.request.budget import CostBudget, CostTracker
 from ragtune.core.request.request import Request
 from ragtune.core.request.trace import ControllerTrace
@@ -33,20 +31,7 @@ _BY_KIND = tuple(unit.limit for unit in UNITS if unit not in (DOCS, CALLS))
 
 def has_fixed_order(session: Session, budget: CostBudget) -> bool:
     """Whether no score changes what the session's policy does, under a budget that limits documents and calls alone."""
-    parts, rerankers = session.parts, list(session.rerankers.values())
-    return (
-        not parts["estimator"].reads_scores
-        and not parts["estimator"].reads_budget
-        and parts["scheduler"].has_plan
-        and not parts["reformulator"].is_active
-        and (parts["expander"] is None or not parts["expander"].is_active)
-        and takes_what_fits(parts["assembler"])
-        and len(rerankers) == 1
-        and declares(rerankers[0], "scores_of", beside="rerank")
-        and session.controller.shares_budgets
-        and session.controller.simulates_time
-        and all(getattr(budget, name) is None for name in _BY_KIND)
-    )
+    return session.has_fixed_order and all(getattr(budget, name) is None for name in _BY_KIND)
 
 
 class FixedOrder:
@@ -71,14 +56,14 @@ class FixedOrder:
         self._plan = parts["scheduler"].plan(pool)
         self._diagnostics = plain(self._plan.diagnostics)
         by = pool.priorities if pool.estimates.acquisition is None else pool.estimates.acquisition
-        self._order: IntArray = np.argsort(-by, kind="stable")
+        self._order: IntArray = (-by).argsort(kind="stable")
         self._doc_ids = list(pool.doc_ids)
         self._ids = [self._doc_ids[i] for i in self._order.tolist()]
         self._estimates = pool.priorities[self._order].tolist()
         self._lengths: list[int] = pool.roster.token_counts[self._order].tolist()
         self._strategy, self._reranker = next(iter(session.rerankers.items()))
         self._ordering = parts["assembler"].ordering
-        self._scores: list[float] = []  # of the first documents in their order
+        self._scores: FloatArray = np.empty(0)  # of the first documents in their order
         self._rows: dict[int, IntArray] = {}
 
     def ranked_under(self, budget: CostBudget) -> Ranked:
@@ -106,7 +91,8 @@ class FixedOrder:
         for start, end in pairwise(ends):
             self._send(tracker, start, end)
             costs.append(tracker.spent())
-        stop = self._stop(tracker, ends)
+        stop = self._stop(tracker, ends).model_dump()
+        tracker.trace.add("controller", "stop", **stop)
         rankings = self._rankings(ends)
         documents = [self._doc_ids[i] for i in rankings[-1].tolist()]
         tokens = sum(self._lengths)
@@ -119,7 +105,7 @@ class FixedOrder:
             rankings=[ranking.tolist() for ranking in rankings],
             costs=[list(_amounts(cost)) for cost in costs],
             actual=list(_amounts(FREE)),
-            stop=stop.model_dump(),
+            stop=stop,
             account=tracker.snapshot(),
             dropped={},
             context_docs=len(documents),
@@ -131,7 +117,7 @@ class FixedOrder:
     def _ends(self, budget: CostBudget) -> list[int]:
         """Documents sent after each batch, 0 first: the plan's, as far as documents and calls go."""
         docs = len(self._order) if budget.max_reranker_docs is None else budget.max_reranker_docs
-        ends = [0, *np.minimum(np.cumsum(self._plan.sizes), docs).tolist()]
+        ends = [0, *(min(end, docs) for end in accumulate(self._plan.sizes))]
         sent = [end for end, before in zip(ends[1:], ends, strict=False) if end > before]
         return [0, *sent[: budget.max_reranker_calls]]
 
@@ -139,9 +125,9 @@ class FixedOrder:
         """Have the first documents scored, if they are not yet."""
         if new := self._ids[len(self._scores) : depth]:
             said = self._reranker.scores_of(new, self._context)
-            scores = [said[doc_id] for doc_id in new]
-            require_calibrated(np.array(scores), new, "score")
-            self._scores += scores
+            scores = np.fromiter(map(said.__getitem__, new), float, len(new))
+            require_calibrated(scores, new, "score")
+            self._scores = np.concatenate([self._scores, scores])
 
     def _send(self, tracker: CostTracker, start: int, end: int) -> None:
         """Book one batch as the loop does, and tell of it."""
@@ -161,7 +147,7 @@ class FixedOrder:
             took_ms = tracker.let_pass(cost.latency_ms, tracker.elapsed_ms)
             if took_ms != cost.latency_ms:
                 tracker.settle(cost, cost.model_copy(update={"latency_ms": took_ms}))
-        scores = dict(zip(doc_ids, self._scores[start:end], strict=True))
+        scores = dict(zip(doc_ids, self._scores[start:end].tolist(), strict=True))
         tracker.trace.add("reranker", "rerank", strategy=self._strategy, scores=scores)
 
     def _price(self, start: int, end: int) -> CostObject:
@@ -177,7 +163,6 @@ class FixedOrder:
             stop = self._plan.stop
         if not batches and stop.reason == BUDGET_EXHAUSTED:
             tracker.trace.add("controller", "skip_rerank", reason="budget_denied")
-        tracker.trace.add("controller", "stop", **stop.model_dump())
         return stop
 
     def _rankings(self, ends: Sequence[int]) -> list[IntArray]:
@@ -186,9 +171,9 @@ class FixedOrder:
             scores = np.full((len(new), len(self._order)), np.nan)
             for row, end in zip(scores, new, strict=True):
                 row[self._order[:end]] = self._scores[:end]
-            pool, dropped = self._pool, np.zeros(scores.shape, dtype=bool)
+            pool, dropped = self._pool, constant(len(self._order), False)
             keys = self._ordering.keys_of(dropped, scores, pool.priorities, pool.base_scores, pool.posteriors)
-            rankings = np.argsort(-np.broadcast_to(keys, scores.shape), axis=-1, kind="stable")
+            rankings = np.negative(keys, out=scores).argsort(axis=-1, kind="stable")
             self._rows |= zip(new, small(rankings), strict=True)
         return [self._rows[end] for end in ends]
 

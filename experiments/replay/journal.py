@@ -7,16 +7,16 @@ import os
 import weakref
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from experiments.evaluate.record import QueryRecord, StoredRecord
 from experiments.replay.inputs import require_same
+from ragtune.core.errors import ConfigError
 
-_WHOLE = 2048
-"""Records held whole: those of a run of usual size are never read again."""
+_VERSION = 2
+"""Version of the lines that are written. Of the first, which has none in its header, traces were JSON in JSON."""
 
 
 class Finished(Protocol):
@@ -26,7 +26,7 @@ class Finished(Protocol):
     def query_id(self) -> str:
         """Id of the query."""
 
-    def to_json(self) -> str:
+    def to_line(self) -> bytes:
         """The record as one line."""
 
 
@@ -34,7 +34,7 @@ R = TypeVar("R", bound=Finished)
 
 
 class JournalOf(Generic[R]):
-    """A file of JSON lines: a header with the identity of the work, then one record for each finished query.
+    """A file of lines: a header with the identity of the work, then one record for each finished query.
 
     A line that a crash cut short or garbled is discarded on opening, with all later lines; these queries are done
     again. Of several records of a query, the last counts.
@@ -45,7 +45,7 @@ class JournalOf(Generic[R]):
         resume: keep the records of an existing journal; otherwise start over.
 
     Raises:
-        ConfigError: if an existing journal was begun with another configuration or other data.
+        ConfigError: if an existing journal was begun with another configuration or other data, or by a later version.
     """
 
     NAME = "journal.jsonl"
@@ -62,7 +62,7 @@ class JournalOf(Generic[R]):
         self._file.seek(kept)
         self._file.truncate()
         if not kept:
-            self._begin(json.dumps(identity))
+            self._begin(json.dumps({**identity, "version": _VERSION}).encode())
 
     def _read(self, identity: Mapping[str, Any]) -> int:
         """Load the whole lines; the length in bytes that they take."""
@@ -73,7 +73,9 @@ class JournalOf(Generic[R]):
                     break
                 try:
                     self._keep(line, kept, identity, is_header=number == 0)
-                except (TypeError, KeyError, json.JSONDecodeError, UnicodeDecodeError):
+                except ConfigError:
+                    raise
+                except (TypeError, KeyError, ValueError):
                     break
                 kept += len(line)
         return kept
@@ -84,13 +86,15 @@ class JournalOf(Generic[R]):
             if "fingerprint" not in header:
                 raise KeyError("fingerprint")
             require_same(identity, header, f"{str(self.path)!r} was begun with", *self.ELSEWHERE)
+            if header.get("version", 1) > _VERSION:
+                raise ConfigError(f"{str(self.path)!r} is of a later version of RAGtune: use that one, or start over")
             return
-        record = self._parsed(line.decode())
+        record = self._parsed(line[:-1])
         self.finished[record.query_id] = self._held(record, at, len(line))
 
     @staticmethod
     @abstractmethod
-    def _parsed(line: str) -> R:
+    def _parsed(line: bytes) -> R:
         """The record that a line holds."""
 
     def _held(self, record: R, at: int, length: int) -> R:
@@ -99,19 +103,19 @@ class JournalOf(Generic[R]):
 
     def append(self, record: R) -> None:
         """Add the record of a finished query."""
-        at, end = self._write(record.to_json())
+        at, end = self._write(record.to_line())
         self.finished[record.query_id] = self._held(record, at, end - at)
 
-    def _begin(self, header: str) -> None:
+    def _begin(self, header: bytes) -> None:
         try:
             self._write(header)
         except OSError:
             self._close()
             raise
 
-    def _write(self, line: str) -> tuple[int, int]:
+    def _write(self, line: bytes) -> tuple[int, int]:
         """Add a line; where it begins and ends."""
-        end, rest = self._file.tell(), line.encode() + b"\n"
+        end, rest = self._file.tell(), line + b"\n"
         try:
             while rest:
                 rest = rest[self._file.write(rest) :]
@@ -129,7 +133,7 @@ class JournalOf(Generic[R]):
         """Remove the records of some queries, so that resuming replays these."""
         kept = {query_id: record for query_id, record in self.finished.items() if query_id not in query_ids}
         self._file.seek(0)
-        lines = [self._file.readline(), *(record.to_json().encode() + b"\n" for record in kept.values())]
+        lines = [self._file.readline(), *(record.to_line() + b"\n" for record in kept.values())]
         # Made aside, so that neither a kill nor a full disk in between costs what is kept.
         aside = self.path.with_suffix(".new")
         aside.write_bytes(b"".join(lines))
@@ -154,20 +158,24 @@ class JournalOf(Generic[R]):
 
 
 class Journal(JournalOf[QueryRecord]):
-    """The journal of a run in its folder. It holds the short parts of its records, and the latest ones whole."""
+    """The journal of a run in its folder. It holds the short parts of its records."""
 
     def __init__(self, folder: Path, identity: Mapping[str, Any], *, resume: bool) -> None:
         self._lines: _Lines | None = None
+        self._latest: StoredRecord | None = None
         super().__init__(folder, identity, resume=resume)
 
     @staticmethod
-    def _parsed(line: str) -> QueryRecord:
-        return QueryRecord.from_json(line)
+    def _parsed(line: bytes) -> QueryRecord:
+        record = QueryRecord.from_line(line)
+        json.loads(record.trace or "null")  # a cut one would show up where it is too late
+        return record
 
     def _held(self, record: QueryRecord, at: int, length: int) -> QueryRecord:
         if self._lines is None:
             self._lines = _Lines(self.path)
-        return self._lines.held(record, at, length)
+        self._latest = StoredRecord(record, self._lines, at, length - 1, self._latest)
+        return self._latest
 
     def forget(self, query_ids: Collection[str]) -> None:
         super().forget(query_ids)
@@ -175,27 +183,11 @@ class Journal(JournalOf[QueryRecord]):
 
 
 class _Lines:
-    """Reads a journal's records again, also once the file is removed; holds the latest ones."""
+    """Reads a journal's lines again, also once the file is removed."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_RDONLY)
         weakref.finalize(self, os.close, self._descriptor)
-        self._whole: dict[int, QueryRecord] = {}
 
-    def held(self, record: QueryRecord, at: int, length: int) -> QueryRecord:
-        """The record, of which no more than the short parts stay in memory for long."""
-        self._remember(record, at)
-        return StoredRecord(record, partial(self._load, at, length))
-
-    def _load(self, at: int, length: int) -> QueryRecord:
-        record = self._whole.get(at)
-        if record is None:
-            line = os.pread(self._descriptor, length, at)
-            record = self._remember(QueryRecord.from_json(line.decode()), at)
-        return record
-
-    def _remember(self, record: QueryRecord, at: int) -> QueryRecord:
-        if len(self._whole) >= _WHOLE:
-            del self._whole[next(iter(self._whole))]
-        self._whole[at] = record
-        return record
+    def read(self, at: int, length: int) -> bytes:
+        return os.pread(self._descriptor, length, at)

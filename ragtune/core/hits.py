@@ -47,6 +47,7 @@ class Hits(Sequence[ScoredDocument]):
         scores: shape (n,), on the first stage's own scale.
         facts: what is known of each document.
         source: the only one in the ``sources`` of each document, with its score; None for none.
+        vouched: whether the facts are known to be sound, and those of the ids: a corpus has looked at each before.
     """
 
     def __init__(
@@ -55,11 +56,14 @@ class Hits(Sequence[ScoredDocument]):
         scores: Sequence[float],
         facts: Sequence[Facts],
         source: str | None = None,
+        *,
+        vouched: bool = False,
     ) -> None:
         self.doc_ids = doc_ids
         self.scores = scores
         self.facts = facts
         self.source = source
+        self._vouched = vouched
 
     def __len__(self) -> int:
         return len(self.doc_ids)
@@ -72,7 +76,8 @@ class Hits(Sequence[ScoredDocument]):
 
     def __getitem__(self, index: int | slice) -> ScoredDocument | Sequence[ScoredDocument]:
         if isinstance(index, slice):
-            return Hits(self.doc_ids[index], self.scores[index], self.facts[index], self.source)
+            part = self.doc_ids[index], self.scores[index], self.facts[index]
+            return Hits(*part, self.source, vouched=self._vouched)
         score, facts = self.scores[index], self.facts[index]
         return ScoredDocument(
             id=facts.id,
@@ -97,16 +102,18 @@ class Hits(Sequence[ScoredDocument]):
         """Whether the columns belong together, no id comes twice, every score is a finite number, and every text can be
         written down.
         """
-        ids, scores, facts = list(self.doc_ids), self.scores, self.facts
+        ids, scores = self.doc_ids, self.scores
         return (
-            are(Facts, facts)
-            and ids == list(map(_id_of, facts))
+            (self._vouched or self._has_sound_facts())
             and len(set(ids)) == len(ids) == len(scores)
-            and all(map(_is_sound, facts))
             and are(float, scores)
             and all(map(math.isfinite, scores))
             and (self.source is None or (type(self.source) is str and is_well_formed(self.source)))
         )
+
+    def _has_sound_facts(self) -> bool:
+        facts = self.facts
+        return are(Facts, facts) and list(self.doc_ids) == list(map(_id_of, facts)) and all(map(_is_sound, facts))
 
 
 _id_of, _is_sound = attrgetter("id"), attrgetter("is_sound")

@@ -124,11 +124,11 @@ class RetrievalRounds:
 
     def _rewrites(self, context: RAGtuneContext, found: Sequence[ScoredDocument]) -> list[str]:
         """Distinct rewrites, the original excluded (rule R3); none if the call is denied or fails."""
-        left = context.tracker.remaining_retrieval_rounds()
-        context.num_reformulations = min(self.plan.num_reformulations, left)
         try:
             if not self._reformulator.is_active or self.plan.num_reformulations == 0:
                 return []
+            left = context.tracker.remaining_retrieval_rounds()
+            context.num_reformulations = min(self.plan.num_reformulations, left)
             # What no round could use is not bought; the denial is in the trace.
             if not left and not context.tracker.try_consume_retrieval_round():
                 return []

@@ -79,6 +79,7 @@ class Corpus:
     def _begin(self, count: Callable[[str], int]) -> None:
         self._count = count
         self._known: dict[str, Facts] = {}
+        self._are_sound = True
 
     def __len__(self) -> int:
         return len(self._documents)
@@ -158,8 +159,11 @@ class Corpus:
 
     def hits(self, doc_ids: Sequence[str], scores: Sequence[float], source: str | None = None) -> Hits:
         """Documents as retrieval results, best first; ``source`` is the only one that their ``sources`` name."""
-        known = self._known
-        return Hits(doc_ids, scores, [known.get(doc_id) or self._look_up(doc_id) for doc_id in doc_ids], source)
+        try:
+            facts = list(map(self._known.__getitem__, doc_ids))
+        except KeyError:
+            facts = [self._known.get(doc_id) or self._look_up(doc_id) for doc_id in doc_ids]
+        return Hits(doc_ids, scores, facts, source, vouched=self._are_sound)
 
     def _look_up(self, doc_id: str) -> Facts:
         document = self[doc_id]
@@ -169,4 +173,5 @@ class Corpus:
             metadata={"title": document.title} if document.title else {},
             token_count=self._count(document.content),
         )
+        self._are_sound &= known.is_sound
         return known

@@ -163,11 +163,13 @@ class ScoreTable:
                 f"{missing.args[0]!r}: replay needs every pair that a policy may ask for"
             ) from None
 
-    def calibrate(self, query_id: str) -> dict[str, float]:
+    def calibrate(self, query_id: str) -> Mapping[str, float]:
         """The calibrated scores of a query, made anew from the file's."""
         pairs = self._run.scores(query_id)
         if self.scale is ScoreScale.RANK:
             return _by_rank(pairs)
+        if self.scale is ScoreScale.IDENTITY:
+            return pairs
         calibrate, *_ = _CALIBRATIONS[self.scale]
         return dict(zip(pairs, map(calibrate, pairs.values()), strict=True))
 

@@ -134,7 +134,7 @@ def _ray_workers(kind: str = _WORKER) -> list[psutil.Process]:
 def _stored(storage: Path) -> set[str]:
     """The queries of finished shards."""
     lines = [line for file in storage.glob("*/*.jsonl") for line in file.read_text().splitlines()]
-    return {json.loads(line)["query_id"] for line in lines}
+    return {json.loads(line.partition("\t")[0])["query_id"] for line in lines}
 
 
 def _await(driver: subprocess.Popen[str], condition: Callable[[], object]) -> None:

@@ -56,7 +56,7 @@ def finished_queries(folder: Path) -> list[str]:
     """The queries in the journal of a run that is not complete."""
     file = folder / "journal.jsonl"
     lines = file.read_bytes().split(b"\n")[1:-1] if file.exists() else []
-    return [json.loads(line)["query_id"] for line in lines]
+    return [json.loads(line.partition(b"\t")[0])["query_id"] for line in lines]
 
 
 def content(folder: Path) -> dict[str, object]:

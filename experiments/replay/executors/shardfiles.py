@@ -31,7 +31,7 @@ class ShardFiles:
             ConfigError: if nothing can be written there.
         """
         name = sha256(" ".join(record.query_id for record in records).encode()).hexdigest()[:16] + _ENDING
-        content = "".join(f"{record.to_json()}\n" for record in records).encode()
+        content = b"".join(record.to_line() + b"\n" for record in records)
         try:
             files, folder = self._open()
             files.create_dir(folder)
@@ -46,7 +46,7 @@ class ShardFiles:
         """The records of one shard."""
         files, folder = self._open()
         with files.open_input_stream(f"{folder}/{name}") as file:
-            return [QueryRecord.from_json(line.decode()) for line in file.read().splitlines()]
+            return [QueryRecord.from_line(line) for line in file.read().split(b"\n")[:-1]]
 
     def finished(self) -> Iterator[QueryRecord]:
         """The records of all whole shards.

@@ -154,7 +154,7 @@ def _records(session: Session, queries: Sequence[str]) -> list[QueryRecord]:
 
 
 def _curve(candidate: Candidate, records: Sequence[QueryRecord], budgets: Sequence[int], measures: Measures) -> Curve:
-    states = np.array([states_at(record, np.array(budgets)) for record in records])
+    states = states_at(records, np.array(budgets))
     costs = np.array([np.array(r.costs, dtype=float)[states[i]] for i, r in enumerate(records)])
     spent = {unit: costs[:, :, UNITS.index(unit)].astype(np.int64) for unit in ("docs", "calls", "tokens")}
     if candidate.batch is None:

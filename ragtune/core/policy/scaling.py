@@ -64,6 +64,8 @@ def first_stage_scores(pool: CandidatePool) -> FloatArray:
 
 def _scaled_first_stage(roster: Roster) -> FloatArray:
     ranked = ~roster.discovered
+    if ranked.all():
+        return unit_interval(roster.retrieval_scores)
     scores: FloatArray = np.minimum(np.maximum(roster.retrieval_scores, 0.0), 1.0)  # a tenth of np.clip's overhead
     scores[ranked] = unit_interval(roster.retrieval_scores[ranked])
     return scores

@@ -31,7 +31,7 @@ class RankingKeys:
 
     def argsort(self) -> IntArray:
         """The participating positions, best first."""
-        return self.positions[np.argsort(-self.score, kind="stable")]
+        return self.positions[(-self.score).argsort(kind="stable")]
 
 
 class Ordering(str, Enum):
@@ -102,13 +102,12 @@ class Ordering(str, Enum):
         posteriors: FloatArray,
     ) -> FloatArray:
         """Keys of n documents, of one moment or of many: arrays of shape (..., n), NaN where there is no number."""
-        scored = ~np.isnan(scores)
-        fused = ~np.isnan(posteriors)
-        if self is Ordering.POSTERIOR and fused.any():
-            return _behind(_behind(posteriors, ~fused), dropped)
+        if self is Ordering.POSTERIOR and not (is_unfused := np.isnan(posteriors)).all():
+            return _behind(_behind(posteriors, is_unfused), dropped)
+        is_unscored = np.isnan(scores)
         if self is not Ordering.FINAL_SCORE:
-            return _behind(_behind(scores, ~scored), dropped)
-        return _behind(np.where(scored, scores, np.where(priorities > 0, priorities, base)), dropped)
+            return _behind(_behind(scores, is_unscored), dropped)
+        return _behind(np.where(is_unscored, np.where(priorities > 0, priorities, base), scores), dropped)
 
 
 _DROPPED = list(ItemState).index(ItemState.DROPPED)
@@ -118,6 +117,5 @@ def _behind(keys: FloatArray, last: NDArray[np.bool_]) -> FloatArray:
     """The keys with those of ``last`` replaced by values below all others, falling in the documents' own order."""
     if not last.any():
         return keys
-    others = np.where(last, np.inf, keys)
-    lowest = np.minimum(0.0, others.min(axis=-1, keepdims=True))
-    return np.where(last, lowest - np.cumsum(last, axis=-1), keys)
+    lowest = keys.min(axis=-1, keepdims=True, initial=0.0, where=~last)
+    return np.where(last, lowest - last.cumsum(axis=-1), keys)

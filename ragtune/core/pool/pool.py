@@ -21,6 +21,7 @@ from ragtune.core.pool.columns import (
     CandidateRanking,
     PoolColumns,
     calibrated,
+    constant,
     extended,
     first_not_in,
     read_only,
@@ -54,7 +55,7 @@ class CandidatePool:
         self._states = read_only(np.full(n, CANDIDATE, dtype=np.int8))
         self._score = unknown(n)
         self._eligible: IntArray | None = None
-        self._estimates = Valuation(self._roster, self.eligible, read_only(np.zeros(n)), posterior=unknown(n))
+        self._estimates = Valuation(self._roster, self.eligible, constant(n, 0.0), posterior=unknown(n))
         self._moment: Moment | None = None
         self._ranking = CandidateRanking()
         self._scored_before_growth = 0

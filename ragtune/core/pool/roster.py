@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from operator import attrgetter
 
@@ -30,7 +30,6 @@ class Roster:
 
     Attributes:
         doc_ids: ids of the documents.
-        index: position of each id.
         items: the documents as they joined.
         token_counts: shape (n,), tokens of each.
         base_scores: shape (n,), the best source score of each, 0 where it has no source.
@@ -41,7 +40,6 @@ class Roster:
     """
 
     doc_ids: tuple[str, ...]
-    index: Mapping[str, int]
     items: Entries[PoolItem]
     token_counts: IntArray
     base_scores: FloatArray
@@ -54,7 +52,7 @@ class Roster:
     def empty(cls) -> Roster:
         """The roster of a pool without documents."""
         none = np.empty(0)
-        return cls((), {}, Entries([]), np.empty(0, dtype=np.int64), none, none, np.empty(0, dtype=bool))
+        return cls((), Entries([]), np.empty(0, dtype=np.int64), none, none, np.empty(0, dtype=bool))
 
     @classmethod
     def of(cls, hits: Hits, round_name: str, first_rank: int = 0) -> Roster:
@@ -69,7 +67,6 @@ class Roster:
         source = hits.source or round_name
         return cls(
             doc_ids=tuple(hits.doc_ids),
-            index=dict(zip(hits.doc_ids, range(n), strict=True)),
             items=Entries([None] * n, partial(_item, hits, source, first_rank)),
             token_counts=read_only(_token_counts(hits)),
             base_scores=scores,
@@ -92,7 +89,6 @@ class Roster:
             raise InputError(f"document {new[0].doc_id!r} ranks before the present ones: additions rank behind them")
         joining = Roster(
             doc_ids=tuple(item.doc_id for item in new),
-            index={},
             items=Entries(new),
             token_counts=np.array([item.token_count for item in new], dtype=np.int64),
             base_scores=np.array([max(item.sources.values(), default=0.0) for item in new], dtype=float),
@@ -110,15 +106,12 @@ class Roster:
         Raises:
             InputError: if an id is in both, or twice in the other.
         """
-        doc_ids, n = self.doc_ids + other.doc_ids, len(self.doc_ids)
-        index = dict(self.index)
-        index.update(zip(other.doc_ids, range(n, len(doc_ids)), strict=True))
-        if len(index) < len(doc_ids):
+        doc_ids = self.doc_ids + other.doc_ids
+        if len(set(doc_ids)) < len(doc_ids):
             twice = next(doc_id for i, doc_id in enumerate(doc_ids) if doc_ids.index(doc_id) < i)
             raise InputError(f"duplicate document id {twice!r} in the pool: ids must be unique")
         return Roster(
             doc_ids=doc_ids,
-            index=index,
             items=self.items.joined(other.items),
             token_counts=read_only(np.concatenate([self.token_counts, other.token_counts])),
             base_scores=read_only(np.concatenate([self.base_scores, other.base_scores])),
@@ -126,6 +119,11 @@ class Roster:
             discovered=read_only(np.concatenate([self.discovered, other.discovered])),
             next_rank=max(self.next_rank, other.next_rank),
         )
+
+    @cached_property
+    def index(self) -> Mapping[str, int]:
+        """Position of each id; nobody asks for it where the order of the documents is fixed."""
+        return dict(zip(self.doc_ids, range(len(self.doc_ids)), strict=True))
 
     def once(self, make: Callable[[Roster], FloatArray]) -> FloatArray:
         """The column that ``make`` makes of these documents, closed for writing; made when first asked for."""
@@ -159,8 +157,9 @@ class Roster:
 
 def _token_counts(hits: Hits) -> IntArray:
     counts = np.fromiter(map(_known_count, hits.facts), np.int64, len(hits))
-    for i in np.flatnonzero(counts == 0).tolist():
-        counts[i] = tokens_of(hits.facts[i])
+    if not counts.all():
+        for i in np.flatnonzero(counts == 0).tolist():
+            counts[i] = tokens_of(hits.facts[i])
     return counts
 
 

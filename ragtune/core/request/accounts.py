@@ -133,10 +133,11 @@ class Spending:
     def book(self, cost: CostObject, spent_on: str, sign: int = 1) -> None:
         """Add a cost, or take it back with ``sign=-1``; documents and calls count for reranking only."""
         self.tokens += sign * cost.tokens
-        self.usd = max(0.0, round(self.usd + sign * cost.usd, DIGITS))
-        self.flops = max(0.0, self.flops + sign * cost.flops)
         self.search_units += sign * cost.search_units
-        self.joules = max(0.0, round(self.joules + sign * cost.joules, DIGITS))
+        if cost.usd or cost.flops or cost.joules:  # which most rerankers have no price in
+            self.usd = max(0.0, round(self.usd + sign * cost.usd, DIGITS))
+            self.flops = max(0.0, self.flops + sign * cost.flops)
+            self.joules = max(0.0, round(self.joules + sign * cost.joules, DIGITS))
         if spent_on == RERANK:
             self.rerank_docs += sign * cost.docs
             self.rerank_calls += sign * cost.calls

@@ -70,7 +70,7 @@ def test_the_run_file_holds_strictly_decreasing_scores_in_rank_order(folder: Pat
 
 def test_an_id_with_whitespace_reaches_no_run_file(folder: Path, results: Results) -> None:
     first, *others = results.records
-    odd = replace(QueryRecord.from_json(first.to_json()), doc_ids=["of another collection", *first.doc_ids[1:]])
+    odd = replace(QueryRecord.from_line(first.to_line()), doc_ids=["of another collection", *first.doc_ids[1:]])
     with pytest.raises(DatasetError, match="retrieved document 'of another collection': an id holds no whitespace"):
         write_results(folder, replace(results, records=[odd, *others]))
     assert names(folder) == []

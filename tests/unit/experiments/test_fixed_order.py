@@ -48,7 +48,7 @@ def test_records_are_the_loops_under_every_limit(policy: list[str]) -> None:
             budget = session.parts["budget"].model_copy(update=named)
             assert has_fixed_order(session, budget)
             expected = QueryRecord.of(session.controller.run(text, budget, query_id=query_id))
-            assert order.under(budget).to_json() == expected.to_json()
+            assert order.under(budget).to_line() == expected.to_line()
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_jobs_that_differ_by_their_budget_share_their_parts_and_answer_as_each_w
     for config, alone in ((second, configs[1]), (first, configs[0])):
         told = subject.replay_shard(results_key(config), query_ids)
         expected = subject.replay_shard(results_key(alone), query_ids)
-        assert [record.to_json() for record in told] == [record.to_json() for record in expected]
+        assert [record.to_line() for record in told] == [record.to_line() for record in expected]
     changed = session_for(results_key({**second, INPUTS: "changed"}))
     assert changed.rerankers["default"] is not shared[1].rerankers["default"]
 

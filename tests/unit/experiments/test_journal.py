@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import resource
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,8 +18,8 @@ IDENTITY = {"fingerprint": "print", "settings": "set", "inputs": {"scores.run": 
 
 @pytest.fixture
 def records(fakes: SimpleNamespace) -> list[QueryRecord]:
-    run = fakes.controller(documents=fakes.docs(7)).run
-    return [QueryRecord.of(run("query", query_id=f"q{i}")) for i in range(3)]
+    runs = [fakes.controller(documents=fakes.docs(n)).run for n in (7, 7, 4)]  # alike, and not
+    return [QueryRecord.of(run("query", query_id=f"q{i}")) for i, run in enumerate(runs)]
 
 
 @pytest.fixture
@@ -34,19 +35,30 @@ def test_resuming_finds_every_finished_query(begun: Path, records: list[QueryRec
         assert list(journal.finished.values()) == records
 
 
+def test_what_is_held_of_a_record_is_what_the_record_says(begun: Path, records: list[QueryRecord]) -> None:
+    with Journal(begun.parent, IDENTITY, resume=True) as journal:
+        for held, record in zip(journal.finished.values(), records, strict=True):
+            assert {name: getattr(held, name) for name in vars(record)} == vars(record)
+            assert (held.ranking, held.margins, held.overrun_ms) == (record.ranking, record.margins, record.overrun_ms)
+            assert held.states([1]).rankings() == record.states([1]).rankings()
+
+
 def test_a_record_is_on_disk_as_soon_as_it_is_appended(tmp_path: Path, records: list[QueryRecord]) -> None:
     with Journal(tmp_path, IDENTITY, resume=False) as journal:
         journal.append(records[0])
-        assert QueryRecord.from_json(journal.path.read_text().splitlines()[1]) == records[0]
+        assert QueryRecord.from_line(journal.path.read_bytes().splitlines()[1]) == records[0]
 
 
-@pytest.mark.parametrize("garbage", [b'{"query_id": "q2", "doc', b"\x00\x00\xff\n", b'{"query_id": 3}\n', b"[1]\n"])
+GARBAGE = [b'{"query_id": "q2", "doc', b'{"query_id": "q2", "doc\n', b"\x00\x00\xff\n", b'{"query_id": 3}\n', b"[1]\n"]
+
+
+@pytest.mark.parametrize("garbage", [*GARBAGE, None])
 def test_a_line_cut_short_or_garbled_is_discarded_and_overwritten(
-    begun: Path, records: list[QueryRecord], garbage: bytes
+    begun: Path, records: list[QueryRecord], garbage: bytes | None
 ) -> None:
     whole = begun.read_bytes()
     lines = whole.splitlines(keepends=True)
-    begun.write_bytes(b"".join(lines[:3]) + garbage)
+    begun.write_bytes(b"".join(lines[:3]) + (lines[3][:-9] + b"\n" if garbage is None else garbage))
     with Journal(begun.parent, IDENTITY, resume=True) as journal:
         assert list(journal.finished) == ["q0", "q1"]
         journal.append(records[2])
@@ -61,6 +73,22 @@ def test_a_journal_without_a_header_starts_over(tmp_path: Path, header: bytes, r
         journal.append(records[0])
     with Journal(tmp_path, IDENTITY, resume=True) as journal:
         assert list(journal.finished) == ["q0"]
+
+
+def test_a_journal_of_the_first_version_is_gone_on_with(begun: Path, records: list[QueryRecord]) -> None:
+    lines = [json.dumps(IDENTITY), *(json.dumps(vars(record)) for record in records[:2])]
+    begun.write_text("".join(f"{line}\n" for line in lines))
+    with Journal(begun.parent, IDENTITY, resume=True) as journal:
+        journal.append(records[2])
+    with Journal(begun.parent, IDENTITY, resume=True) as journal:
+        assert list(journal.finished.values()) == records
+        assert [record.trace for record in journal.finished.values()] == [record.trace for record in records]
+
+
+def test_a_journal_of_a_later_version_is_refused(begun: Path) -> None:
+    begun.write_text(json.dumps({**IDENTITY, "version": 99}) + "\n")
+    with pytest.raises(ConfigError, match="later version"):
+        Journal(begun.parent, IDENTITY, resume=True)
 
 
 def test_another_configuration_is_refused_and_the_journal_left_alone(begun: Path) -> None:

@@ -1,4 +1,4 @@
-"""Records are plain data that survive JSON."""
+"""Records are plain data that survive being written."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ def record_of(fakes: SimpleNamespace, **parts: object) -> tuple[object, QueryRec
     return output, QueryRecord.of(output)
 
 
-def test_a_record_survives_json(fakes: SimpleNamespace) -> None:
+def test_a_record_survives_being_written(fakes: SimpleNamespace) -> None:
     _, record = record_of(fakes)
-    line = record.to_json()
-    assert "\n" not in line
-    assert QueryRecord.from_json(line) == record
+    line = record.to_line()
+    assert b"\n" not in line
+    assert QueryRecord.from_line(line) == record
 
 
 def test_a_record_holds_every_anytime_ranking_and_its_cost(fakes: SimpleNamespace) -> None:
