@@ -14,6 +14,9 @@ from ragtune.core.errors import IllegalTransitionError, InputError, InvalidScore
 from ragtune.core.pool.batch import ids_of, lengths_of
 from ragtune.core.pool.items import ItemState, PoolItem
 from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.pool.roster import Roster
+from ragtune.core.request.context import GRAPH_SOURCE
+from ragtune.data.corpus import Corpus, Document
 
 NOT_FINITE = [math.nan, math.inf, -math.inf]
 ALLOWED = {
@@ -379,3 +382,14 @@ def test_values_that_are_changed_in_place_are_looked_at_again() -> None:
     assert pool.top_candidates(1, values) == pool.top_candidates(1, values) == ["d0"]
     values[3] = 0.9
     assert pool.top_candidates(1, values) == ["d3"]
+
+
+def test_truth_values_and_zeros_are_columns_of_their_own_however_alike_they_are() -> None:
+    corpus = Corpus([Document(id=str(i), text="x") for i in range(3)])
+    for source in ("bm25", GRAPH_SOURCE):
+        for documents in (0, 1, 2):
+            hits = corpus.hits(["0", "1"][:documents], [1.0, 0.5][:documents], source)
+            for _ in range(2):
+                pool = CandidatePool(roster=Roster.of(hits, "bm25"))
+                assert pool.roster.discovered.dtype == bool
+                assert pool.priorities.dtype == float
