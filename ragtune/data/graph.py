@@ -128,10 +128,6 @@ class CorpusGraph:
         """Ids of the documents by their positions in the corpus."""
         return self._corpus.doc_ids
 
-    def ids_at(self, positions: Sequence[int]) -> list[str]:
-        """Ids of the documents at these positions in the corpus."""
-        return self._corpus.ids_at(positions)
-
     def neighbours(self, doc_id: str) -> list[str]:
         """Ids of a document's neighbours, nearest first.
 
@@ -159,11 +155,14 @@ class CorpusGraph:
         held = row.index(NOBODY) if NOBODY in row else self.k
         return row[:held], weights[:held]
 
-    def rows(self, doc_ids: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Corpus positions of the neighbours of m documents and their weights, each of shape (m, k), nearest first,
-        :data:`NOBODY` where there are fewer; errors as in :meth:`neighbours`.
+    def positions(self, doc_ids: Iterable[str]) -> list[int]:
+        """Positions of documents in the corpus; errors as in :meth:`neighbours`."""
+        return list(map(self._corpus.position, doc_ids))
+
+    def rows(self, positions: Sequence[int]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Corpus positions of the neighbours of the documents at m positions in the corpus, and their weights, each of
+        shape (m, k), nearest first, :data:`NOBODY` where there are fewer.
         """
-        positions = list(map(self._corpus.position, doc_ids))
         neighbours, weights = self._neighbours.take(positions, axis=0), self._weights.take(positions, axis=0)
         return neighbours[:, : self.k], weights[:, : self.k]
 

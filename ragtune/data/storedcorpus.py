@@ -30,6 +30,9 @@ _FORMAT = 3
 _PREFIX = 64
 """Bytes of an id that are kept in order for it to be found; of longer ones the rest is read from the documents."""
 
+_FOUND = 2**17
+"""Ids whose places are remembered: the same documents are asked for again by every part of a request."""
+
 _REPORT = 500_000
 """Documents between two lines of the log."""
 
@@ -70,6 +73,7 @@ class StoredCorpus(Corpus):
             self._texts = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         # What is known of all documents, without reading them: those of Corpus itself are cached in the same way.
         vars(self).update(json.loads((folder / _FACTS).read_text(encoding="ascii")))
+        self._found: dict[str, int] = {}
         self._begin(count)
 
     @classmethod
@@ -122,7 +126,16 @@ class StoredCorpus(Corpus):
         return ranks
 
     def _find(self, doc_id: object) -> int | None:
-        wanted = doc_id.encode() if isinstance(doc_id, str) else b""
+        if not isinstance(doc_id, str):
+            return None
+        if (position := self._found.get(doc_id)) is None and (position := self._searched(doc_id)) is not None:
+            if len(self._found) >= _FOUND:
+                self._found.clear()
+            self._found[doc_id] = position
+        return position
+
+    def _searched(self, doc_id: str) -> int | None:
+        wanted = doc_id.encode()
         prefix = wanted[:_PREFIX]
         place = bisect_left(self._ids, prefix)  # for a single id quicker than NumPy's own
         if len(wanted) >= _PREFIX:

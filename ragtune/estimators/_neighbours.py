@@ -73,43 +73,40 @@ class GraphNeighbours(Neighbours):
     def __init__(self, graph: CorpusGraph) -> None:
         super().__init__()
         self._graph = graph
-        self._places: dict[int, int] = {}  # in the pool, by position in the corpus
-        self._lacking: dict[str, list[int]] = {}
+        self._positions: list[int] = []  # in the corpus, by place in the pool
+        self._places: dict[int, int] = {}  # the other way round
+        self._lacking: dict[int, list[int]] = {}  # by position in the corpus
 
     def __deepcopy__(self, memo: Any) -> Self:
         twin = super().__deepcopy__(memo)
-        twin._places = dict(self._places)
-        twin._lacking = {doc_id: list(positions) for doc_id, positions in self._lacking.items()}
+        twin._positions, twin._places = list(self._positions), dict(self._places)
+        twin._lacking = {i: list(places) for i, places in self._lacking.items()}
         return twin
 
     def _find(self, pool: CandidatePool, positions: Sequence[int]) -> list[Edges]:
-        doc_ids, places = pool.doc_ids, self._places
-        neighbours, weights = (array.tolist() for array in self._graph.rows([doc_ids[i] for i in positions]))
-        met = set(chain.from_iterable(neighbours))
-        if self._learn(pool, list(met.difference(places, [NOBODY]))) or NOBODY in met:
-            return [self._within(*row) for row in zip(positions, neighbours, weights, strict=True)]
-        return [Edges([places[i] for i in row], own) for row, own in zip(neighbours, weights, strict=True)]
+        rows = self._graph.rows([self._positions[place] for place in positions])
+        neighbours, weights = (array.tolist() for array in rows)
+        places = self._places
+        if places.keys() >= set(chain.from_iterable(neighbours)):
+            return [Edges([places[i] for i in row], own) for row, own in zip(neighbours, weights, strict=True)]
+        return [self._within(*row) for row in zip(positions, neighbours, weights, strict=True)]
 
-    def _learn(self, pool: CandidatePool, neighbours: Sequence[int]) -> bool:
-        """Look up the places of documents; whether the pool lacks any of them."""
-        found = map(pool.roster.index.get, self._graph.ids_at(neighbours))
-        held = {i: place for i, place in zip(neighbours, found, strict=True) if place is not None}
-        self._places |= held
-        return len(held) < len(neighbours)
-
-    def _within(self, position: int, neighbours: list[int], weights: list[float]) -> Edges:
+    def _within(self, place: int, neighbours: list[int], weights: list[float]) -> Edges:
         """Those of a document's neighbours that are in the pool; it is noted that it lacks the others."""
         places = self._places
         for i in neighbours:
             if i not in places and i != NOBODY:
-                self._lacking.setdefault(self._graph.doc_ids[i], []).append(position)
+                self._lacking.setdefault(i, []).append(place)
         held = [(places[i], weight) for i, weight in zip(neighbours, weights, strict=True) if i in places]
-        return Edges([place for place, _ in held], [weight for _, weight in held])
+        return Edges([at for at, _ in held], [weight for _, weight in held])
 
     def _changed_by(self, joined: Sequence[str]) -> Collection[int]:
+        new = self._graph.positions(joined)
+        self._places |= zip(new, range(len(self._positions), len(self._positions) + len(new)), strict=True)
+        self._positions += new
         if not self._lacking:
             return ()
-        return self._edges.keys() & {position for doc_id in joined for position in self._lacking.pop(doc_id, ())}
+        return self._edges.keys() & {place for i in new for place in self._lacking.pop(i, ())}
 
 
 class TextNeighbours(Neighbours):

@@ -115,7 +115,7 @@ class CorpusGraphExpander(BaseExpander):
     def _reached(self, pool: CandidatePool, sources: Mapping[int, float], walk: _Walk) -> dict[int, float]:
         """Neighbours that are not settled, with the best of score times weight over what led to each."""
         doc_ids, settled = pool.doc_ids, walk.settled
-        neighbours, weights = self._graph.rows([doc_ids[i] for i in sources])
+        neighbours, weights = self._graph.rows(self._graph.positions([doc_ids[i] for i in sources]))
         scores = np.minimum(1.0, np.array(list(sources.values()))[:, None] * weights)
         reached: dict[int, float] = {}
         for neighbour, score in zip(neighbours.ravel().tolist(), scores.ravel().tolist(), strict=True):
