@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,6 +82,8 @@ class PairwiseReranker(CachedReranker):
     ) -> None:
         super().__init__(batch_size, max_length, ms_per_doc, ms_per_call, usd_per_1k_tokens, cache_dir)
         self.preload = preload
+        self._pass_chars: int | None = None
+        """Characters of passages that a pass may hold, padding among them, beyond one pair; None: any number."""
         self._speed: Speed | None = None
         self._energy: EnergyMeter | None = None
 
@@ -167,8 +169,7 @@ class PairwiseReranker(CachedReranker):
             self._make_ready()
         # Texts of like length share a pass, which wastes the least padding.
         by_length = sorted(unknown.items(), key=lambda entry: (-len(entry[1].item.content), entry[1].item.doc_id))
-        for start in range(0, len(by_length), self.batch_size):
-            chunk = dict(by_length[start : start + self.batch_size])
+        for chunk in self._passes(by_length):
             started = time.perf_counter()
             with self._energy.measuring() if self._energy else nullcontext([0.0]) as joules:
                 values = self._score(list(chunk.values()))
@@ -180,6 +181,16 @@ class PairwiseReranker(CachedReranker):
             known.scores |= fresh
             known.times |= times
             known.joules |= time_shares(joules[0], tokens) if self._energy else {}
+
+    def _passes(self, longest_first: Sequence[tuple[bytes, Pair]]) -> Iterator[dict[bytes, Pair]]:
+        start = 0
+        while start < len(longest_first):
+            room = (
+                self._pass_chars // max(1, len(longest_first[start][1].item.content)) if self._pass_chars else math.inf
+            )
+            size = int(min(self.batch_size, max(1, room)))
+            yield dict(longest_first[start : start + size])
+            start += size
 
     # -- how long it should take -----------------------------------------------------------------------------------
 

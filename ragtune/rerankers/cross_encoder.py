@@ -25,8 +25,8 @@ BACKENDS = ("torch", "onnx")
 
 _DECIMALS = 5
 
-_PASS, _PASS_ON_CPU = 32, 8
-"""Pairs of a pass, where nobody says."""
+_PASS, _CHARS_ON_CPU = 32, 1000
+"""Pairs of a pass, where nobody says, and characters of their passages on a CPU."""
 
 
 class CrossEncoderReranker(PairwiseReranker):
@@ -42,8 +42,8 @@ class CrossEncoderReranker(PairwiseReranker):
             whose scores are not kept, because nothing says which weights it has.
         max_length: tokens of query and document together, >= 1; None takes the model's own limit (and charges
             tokens without one).
-        batch_size: pairs a forward pass, >= 1; None: 8 on a CPU, where a larger pass is padded more and leaves the
-            caches, else 32.
+        batch_size: pairs a forward pass, >= 1; None: 32, and on a CPU no more than one or 1,000 characters of passages,
+            because a larger pass is padded more and leaves the caches, and gains nothing.
         device: ``cpu``, ``cuda``, ...; None lets the library choose.
         revision: branch, tag or commit of a hub model.
         ms_per_doc: expected milliseconds a document, >= 0.
@@ -157,7 +157,7 @@ class CrossEncoderReranker(PairwiseReranker):
                 require_onnx()
             self._loaded = self._given or load_model(self.model, self.revision, self._load)
             if self._fits_passes and str(self._loaded.device) == "cpu":
-                self.batch_size = _PASS_ON_CPU
+                self._pass_chars = _CHARS_ON_CPU
         return self._loaded
 
     def _load(self, model: str, local_files_only: bool) -> Any:

@@ -197,6 +197,23 @@ def test_without_a_cache_every_batch_is_paid_for(
     assert not private_cache.exists()
 
 
+def test_a_pass_on_a_cpu_holds_short_texts_together_and_long_ones_alone(
+    make: Callable[..., CrossEncoderReranker], make_context: MakeContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ["tea " * 400, "milk " * 200, *(f"cup {i}" for i in range(40))]
+    items = [PoolItem(doc_id=str(i), content=text) for i, text in enumerate(texts)]
+    passes: list[int] = []
+
+    def counted(self: CrossEncoderReranker, pairs: Sequence[Pair]) -> list[float]:
+        passes.append(len(pairs))
+        return [0.5] * len(pairs)
+
+    monkeypatch.setattr(CrossEncoderReranker, "_score", counted)
+    for options in ({}, {"batch_size": 40}):
+        make(cache_dir=None, **options).rerank(items, make_context(QUERY), "default")
+    assert passes == [1, 1, 32, 8, 40, 2]
+
+
 def test_the_expected_cost_follows_the_prices(
     make: Callable[..., CrossEncoderReranker], items: list[PoolItem], make_context: MakeContext
 ) -> None:
