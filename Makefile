@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Nothing is compiled beforehand: of the 35,000 modules few are ever imported, and those are compiled then.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
-.PHONY: help run ui test chaos check format docs docs-serve examples bench clean
+.PHONY: help run ui test chaos check format docs docs-serve examples bench tables clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -51,6 +51,16 @@ examples: $(VENV)/.dev ## the notebooks of examples/, made from its scripts and 
 
 bench: $(VENV)/.dev ## speed, as ratios
 	$(BIN)/python benchmarks/run_all.py
+
+DATA ?= ../shared/data
+STUDIES ?= open variants calls shared ablations expansion
+tables: $(VENV)/.dev ## every table of results/frontier again, in build/tables, with what got worse first; DATA=folder of the collections
+	for name in dl19 dl21 nfcorpus; do \
+		$(BIN)/ragtune graph --out results/graphs/$$name dataset=beir dataset.path=$(DATA)/$$name || exit 1; done
+	for study in $(STUDIES); do \
+		$(BIN)/ragtune study --config $$study --data $(DATA) --out build/tables/$$study \
+			--before results/frontier/$$study/frontier.csv || exit 1; done
+	$(BIN)/python scripts/ceilings.py --data $(DATA) --collections 'bright-*,dl21 bm25*' --out build/tables/open
 
 clean: ## remove .venv and what was built
 	rm -rf $(VENV) build *.egg-info
