@@ -193,7 +193,7 @@ class PairwiseReranker(CachedReranker):
             start += size
 
     def _pass_size(self, longest: str) -> int:
-        """Pairs of a pass whose longest passage is given; one that is cut takes no more room than what is read of it."""
+        """Pairs of a pass whose longest passage is given; of one that is cut, what is read takes room."""
         if self._pass_chars is None:
             return self.batch_size
         read = len(longest) if self.max_length is None else min(len(longest), _CHARS_A_TOKEN * self.max_length)
