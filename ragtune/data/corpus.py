@@ -159,6 +159,7 @@ class Corpus:
 
     def hits(self, doc_ids: Sequence[str], scores: Sequence[float], source: str | None = None) -> Hits:
         """Documents as retrieval results, best first; ``source`` is the only one that their ``sources`` name."""
+        doc_ids = list(doc_ids)  # nobody looks at them again, so that they must not change
         try:
             facts = list(map(self._known.__getitem__, doc_ids))
         except KeyError:
@@ -167,11 +168,13 @@ class Corpus:
 
     def _look_up(self, doc_id: str) -> Facts:
         document = self[doc_id]
-        known = self._known[doc_id] = Facts(
+        known = Facts(
             id=document.id,
             content=document.content,
             metadata={"title": document.title} if document.title else {},
             token_count=self._count(document.content),
         )
-        self._are_sound &= known.is_sound
+        if not known.is_sound:  # said before another thread can find it
+            self._are_sound = False
+        self._known[doc_id] = known
         return known

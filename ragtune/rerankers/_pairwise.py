@@ -26,6 +26,9 @@ _WARM_UP_PASSAGE = " ".join(
 )
 _WARM_UP_BATCH, _WARM_UP_TRIES = 8, 3
 
+_CHARS_A_TOKEN = 4
+"""Characters of a model's token, by and large."""
+
 
 class Speed(NamedTuple):
     """How fast a model is, as a line in the tokens of a batch."""
@@ -185,12 +188,16 @@ class PairwiseReranker(CachedReranker):
     def _passes(self, longest_first: Sequence[tuple[bytes, Pair]]) -> Iterator[dict[bytes, Pair]]:
         start = 0
         while start < len(longest_first):
-            room = (
-                self._pass_chars // max(1, len(longest_first[start][1].item.content)) if self._pass_chars else math.inf
-            )
-            size = int(min(self.batch_size, max(1, room)))
+            size = self._pass_size(longest_first[start][1].item.content)
             yield dict(longest_first[start : start + size])
             start += size
+
+    def _pass_size(self, longest: str) -> int:
+        """Pairs of a pass whose longest passage is given; of one that is cut, what is read takes room."""
+        if self._pass_chars is None:
+            return self.batch_size
+        read = len(longest) if self.max_length is None else min(len(longest), _CHARS_A_TOKEN * self.max_length)
+        return min(self.batch_size, max(1, self._pass_chars // max(1, read)))
 
     # -- how long it should take -----------------------------------------------------------------------------------
 

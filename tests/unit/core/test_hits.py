@@ -141,6 +141,14 @@ def test_what_a_corpus_knows_of_a_document_has_been_looked_at_and_stays_as_it_is
     assert not replace(known, token_count=-1).is_sound
 
 
+def test_what_a_corpus_vouches_for_stays_as_it_is_whatever_becomes_of_the_list_of_ids():
+    ids = ["d0", "d1"]
+    found = Corpus(Document(id=doc_id, text=doc_id) for doc_id in ids).hits(ids, [2.0, 1.0])
+    ids.reverse()
+    assert found.is_sound
+    assert list(found.doc_ids) == [doc.content for doc in found] == ["d0", "d1"]
+
+
 @pytest.mark.parametrize(("doc_id", "score"), [("d0", float("nan")), ("d1", 1.0)])
 def test_facts_that_are_sound_vouch_for_nothing_else(doc_id, score):
     assert Hits(["d0"], [1.0], FACTS[:1]).is_sound

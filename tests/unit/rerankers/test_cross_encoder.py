@@ -209,9 +209,9 @@ def test_a_pass_on_a_cpu_holds_short_texts_together_and_long_ones_alone(
         return [0.5] * len(pairs)
 
     monkeypatch.setattr(CrossEncoderReranker, "_score", counted)
-    for options in ({}, {"batch_size": 40}):
+    for options in ({}, {"batch_size": 40}, {"max_length": 50}):  # of 50 tokens no text is long
         make(cache_dir=None, **options).rerank(items, make_context(QUERY), "default")
-    assert passes == [1, 1, 32, 8, 40, 2]
+    assert passes == [1, 1, 32, 8, 40, 2, 5, 32, 5]
 
 
 def test_the_expected_cost_follows_the_prices(
