@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from hydra import compose as hydra_compose
@@ -62,7 +63,7 @@ def composed(overrides: Sequence[str], root: str, command: str = "ragtune run") 
         if GlobalHydra.instance().is_initialized():  # inside a job, whose files may be others
             return hydra_compose(root, overrides=words)
         with initialize_config_dir(str(CONF), version_base="1.3"):
-            loader, master = _loader(str(CONF), root)
+            loader, master = _loader(str(CONF), root, _state_of(CONF))
             config = loader.of_job(master, words)
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(readable(error, command)) from None
@@ -71,8 +72,13 @@ def composed(overrides: Sequence[str], root: str, command: str = "ragtune run") 
     return config
 
 
+def _state_of(conf: Path) -> frozenset[tuple[Path, int]]:
+    """The configuration's files with the times of their last changes: a notebook lives longer than these stay."""
+    return frozenset((file, file.stat().st_mtime_ns) for file in conf.rglob("*.yaml"))
+
+
 @lru_cache(maxsize=4)
-def _loader(conf: str, root: str) -> tuple[JobConfigs, DictConfig]:
+def _loader(conf: str, root: str, state: frozenset[tuple[Path, int]]) -> tuple[JobConfigs, DictConfig]:
     """What composes ``root`` of the folder that Hydra is at: a study asks for it policy by policy."""
     loader = JobConfigs(GlobalHydra.instance().config_loader())
     return loader, loader.load_configuration(root, [], RunMode.RUN)

@@ -214,7 +214,10 @@ class MlflowTracking(Tracking):
 
         try:
             self._connect().log_inputs(run_id, datasets=inputs)
-        except MlflowException:  # another job has noted the same collection between MLflow's look and its own note
+        except MlflowException as error:
+            if error.error_code != "BAD_REQUEST":  # what the store refused; a server that is down is no such case
+                raise
+            # Another job has noted the same collection between MLflow's look and its own note.
             self._connect().log_inputs(run_id, datasets=inputs)
 
     def read_runs(self, page: int) -> list[Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
+from pathlib import Path
 
 import pytest
 import yaml
@@ -65,6 +67,18 @@ def test_what_a_sweep_has_looked_at_is_not_sent_along_with_each_job() -> None:
             loader.load_sweep_config(sweep, [f"seed={seed}"])
             sizes.append(len(pickle.dumps(loader)))
     assert sizes[2] - sizes[0] < 5_000  # bytes; a configuration takes 20,000
+
+
+def test_a_file_that_is_edited_counts_in_the_same_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(CONF, tmp_path / "conf")
+    monkeypatch.setattr("experiments.config.compose.CONF", tmp_path / "conf")
+    was = compose(["estimator=gar"])["estimator"]["k"]
+    file = tmp_path / "conf" / "estimator" / "gar.yaml"
+    text = file.read_text()
+    file.write_text(text.replace(f"k: {was}", f"k: {was + 1}"))
+    assert compose(["estimator=gar"])["estimator"]["k"] == was + 1
+    (tmp_path / "conf" / "estimator" / "mine.yaml").write_text(text)
+    assert compose(["estimator=mine"])["estimator"]["k"] == was
 
 
 def test_hydras_own_part_is_left_out() -> None:
