@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,9 @@ HEAD = {
 }
 """Where the head of the tables says how the study was made."""
 
+START = r"^## (.+)\n\n.* before anything is reranked, .* has (\d\.\d+)\.$"
+"""Where a collection's part says what the reference has at no cost."""
+
 
 def redraw(folder: Path) -> None:
     """Write the Markdown and the figures of a study of a grid again.
@@ -51,7 +55,7 @@ def redraw(folder: Path) -> None:
     policies = pd.read_csv(folder / "policies.csv")
     cells = cells.assign(ineligible_mean=cells.get("ineligible_mean", 0.0))
     text = (folder / "frontier.md").read_text(encoding="utf-8")
-    study = _study(folder.name, cells, policies, _head(folder, text))
+    study = _study(folder.name, cells, policies, _head(folder, text), dict(re.findall(START, text, re.MULTILINE)))
     write_text(folder / "frontier.md", markdown(study, cells, policies))
     draw_collections(study, folder)
     if results := overview_of(folder.resolve()):
@@ -68,13 +72,13 @@ def _head(folder: Path, text: str) -> dict[str, Any]:
     return {**said, **counts, "level": int(said["level"]) / 100}
 
 
-def _study(name: str, cells: Any, policies: Any, head: dict[str, Any]) -> Study:
+def _study(name: str, cells: Any, policies: Any, head: dict[str, Any], starts: Mapping[str, str]) -> Study:
     named = cells[["policy", "label", "kind"]].drop_duplicates()
     measures = [column for column in cells.columns if f"{column}_diff_low" in cells.columns]
     return Study(
         name=name,
         collections=[
-            _collection(str(name), mine, policies[policies["collection"] == name], measures)
+            _collection(str(name), mine, policies[policies["collection"] == name], measures, starts.get(str(name)))
             for name, mine in cells.groupby("collection", sort=False)
         ],
         policies=[Policy(*map(str, row)) for row in named.itertuples(index=False)],
@@ -88,7 +92,7 @@ def _study(name: str, cells: Any, policies: Any, head: dict[str, Any]) -> Study:
     )
 
 
-def _collection(name: str, cells: Any, policies: Any, measures: list[str]) -> Collection:
+def _collection(name: str, cells: Any, policies: Any, measures: list[str], start: str | None) -> Collection:
     return Collection(
         name=name,
         queries=[""] * int(cells["queries"].iloc[0]),
@@ -99,6 +103,7 @@ def _collection(name: str, cells: Any, policies: Any, measures: list[str]) -> Co
         lines={str(policy): _line(mine, measures) for policy, mine in cells.groupby("policy", sort=False)},
         target=np.array([policies["target"].iloc[0]]),
         target_spent=float(policies[f"target_{unit_of(cells)}"].iloc[0]),
+        start=None if start is None else np.array([float(start)]),
     )
 
 
