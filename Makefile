@@ -60,7 +60,8 @@ tables: $(VENV)/.dev ## every table of results/frontier again, in build/tables, 
 	for study in $(STUDIES); do \
 		$(BIN)/ragtune study --config $$study --data $(DATA) --out build/tables/$$study \
 			--before results/frontier/$$study/frontier.csv || exit 1; done
-	$(BIN)/python scripts/ceilings.py --data $(DATA) --collections 'bright-*,dl21 bm25*' --out build/tables/open
+	case " $(STUDIES) " in *" open "*) $(BIN)/python scripts/ceilings.py --data $(DATA) \
+		--collections 'bright-*,dl21 bm25*' --out build/tables/open ;; esac
 
 clean: ## remove .venv and what was built
 	rm -rf $(VENV) build *.egg-info
