@@ -78,6 +78,8 @@ class FakeRetriever(BaseRetriever):
 class FakeReformulator(BaseReformulator):
     """Given rewrites, or an error to raise."""
 
+    reads_budget = False
+
     def __init__(self, rewrites: Any = ()) -> None:
         self.rewrites = rewrites
         self.calls = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -101,6 +101,14 @@ class RequestBreakers:
         if record.in_a_row >= self.run.policy.batches_in_a_row:
             self.closed[strategy] = record.error
         return strategy in self.closed
+
+    def fork(self) -> RequestBreakers:
+        """Breakers of another request to which the same has happened so far; to the run it is a request of its own."""
+        twin = replace(self, records={}, closed=dict(self.closed))
+        for strategy, record in self.records.items():
+            if (permit := self.run.enter(strategy)) is not None:
+                twin.records[strategy] = replace(record, permit=permit)
+        return twin
 
     def count(self) -> BatchCount:
         """The batches so far."""

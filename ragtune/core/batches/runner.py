@@ -64,10 +64,10 @@ class BatchBook:
     learned_too_slow: set[str] = field(default_factory=set)
 
     def fork(self) -> BatchBook:
-        """A book that says what this one does now; its permits are its own."""
+        """A book that says what this one does now."""
         return replace(
             self,
-            breakers=replace(self.breakers, records={}, closed=dict(self.breakers.closed)),
+            breakers=self.breakers.fork(),
             dropped=dict(self.dropped),
             mispriced=set(self.mispriced),
             sent=set(self.sent),

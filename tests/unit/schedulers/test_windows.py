@@ -75,6 +75,7 @@ def test_one_request_answers_for_many_budgets_in_calls(controller):
     budgets = [CostBudget.only(max_reranker_calls=calls) for calls in (0, 1, 3, 4, 50)]
     made = controller(BlitzRankEstimator(window=8, top_k=3))
     made.rerankers["default"].recorded = True
+    assert made.shares_budgets
     together = made.run_under(Request("q"), budgets)
     for output, budget in zip(together, budgets, strict=True):
         alone = controller(BlitzRankEstimator(window=8, top_k=3)).run("q", budget)

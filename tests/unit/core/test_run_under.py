@@ -1,0 +1,56 @@
+"""One request under several budgets gives what as many requests give, whatever its reranker does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtune.core.batches.failures import FailurePolicy
+from ragtune.core.request.budget import CostBudget
+from ragtune.core.request.request import Request
+from ragtune.estimators.baseline import BaselineEstimator
+from ragtune.schedulers.greedy import GreedyScheduler
+
+
+class Broken:
+    """Scores by rank; a batch that holds one of the broken documents fails."""
+
+    def __init__(self, broken: frozenset[int]) -> None:
+        self.broken = broken
+
+    def __call__(self, items: Any) -> dict[str, float]:
+        if failing := sorted(self.broken & {item.initial_rank for item in items}):
+            raise RuntimeError(f"no answer about {failing[0]}")
+        return {item.doc_id: 1 / (2 + item.initial_rank) for item in items}
+
+
+@given(
+    broken=st.frozensets(st.integers(0, 19)),
+    batch_size=st.integers(1, 7),
+    in_a_row=st.integers(1, 3),
+    unit=st.sampled_from(["max_reranker_docs", "max_reranker_calls"]),
+    limits=st.lists(st.integers(0, 22), min_size=1, max_size=5, unique=True),
+)
+def test_failures_count_under_every_budget(fakes, broken, batch_size, in_a_row, unit, limits):
+    def controller() -> Any:
+        made = fakes.controller(
+            documents=fakes.docs(20),
+            estimator=BaselineEstimator(),
+            scheduler=GreedyScheduler(batch_size),
+            reranker=fakes.Reranker(script=[Broken(broken)] * 400),
+            failures=FailurePolicy(batches_in_a_row=in_a_row, requests_in_a_row=100),
+        )
+        made.rerankers["default"].recorded = True
+        assert made.shares_budgets
+        return made
+
+    budgets = [CostBudget.only(**{unit: limit}) for limit in limits]
+    together = controller().run_under(Request("q"), budgets)
+    for output, budget in zip(together, budgets, strict=True):
+        alone = controller().run("q", budget)
+        assert output.ranking == alone.ranking
+        assert output.stop == alone.stop
+        assert (output.dropped, output.batches) == (alone.dropped, alone.batches)
+        assert [event.details for event in output.trace.events] == [event.details for event in alone.trace.events]
