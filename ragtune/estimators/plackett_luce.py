@@ -27,7 +27,7 @@ class PlackettLuceEstimator(WindowEstimator):
     shown, those that read alike, and the first stage's weight. The next window holds the documents with the highest
     mean + ``kappa`` standard deviations (GP-UCB, Srinivas et al., ICML 2010), best mean first: those that lead, which
     are the anchors that tie it to earlier windows, and those that might. The ranking is by the posterior mean. It ends
-    where the window and its order stay as they were.
+    with the first window that was shown before in the same order, as the same question has the same answer.
 
     Args:
         corpus: collection that ``vectors`` are made from; None where these need none.
@@ -57,12 +57,16 @@ class PlackettLuceEstimator(WindowEstimator):
         self.kappa = check_number("estimator.kappa", kappa, low=0.0)
 
     def play(self, items: Sequence[PoolItem], calls: int | None) -> Play:
-        posterior = self._prior(items)
+        posterior, shown = self._prior(items), set[tuple[int, ...]]()
         while True:
             promise = posterior.mean + self.kappa * np.sqrt(np.maximum(np.diag(posterior.covariance), 0.0))
             chosen = set(np.argsort(-promise, kind="stable")[: self.window].tolist())
             ranking = [int(position) for position in np.argsort(-posterior.mean, kind="stable")]
-            posterior.learn((yield Ask([position for position in ranking if position in chosen], ranking)).tiers)
+            window = tuple(position for position in ranking if position in chosen)
+            if window in shown:
+                return ranking
+            shown.add(window)
+            posterior.learn((yield Ask(window, ranking)).tiers)
 
     def _prior(self, items: Sequence[PoolItem]) -> PlackettLucePosterior:
         prior, rows = Prior(), self._vectors.of(items)

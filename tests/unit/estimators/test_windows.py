@@ -165,6 +165,14 @@ def test_the_posterior_over_orders_finds_the_top_of_a_list_in_no_order():
         assert len(set(found[:10]) & set(best(worth, 10))) >= 9
 
 
+def test_the_posterior_over_orders_ends_without_a_limit_and_pays_for_no_question_twice():
+    for worth in worths(60)[:2]:
+        end = played(ours(), worth)
+        asked = [tuple(batch.positions.tolist()) for batch in end.batches]
+        assert len(set(asked)) == len(asked) < 30
+        assert end.ranking[:10] == best(worth, 10)
+
+
 def test_the_posterior_over_orders_goes_on_after_a_setwise_call():
     worth = worths(30)[0]
     end = played(ours(window=5), worth, calls=25, told=1)
