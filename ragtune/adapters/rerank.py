@@ -21,7 +21,7 @@ from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.tokens import token_spans
 from ragtune.core.types import STRATEGY_CLOSED, CostObject
-from ragtune.core.units import search_units
+from ragtune.core.units import UNITS, search_units
 
 if TYPE_CHECKING:
     from ragtune.facade.policies import Policy
@@ -38,7 +38,7 @@ class RerankServer:
     Args:
         reranker: the component that scores; made ready here and not closed.
         model: its name, as answers give it.
-        budget: default limits of a query: ``docs``, ``calls``, ``tokens``, ``ms``, ``usd``.
+        budget: default limits of a query by unit, see :class:`ragtune.adapters.rerank_payloads.Budget`.
         policy: how documents are chosen where there is a budget, as in
             :class:`~ragtune.facade.reranker.BudgetedReranker`.
         batch_size: documents a call, for a policy by name.
@@ -220,7 +220,7 @@ def _account(ranking: Ranking) -> dict[str, Any]:
 
 
 def _spending(cost: CostObject) -> dict[str, Any]:
-    return {"docs": cost.docs, "calls": cost.calls, "tokens": cost.tokens, "ms": cost.latency_ms, "usd": cost.usd}
+    return {unit.short: amount for unit in UNITS if (amount := getattr(cost, unit.name)) or unit.is_always_told}
 
 
 def _warnings(request: p.RerankQuery, ranking: Ranking) -> list[str]:

@@ -28,6 +28,9 @@ class Budget(Request):
         description="Milliseconds; no call begins that is expected to pass them, as far as earlier calls tell.",
     )
     usd: Annotated[Finite, Field(ge=0)] | None = Field(default=None, description="Dollars.")
+    flops: Annotated[Finite, Field(ge=0)] | None = Field(default=None, description="Floating-point operations.")
+    search_units: Annotated[int, Field(ge=0)] | None = Field(default=None, description="Search units.")
+    joules: Annotated[Finite, Field(ge=0)] | None = Field(default=None, description="Joules.")
 
 
 class RerankQuery(Request):
@@ -119,13 +122,16 @@ class Usage(TypedDict):
 
 
 class Spending(TypedDict):
-    """A cost in every unit."""
+    """A cost in every unit; those that nobody has priced are left out."""
 
     docs: int
     calls: int
     tokens: int
     ms: float
     usd: float
+    flops: NotRequired[float]
+    search_units: NotRequired[int]
+    joules: NotRequired[float]
 
 
 class Stop(TypedDict):

@@ -75,6 +75,9 @@ class BudgetedReranker:
         usd: dollars a query.
         ms: milliseconds a query; no call begins that is expected to pass them.
         tokens: tokens that the reranker may read a query.
+        flops: floating-point operations a query, of a model whose ``architecture`` is given.
+        search_units: search units a query, of a server that bills them.
+        joules: energy a query, of a model with ``measure_energy``.
         policy: ``uncertainty`` (spends the budget where it helps most), ``settled`` or ``early_stop`` (stop as well
             once the top 10 is unlikely to change), ``fixed_depth`` (the first stage's best), or a
             :class:`~ragtune.facade.policies.Policy`.
@@ -85,7 +88,8 @@ class BudgetedReranker:
             ``cache_dir="auto"`` (or a folder) keeps the scores of a model or a server on disk, which is off otherwise.
 
     Raises:
-        ConfigError: if no budget is given, an argument is out of range, or dollars are limited and nothing has a price.
+        ConfigError: if no budget is given, an argument is out of range, or dollars, FLOPs, search units or joules are
+            limited and nothing has a price in them.
         MissingExtraError: if what the reranker needs is not installed.
     """
 
@@ -98,13 +102,19 @@ class BudgetedReranker:
         usd: float | None = None,
         ms: float | None = None,
         tokens: int | None = None,
+        flops: float | None = None,
+        search_units: int | None = None,
+        joules: float | None = None,
         policy: str | Policy = "uncertainty",
         batch_size: int = 5,
         embedder: BaseEmbedder | None = None,
         failures: FailurePolicy | None = None,
         **options: Any,
     ) -> None:
-        budget = _budget({"docs": docs, "calls": calls, "usd": usd, "ms": ms, "tokens": tokens})
+        budget = _budget(
+            {"docs": docs, "calls": calls, "usd": usd, "ms": ms, "tokens": tokens}
+            | {"flops": flops, "search_units": search_units, "joules": joules}
+        )
         parts = policy if isinstance(policy, Policy) else policy_named(policy, batch_size, embedder)
         self._reranker = reranker_for(model, options)
         self._require_price(budget)

@@ -19,6 +19,9 @@ _UNITS = (
     ("tokens", int, "tokens that the model may read"),
     ("ms", float, "milliseconds"),
     ("usd", float, "dollars"),
+    ("flops", float, "floating-point operations, of a model with --architecture"),
+    ("search_units", int, "search units, of a server that bills them"),
+    ("joules", float, "joules, of a model with --measure-energy"),
 )
 _UPSTREAM = {
     "upstream_model": ("model", str, "model that the rerank server is asked for"),
@@ -30,6 +33,8 @@ _UPSTREAM = {
 """Options that only a rerank server has: the component's name of each, its type, and its meaning."""
 
 _COMMON = ("max_length", "usd_per_1k_tokens")
+_LOCAL = ("architecture", "measure_energy")
+"""Options that only a model in this process has."""
 
 
 def add_rerank_options(parser: argparse.ArgumentParser) -> None:
@@ -46,6 +51,12 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
         group.add_argument(_flag(name), metavar="X", type=kind, help=meaning)
     group.add_argument("--max-length", metavar="N", type=int, help="tokens of query and document that are read")
     group.add_argument("--usd-per-1k-tokens", metavar="X", type=float, help="dollars, for budgets and answers")
+    group.add_argument(
+        "--architecture", metavar="SIZE", help="the model's size, for FLOPs: auto reads its configuration"
+    )
+    group.add_argument(
+        "--measure-energy", action="store_const", const=True, help="measure joules, where the machine tells"
+    )
     group.add_argument("--score-cache", metavar="DIR", type=Path, help="where scores are kept; else nowhere")
     for unit, kind, meaning in _UNITS:
         group.add_argument(_flag(unit), metavar="N", type=kind, help=f"{meaning} a query")
@@ -83,7 +94,7 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
     if arguments.shadow_texts and arguments.shadow_file is None:
         raise ConfigError("--shadow-texts: allowed with --shadow-file only")
     if arguments.model is None:
-        theirs = [*budget, *_UPSTREAM, *_COMMON, "advice", "score_cache", "shadow", "shadow_file"]
+        theirs = [*budget, *_UPSTREAM, *_COMMON, *_LOCAL, "advice", "score_cache", "shadow", "shadow_file"]
         _refuse(arguments, theirs, "with --model only")
         return nullcontext()
     if arguments.shadow is None:
@@ -93,9 +104,10 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
     from ragtune.facade.models import is_address, reranker_for
 
     options: dict[str, Any] = {"cache_dir": arguments.score_cache}
-    options |= {name: value for name in _COMMON if (value := getattr(arguments, name)) is not None}
+    options |= {name: value for name in (*_COMMON, *_LOCAL) if (value := getattr(arguments, name)) is not None}
     is_remote = is_address(arguments.model)
     if is_remote:
+        _refuse(arguments, list(_LOCAL), "where --model is a model, not an address")
         given = {theirs: getattr(arguments, name) for name, (theirs, _, _) in _UPSTREAM.items()}
         options |= {"timeout_s": arguments.timeout} | {
             name: value for name, value in given.items() if value is not None

@@ -48,6 +48,11 @@ def test_the_head_says_how_to_make_it_again(frontier: SimpleNamespace) -> None:
     assert "- code: `" in head
 
 
+def test_the_posterior_is_not_far_below_fixed_depth(frontier: SimpleNamespace) -> None:
+    quality = pd.read_csv(frontier.folder / "frontier.csv").pivot(index="budget", columns="policy", values="nDCG@10")
+    assert (quality["settled"] >= quality["fixed"] - 0.02).all()
+
+
 def test_a_row_a_cell_with_costs_within_the_budget(frontier: SimpleNamespace) -> None:
     table = pd.read_csv(frontier.folder / "frontier.csv")
     assert list(zip(table["policy"], table["budget"], strict=True)) == [

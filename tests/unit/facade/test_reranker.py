@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import inspect
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,9 +17,12 @@ from hypothesis import strategies as st
 from overlap import QUERY, TEXTS, overlap
 
 from ragtune import BudgetedReranker, Document
+from ragtune.adapters.commands.rerank_options import add_rerank_options
+from ragtune.adapters.rerank_payloads import Budget
 from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.errors import ConfigError, InputError, MissingExtraError, ModelLoadError
 from ragtune.core.interfaces import BaseReranker
+from ragtune.core.units import ENERGY, FLOPS, SEARCH_UNITS, UNITS
 from ragtune.facade.ranking import Ranking
 from ragtune.facade.reranker import Job
 from ragtune.rerankers.function import FunctionReranker
@@ -431,6 +436,18 @@ def test_a_model_is_loaded_when_it_is_asked_for() -> None:
     reranker.warm_up()
     reranker.rank(QUERY, TEXTS)
     assert heavy.loads == 1
+
+
+def test_every_unit_is_a_limit_at_every_door() -> None:
+    names = {unit.short for unit in UNITS}
+    assert names <= set(inspect.signature(BudgetedReranker).parameters)
+    assert set(Budget.model_fields) == names
+    parser = argparse.ArgumentParser()
+    add_rerank_options(parser)
+    assert names <= set(vars(parser.parse_args([])))
+    for unit in (FLOPS, SEARCH_UNITS, ENERGY):
+        with pytest.raises(ConfigError, match=f"{unit.short}=3: the reranker has no price"):
+            BudgetedReranker(overlap, docs=5, **{unit.short: 3})
 
 
 def test_a_limit_in_dollars_wants_a_price() -> None:
