@@ -31,8 +31,10 @@ def test_a_reranker_that_sees_all_of_relevance_leaves_no_agreement_unexplained(v
 
 
 def test_what_it_does_not_see_is_the_share_of_relevance_that_it_misses() -> None:
-    """The one-factor model: rho_12 - rho_1r rho_2r = lambda_1 lambda_2 (1 - lambda_r^2), where the sources have enough in common with
-    the reranker to be believed (here, from a validity of .53)."""
+    """The one-factor model: rho_12 - rho_1r rho_2r = lambda_1 lambda_2 (1 - lambda_r^2).
+
+    That is, where the sources have enough in common with the reranker to be believed: here, from a validity of .53.
+    """
     for validity in (0.55, 0.7, 0.9):
         views = _views(0.7, 0.8, validity)
         unexplained = _of(views[:, :2]).unexplained(views[:, 2], np.zeros(_N))
