@@ -34,6 +34,10 @@ class Corroboration:
     keeps it. With one source there is no pair, and nothing in the scores can tell a harmful reranker from one that
     corrects its source: the prior stays.
 
+    Sources that read the same words do not err independently, and agree far more with each other than with the
+    reranker. So a pair is believed in full only as long as it has no more variance in common than both have with the
+    reranker, rho_jk^2 <= rho_jr^2 + rho_kr^2, and beyond that less by the square of the ratio.
+
     Args:
         evidence: of S sources on the n documents that a first stage ranked.
     """
@@ -48,7 +52,10 @@ class Corroboration:
         self._agreement = agreement[self._pairs]
 
     def unexplained(self, mean: FloatArray, variance: FloatArray) -> float | None:
-        """Mean unexplained agreement over the pairs of sources, in (-1, 1]; None of a single source.
+        """Unexplained agreement of the sources as far as it is believed, in [0, 1]; None of a single source.
+
+        The pairs' mean, each weighted by its own value: pairs with a source that says nothing, or the same as another,
+        do not take from what other pairs have found.
 
         Args:
             mean, variance: posterior of the n documents' relevance. The spread of relevance over the documents is that
@@ -58,14 +65,17 @@ class Corroboration:
             return None
         spread = max(float(np.sqrt(mean.var() + np.maximum(variance, 0.0).mean())), _TINY)
         seen = self._sources.T @ (mean - mean.mean()) / (len(mean) * spread)
-        first, second = self._pairs
-        return float((self._agreement - seen[first] * seen[second]).mean())
+        first, second = seen[self._pairs[0]], seen[self._pairs[1]]
+        common = np.maximum(first, 0.0) ** 2 + np.maximum(second, 0.0) ** 2
+        believed = np.minimum(common / np.maximum(self._agreement**2, _TINY), 1.0) ** 2
+        pairs = np.maximum(self._agreement - first * second, 0.0) * believed
+        return float(pairs @ pairs / max(pairs.sum(), _TINY))
 
     def weight(self, mean: FloatArray, variance: FloatArray, scored: int) -> float:
         """Weight of the pooled evidence, > 0: the unexplained agreement, as far as the scores so far bear it out."""
         unexplained = self.unexplained(mean, variance)
         docs = 0 if unexplained is None else scored
-        earned = docs * max(unexplained or 0.0, 0.0)
+        earned = docs * (unexplained or 0.0)
         return _GAIN * (earned + _PRIOR_DOCS * _PRIOR_AGREEMENT) / (docs + _PRIOR_DOCS)
 
     def margins(self, scored: NDArray[np.bool_], scores: FloatArray) -> dict[str, float]:

@@ -28,14 +28,15 @@ class Prior:
     """Prior of the latent relevance r, in units of the reranker's own logit spread (its ``scale``).
 
     r ~ N(m, K),   m = intercept + evidence_slope phi + feedback_slope psi,
-    K = intercept_variance 11' + evidence_variance FF' + feedback_variance psi psi' + text_weight C + D,
+    K = intercept_variance 11' + evidence_variance FWF' + feedback_variance psi psi' + text_weight C + D,
     logit(score) / scale = r + e,   e ~ N(0, noise)
 
-    with F the first-stage evidence of each source, phi their pooled sum, psi the standardised cosine with the
-    first-stage top documents, and C the text cosines. The first three terms of K are the Gaussian priors of intercept
-    and slopes, integrated out, so the fit of these coefficients is part of every update. The diagonal D is what a
-    document has of its own, d = own_variance + text_weight (1 - c), c its cosine with itself: 1, but 0 without a text,
-    so that every document has the same variance in all and one without text learns from its own score alone.
+    with F the first-stage evidence of each source, W the diagonal of their weights, phi their weighted sum, psi the
+    standardised cosine with the first-stage top documents, and C the text cosines. The first three terms of K are the
+    Gaussian priors of intercept and slopes, integrated out, so the fit of these coefficients is part of every update.
+    The diagonal D is what a document has of its own, d = own_variance + text_weight (1 - c), c its cosine with itself:
+    1, but 0 without a text, so that every document has the same variance in all and one without text learns from its
+    own score alone.
     """
 
     intercept: float = -1.5
@@ -73,7 +74,7 @@ class RelevancePosterior:
         feedback = self._feedback(evidence.pooled, rows, lengths)
         self.evidence = evidence.pooled
         self._corroboration = Corroboration(evidence)
-        self._sources = evidence.sources
+        self._weights = evidence.weights
         self._worst = evidence.worst
         self.covariance = Covariance(
             self._features(evidence.columns, feedback), rows, self._own(lengths), prior.text_weight
@@ -119,7 +120,7 @@ class RelevancePosterior:
         count = rows.shape[0]
         feedback = self._feedback_of_new(rows)
         design = self._features(np.tile(self._worst, (count, 1)), feedback)
-        pooled = np.full(count, self._worst.mean() * self._sources)
+        pooled = np.full(count, self._worst @ self._weights)
         columns = np.zeros((self.factor.room, count))
         columns[: len(self._order)] = self._project(design, rows)
         variance = self._prior_variance(design) - (columns**2).sum(axis=0)
@@ -242,9 +243,8 @@ class RelevancePosterior:
         """Design matrix with the prior deviations folded in, so that its Gram matrix is the linear part of K."""
         prior = self._prior
         ones = np.full(len(columns), np.sqrt(prior.intercept_variance))
-        return np.column_stack(
-            [ones, columns * np.sqrt(prior.evidence_variance), feedback * np.sqrt(prior.feedback_variance)]
-        )
+        evidence = columns * np.sqrt(prior.evidence_variance * self._weights)
+        return np.column_stack([ones, evidence, feedback * np.sqrt(prior.feedback_variance)])
 
     def _means(self, pooled: FloatArray, feedback: FloatArray) -> FloatArray:
         return self._prior.intercept + self._prior.evidence_slope * pooled + self._prior.feedback_slope * feedback

@@ -70,7 +70,7 @@ class PlackettLuceEstimator(WindowEstimator):
 
     def _prior(self, items: Sequence[PoolItem]) -> PlackettLucePosterior:
         prior, rows = Prior(), self._vectors.of(items)
-        unseen = RelevancePosterior(first_stage_evidence(items), rows, prior)
+        unseen = RelevancePosterior(first_stage_evidence(items, rows), rows, prior)
         nothing = unseen.factor.having(0)
         columns = map(unseen.covariance.column, range(len(items)))
         scaled = [next_row(i, column, nothing, unseen.variance, prior.noise) for i, column in enumerate(columns)]

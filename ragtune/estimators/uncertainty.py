@@ -84,7 +84,8 @@ class UncertaintyEstimator(BaseEstimator):
         return self._valuation(pool, posterior)
 
     def _start(self, pool: CandidatePool) -> RelevancePosterior:
-        return RelevancePosterior(first_stage_evidence(pool.entries), self._vectors.of(pool.entries), self._prior)
+        rows = self._vectors.of(pool.entries)
+        return RelevancePosterior(first_stage_evidence(pool.entries, rows), rows, self._prior)
 
     def _valuation(self, pool: CandidatePool, posterior: RelevancePosterior) -> Valuation:
         corroboration = posterior.corroboration

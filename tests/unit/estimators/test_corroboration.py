@@ -20,7 +20,7 @@ def _views(*validities: float) -> np.ndarray:
 
 def _of(columns: np.ndarray) -> Corroboration:
     names = tuple(f"s{j}" for j in range(columns.shape[1]))
-    return Corroboration(FirstStageEvidence(columns, columns.mean(axis=1), 1.0, names))
+    return Corroboration(FirstStageEvidence(columns, np.ones(columns.shape[1]), names))
 
 
 @pytest.mark.parametrize("validities", [(0.5, 0.8), (0.5, 0.8, 0.7)])
@@ -31,15 +31,18 @@ def test_a_reranker_that_sees_all_of_relevance_leaves_no_agreement_unexplained(v
 
 
 def test_what_it_does_not_see_is_the_share_of_relevance_that_it_misses() -> None:
-    """The one-factor model: rho_12 - rho_1r rho_2r = lambda_1 lambda_2 (1 - lambda_r^2)."""
-    for validity in (0.0, 0.4, 0.9):
+    """The one-factor model: rho_12 - rho_1r rho_2r = lambda_1 lambda_2 (1 - lambda_r^2).
+
+    That is, where the sources have enough in common with the reranker to be believed: here, from a validity of .53.
+    """
+    for validity in (0.55, 0.7, 0.9):
         views = _views(0.7, 0.8, validity)
         unexplained = _of(views[:, :2]).unexplained(views[:, 2], np.zeros(_N))
         assert unexplained == pytest.approx(0.7 * 0.8 * (1.0 - validity**2), abs=0.05)
 
 
 def test_the_worse_the_reranker_the_more_the_sources_count_and_the_more_scores_the_surer() -> None:
-    good, bad = _views(0.7, 0.8, 1.0), _views(0.7, 0.8, 0.2)
+    good, bad = _views(0.7, 0.8, 1.0), _views(0.7, 0.8, 0.55)
     weight = {
         (name, docs): _of(views[:, :2]).weight(views[:, 2], np.zeros(_N), docs)
         for name, views in (("good", good), ("bad", bad))
@@ -48,6 +51,24 @@ def test_the_worse_the_reranker_the_more_the_sources_count_and_the_more_scores_t
     assert weight["good", 0] == weight["bad", 0]
     assert weight["good", 100] < weight["good", 0]
     assert weight["bad", 0] < weight["bad", 10] < weight["bad", 100]
+
+
+@pytest.mark.parametrize("likeness", [1.0, 0.95])
+def test_sources_that_repeat_each_other_are_no_witnesses(likeness: float) -> None:
+    """They agree far more with each other than with a reranker; what they share is their words, not relevance."""
+    source, reranker, noise = _views(0.5, 0.8, 0.0).T
+    again = likeness * source + np.sqrt(1.0 - likeness**2) * noise
+    unexplained = _of(np.column_stack([source, again])).unexplained(reranker, np.zeros(_N))
+    assert 0.0 <= unexplained < 0.1
+
+
+@pytest.mark.parametrize("other", ["copy", "random"])
+def test_a_source_that_brings_nothing_takes_nothing_from_what_two_others_have_found(other: str) -> None:
+    views = _views(0.7, 0.8, 0.6, 0.0)
+    further = {"copy": views[:, 0], "random": views[:, 3]}[other]
+    alone = _of(views[:, :2]).unexplained(views[:, 2], np.zeros(_N))
+    beside = _of(np.column_stack([views[:, :2], further])).unexplained(views[:, 2], np.zeros(_N))
+    assert beside == pytest.approx(alone, abs=0.07)
 
 
 def test_a_single_source_has_no_witness() -> None:

@@ -10,7 +10,7 @@ from scipy.sparse import csr_matrix
 
 from ragtune.core.pool.items import PoolItem
 from ragtune.estimators._calibration import LogitCalibration
-from ragtune.estimators._first_stage import FirstStageEvidence, first_stage_evidence
+from ragtune.estimators._first_stage import FirstStageEvidence, first_stage_evidence, source_weights
 from ragtune.estimators._posterior import PosteriorBelief, Prior, RelevancePosterior
 
 
@@ -177,6 +177,44 @@ def test_agreeing_sources_count_less_than_independent_ones() -> None:
     mixed = [PoolItem(doc_id=f"d{i}", sources={"a": -i, "b": (i * 7) % 9}) for i in range(9)]
     assert first_stage_evidence(same).sources == pytest.approx(1.0)
     assert first_stage_evidence(mixed).sources > 1.5
+
+
+def test_a_copy_of_a_source_changes_neither_prior_mean_nor_covariance() -> None:
+    once = [PoolItem(doc_id=f"d{i}", initial_rank=i, sources={"a": float((i * 7) % 20)}) for i in range(20)]
+    twice = [replace(item, sources=item.sources | {"b": 3.0 * item.sources["a"]}) for item in once]
+    rows = _rows(20)
+    one, two = (RelevancePosterior(first_stage_evidence(items, rows), rows, Prior()) for items in (once, twice))
+    np.testing.assert_allclose(two.mean, one.mean, atol=1e-12)
+    np.testing.assert_allclose(two.covariance.column(3), one.covariance.column(3), atol=1e-12)
+
+
+def test_copies_share_the_weight_of_one_source_and_take_none_from_another() -> None:
+    rng = np.random.default_rng(4)
+    a, b = rng.normal(size=(2, 200))
+    np.testing.assert_allclose(source_weights(np.column_stack([a, 2.0 * a])), [0.5, 0.5])
+    weights = source_weights(np.column_stack([a, a, b]))
+    assert weights[0] == pytest.approx(weights[1])
+    assert weights[2] > 0.8
+
+
+def test_two_sources_are_worth_their_effective_sample_size() -> None:
+    rng = np.random.default_rng(4)
+    a, b = rng.normal(size=(2, 500))
+    correlated = np.column_stack([a, a + b])
+    rho = float(np.corrcoef(correlated.T)[0, 1])
+    np.testing.assert_allclose(source_weights(correlated), 1.0 / (1.0 + rho))
+
+
+def test_random_numbers_that_do_not_follow_the_texts_weigh_little_beside_a_source_that_does() -> None:
+    rng = np.random.default_rng(6)
+    topic = np.repeat([0, 1], 50)
+    rows = np.hstack([np.eye(2)[topic], 0.5 * rng.random((100, 6))])
+    rows = csr_matrix(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+    columns = np.column_stack([topic + 0.3 * rng.normal(size=100), rng.normal(size=100)])
+    follows, random = source_weights(columns, rows)
+    assert follows > 0.8
+    assert random < 0.2
+    np.testing.assert_array_equal(source_weights(columns, csr_matrix((100, 8))), source_weights(columns))
 
 
 @pytest.mark.parametrize(("view", "original"), [("rewrite_0", "original"), ("rewrite_1/bm25", "bm25")])
