@@ -37,5 +37,6 @@ def _words(source: str, p: float) -> str:
     chance = "p < .001" if p < 0.001 else f"p = {p:.3f}".replace("0.", ".", 1)
     return (
         f"queries in which the source {source!r} agrees better with the other sources than the reranker does, which is "
-        f"more than chance ({chance}): it may be the better judge, or read the same words as they do; see estimator.trust"
+        f"more than chance ({chance}): it may be the better judge, or read the same words "
+        "as they do; see estimator.trust"
     )
