@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from copy import copy, deepcopy
 from typing import Any, Self
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
@@ -18,12 +19,15 @@ _CHECKED = 100
 
 
 class _OfOneJob(DictConfig):
-    """Hydra's own part of a job's configuration: Hydra copies it four times a job, to write into what is no one else's,
-    and that takes a third of the time between two jobs.
+    """A job's configuration, or Hydra's own part of it. Hydra copies the one or the other five times a job, to be alone
+    with it; nobody else has it, so the copies hold the same nodes.
     """
 
     def __deepcopy__(self, memo: Any) -> Self:
-        return self
+        twin = type(self)(None)
+        own = {"_metadata": deepcopy(self._metadata), "_content": copy(vars(self)["_content"]), "_flags_cache": None}
+        vars(twin).update(vars(self), **own)
+        return twin
 
 
 class JobConfigs(ConfigLoaderImpl):
@@ -51,6 +55,8 @@ class JobConfigs(ConfigLoaderImpl):
         if kept is not None and OmegaConf.is_missing(kept.hydra.job, "num"):  # a launched one is written to and closed
             return kept
         config = self.of_job(master_config, sweep_overrides)
+        for node in (config, config.hydra):
+            object.__setattr__(node, "__class__", _OfOneJob)  # the plain way sets an option of that name
         if len(self._checked) < _CHECKED:
             self._checked[job] = config
         return config
@@ -74,7 +80,6 @@ class JobConfigs(ConfigLoaderImpl):
             composed = master_config if is_there else super().load_sweep_config(master_config, list(choices))
             self._composed[choices] = pickle.dumps(composed)
         config: DictConfig = pickle.loads(self._composed[choices])  # noqa: S301 -- a fifth of a deep copy's time
-        object.__setattr__(config._get_node("hydra"), "__class__", _OfOneJob)  # by itself it sets options
         for override in values:
             OmegaConf.update(config, override.key_or_group, override.value(), merge=True)
         config.hydra.overrides.task = [override.input_line for override in overrides]
