@@ -43,6 +43,7 @@ class JobConfigs(ConfigLoaderImpl):
         super().__init__(loader.get_search_path())
         self._composed: dict[tuple[str, ...], bytes] = {}
         self._parsed: dict[str, Override] = {}
+        self._groups: dict[str, bool] = {}
         self._checked: dict[tuple[str, ...], DictConfig] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -98,8 +99,9 @@ class JobConfigs(ConfigLoaderImpl):
     def _is_value(self, override: Override) -> bool:
         """Whether it sets an option of what is chosen, rather than choosing."""
         key = override.key_or_group
-        is_group = "/" in key or any(source.is_group(key) for source in self.get_sources())
-        return override.package is None and not is_group
+        if key not in self._groups:
+            self._groups[key] = "/" in key or any(source.is_group(key) for source in self.get_sources())
+        return override.package is None and not self._groups[key]
 
     def _parse(self, override: str) -> Override:
         """Most words of a sweep are those of all jobs, and Hydra's parser is slow."""

@@ -168,12 +168,9 @@ class Corpus:
 
     def _look_up(self, doc_id: str) -> Facts:
         document = self[doc_id]
-        known = Facts(
-            id=document.id,
-            content=document.content,
-            metadata={"title": document.title} if document.title else {},
-            token_count=self._count(document.content),
-        )
+        content = document.content
+        metadata = {"title": document.title} if document.title else {}
+        known = Facts(document.id, content, metadata, self._count(content))
         if not known.is_sound:  # said before another thread can find it
             self._are_sound = False
         self._known[doc_id] = known
