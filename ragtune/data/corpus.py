@@ -122,6 +122,13 @@ class Corpus:
         """Ids of the documents at these positions, >= 0."""
         return [self.doc_ids[i] for i in positions]
 
+    def positions(self, doc_ids: Sequence[str]) -> list[int]:
+        """Positions of documents in the collection's order; errors as in :meth:`position`."""
+        try:
+            return list(map(self._index.__getitem__, doc_ids))
+        except KeyError:
+            return list(map(self.position, doc_ids))
+
     def position(self, doc_id: str) -> int:
         """Position of a document in the collection's order.
 
