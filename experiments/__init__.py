@@ -11,7 +11,7 @@ hide_data_folders()
 
 # What this application imports and reads, it keeps to its end: looking for garbage in it more rarely, and not at all at
 # exit, makes every command about half a second faster.
-gc.set_threshold(100_000, 20, 100)
+gc.set_threshold(1_000_000, 20, 100)
 atexit.register(gc.freeze)
 
 if not all(map(find_spec, ("hydra", "mlflow"))):

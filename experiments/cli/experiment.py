@@ -155,7 +155,8 @@ def _track(tracking: Tracking, folder: Path, summary: Summary) -> None:
             f"log them later with ragtune relog {folder}\n"
         )
         return
-    write_summary(folder, summary.tracked_as(run_id))
+    if run_id != summary.mlflow_run_id:
+        write_summary(folder, summary.tracked_as(run_id))
 
 
 _PRICES = {

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
+from copy import copy, deepcopy
+from typing import Any, Self
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
 from hydra.core.config_loader import ConfigLoader
@@ -15,6 +16,18 @@ from omegaconf.errors import OmegaConfBaseException
 
 _CHECKED = 100
 """Configurations that are kept between a sweeper's look and the launch."""
+
+
+class _OfOneJob(DictConfig):
+    """A job's configuration, or Hydra's own part of it. Hydra copies the one or the other five times a job, to be alone
+    with it; nobody else has it, so the copies hold the same nodes.
+    """
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        twin = type(self)(None)
+        own = {"_metadata": deepcopy(self._metadata), "_content": copy(vars(self)["_content"]), "_flags_cache": None}
+        vars(twin).update(vars(self), **own)
+        return twin
 
 
 class JobConfigs(ConfigLoaderImpl):
@@ -30,6 +43,7 @@ class JobConfigs(ConfigLoaderImpl):
         super().__init__(loader.get_search_path())
         self._composed: dict[tuple[str, ...], bytes] = {}
         self._parsed: dict[str, Override] = {}
+        self._groups: dict[str, bool] = {}
         self._checked: dict[tuple[str, ...], DictConfig] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -42,6 +56,8 @@ class JobConfigs(ConfigLoaderImpl):
         if kept is not None and OmegaConf.is_missing(kept.hydra.job, "num"):  # a launched one is written to and closed
             return kept
         config = self.of_job(master_config, sweep_overrides)
+        for node in (config, config.hydra):
+            object.__setattr__(node, "__class__", _OfOneJob)  # the plain way sets an option of that name
         if len(self._checked) < _CHECKED:
             self._checked[job] = config
         return config
@@ -61,7 +77,9 @@ class JobConfigs(ConfigLoaderImpl):
         values = [override for override in overrides if self._is_value(override)]
         choices = tuple(str(override.input_line) for override in overrides if override not in values)
         if choices not in self._composed:
-            self._composed[choices] = pickle.dumps(super().load_sweep_config(master_config, list(choices)))
+            is_there = self._has_chosen(master_config, choices, overrides)
+            composed = master_config if is_there else super().load_sweep_config(master_config, list(choices))
+            self._composed[choices] = pickle.dumps(composed)
         config: DictConfig = pickle.loads(self._composed[choices])  # noqa: S301 -- a fifth of a deep copy's time
         for override in values:
             OmegaConf.update(config, override.key_or_group, override.value(), merge=True)
@@ -70,11 +88,20 @@ class JobConfigs(ConfigLoaderImpl):
         job.override_dirname = get_overrides_dirname(overrides, **job.config.override_dirname)
         return config
 
+    def _has_chosen(self, master_config: DictConfig, choices: tuple[str, ...], overrides: list[Override]) -> bool:
+        """Whether the sweep's own configuration is that of the choices, with no value but those of the job."""
+        given = [self._parse(override) for override in master_config.hydra.overrides.task]
+        fixed = [override for override in given if not override.is_sweep_override()]
+        chosen = tuple(override.input_line for override in fixed if not self._is_value(override))
+        # What Hydra lets a sweep leave open, ???, it refuses in a job.
+        return choices == chosen and "???" not in str(choices) and all(override in overrides for override in fixed)
+
     def _is_value(self, override: Override) -> bool:
         """Whether it sets an option of what is chosen, rather than choosing."""
         key = override.key_or_group
-        is_group = "/" in key or any(source.is_group(key) for source in self.get_sources())
-        return override.package is None and not is_group
+        if key not in self._groups:
+            self._groups[key] = "/" in key or any(source.is_group(key) for source in self.get_sources())
+        return override.package is None and not self._groups[key]
 
     def _parse(self, override: str) -> Override:
         """Most words of a sweep are those of all jobs, and Hydra's parser is slow."""

@@ -150,7 +150,8 @@ def add_judgment(qrels: dict[str, dict[str, int]], query_id: str, doc_id: str, g
         DatasetError: beginning with ``where``, if an id can be no id, the grade is out of range, or another one was
             given for the pair before.
     """
-    require_id(query_id, f"{where}query id")
+    if query_id not in qrels:
+        require_id(query_id, f"{where}query id")
     require_id(doc_id, f"{where}document id")
     if not -HIGHEST_GRADE <= grade <= HIGHEST_GRADE:
         raise DatasetError(

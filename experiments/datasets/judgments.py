@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from pathlib import Path
 
 from experiments.datasets.dataset import add_judgment
@@ -88,9 +89,16 @@ def _splits(folder: Path) -> dict[str, Path]:
 
 def _grade(value: object, where: str) -> int:
     """A whole number, also where a table holds it as a float or text."""
+    grade = None if isinstance(value, bool) else _whole(str(value))
+    if grade is None:
+        raise DatasetError(f"{where}: 'score' is {quoted(value)}: allowed is a whole number")
+    return grade
+
+
+@lru_cache(maxsize=128)
+def _whole(text: str) -> int | None:
+    """The whole number that a text spells, if it does; a file of judgments has few of them."""
     try:
-        if _WHOLE.fullmatch(str(value)) and not isinstance(value, bool):
-            return int(str(value).partition(".")[0])
+        return int(text.partition(".")[0]) if _WHOLE.fullmatch(text) else None
     except ValueError:  # of too many digits
-        pass
-    raise DatasetError(f"{where}: 'score' is {quoted(value)}: allowed is a whole number")
+        return None

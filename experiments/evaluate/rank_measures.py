@@ -16,6 +16,10 @@ from experiments.evaluate.states import States
 FloatArray = NDArray[np.float64]
 
 
+_KEPT = 10_000
+"""Queries whose candidates' grades are kept: a run asks for them four times, and the jobs of a sweep share them."""
+
+
 class RankMeasures:
     """nDCG, RR, AP, P and R of many rankings in one pass.
 
@@ -31,6 +35,7 @@ class RankMeasures:
         self._asked = [(_FORMULAS[m.NAME], m.params.get("cutoff"), m.params.get("rel", 1)) for m in measures]
         self._qrels = qrels
         self._ideal: dict[str, FloatArray] = {}
+        self._known: dict[str, tuple[Sequence[str], FloatArray]] = {}
 
     @staticmethod
     def covers(measure: Any) -> bool:
@@ -66,9 +71,14 @@ class RankMeasures:
 
     def _grades(self, states: States) -> list[FloatArray]:
         """Grades down the ranks, in arrays of shape (rankings, length)."""
-        grade_of = self._qrels[states.query_id].get
-        grades = np.fromiter(map(grade_of, states.doc_ids, repeat(0)), float, len(states.doc_ids))
-        return [grades[rows] for rows in states.rows()]
+        known = self._known.get(states.query_id)
+        if known is None or known[0] != states.doc_ids:
+            grade_of = self._qrels[states.query_id].get
+            grades = np.fromiter(map(grade_of, states.doc_ids, repeat(0)), float, len(states.doc_ids))
+            known = states.doc_ids, grades
+            if len(self._known) < _KEPT:
+                self._known[states.query_id] = known
+        return [known[1][rows] for rows in states.rows()]
 
 
 class _Graded(NamedTuple):

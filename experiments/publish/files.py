@@ -198,14 +198,17 @@ def curve_table(curve: Curve, depth_line: Mapping[int, float] | None = None) -> 
 
 
 def _write_run(file: Path, rankings: Iterable[tuple[str, Sequence[str]]]) -> None:
-    allowed: set[str] = set()
     with file.open("w", encoding="utf-8", newline="\n") as out:
         for query_id, ranking in rankings:
-            allowed |= {require_id(doc_id, "retrieved document") for doc_id in ranking if doc_id not in allowed}
             begin = f"{query_id} Q0 "
-            out.write(
-                "".join([f"{begin}{doc_id}{end}" for doc_id, end in zip(ranking, _ends(len(ranking)), strict=True)])
-            )
+            lines = zip(map(_retrieved, ranking), _ends(len(ranking)), strict=True)
+            out.write("".join([f"{begin}{doc_id}{end}" for doc_id, end in lines]))
+
+
+@lru_cache(maxsize=2**16)
+def _retrieved(doc_id: str) -> str:
+    """The id, if a TREC file can hold it; the jobs of a sweep retrieve the same ones."""
+    return require_id(doc_id, "retrieved document")
 
 
 @lru_cache(maxsize=8)

@@ -32,8 +32,9 @@ class Facts:
     is_sound: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        is_sound = are_sound([self.id], [self.content], [self.metadata], [self.token_count], (), ())
-        object.__setattr__(self, "is_sound", is_sound)
+        kinds = type(self.id), type(self.content), type(self.metadata), type(self.token_count)
+        is_sound = kinds == (str, str, dict, int) and self.token_count >= 0
+        object.__setattr__(self, "is_sound", is_sound and is_well_formed(self.id) and is_well_formed(self.content))
 
 
 class Hits(Sequence[ScoredDocument]):

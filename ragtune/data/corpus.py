@@ -122,6 +122,13 @@ class Corpus:
         """Ids of the documents at these positions, >= 0."""
         return [self.doc_ids[i] for i in positions]
 
+    def positions(self, doc_ids: Sequence[str]) -> list[int]:
+        """Positions of documents in the collection's order; errors as in :meth:`position`."""
+        try:
+            return list(map(self._index.__getitem__, doc_ids))
+        except KeyError:
+            return list(map(self.position, doc_ids))
+
     def position(self, doc_id: str) -> int:
         """Position of a document in the collection's order.
 
@@ -168,12 +175,9 @@ class Corpus:
 
     def _look_up(self, doc_id: str) -> Facts:
         document = self[doc_id]
-        known = Facts(
-            id=document.id,
-            content=document.content,
-            metadata={"title": document.title} if document.title else {},
-            token_count=self._count(document.content),
-        )
+        content = document.content
+        metadata = {"title": document.title} if document.title else {}
+        known = Facts(document.id, content, metadata, self._count(content))
         if not known.is_sound:  # said before another thread can find it
             self._are_sound = False
         self._known[doc_id] = known

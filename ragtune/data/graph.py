@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -155,9 +155,9 @@ class CorpusGraph:
         held = row.index(NOBODY) if NOBODY in row else self.k
         return row[:held], weights[:held]
 
-    def positions(self, doc_ids: Iterable[str]) -> list[int]:
+    def positions(self, doc_ids: Sequence[str]) -> list[int]:
         """Positions of documents in the corpus; errors as in :meth:`neighbours`."""
-        return list(map(self._corpus.position, doc_ids))
+        return self._corpus.positions(doc_ids)
 
     def rows(self, positions: Sequence[int]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Corpus positions of the neighbours of the documents at m positions in the corpus, and their weights, each of

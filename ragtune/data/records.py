@@ -224,6 +224,7 @@ def _separated_rows(file: Path, schema: Schema, separator: str | None) -> Iterat
     """Lines of a TSV, or of columns between which is any whitespace; with a header or in one of the layouts."""
     columns: Sequence[str] | None = None
     chosen: list[int | None] = []
+    path = str(file)
     for number, line in read_lines(file):
         fields = line.split(separator)
         if columns is None:
@@ -240,7 +241,7 @@ def _separated_rows(file: Path, schema: Schema, separator: str | None) -> Iterat
                 f"{file}:{number}: malformed line {quoted(line.strip())}: expected {', '.join(columns)}, "
                 f"separated by {between}"
             )
-        yield f"{file}:{number}", tuple(None if at is None else fields[at] for at in chosen)
+        yield f"{path}:{number}", tuple([None if at is None else fields[at] for at in chosen])
 
 
 def _layout(fields: Sequence[str], schema: Schema, where: str) -> Sequence[str]:

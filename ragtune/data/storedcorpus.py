@@ -31,7 +31,7 @@ _PREFIX = 64
 """Bytes of an id that are kept in order for it to be found; of longer ones the rest is read from the documents."""
 
 _FOUND = 2**17
-"""Ids whose places are remembered: the same documents are asked for again by every part of a request."""
+"""Ids and their places that are remembered: the same documents are asked for again by every part of a request."""
 
 _REPORT = 500_000
 """Documents between two lines of the log."""
@@ -73,7 +73,8 @@ class StoredCorpus(Corpus):
             self._texts = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         # What is known of all documents, without reading them: those of Corpus itself are cached in the same way.
         vars(self).update(json.loads((folder / _FACTS).read_text(encoding="ascii")))
-        self._found: dict[str, int] = {}
+        self._index: dict[str, int] = {}  # as _names, of documents that were asked for
+        self._names: dict[int, str] = {}
         self._begin(count)
 
     @classmethod
@@ -128,10 +129,10 @@ class StoredCorpus(Corpus):
     def _find(self, doc_id: object) -> int | None:
         if not isinstance(doc_id, str):
             return None
-        if (position := self._found.get(doc_id)) is None and (position := self._searched(doc_id)) is not None:
-            if len(self._found) >= _FOUND:
-                self._found.clear()
-            self._found[doc_id] = position
+        if (position := self._index.get(doc_id)) is None and (position := self._searched(doc_id)) is not None:
+            if len(self._index) >= _FOUND:
+                self._index.clear()
+            self._index[doc_id] = position
         return position
 
     def _searched(self, doc_id: str) -> int | None:
@@ -149,6 +150,17 @@ class StoredCorpus(Corpus):
         return self._id(int(self._order[place])).encode()
 
     def ids_at(self, positions: Sequence[int]) -> list[str]:
+        names = self._names
+        try:
+            return list(map(names.__getitem__, positions))
+        except KeyError:
+            found = self._read_ids(positions)
+        if len(names) >= _FOUND:
+            names.clear()
+        names.update(zip(positions, found, strict=True))
+        return found
+
+    def _read_ids(self, positions: Sequence[int]) -> list[str]:
         places = np.asarray(positions, dtype=np.intp)
         begins = np.where(places > 0, self._ends[places - 1, 2], 0).tolist()
         ends, texts = self._ends[places, 0].tolist(), self._texts

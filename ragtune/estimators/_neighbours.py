@@ -86,10 +86,11 @@ class GraphNeighbours(Neighbours):
     def _find(self, pool: CandidatePool, positions: Sequence[int]) -> list[Edges]:
         rows = self._graph.rows([self._positions[place] for place in positions])
         neighbours, weights = (array.tolist() for array in rows)
-        places = self._places
-        if places.keys() >= set(chain.from_iterable(neighbours)):
-            return [Edges([places[i] for i in row], own) for row, own in zip(neighbours, weights, strict=True)]
-        return [self._within(*row) for row in zip(positions, neighbours, weights, strict=True)]
+        place_of = self._places.__getitem__
+        try:
+            return [Edges(list(map(place_of, row)), own) for row, own in zip(neighbours, weights, strict=True)]
+        except KeyError:  # the pool lacks one
+            return [self._within(*row) for row in zip(positions, neighbours, weights, strict=True)]
 
     def _within(self, place: int, neighbours: list[int], weights: list[float]) -> Edges:
         """Those of a document's neighbours that are in the pool; it is noted that it lacks the others."""

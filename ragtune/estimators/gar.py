@@ -157,11 +157,11 @@ class _Gar(AlternationState):
         """The scored documents of a batch, best first; equal ones by id, descending: what sorting (score, id) pairs in
         reverse does in the reference.
         """
-        scores = dict(zip(batch.positions.tolist(), pool.scores[batch.positions].tolist(), strict=True))
-        scored = [position for position, score in scores.items() if score == score]  # NaN alone differs from itself
-        scored.sort(key=lambda i: (scores[i], pool.doc_ids[i]), reverse=True)
-        edges = self.neighbours.of(pool, scored)
-        return [_Source(i, scores[i], edge.positions) for i, edge in zip(scored, edges, strict=True)]
+        found = zip(pool.scores[batch.positions].tolist(), batch.positions.tolist(), strict=True)
+        scored = [(score, pool.doc_ids[i], i) for score, i in found if score == score]  # NaN alone differs from itself
+        scored.sort(reverse=True)
+        edges = self.neighbours.of(pool, [i for _, _, i in scored])
+        return [_Source(i, score, edge.positions) for (score, _, i), edge in zip(scored, edges, strict=True)]
 
 
 def _limit_of(budget: CostBudget) -> float:

@@ -24,13 +24,11 @@ class _Walk:
     Attributes:
         expanded: positions in the pool of documents left behind.
         waiting: documents that were found and wait, by their positions in the corpus, with their scores.
-        names: ids of documents that were found, by their positions in the corpus.
         settled: positions in the corpus of documents that are in the pool or cannot be scored, and :data:`NOBODY`.
     """
 
     expanded: set[int] = field(default_factory=set)
     waiting: dict[int, float] = field(default_factory=dict)
-    names: dict[int, str] = field(default_factory=dict)
     settled: set[int] = field(default_factory=lambda: {NOBODY})
 
 
@@ -83,12 +81,9 @@ class CorpusGraphExpander(BaseExpander):
         walk = context.remember(self, _Walk)
         sources = self._sources(pool, walk)
         walk.expanded.update(sources)
-        index, waiting, names, ineligible = pool.roster.index, walk.waiting, walk.names, 0
+        index, waiting, ineligible = pool.roster.index, walk.waiting, 0
         reached = self._reached(pool, sources, walk)
-        unknown = [neighbour for neighbour in reached if neighbour not in names]
-        names.update(zip(unknown, self._corpus.ids_at(unknown), strict=True))
-        for neighbour, score in reached.items():
-            name = names[neighbour]
+        for name, (neighbour, score) in zip(self._corpus.ids_at(list(reached)), reached.items(), strict=True):
             if name in index:
                 walk.settled.add(neighbour)
             elif neighbour in waiting:
@@ -102,9 +97,10 @@ class CorpusGraphExpander(BaseExpander):
             context.trace.add("expander", "ineligible", count=ineligible)
         best = sorted((-score, position) for position, score in waiting.items())
         chosen = best[: limit if self.per_batch is None else min(limit, self.per_batch)]
-        for _, position in chosen:
+        positions = [position for _, position in chosen]
+        for position in positions:
             del waiting[position]
-        return self._corpus.hits([names[i] for _, i in chosen], [-score for score, _ in chosen], GRAPH_SOURCE)
+        return self._corpus.hits(self._corpus.ids_at(positions), [-score for score, _ in chosen], GRAPH_SOURCE)
 
     def _sources(self, pool: CandidatePool, walk: _Walk) -> dict[int, float]:
         """Reranked documents that may open their neighbours and have not, with their scores."""
@@ -116,9 +112,7 @@ class CorpusGraphExpander(BaseExpander):
         """Neighbours that are not settled, with the best of score times weight over what led to each."""
         doc_ids, settled = pool.doc_ids, walk.settled
         neighbours, weights = self._graph.rows(self._graph.positions([doc_ids[i] for i in sources]))
-        scores = np.minimum(1.0, np.array(list(sources.values()))[:, None] * weights)
-        reached: dict[int, float] = {}
-        for neighbour, score in zip(neighbours.ravel().tolist(), scores.ravel().tolist(), strict=True):
-            if neighbour not in settled and score > reached.get(neighbour, -1.0):
-                reached[neighbour] = score
-        return reached
+        scores = np.minimum(1.0, np.array(list(sources.values()))[:, None] * weights).ravel()
+        best_last = scores.argsort()
+        pairs = zip(neighbours.ravel()[best_last].tolist(), scores[best_last].tolist(), strict=True)
+        return {neighbour: score for neighbour, score in pairs if neighbour not in settled}

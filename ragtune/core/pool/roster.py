@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain
@@ -107,10 +107,11 @@ class Roster:
             InputError: if an id is in both, or twice in the other.
         """
         doc_ids = self.doc_ids + other.doc_ids
-        if len(set(doc_ids)) < len(doc_ids):
+        index = self.index | dict(zip(other.doc_ids, range(len(self.doc_ids), len(doc_ids)), strict=True))
+        if len(index) < len(doc_ids):
             twice = next(doc_id for i, doc_id in enumerate(doc_ids) if doc_ids.index(doc_id) < i)
             raise InputError(f"duplicate document id {twice!r} in the pool: ids must be unique")
-        return Roster(
+        joined = Roster(
             doc_ids=doc_ids,
             items=self.items.joined(other.items),
             token_counts=read_only(np.concatenate([self.token_counts, other.token_counts])),
@@ -119,9 +120,11 @@ class Roster:
             discovered=read_only(np.concatenate([self.discovered, other.discovered])),
             next_rank=max(self.next_rank, other.next_rank),
         )
+        vars(joined)["index"] = index
+        return joined
 
     @cached_property
-    def index(self) -> Mapping[str, int]:
+    def index(self) -> dict[str, int]:
         """Position of each id; nobody asks for it where the order of the documents is fixed."""
         return dict(zip(self.doc_ids, range(len(self.doc_ids)), strict=True))
 

@@ -3,8 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ragtune.core.tokens import count_tokens
+from ragtune.core.tokens import count_tokens, token_spans
 
 TEXTS = [
     "High blood pressure strains the heart and the vessels; regular exercise lowers it, so does a diet low in salt.",
@@ -33,6 +35,11 @@ TEXTS = [
 )
 def test_counts_pieces_of_six_word_characters_and_each_mark(text, tokens):
     assert count_tokens(text) == tokens
+
+
+@given(st.text(st.sampled_from("abcdefg_09 .,-\n\x00\x1c\x85é")))
+def test_a_text_of_ascii_is_counted_by_the_same_rule(text):
+    assert count_tokens(text) == len(list(token_spans(text)))
 
 
 @pytest.mark.parametrize("text", TEXTS)

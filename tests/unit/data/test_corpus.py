@@ -76,7 +76,9 @@ def test_a_stored_corpus_is_the_one_in_memory_and_is_read_once(private_cache: Pa
         assert (list(disk.doc_ids), list(disk.contents)) == (memory.doc_ids, memory.contents)
         assert (disk.doc_ids[-1], disk.doc_ids[1:3]) == (memory.doc_ids[-1], memory.doc_ids[1:3])
         assert disk.ids_at([4, 0, 2]) == memory.ids_at([4, 0, 2]) == ["é", "zoë", "z"]
+        assert disk.ids_at([0, 1]) == memory.ids_at([0, 1]) == ["zoë", "a"]  # of which it knows one by now
         assert disk.ids_at([]) == memory.ids_at([]) == []
+        assert disk.positions(["é", "a"]) == memory.positions(["é", "a"]) == [4, 1]
         assert disk.id_ranks.tolist() == memory.id_ranks.tolist()
         for document in documents:
             assert disk.position(document.id) == memory.position(document.id)

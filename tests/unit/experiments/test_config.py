@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import shutil
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from hydra.core.config_loader import ConfigLoader
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
 from hydra.types import RunMode
-from omegaconf import OmegaConf
+from omegaconf import OmegaConf, open_dict
 
 from experiments.config.compose import compose, results_key
 from experiments.config.jobs import JobConfigs
@@ -33,28 +34,47 @@ def test_the_resolved_configuration_is_plain_data_without_interpolations() -> No
     assert config["reranker"]["scores"] == config["dataset"]["scores"]
 
 
+OF_ALL = ["experiment=gar", "budget.max_reranker_docs=30", "measures=[AP,RR]"]
+
+
 @pytest.mark.parametrize(
-    "job",
+    ("sweep", "job"),
     [
-        ["budget=tight", "budget.max_reranker_docs=30", "seed=3", "measures=[AP,RR]", "experiment=gar"],
-        ["estimator=similarity", "estimator.nope=3"],  # an error, in Hydra's words
-        ["acquisition@scheduler.acquisition=mean", "reranker.scores='a b'", "sweep.baseline='estimator=gar'"],
-        ["retriever=runs", "retriever.paths=[a.run]", "+rerankers.weak.k=1", "rerankers.weak.k=2", "~failures"],
+        (["hydra.job.name=many", *OF_ALL, "seed=1,2", "estimator.k=4,8"], [*OF_ALL, "seed=2", "estimator.k=4"]),
+        (["dataset=demo", "estimator=gar,quam"], ["dataset=demo", "estimator=quam"]),
+        (["seed=3"], []),  # no sweeper leaves out what it was told
+        ([], ["budget=tight", "budget.max_reranker_docs=30", "seed=3", "measures=[AP,RR]", "experiment=gar"]),
+        ([], ["estimator=similarity", "estimator.nope=3"]),  # an error, in Hydra's words
+        ([], ["acquisition@scheduler.acquisition=mean", "reranker.scores='a b'", "sweep.baseline='estimator=gar'"]),
+        ([], ["retriever=runs", "retriever.paths=[a.run]", "+rerankers.weak.k=1", "rerankers.weak.k=2", "~failures"]),
     ],
 )
-def test_a_job_is_composed_as_hydra_would(job: list[str]) -> None:
+def test_a_job_is_composed_as_hydra_would(sweep: list[str], job: list[str]) -> None:
     def composed(loader: ConfigLoader) -> object:
         try:
-            return OmegaConf.to_container(loader.load_sweep_config(sweep, job), resolve=False)
+            return OmegaConf.to_container(loader.load_sweep_config(master, job), resolve=False)
         except HydraException as error:
             return str(error)
 
     with initialize_config_dir(str(CONF), version_base="1.3"):
         hydras = GlobalHydra.instance().config_loader()
-        sweep = hydras.load_configuration("config", ["dataset=demo"], RunMode.MULTIRUN)
+        master = hydras.load_configuration("config", sweep, RunMode.MULTIRUN)
         ours = JobConfigs(hydras)
         before = composed(hydras)
         assert [composed(ours), composed(ours)] == [before, before]
+
+
+def test_what_is_taken_from_a_copy_of_a_jobs_configuration_stays_in_it() -> None:
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        hydras = GlobalHydra.instance().config_loader()
+        sweep = hydras.load_configuration("config", ["seed=1,2"], RunMode.MULTIRUN)
+        job = JobConfigs(hydras).load_sweep_config(sweep, ["seed=2"])
+        before = OmegaConf.to_container(job, resolve=False)
+        copied = deepcopy(job)
+        with open_dict(copied):
+            del copied["hydra"]
+        assert OmegaConf.is_struct(job)
+        assert OmegaConf.to_container(job, resolve=False) == before == {**before, **OmegaConf.to_container(copied)}
 
 
 def test_what_a_sweep_has_looked_at_is_not_sent_along_with_each_job() -> None:
