@@ -89,21 +89,27 @@ def _produce(
     work = {**config, INPUTS: sha256(json.dumps(run["inputs"]).encode()).hexdigest()}
     with library_progress(enabled=progress):
         dataset = subject.open(results_key(work))
+    beaten = subject.incumbents(work)
     if dataset.qrels:
         measures = load_measures(config)
     else:
-        dataset, measures = by_agreement(dataset, subject.incumbents(work, dataset.judged).get("everything"))
+        dataset, measures = by_agreement(dataset, beaten.over(dataset.judged).get("everything"))
+    judged = dataset.judged
+    counted = set(judged)
+
+    def finish(query_id: str) -> None:
+        if query_id in counted:
+            beaten.meet(query_id)
+
     allowed = check_number("failures.max_share", config["failures"]["max_share"], 0.0, 1.0)
     folder.mkdir(parents=True, exist_ok=True)
     with Journal(folder, run, resume=config["resume"]) as journal:
         with progress_bar(f"replaying {dataset.name}", enabled=progress) as update:
-            records = replay(subject, work, list(dataset.queries), journal, update)
-        judged = dataset.judged
-        counted = set(judged)
+            records = replay(subject, work, list(dataset.queries), journal, update, finish)
         measured = [record for record in records if record.query_id in counted]
         intervals = {**config["bootstrap"], "seed": config["seed"]}
         drawn = curve(measured, measures, **intervals)
-        incumbents = subject.incumbents(work, judged)
+        incumbents = beaten.over(judged)
         against = compare(measured, drawn, incumbents, measures, **intervals)
         views = views_of(records, subject.views, judged, measures, **intervals)
         summary = Summary(

@@ -93,7 +93,7 @@ class QueryRecord:
     @property
     def final(self) -> Positions:
         """Positions in ``doc_ids`` of the final ranking, best first, shape (n,)."""
-        return small(self.rankings[-1])
+        return small(self.rankings[-1], len(self.doc_ids))
 
     @property
     def ranking(self) -> list[str]:
@@ -183,7 +183,8 @@ class StoredRecord(QueryRecord):
         held["_orders"] = None
         if sum(map(len, record.rankings)) <= _FEW:
             is_one_pool = len(set(map(len, record.rankings))) == 1
-            held["_orders"] = small(record.rankings) if is_one_pool else list(map(small, record.rankings))
+            n = len(record.doc_ids)
+            held["_orders"] = small(record.rankings, n) if is_one_pool else [small(one, n) for one in record.rankings]
         for name, value in {**held, "_lines": lines, "_at": at, "_length": length}.items():
             object.__setattr__(self, name, value)
 
@@ -254,7 +255,7 @@ class Ranked(NamedTuple):
         return cls(
             record.query_id,
             record.doc_ids,
-            small(record.rankings[0]),
+            small(record.rankings[0], len(record.doc_ids)),
             record.final,
             int(record.charged[UNITS.index("docs")]),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +13,14 @@ Positions = NDArray[np.integer[Any]]
 """Positions in a list of documents."""
 
 
-def small(positions: ArrayLike) -> Positions:
-    """Positions in as few bytes as hold them, for what stays in memory."""
-    given = np.asarray(positions)
-    return given.astype(np.min_scalar_type(int(given.max(initial=0))))
+def small(positions: ArrayLike, n: int) -> Positions:
+    """Positions among n documents in as few bytes as hold them, for what stays in memory."""
+    return np.array(positions, dtype=_kind_for(n))
+
+
+@lru_cache(maxsize=64)
+def _kind_for(n: int) -> np.dtype[Any]:
+    return np.min_scalar_type(max(n - 1, 0))
 
 
 class States(NamedTuple):

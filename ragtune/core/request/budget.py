@@ -287,6 +287,10 @@ class CostTracker:
         """What reranking and LLM calls were charged so far; ``latency_ms`` is the time elapsed."""
         return self._spent.as_cost(self.elapsed_ms)
 
+    def amounts(self) -> list[float]:
+        """The same as :meth:`spent`, in the order of :data:`ragtune.core.units.UNITS`."""
+        return self._spent.amounts(self.elapsed_ms)
+
     def snapshot(self) -> dict[str, Any]:
         """The account as plain data (``tokens``, ``latency``, ``rerank_docs``, and every further unit)."""
         return self._spent.as_plain(self.elapsed_ms, self.overrun_ms)

@@ -10,7 +10,7 @@ import pytest
 from experiments.config.compose import compose, results_key
 from experiments.evaluate.record import QueryRecord
 from experiments.replay.build import INPUTS, controller_of, session_for
-from experiments.replay.fixed_order import FixedOrder, has_fixed_order
+from experiments.replay.fixed_order import Begun, FixedOrder, has_fixed_order
 from experiments.replay.subjects.controller import ControllerSubject
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.pool.items import PoolItem
@@ -42,7 +42,7 @@ def test_records_are_the_loops_under_every_limit(policy: list[str]) -> None:
     session = session_for(results_key(compose(["tracking=none", "budget=unlimited", *policy])))
     queries = dict(list(session.dataset.queries.items())[:2])
     for query_id, text in queries.items():
-        order = FixedOrder(session, query_id)
+        order = FixedOrder(session, Begun(session, query_id))
         for limits in LIMITS:
             named = {f"max_reranker_{unit}": limit for unit, limit in limits.items()}
             budget = session.parts["budget"].model_copy(update=named)
