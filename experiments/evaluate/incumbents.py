@@ -12,7 +12,7 @@ from experiments.evaluate.curves import Curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.evaluate.significance import holm, paired_differences
-from experiments.evaluate.states import States
+from experiments.evaluate.states import Positions, States, after_each
 from experiments.evaluate.summary import Agreement, Comparison
 from ragtune.core.arrays import IntArray
 from ragtune.core.errors import ConfigError
@@ -129,13 +129,9 @@ def depth_line(everything: Sequence[Ranked], run: Curve, measures: Measures) -> 
     return dict(zip(depths.tolist(), values.mean(axis=0).tolist(), strict=True))
 
 
-def _at_depths(ranked: Ranked, depths: IntArray) -> IntArray:
+def _at_depths(ranked: Ranked, depths: IntArray) -> Positions:
     """Rankings of the documents at each depth, shape (depths, n)."""
-    n = len(ranked.doc_ids)
-    before, after = np.full((2, n), n)
-    before[ranked.first], after[ranked.final] = np.arange(len(ranked.first)), np.arange(len(ranked.final))
-    key = np.where(before < depths[:, None], after, n + before)
-    return np.argsort(key, axis=1, kind="stable")
+    return after_each(depths, ranked.first, ranked.final, ranked.first)
 
 
 def _agreement(records: Sequence[QueryRecord], others: Sequence[Ranked]) -> Agreement:

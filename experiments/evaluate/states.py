@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ragtune.core.arrays import IntArray
+
 Positions = NDArray[np.integer[Any]]
 """Positions in a list of documents."""
 
@@ -21,6 +23,26 @@ def small(positions: ArrayLike, n: int) -> Positions:
 @lru_cache(maxsize=64)
 def _kind_for(n: int) -> np.dtype[Any]:
     return np.min_scalar_type(max(n - 1, 0))
+
+
+def after_each(depths: Sequence[int] | IntArray, sent: Positions, best: Positions, rest: Positions) -> Positions:
+    """Rankings of n documents after each number of documents, without a sort: those sent so far come first.
+
+    Args:
+        depths: k numbers of documents; where m is less than n, none is larger than m.
+        sent: shape (m,), positions in the order in which the documents are sent.
+        best: shape (m,), the same positions, best first.
+        rest: shape (n,), all positions in the order in which those stand behind that are not sent yet.
+
+    Returns:
+        Positions, shape (k, n), in as few bytes as hold them.
+    """
+    place = np.full(len(rest), len(rest))
+    place[sent] = np.arange(len(sent))
+    both = np.concatenate([best, rest])
+    stands = place[both] < np.array(depths)[:, None]
+    stands[:, len(best) :] ^= True  # the second time that a document comes, it is one of the rest
+    return small(both, len(rest))[stands.nonzero()[1]].reshape(len(depths), len(rest))
 
 
 class States(NamedTuple):

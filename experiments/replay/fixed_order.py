@@ -12,7 +12,7 @@ import numpy as np
 from pydantic_core import to_json
 
 from experiments.evaluate.record import QueryRecord, Ranked
-from experiments.evaluate.states import small
+from experiments.evaluate.states import Positions, after_each, small
 from experiments.replay.build import Session
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.loop import budget_stop
@@ -93,7 +93,7 @@ class FixedOrder:
         self._order: IntArray = (-by).argsort(kind="stable")
         self._lengths: IntArray = pool.roster.token_counts[self._order]
         self._ordering = parts["assembler"].ordering
-        self._rows: dict[int, IntArray] = {}
+        self._rows: dict[int, Positions] = {}
 
     def ranked_under(self, budget: CostBudget) -> Ranked:
         """How the request ends under a budget, without its account.
@@ -195,21 +195,32 @@ class FixedOrder:
             tracker.trace.add("controller", "skip_rerank", reason="budget_denied")
         return stop
 
-    def _rankings(self, ends: Sequence[int]) -> list[IntArray]:
+    def _rankings(self, ends: Sequence[int]) -> list[Positions]:
         """The ranking after each number of documents, those that are not known yet in one pass.
 
         Raises:
             InputError: if a score is missing.
         """
         if new := [end for end in ends if end not in self._rows]:
-            pool, sent = self._pool, self._order[: new[-1]]
-            scores = np.full((len(new), len(pool)), np.nan)
-            scores[:, sent] = np.where(np.arange(len(sent)) < np.array(new)[:, None], self._begun.scores_of(sent), np.nan)
-            dropped = constant(len(pool), False)
-            keys = self._ordering.keys_of(dropped, scores, pool.priorities, pool.base_scores, pool.posteriors)
-            rankings = np.negative(keys, out=scores).argsort(axis=-1, kind="stable")
-            self._rows |= zip(new, small(rankings, len(pool)), strict=True)
+            sent = self._order[: new[-1]]
+            scores = np.full(len(self._pool), np.nan)
+            scores[sent] = self._begun.scores_of(sent)
+            if self._ordering.puts_rest_behind(self._pool.posteriors):
+                best = (-scores).argsort(kind="stable")[: len(sent)]  # what has no score comes last
+                rankings = after_each(new, sent, best, np.arange(len(scores)))
+            else:
+                rankings = self._sorted(np.array(new), scores)
+            self._rows |= zip(new, rankings, strict=True)
         return [self._rows[end] for end in ends]
+
+    def _sorted(self, ends: IntArray, scores: FloatArray) -> Positions:
+        """The ranking after each number of documents, by keys of which more than their scores is part."""
+        pool, n = self._pool, len(scores)
+        place = np.empty(n)
+        place[self._order] = np.arange(n)
+        known = np.where(place < ends[:, None], scores, np.nan)
+        keys = self._ordering.keys_of(constant(n, False), known, pool.priorities, pool.base_scores, pool.posteriors)
+        return small((-np.broadcast_to(keys, known.shape)).argsort(axis=-1, kind="stable"), n)
 
 
 _amounts = attrgetter(*NAMES)

@@ -41,7 +41,7 @@ _KEPT_DOCS = 200_000
 
 _KEPT = 3
 _replays: dict[str, dict[str, Ranked]] = {}
-"""The latest replays of incumbents in this process, by query: the jobs of a sweep often differ by their policy alone."""
+"""The latest replays of incumbents in this process, by query: jobs of a sweep often differ by their policy alone."""
 
 
 class ControllerSubject(Subject):

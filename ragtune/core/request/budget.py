@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from copy import copy
-from dataclasses import replace
 from typing import Any
 
 from ragtune.core.errors import InputError
@@ -133,7 +132,7 @@ class CostTracker:
         """An account of ``budget`` that has spent what this one has, with a clock and a trace of its own."""
         clock = copy(self._clock)
         twin = CostTracker(budget, self._trace.fork(clock), clock)
-        twin._start_ms, twin._spent = self._start_ms, replace(self._spent)
+        twin._start_ms, twin._spent = self._start_ms, self._spent.fork()
         return twin
 
     # -- reranking -------------------------------------------------------------------------------------------------
