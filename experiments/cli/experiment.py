@@ -28,7 +28,7 @@ from experiments.publish.terminal import (
     progress_bar,
 )
 from experiments.publish.track import Tracking, parent_of
-from experiments.replay.build import INPUTS, component, load_measures
+from experiments.replay.build import INPUTS, SWEPT, component, load_measures
 from experiments.replay.inputs import identity, require_same
 from experiments.replay.journal import Journal
 from experiments.replay.replay import replay
@@ -59,7 +59,7 @@ def run_experiment(config: Mapping[str, Any], folder: Path, overrides: list[str]
             _track(tracking, folder, done)
         print_path(folder)
         return done.headline
-    results = _produce(config, folder, overrides, progress=verbosity > 0, picture=not in_sweep)
+    results = _produce(config, folder, overrides, progress=verbosity > 0, in_sweep=in_sweep)
     _track(tracking, folder, results.summary)
     _report(results, folder, 0 if in_sweep and verbosity < 2 else verbosity)
     _fail_if_failed(results.summary, folder)
@@ -81,12 +81,12 @@ def _finished(config: Mapping[str, Any], folder: Path) -> Summary | None:
 
 
 def _produce(
-    config: Mapping[str, Any], folder: Path, overrides: list[str], *, progress: bool, picture: bool
+    config: Mapping[str, Any], folder: Path, overrides: list[str], *, progress: bool, in_sweep: bool
 ) -> Results:
     started = time.perf_counter()
     subject: Subject = component(config, "subject")
     run = identity(config)  # before the files are read: what changes in between is noticed by who resumes
-    work = {**config, INPUTS: sha256(json.dumps(run["inputs"]).encode()).hexdigest()}
+    work = {**config, INPUTS: sha256(json.dumps(run["inputs"]).encode()).hexdigest(), SWEPT: in_sweep}
     with library_progress(enabled=progress):
         dataset = subject.open(results_key(work))
     beaten = subject.incumbents(work)
@@ -125,7 +125,7 @@ def _produce(
         everything = incumbents.get("everything")
         line = depth_line(everything, drawn, measures) if everything is not None else None
         results = Results(config, dataset, records, drawn, summary, views, line)
-        write_results(folder, results, picture=picture)
+        write_results(folder, results, picture=not in_sweep)
         if summary.has_failed:
             journal.forget([record.query_id for record in records if record.dropped or has_given_up(record)])
         else:

@@ -137,7 +137,8 @@ def _replay_of(session: Session, query_id: str, policy: str = "own") -> QueryRep
     if kept is None or not has_fixed_order(session, session.parts["budget"]):
         return QueryReplay(session, query_id)
     if query_id not in kept:
-        if kept and (len(kept) + 1) * session.controller.rounds.plan.original_query_depth > _KEPT_DOCS:
+        room = _KEPT_DOCS // session.controller.rounds.plan.original_query_depth if session.is_swept else 0
+        if kept and len(kept) >= room:
             kept.popitem()  # the latest
         kept[query_id] = Begun(session, query_id), {}
     begun, replays = kept[query_id]
