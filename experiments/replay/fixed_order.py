@@ -114,7 +114,8 @@ class FixedOrder:
             InputError: if a score is missing.
         """
         ends, doc_ids, order = self._ends(budget), self._begun.doc_ids, self._order
-        rankings = [ranking.tolist() for ranking in self._rankings(ends)]
+        orders = np.array(self._rankings(ends))
+        rankings: list[list[int]] = orders.tolist()
         ids, lengths = [doc_ids[i] for i in order.tolist()], self._lengths.tolist()
         estimates = self._pool.priorities[order].tolist()
         scores = self._begun.scores_of(order[: ends[-1]]).tolist()
@@ -144,6 +145,7 @@ class FixedOrder:
             context_tokens=tokens,
             trace=_text(tracker.trace) if traced else "",
             batches={"sent": len(ends) - 1, "failed": 0, "first_error": None},
+            orders=orders,
         )
 
     def _ends(self, budget: CostBudget) -> list[int]:

@@ -139,6 +139,8 @@ class CostTracker:
 
     def shortfall(self, cost: CostObject) -> Shortfall | None:
         """The first unit in which ``cost`` cannot be spent on reranking, or None if it can be in all."""
+        if not self._limited:
+            return None
         for account, asked in self._spent.accounts(self._limited, self.elapsed_ms, cost):
             if not account.has(asked):
                 return Shortfall(account, asked)
