@@ -28,7 +28,7 @@ from experiments.publish.terminal import (
     progress_bar,
 )
 from experiments.publish.track import Tracking, parent_of
-from experiments.replay.build import INPUTS, component, load_measures
+from experiments.replay.build import INPUTS, SWEPT, component, load_measures
 from experiments.replay.inputs import identity, require_same
 from experiments.replay.journal import Journal
 from experiments.replay.replay import replay
@@ -59,7 +59,7 @@ def run_experiment(config: Mapping[str, Any], folder: Path, overrides: list[str]
             _track(tracking, folder, done)
         print_path(folder)
         return done.headline
-    results = _produce(config, folder, overrides, progress=verbosity > 0, picture=not in_sweep)
+    results = _produce(config, folder, overrides, progress=verbosity > 0, in_sweep=in_sweep)
     _track(tracking, folder, results.summary)
     _report(results, folder, 0 if in_sweep and verbosity < 2 else verbosity)
     _fail_if_failed(results.summary, folder)
@@ -81,29 +81,35 @@ def _finished(config: Mapping[str, Any], folder: Path) -> Summary | None:
 
 
 def _produce(
-    config: Mapping[str, Any], folder: Path, overrides: list[str], *, progress: bool, picture: bool
+    config: Mapping[str, Any], folder: Path, overrides: list[str], *, progress: bool, in_sweep: bool
 ) -> Results:
     started = time.perf_counter()
     subject: Subject = component(config, "subject")
     run = identity(config)  # before the files are read: what changes in between is noticed by who resumes
-    work = {**config, INPUTS: sha256(json.dumps(run["inputs"]).encode()).hexdigest()}
+    work = {**config, INPUTS: sha256(json.dumps(run["inputs"]).encode()).hexdigest(), SWEPT: in_sweep}
     with library_progress(enabled=progress):
         dataset = subject.open(results_key(work))
+    beaten = subject.incumbents(work)
     if dataset.qrels:
         measures = load_measures(config)
     else:
-        dataset, measures = by_agreement(dataset, subject.incumbents(work, dataset.judged).get("everything"))
+        dataset, measures = by_agreement(dataset, beaten.over(dataset.judged).get("everything"))
+    judged = dataset.judged
+    counted = set(judged)
+
+    def finish(query_id: str) -> None:
+        if query_id in counted:
+            beaten.meet(query_id)
+
     allowed = check_number("failures.max_share", config["failures"]["max_share"], 0.0, 1.0)
     folder.mkdir(parents=True, exist_ok=True)
     with Journal(folder, run, resume=config["resume"]) as journal:
         with progress_bar(f"replaying {dataset.name}", enabled=progress) as update:
-            records = replay(subject, work, list(dataset.queries), journal, update)
-        judged = dataset.judged
-        counted = set(judged)
+            records = replay(subject, work, list(dataset.queries), journal, update, finish)
         measured = [record for record in records if record.query_id in counted]
         intervals = {**config["bootstrap"], "seed": config["seed"]}
         drawn = curve(measured, measures, **intervals)
-        incumbents = subject.incumbents(work, judged)
+        incumbents = beaten.over(judged)
         against = compare(measured, drawn, incumbents, measures, **intervals)
         views = views_of(records, subject.views, judged, measures, **intervals)
         summary = Summary(
@@ -119,7 +125,7 @@ def _produce(
         everything = incumbents.get("everything")
         line = depth_line(everything, drawn, measures) if everything is not None else None
         results = Results(config, dataset, records, drawn, summary, views, line)
-        write_results(folder, results, picture=picture)
+        write_results(folder, results, picture=not in_sweep)
         if summary.has_failed:
             journal.forget([record.query_id for record in records if record.dropped or has_given_up(record)])
         else:

@@ -12,7 +12,7 @@ from experiments.evaluate.curves import Curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.evaluate.significance import holm, paired_differences
-from experiments.evaluate.states import States
+from experiments.evaluate.states import Positions, States, after_each
 from experiments.evaluate.summary import Agreement, Comparison
 from ragtune.core.arrays import IntArray
 from ragtune.core.errors import ConfigError
@@ -50,10 +50,9 @@ def compare(
         return {}
     own = run.per_query[:, -1, :]
     names = run.measures
-    theirs = {
-        name: measures.of_states(States(ranked.query_id, ranked.doc_ids, ranked.final[None]) for ranked in found)
-        for name, found in incumbents.items()
-    }
+    states = (each for found in zip(*incumbents.values(), strict=True) for each in _states(found))
+    values = measures.of_states(states).reshape(len(own), len(incumbents), len(names))
+    theirs = {name: np.ascontiguousarray(values[:, i]) for i, name in enumerate(incumbents)}
     differences = np.stack([own - values for values in theirs.values()], axis=1)
     flat = differences.reshape(len(own), -1)
     tested = paired_differences(flat, resamples=resamples, level=level, seed=seed, permutations=resamples)
@@ -72,6 +71,14 @@ def compare(
         )
         for i, name in enumerate(incumbents)
     }
+
+
+def _states(found: Sequence[Ranked]) -> list[States]:
+    """How the incumbents have ranked a query, in as few pools as there are: its documents are graded once a pool."""
+    first = found[0]
+    if all(ranked.doc_ids == first.doc_ids for ranked in found):
+        return [States(first.query_id, first.doc_ids, np.stack([ranked.final for ranked in found]))]
+    return [States(ranked.query_id, ranked.doc_ids, ranked.final[None]) for ranked in found]
 
 
 def by_agreement(dataset: Dataset, everything: Sequence[Ranked] | None) -> tuple[Dataset, Measures]:
@@ -118,17 +125,13 @@ def depth_line(everything: Sequence[Ranked], run: Curve, measures: Measures) -> 
     """
     depths = run.docs[np.unique(np.linspace(0, len(run.docs) - 1, POINTS).round().astype(int))]
     states = (States(ranked.query_id, ranked.doc_ids, _at_depths(ranked, depths)) for ranked in everything)
-    values = measures.of_states(states)[:, 0].reshape(len(everything), len(depths))
+    values = measures.headline_of(states).reshape(len(everything), len(depths))
     return dict(zip(depths.tolist(), values.mean(axis=0).tolist(), strict=True))
 
 
-def _at_depths(ranked: Ranked, depths: IntArray) -> IntArray:
+def _at_depths(ranked: Ranked, depths: IntArray) -> Positions:
     """Rankings of the documents at each depth, shape (depths, n)."""
-    n = len(ranked.doc_ids)
-    before, after = np.full((2, n), n)
-    before[ranked.first], after[ranked.final] = np.arange(len(ranked.first)), np.arange(len(ranked.final))
-    key = np.where(before < depths[:, None], after, n + before)
-    return np.argsort(key, axis=1, kind="stable")
+    return after_each(depths, ranked.first, ranked.final, ranked.first)
 
 
 def _agreement(records: Sequence[QueryRecord], others: Sequence[Ranked]) -> Agreement:

@@ -91,6 +91,12 @@ class Measures:
             blocks.append(values[:, self._order])
         return np.ascontiguousarray(np.vstack(blocks))  # sums over topics depend on it in the last bit
 
+    def headline_of(self, states: Iterable[States]) -> NDArray[np.float64]:
+        """Values of the first measure alone, shape (number of rankings,), see :meth:`of_states`."""
+        if not RankMeasures.covers(self._measures[0]):
+            return self.of_states(states)[:, 0]
+        return np.concatenate([np.zeros(0), *(self._ranked.of(block, first=1)[:, 0] for block in _in_blocks(states))])
+
     def _by_tools(self, states: Sequence[States]) -> NDArray[np.float64]:
         """The measures that ir-measures' tools compute, which measure a query once a run."""
         if not self._others:
@@ -141,15 +147,23 @@ def _in_blocks(states: Iterable[States]) -> Iterator[list[States]]:
     """The same rankings, some :data:`_BLOCK` at a time."""
     block: list[States] = []
     held = 0
-    for each in states:
-        for start in range(0, len(each.orders), _BLOCK):
-            block.append(each._replace(orders=each.orders[start : start + _BLOCK]))
-            held += len(block[-1].orders)
+    for whole in states:
+        for each in _pieces(whole):
+            block.append(each)
+            held += len(each.orders)
             if held >= _BLOCK:
                 yield block
                 block, held = [], 0
     if block:
         yield block
+
+
+def _pieces(states: States) -> Iterable[States]:
+    """The same rankings, at most :data:`_BLOCK` in a piece."""
+    if len(states.orders) <= _BLOCK:
+        return (states,) if len(states.orders) else ()
+    starts = range(0, len(states.orders), _BLOCK)
+    return (states._replace(orders=states.orders[start : start + _BLOCK]) for start in starts)
 
 
 @contextmanager

@@ -42,15 +42,16 @@ class RankMeasures:
         """Whether it is one of these measures, with no option but a cutoff and a relevance level."""
         return measure.NAME in _FORMULAS and not measure.params.keys() - {"cutoff", "rel"}
 
-    def of(self, states: Sequence[States]) -> FloatArray:
+    def of(self, states: Sequence[States], first: int | None = None) -> FloatArray:
         """Values of shape (number of rankings, m).
 
         Args:
             states: of judged queries; what is held at once grows with their number.
+            first: compute so many of the measures only, the first ones; None for all.
         """
-        graded = self._graded(states)
-        values = np.zeros((len(graded.found), len(self._asked)))
-        for column, (formula, cutoff, rel) in enumerate(self._asked):
+        graded, asked = self._graded(states), self._asked[:first]
+        values = np.zeros((len(graded.found), len(asked)))
+        for column, (formula, cutoff, rel) in enumerate(asked):
             values[:, column] = formula(graded, cutoff, rel)
         return values
 

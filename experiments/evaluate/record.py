@@ -56,6 +56,7 @@ class QueryRecord:
         trace: all events, as one line of JSON.
         batches: how many batches were sent to a reranker, how many failed, and the first error; empty where a subject
             sends none.
+        orders: the rankings as an array of shape (steps, n), from whom has them so; no part of the record itself.
     """
 
     query_id: str
@@ -70,6 +71,7 @@ class QueryRecord:
     context_tokens: int
     trace: str
     batches: dict[str, Any] = field(default_factory=dict)
+    orders: Positions | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(cls, output: ControllerOutput, *, traced: bool = True) -> QueryRecord:
@@ -93,7 +95,7 @@ class QueryRecord:
     @property
     def final(self) -> Positions:
         """Positions in ``doc_ids`` of the final ranking, best first, shape (n,)."""
-        return small(self.rankings[-1])
+        return small(self.rankings[-1], len(self.doc_ids))
 
     @property
     def ranking(self) -> list[str]:
@@ -133,7 +135,7 @@ class QueryRecord:
 
     def to_line(self) -> bytes:
         """Write the record as one line: JSON of all but its trace, a tab, and the trace, which is JSON as it is."""
-        fields = {name: value for name, value in vars(self).items() if name != "trace"}
+        fields = {name: value for name, value in vars(self).items() if name not in ("trace", "orders")}
         return b"%b\t%b" % (to_json(fields, inf_nan_mode="constants"), self.trace.encode())
 
     @classmethod
@@ -182,8 +184,9 @@ class StoredRecord(QueryRecord):
         held["doc_ids"] = list(map(sys.intern, record.doc_ids))  # most documents are candidates of many queries
         held["_orders"] = None
         if sum(map(len, record.rankings)) <= _FEW:
-            is_one_pool = len(set(map(len, record.rankings))) == 1
-            held["_orders"] = small(record.rankings) if is_one_pool else list(map(small, record.rankings))
+            held["_orders"] = (
+                record.orders if record.orders is not None else _orders(record.rankings, len(record.doc_ids))
+            )
         for name, value in {**held, "_lines": lines, "_at": at, "_length": length}.items():
             object.__setattr__(self, name, value)
 
@@ -223,6 +226,11 @@ class StoredRecord(QueryRecord):
         return QueryRecord.from_line(self._line())
 
 
+def _orders(rankings: Sequence[Sequence[int]], n: int) -> list[Positions] | Positions:
+    """Rankings of n documents: one array where they are of one length."""
+    return small(rankings, n) if len(set(map(len, rankings))) == 1 else [small(ranking, n) for ranking in rankings]
+
+
 def _once(value: Any, known: Any) -> Any:
     """The value, held once where it is known already."""
     return known if known == value else value
@@ -254,7 +262,7 @@ class Ranked(NamedTuple):
         return cls(
             record.query_id,
             record.doc_ids,
-            small(record.rankings[0]),
+            small(record.rankings[0], len(record.doc_ids)),
             record.final,
             int(record.charged[UNITS.index("docs")]),
         )

@@ -3,19 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ragtune.core.arrays import IntArray
+
 Positions = NDArray[np.integer[Any]]
 """Positions in a list of documents."""
 
 
-def small(positions: ArrayLike) -> Positions:
-    """Positions in as few bytes as hold them, for what stays in memory."""
-    given = np.asarray(positions)
-    return given.astype(np.min_scalar_type(int(given.max(initial=0))))
+def small(positions: ArrayLike, n: int) -> Positions:
+    """Positions among n documents in as few bytes as hold them, for what stays in memory."""
+    return np.array(positions, dtype=_kind_for(n))
+
+
+@lru_cache(maxsize=64)
+def _kind_for(n: int) -> np.dtype[Any]:
+    return np.min_scalar_type(max(n - 1, 0))
+
+
+def after_each(depths: Sequence[int] | IntArray, sent: Positions, best: Positions, rest: Positions) -> Positions:
+    """Rankings of n documents after each number of documents, without a sort: those sent so far come first.
+
+    Args:
+        depths: k numbers of documents; where m is less than n, none is larger than m.
+        sent: shape (m,), positions in the order in which the documents are sent.
+        best: shape (m,), the same positions, best first.
+        rest: shape (n,), all positions in the order in which those stand behind that are not sent yet.
+
+    Returns:
+        Positions, shape (k, n), in as few bytes as hold them.
+    """
+    place = np.full(len(rest), len(rest))
+    place[sent] = np.arange(len(sent))
+    both = np.concatenate([best, rest])
+    stands = place[both] < np.array(depths)[:, None]
+    stands[:, len(best) :] ^= True  # the second time that a document comes, it is one of the rest
+    return small(both, len(rest))[stands.nonzero()[1]].reshape(len(depths), len(rest))
 
 
 class States(NamedTuple):

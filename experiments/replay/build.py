@@ -44,6 +44,9 @@ HARNESS_KEYS = {"dataset": ("scores", "sample")}
 INPUTS = "inputs"
 """Key of a configuration for workers: a hash of what its input files hold."""
 
+SWEPT = "swept"
+"""Key of a configuration for workers: whether other jobs follow, which may have its parts in common."""
+
 NO_PARTS = ("budget", "measures", "bootstrap")
 """Options that no other part of a session is made of, so that they make no difference to an incumbent either."""
 
@@ -152,7 +155,9 @@ class Session:
         controller: what answers.
         rerankers: the controller's, by strategy name.
         parts: its other parts by group.
-        kept: what later sessions may use that have the same parts under another budget.
+        kept: what was made of the latest query, for others who replay it with the same first stage; where jobs of a
+            sweep follow, what was made of the first queries too.
+        is_swept: whether they do.
     """
 
     dataset: Dataset
@@ -160,6 +165,7 @@ class Session:
     rerankers: Mapping[str, BaseReranker]
     parts: Mapping[str, Any]
     kept: dict[Any, Any] | None = None
+    is_swept: bool = False
 
     @cached_property
     def has_fixed_order(self) -> bool:
@@ -232,7 +238,7 @@ def session_for(config_json: str) -> Session:
     if (first := _first_of_its_parts.get(alike)) is None:
         session = build_session(config)
         if INPUTS in config and all(reranker.is_recorded for reranker in session.rerankers.values()):
-            session = replace(session, kept={})
+            session = replace(session, kept={}, is_swept=config.get(SWEPT, False))
             _first_of_its_parts.clear()  # a sweep's jobs come one kind after the other
             _first_of_its_parts[alike] = session
         return session

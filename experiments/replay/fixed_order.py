@@ -12,7 +12,7 @@ import numpy as np
 from pydantic_core import to_json
 
 from experiments.evaluate.record import QueryRecord, Ranked
-from experiments.evaluate.states import small
+from experiments.evaluate.states import Positions, after_each, small
 from experiments.replay.build import Session
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.loop import budget_stop
@@ -34,14 +34,11 @@ def has_fixed_order(session: Session, budget: CostBudget) -> bool:
     return session.has_fixed_order and all(getattr(budget, name) is None for name in _BY_KIND)
 
 
-class FixedOrder:
-    """One request of a policy that :func:`has_fixed_order`: its documents in their order, and the scores of all.
-
-    What it says under a budget is what the controller says, every event of the trace included; the loop is left out,
-    since it has nothing to decide.
+class Begun:
+    """A request as retrieval leaves it, whatever its policy, and the scores that any policy has asked for.
 
     Args:
-        session: the policy and the collection.
+        session: the collection, its first stage and its reranker.
         query_id: id of the query.
 
     Raises:
@@ -50,21 +47,53 @@ class FixedOrder:
 
     def __init__(self, session: Session, query_id: str) -> None:
         text = session.dataset.queries[query_id]
-        self._pool, self._context = session.controller.begin(Request(text, query_id))
-        pool, parts = self._pool, session.parts
+        self.pool, self.context = session.controller.begin(Request(text, query_id))
+        self.doc_ids = list(self.pool.doc_ids)
+        self.strategy, self.reranker = next(iter(session.rerankers.items()))
+        self._scores: FloatArray = np.full(len(self.doc_ids), np.nan)
+
+    def scores_of(self, positions: IntArray) -> FloatArray:
+        """Scores of the documents at these positions in the pool; the reranker is asked for those not known yet.
+
+        Raises:
+            InputError: if a score is missing.
+        """
+        unknown = np.isnan(self._scores[positions])
+        if unknown.any():
+            new = positions[unknown]
+            doc_ids = [self.doc_ids[i] for i in new.tolist()]
+            said = self.reranker.scores_of(doc_ids, self.context)
+            scores = np.fromiter(map(said.__getitem__, doc_ids), float, len(doc_ids))
+            require_calibrated(scores, doc_ids, "score")
+            self._scores[new] = scores
+        return self._scores[positions]
+
+
+class FixedOrder:
+    """One request of a policy that :func:`has_fixed_order`: its documents in their order, and the scores of all.
+
+    What it says under a budget is what the controller says, every event of the trace included; the loop is left out,
+    since it has nothing to decide.
+
+    Args:
+        session: the policy and the collection.
+        begun: the request.
+
+    Raises:
+        InputError: if a component does.
+    """
+
+    def __init__(self, session: Session, begun: Begun) -> None:
+        self._begun, self._context, parts = begun, begun.context, session.parts
+        self._pool = pool = begun.pool.fork()
         pool.apply_priorities(parts["estimator"].value(pool, self._context))
         self._plan = parts["scheduler"].plan(pool)
         self._diagnostics = plain(self._plan.diagnostics)
         by = pool.priorities if pool.estimates.acquisition is None else pool.estimates.acquisition
         self._order: IntArray = (-by).argsort(kind="stable")
-        self._doc_ids = list(pool.doc_ids)
-        self._ids = [self._doc_ids[i] for i in self._order.tolist()]
-        self._estimates = pool.priorities[self._order].tolist()
-        self._lengths: list[int] = pool.roster.token_counts[self._order].tolist()
-        self._strategy, self._reranker = next(iter(session.rerankers.items()))
+        self._lengths: IntArray = pool.roster.token_counts[self._order]
         self._ordering = parts["assembler"].ordering
-        self._scores: FloatArray = np.empty(0)  # of the first documents in their order
-        self._rows: dict[int, IntArray] = {}
+        self._rows: dict[int, Positions] = {}
 
     def ranked_under(self, budget: CostBudget) -> Ranked:
         """How the request ends under a budget, without its account.
@@ -73,10 +102,10 @@ class FixedOrder:
             InputError: if a score is missing.
         """
         ends = self._ends(budget)
-        self._know(ends[-1])
         first, final = self._rankings([0, ends[-1]])
-        docs = sum(self._price(start, end).docs for start, end in pairwise(ends))
-        return Ranked(self._context.query_id, self._doc_ids, first, final, docs)
+        lengths = self._lengths.tolist()
+        docs = sum(self._price(lengths[start:end]).docs for start, end in pairwise(ends))
+        return Ranked(self._context.query_id, self._begun.doc_ids, first, final, docs)
 
     def under(self, budget: CostBudget, *, traced: bool = True) -> QueryRecord:
         """The record of the request under a budget; without its trace where nobody will look at it.
@@ -84,26 +113,30 @@ class FixedOrder:
         Raises:
             InputError: if a score is missing.
         """
+        ends, doc_ids, order = self._ends(budget), self._begun.doc_ids, self._order
+        orders = np.array(self._rankings(ends))
+        rankings: list[list[int]] = orders.tolist()
+        ids, lengths = [doc_ids[i] for i in order.tolist()], self._lengths.tolist()
+        estimates = self._pool.priorities[order].tolist()
+        scores = self._begun.scores_of(order[: ends[-1]]).tolist()
         tracker = self._context.tracker.fork(budget)
-        ends = self._ends(budget)
-        self._know(ends[-1])
-        costs = [tracker.spent()]
+        costs = [tracker.amounts()]
         for start, end in pairwise(ends):
-            self._send(tracker, start, end)
-            costs.append(tracker.spent())
+            batch = slice(start, end)
+            self._send(tracker, ids[batch], lengths[batch], estimates[batch], scores[batch])
+            costs.append(tracker.amounts())
         stop = self._stop(tracker, ends).model_dump()
         tracker.trace.add("controller", "stop", **stop)
-        rankings = self._rankings(ends)
-        documents = [self._doc_ids[i] for i in rankings[-1].tolist()]
-        tokens = sum(self._lengths)
+        documents = [doc_ids[i] for i in rankings[-1]]
+        tokens = sum(lengths)
         with tracker.assembling():
             tracker.try_consume_tokens(tokens)
         tracker.trace.add("assembler", "assemble", documents=documents)
         return QueryRecord(
             query_id=self._context.query_id,
-            doc_ids=self._doc_ids,
-            rankings=[ranking.tolist() for ranking in rankings],
-            costs=[list(_amounts(cost)) for cost in costs],
+            doc_ids=doc_ids,
+            rankings=rankings,
+            costs=costs,
             actual=list(_amounts(FREE)),
             stop=stop,
             account=tracker.snapshot(),
@@ -112,6 +145,7 @@ class FixedOrder:
             context_tokens=tokens,
             trace=_text(tracker.trace) if traced else "",
             batches={"sent": len(ends) - 1, "failed": 0, "first_error": None},
+            orders=orders,
         )
 
     def _ends(self, budget: CostBudget) -> list[int]:
@@ -121,25 +155,23 @@ class FixedOrder:
         sent = [end for end, before in zip(ends[1:], ends, strict=False) if end > before]
         return [0, *sent[: budget.max_reranker_calls]]
 
-    def _know(self, depth: int) -> None:
-        """Have the first documents scored, if they are not yet."""
-        if new := self._ids[len(self._scores) : depth]:
-            said = self._reranker.scores_of(new, self._context)
-            scores = np.fromiter(map(said.__getitem__, new), float, len(new))
-            require_calibrated(scores, new, "score")
-            self._scores = np.concatenate([self._scores, scores])
-
-    def _send(self, tracker: CostTracker, start: int, end: int) -> None:
+    def _send(
+        self,
+        tracker: CostTracker,
+        doc_ids: list[str],
+        lengths: list[int],
+        estimates: list[float],
+        scores: list[float],
+    ) -> None:
         """Book one batch as the loop does, and tell of it."""
-        doc_ids = self._ids[start:end]
-        cost = self._price(start, end)
+        cost = self._price(lengths)
         tracker.trace.add(
             "scheduler",
             "propose",
             doc_ids=doc_ids,
-            strategy=self._strategy,
+            strategy=self._begun.strategy,
             expected_cost=cost.by_unit(),
-            estimates=self._estimates[start:end],
+            estimates=estimates,
             diagnostics=self._diagnostics,
         )
         tracker.consume(cost)
@@ -147,11 +179,11 @@ class FixedOrder:
             took_ms = tracker.let_pass(cost.latency_ms, tracker.elapsed_ms)
             if took_ms != cost.latency_ms:
                 tracker.settle(cost, cost.model_copy(update={"latency_ms": took_ms}))
-        scores = dict(zip(doc_ids, self._scores[start:end].tolist(), strict=True))
-        tracker.trace.add("reranker", "rerank", strategy=self._strategy, scores=scores)
+        said = dict(zip(doc_ids, scores, strict=True))
+        tracker.trace.add("reranker", "rerank", strategy=self._begun.strategy, scores=said)
 
-    def _price(self, start: int, end: int) -> CostObject:
-        return self._reranker.price(self._context.query, self._lengths[start:end])
+    def _price(self, lengths: list[int]) -> CostObject:
+        return self._begun.reranker.price(self._context.query, lengths)
 
     def _stop(self, tracker: CostTracker, ends: Sequence[int]) -> StopRecord:
         n, batches = len(self._order), len(ends) - 1
@@ -165,17 +197,32 @@ class FixedOrder:
             tracker.trace.add("controller", "skip_rerank", reason="budget_denied")
         return stop
 
-    def _rankings(self, ends: Sequence[int]) -> list[IntArray]:
-        """The ranking after each number of documents, those that are not known yet in one pass."""
+    def _rankings(self, ends: Sequence[int]) -> list[Positions]:
+        """The ranking after each number of documents, those that are not known yet in one pass.
+
+        Raises:
+            InputError: if a score is missing.
+        """
         if new := [end for end in ends if end not in self._rows]:
-            scores = np.full((len(new), len(self._order)), np.nan)
-            for row, end in zip(scores, new, strict=True):
-                row[self._order[:end]] = self._scores[:end]
-            pool, dropped = self._pool, constant(len(self._order), False)
-            keys = self._ordering.keys_of(dropped, scores, pool.priorities, pool.base_scores, pool.posteriors)
-            rankings = np.negative(keys, out=scores).argsort(axis=-1, kind="stable")
-            self._rows |= zip(new, small(rankings), strict=True)
+            sent = self._order[: new[-1]]
+            scores = np.full(len(self._pool), np.nan)
+            scores[sent] = self._begun.scores_of(sent)
+            if self._ordering.puts_rest_behind(self._pool.posteriors):
+                best = (-scores).argsort(kind="stable")[: len(sent)]  # what has no score comes last
+                rankings = after_each(new, sent, best, np.arange(len(scores)))
+            else:
+                rankings = self._sorted(np.array(new), scores)
+            self._rows |= zip(new, rankings, strict=True)
         return [self._rows[end] for end in ends]
+
+    def _sorted(self, ends: IntArray, scores: FloatArray) -> Positions:
+        """The ranking after each number of documents, by keys of which more than their scores is part."""
+        pool, n = self._pool, len(scores)
+        place = np.empty(n)
+        place[self._order] = np.arange(n)
+        known = np.where(place < ends[:, None], scores, np.nan)
+        keys = self._ordering.keys_of(constant(n, False), known, pool.priorities, pool.base_scores, pool.posteriors)
+        return small((-np.broadcast_to(keys, known.shape)).argsort(axis=-1, kind="stable"), n)
 
 
 _amounts = attrgetter(*NAMES)
@@ -188,11 +235,13 @@ class QueryReplay:
     Args:
         session: policy and collection.
         query_id: id of the query.
+        begun: the request, where other policies of a fixed order have begun it.
     """
 
-    def __init__(self, session: Session, query_id: str) -> None:
+    def __init__(self, session: Session, query_id: str, begun: Begun | None = None) -> None:
         self._session = session
         self._query_id = query_id
+        self._begun = begun
 
     def under(self, budget: CostBudget, *, traced: bool = True) -> QueryRecord:
         """The record under a budget, in place of the session's; without its trace where nobody will look at it.
@@ -220,7 +269,7 @@ class QueryReplay:
 
     @cached_property
     def _order(self) -> FixedOrder:
-        return FixedOrder(self._session, self._query_id)
+        return FixedOrder(self._session, self._begun or Begun(self._session, self._query_id))
 
 
 def _text(trace: ControllerTrace) -> str:

@@ -59,7 +59,7 @@ class JournalOf(Generic[R]):
         self._must_stay = kept > 0  # without it, a failed run whose summary is there would pass for a complete one
         # Unbuffered, so that a line which does not fit on the disk can be taken back whole.
         self._file = self.path.open("r+b" if kept else "w+b", buffering=0)
-        self._file.seek(kept)
+        self._end = self._file.seek(kept)
         self._file.truncate()
         if not kept:
             self._begin(json.dumps({**identity, "version": _VERSION}).encode())
@@ -115,14 +115,15 @@ class JournalOf(Generic[R]):
 
     def _write(self, line: bytes) -> tuple[int, int]:
         """Add a line; where it begins and ends."""
-        end, rest = self._file.tell(), line + b"\n"
+        begin, rest = self._end, line + b"\n"
+        self._end += len(rest)
         try:
             while rest:
                 rest = rest[self._file.write(rest) :]
         except OSError:
-            self._file.truncate(self._file.seek(end))
+            self._end = self._file.truncate(self._file.seek(begin))
             raise
-        return end, self._file.tell()
+        return begin, self._end
 
     def _close(self) -> None:
         self._file.close()
@@ -140,7 +141,7 @@ class JournalOf(Generic[R]):
         aside.replace(self.path)
         self._file.close()
         self._file = self.path.open("r+b", buffering=0)
-        self._file.seek(0, os.SEEK_END)
+        self._end = self._file.seek(0, os.SEEK_END)
         self.finished, self._must_stay = kept, True
 
     def remove(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from experiments.config.compose import results_key
@@ -14,7 +14,12 @@ from experiments.replay.subjects.subject import Subject
 
 
 def replay(
-    subject: Subject, config: Mapping[str, Any], query_ids: Sequence[str], journal: Journal, progress: Progress
+    subject: Subject,
+    config: Mapping[str, Any],
+    query_ids: Sequence[str],
+    journal: Journal,
+    progress: Progress,
+    finish: Callable[[str], None],
 ) -> list[QueryRecord]:
     """Replay every query that the journal lacks.
 
@@ -24,6 +29,7 @@ def replay(
         query_ids: all queries.
         journal: has the finished queries, and gets the others.
         progress: told of the queries done.
+        finish: told of each query, right after it has been replayed; workers do not wait for it.
 
     Returns:
         The records of all queries, in the given order.
@@ -34,5 +40,6 @@ def replay(
     progress(len(query_ids) - len(todo), len(query_ids))
     for record in executor.run(subject.replay_shard, key, todo):
         journal.append(record)
+        finish(record.query_id)
         progress(len(journal.finished), len(query_ids))
     return [journal.finished[q] for q in query_ids]

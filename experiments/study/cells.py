@@ -20,7 +20,7 @@ from experiments.config.progress import Progress
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord
 from experiments.replay.build import session_for
-from experiments.replay.fixed_order import FixedOrder, has_fixed_order
+from experiments.replay.fixed_order import Begun, FixedOrder, has_fixed_order
 from experiments.replay.inputs import InputFiles
 from experiments.study.decisions import INELIGIBLE, decisions_of
 from experiments.study.grid import Grid
@@ -179,7 +179,7 @@ def _replayed(jobs: Sequence[Job]) -> list[dict[str, Any]]:
     queries = session.dataset.queries
     measures = Measures(jobs[0].measures, session.dataset.qrels)
     if not any(job.traced for job in jobs) and all(has_fixed_order(session, budget) for budget in budgets):
-        orders = (FixedOrder(session, query_id) for query_id in session.dataset.judged)
+        orders = (FixedOrder(session, Begun(session, query_id)) for query_id in session.dataset.judged)
         rows = [[_recorded(order.under(budget, traced=False)) for budget in budgets] for order in orders]
     else:
         requests = (Request(queries[query_id], query_id) for query_id in session.dataset.judged)

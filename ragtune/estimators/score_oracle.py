@@ -36,7 +36,7 @@ class ScoreOracleEstimator(BaseEstimator):
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
         known: dict[str, float] = context.remember(self, dict)
-        if new := [doc_id for doc_id in pool.doc_ids if doc_id not in known]:
-            known |= self._reranker.rerank(pool.get_items(new), context, "oracle")
-        mean: FloatArray = np.array([known[doc_id] for doc_id in pool.doc_ids], dtype=float)
+        if new := [i for i, doc_id in enumerate(pool.doc_ids) if doc_id not in known]:
+            known |= self._reranker.rerank(pool.items_at(np.array(new)), context, "oracle")
+        mean: FloatArray = np.fromiter(map(known.__getitem__, pool.doc_ids), float, len(pool))
         return pool.valuation(mean)

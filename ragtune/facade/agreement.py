@@ -32,7 +32,7 @@ class Places(NamedTuple):
         """The places of pairs of rankings, best first, each document once."""
         rows, depths = [], []
         for one, other in pairs:
-            place = {document: i for i, document in enumerate(one)}
+            place = dict(zip(one, range(len(one)), strict=True))
             row = [place.get(document, ABSENT) for document in other[:k]]
             rows.append(row + [ABSENT] * (k - len(row)))
             depths.append(min(k, len(one), len(other)))

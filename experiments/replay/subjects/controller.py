@@ -12,8 +12,8 @@ from experiments.config.names import policy_name
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.replay.build import NO_PARTS, Session, controller_of, session_for
-from experiments.replay.fixed_order import QueryReplay, has_fixed_order
-from experiments.replay.subjects.subject import Subject
+from experiments.replay.fixed_order import Begun, QueryReplay, has_fixed_order
+from experiments.replay.subjects.subject import Incumbents, Subject
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.errors import ScoreTableError
 from ragtune.core.interfaces import BaseReformulator, BaseReranker
@@ -40,8 +40,8 @@ _KEPT_DOCS = 200_000
 """Candidates that are kept for the next jobs: some half a kilobyte each."""
 
 _KEPT = 3
-_replays: dict[str, list[Ranked]] = {}
-"""The latest replays of incumbents in this process: the jobs of a sweep often differ by their policy alone."""
+_replays: dict[str, dict[str, Ranked]] = {}
+"""The latest replays of incumbents in this process, by query: jobs of a sweep often differ by their policy alone."""
 
 
 class ControllerSubject(Subject):
@@ -59,19 +59,9 @@ class ControllerSubject(Subject):
             return [QueryRecord.of(output) for output in session.controller.run_many(requests)]
         return [_replay_of(session, query_id).under(session.parts["budget"]) for query_id in query_ids]
 
-    def incumbents(self, config: Mapping[str, Any], query_ids: Sequence[str]) -> dict[str, list[Ranked]]:
+    def incumbents(self, config: Mapping[str, Any]) -> Incumbents:
         session = session_for(results_key(config))
-        if not is_free(session):
-            return {}
-        budget: CostBudget = session.parts["budget"]
-        budgets = {"fixed depth": budget, "everything": budget.model_copy(update=_FOR_EVERYTHING)}
-        same = results_key({key: value for key, value in config.items() if key not in (*_FIXED_DEPTH, *NO_PARTS)})
-        keys = {name: json.dumps([same, each.model_dump(), *query_ids]) for name, each in budgets.items()}
-        known = {key: _replays[key] for key in keys.values() if key in _replays}
-        new = {key: budgets[name] for name, key in keys.items() if key not in known}
-        for key, records in _fixed_depth(config, session, new, query_ids).items():
-            known[key] = _remembered(key, records)
-        return {name: known[key] for name, key in keys.items() if key in known}
+        return FixedDepth(config, session) if is_free(session) else Incumbents()
 
     def label(self, config: Mapping[str, Any]) -> str:
         return policy_name(config)
@@ -98,39 +88,69 @@ def _gains_by_lockstep(session: Session) -> bool:
     return together and budget.max_latency_ms is None
 
 
-def _fixed_depth(
-    config: Mapping[str, Any], session: Session, budgets: Mapping[str, CostBudget], query_ids: Sequence[str]
-) -> dict[str, list[Ranked]]:
-    """Replays under each budget that the score table can answer: it need only hold what the policy itself asks for."""
-    parts = {**session.parts, **_FIXED_DEPTH}
-    fixed = replace(session, parts=parts, controller=controller_of(config, parts, session.rerankers))
-    records: dict[str, list[Ranked]] = {name: [] for name in budgets}
-    for query_id in query_ids if budgets else ():
-        query = _replay_of(fixed, query_id, "fixed depth")
-        for name in list(records):
+class FixedDepth(Incumbents):
+    """Fixed depth under the run's budget, and without a limit: reranking everything.
+
+    An incumbent is left out once the score table lacks what it asks for: it need only hold what the policy asks for.
+
+    Args:
+        config: of the run, plain data.
+        session: the run's.
+    """
+
+    def __init__(self, config: Mapping[str, Any], session: Session) -> None:
+        budget: CostBudget = session.parts["budget"]
+        self._budgets = {"fixed depth": budget, "everything": budget.model_copy(update=_FOR_EVERYTHING)}
+        same = results_key({key: value for key, value in config.items() if key not in (*_FIXED_DEPTH, *NO_PARTS)})
+        self._found = {name: _remembered(json.dumps([same, b.model_dump()])) for name, b in self._budgets.items()}
+        self._session, self._policy = session, "own"
+        if not all(_are_alike(session.parts[group], part) for group, part in _FIXED_DEPTH.items()):
+            parts = {**session.parts, **_FIXED_DEPTH}
+            controller = controller_of(config, parts, session.rerankers)
+            self._session, self._policy = replace(session, parts=parts, controller=controller), "fixed depth"
+
+    def meet(self, query_id: str) -> None:
+        missing = [name for name, known in self._found.items() if query_id not in known]
+        query = _replay_of(self._session, query_id, self._policy) if missing else None
+        for name in missing if query else ():
             try:
-                records[name].append(query.ranked_under(budgets[name]))
+                self._found[name][query_id] = query.ranked_under(self._budgets[name])
             except ScoreTableError:
-                del records[name]
-    return records
+                del self._found[name]
+
+    def over(self, query_ids: Sequence[str]) -> dict[str, list[Ranked]]:
+        for query_id in query_ids:
+            self.meet(query_id)
+        return {name: [known[query_id] for query_id in query_ids] for name, known in self._found.items()}
+
+
+def _are_alike(one: object, other: object) -> bool:
+    """Whether two parts do the same."""
+    return type(one) is type(other) and vars(one) == vars(other)
 
 
 def _replay_of(session: Session, query_id: str, policy: str = "own") -> QueryReplay:
-    """The query through the session's policy; the one of an earlier job where no score changes what is asked for."""
-    kept, key = session.kept, (policy, query_id)
+    """The query through the session's policy. Where no score changes what is asked for, policies begin it once, and
+    later jobs of a sweep find the first queries as they are.
+    """
+    kept = session.kept
     if kept is None or not has_fixed_order(session, session.parts["budget"]):
         return QueryReplay(session, query_id)
-    if key not in kept:
-        if (len(kept) + 1) * session.controller.rounds.plan.original_query_depth > _KEPT_DOCS:
-            return QueryReplay(session, query_id)
-        kept[key] = QueryReplay(session, query_id)
-    found: QueryReplay = kept[key]
+    if query_id not in kept:
+        room = _KEPT_DOCS // session.controller.rounds.plan.original_query_depth if session.is_swept else 0
+        if kept and len(kept) >= room:
+            kept.popitem()  # the latest
+        kept[query_id] = Begun(session, query_id), {}
+    begun, replays = kept[query_id]
+    if policy not in replays:
+        replays[policy] = QueryReplay(session, query_id, begun)
+    found: QueryReplay = replays[policy]
     return found
 
 
-def _remembered(key: str, records: list[Ranked]) -> list[Ranked]:
-    """The records, kept for later jobs of this sweep."""
-    for oldest in list(_replays)[: 1 - _KEPT]:
+def _remembered(key: str) -> dict[str, Ranked]:
+    """The replays of an incumbent so far, kept for later jobs of this sweep."""
+    _replays[key] = found = _replays.pop(key, {})
+    for oldest in list(_replays)[:-_KEPT]:
         del _replays[oldest]
-    _replays[key] = records
-    return records
+    return found

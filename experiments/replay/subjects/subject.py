@@ -11,6 +11,17 @@ from experiments.evaluate.record import QueryRecord, Ranked
 from ragtune.core.errors import ConfigError
 
 
+class Incumbents:
+    """What a policy has to beat, replayed in this process; here: nothing."""
+
+    def meet(self, query_id: str) -> None:
+        """Replay a query through each of them: best when it has just been replayed, as they begin with the same."""
+
+    def over(self, query_ids: Sequence[str]) -> dict[str, list[Ranked]]:
+        """The replays of each incumbent that can answer all of these queries, by its name, in their order."""
+        return {}
+
+
 class Subject(ABC):
     """Interface of what the queries of a collection are replayed through.
 
@@ -49,13 +60,9 @@ class Subject(ABC):
         """Tags of a run, added to those that every run has, or in place of them."""
         return {}
 
-    def incumbents(self, config: Mapping[str, Any], query_ids: Sequence[str]) -> dict[str, list[Ranked]]:
-        """Replay what the policy has to beat, in this process; nothing where that would cost something.
-
-        Returns:
-            The replays of each incumbent, by its name, in the order of the queries.
-        """
-        return {}
+    def incumbents(self, config: Mapping[str, Any]) -> Incumbents:
+        """What the policy has to beat; nothing where that would cost something."""
+        return Incumbents()
 
     def forecast(self, config: Mapping[str, Any], progress: Callable[[int, int], None]) -> dict[str, Any]:
         """Forecast the cost of a run, see :func:`experiments.replay.forecast.forecast`.

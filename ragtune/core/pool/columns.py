@@ -77,6 +77,12 @@ class CandidateRanking:
         self._by: FloatArray | None = None
         self._ranked: IntArray | None = None
 
+    def fork(self) -> CandidateRanking:
+        """One of its own that knows what this one does."""
+        twin = CandidateRanking()
+        twin._by, twin._ranked = self._by, self._ranked
+        return twin
+
     def best(self, count: int, by: FloatArray, states: NDArray[np.int8], eligible: IntArray) -> IntArray:
         """Positions of the ``count`` best, best first.
 

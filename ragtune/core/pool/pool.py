@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from copy import copy
 from typing import Any
 
 import numpy as np
@@ -325,7 +324,7 @@ class CandidatePool:
         """A pool that stands as this one does now; what happens to either does not reach the other."""
         twin = CandidatePool.__new__(CandidatePool)
         twin.__dict__ |= self.__dict__  # what these hold is replaced, never changed
-        twin._ranking, twin._gate = copy(self._ranking), copy(self._gate)
+        twin._ranking, twin._gate = self._ranking.fork(), self._gate.fork()
         return twin
 
     # -- internals -------------------------------------------------------------------------------------------------

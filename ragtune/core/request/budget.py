@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from copy import copy
-from dataclasses import replace
 from typing import Any
 
 from ragtune.core.errors import InputError
@@ -133,13 +132,15 @@ class CostTracker:
         """An account of ``budget`` that has spent what this one has, with a clock and a trace of its own."""
         clock = copy(self._clock)
         twin = CostTracker(budget, self._trace.fork(clock), clock)
-        twin._start_ms, twin._spent = self._start_ms, replace(self._spent)
+        twin._start_ms, twin._spent = self._start_ms, self._spent.fork()
         return twin
 
     # -- reranking -------------------------------------------------------------------------------------------------
 
     def shortfall(self, cost: CostObject) -> Shortfall | None:
         """The first unit in which ``cost`` cannot be spent on reranking, or None if it can be in all."""
+        if not self._limited:
+            return None
         for account, asked in self._spent.accounts(self._limited, self.elapsed_ms, cost):
             if not account.has(asked):
                 return Shortfall(account, asked)
@@ -286,6 +287,10 @@ class CostTracker:
     def spent(self) -> CostObject:
         """What reranking and LLM calls were charged so far; ``latency_ms`` is the time elapsed."""
         return self._spent.as_cost(self.elapsed_ms)
+
+    def amounts(self) -> list[float]:
+        """The same as :meth:`spent`, in the order of :data:`ragtune.core.units.UNITS`."""
+        return self._spent.amounts(self.elapsed_ms)
 
     def snapshot(self) -> dict[str, Any]:
         """The account as plain data (``tokens``, ``latency``, ``rerank_docs``, and every further unit)."""

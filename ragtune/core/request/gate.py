@@ -35,6 +35,12 @@ class Gate:
         self._message = message
         self.closed_by: frozenset[object] = frozenset()
 
+    def fork(self) -> Gate:
+        """A gate of its own that stands as this one does."""
+        twin = Gate(self._message)
+        twin.closed_by = self.closed_by
+        return twin
+
     def closed(self) -> AbstractContextManager[None]:
         """Closed until the end of the block, whatever a component did to it in between."""
         return _Block(self)

@@ -40,7 +40,9 @@ def replayed(compose_tiny: Callable[..., dict[str, Any]], tmp_path: Path) -> Cal
         with Journal(folder, identity(config), resume=False) as journal:
             subject = component(config, "subject")
             dataset = subject.open(results_key(config))
-            records = replay(subject, config, list(dataset.queries), journal, lambda done, total: None)
+            records = replay(
+                subject, config, list(dataset.queries), journal, lambda done, total: None, lambda query_id: None
+            )
         return SimpleNamespace(config=config, dataset=dataset, records=records)
 
     return run

@@ -9,8 +9,8 @@ import pytest
 
 from experiments.config.compose import compose, results_key
 from experiments.evaluate.record import QueryRecord
-from experiments.replay.build import INPUTS, controller_of, session_for
-from experiments.replay.fixed_order import FixedOrder, has_fixed_order
+from experiments.replay.build import INPUTS, SWEPT, controller_of, session_for
+from experiments.replay.fixed_order import Begun, FixedOrder, has_fixed_order
 from experiments.replay.subjects.controller import ControllerSubject
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.pool.items import PoolItem
@@ -42,7 +42,7 @@ def test_records_are_the_loops_under_every_limit(policy: list[str]) -> None:
     session = session_for(results_key(compose(["tracking=none", "budget=unlimited", *policy])))
     queries = dict(list(session.dataset.queries.items())[:2])
     for query_id, text in queries.items():
-        order = FixedOrder(session, query_id)
+        order = FixedOrder(session, Begun(session, query_id))
         for limits in LIMITS:
             named = {f"max_reranker_{unit}": limit for unit, limit in limits.items()}
             budget = session.parts["budget"].model_copy(update=named)
@@ -75,7 +75,7 @@ def test_jobs_that_differ_by_their_budget_share_their_parts_and_answer_as_each_w
     configs = [
         compose(["tracking=none", "experiment=fixed_depth", f"budget.max_reranker_docs={docs}"]) for docs in (7, 20)
     ]
-    first, second = ({**config, INPUTS: "as they are"} for config in configs)
+    first, second = ({**config, INPUTS: "as they are", SWEPT: True} for config in configs)
     shared = [session_for(results_key(first)), session_for(results_key(second))]
     assert shared[0].parts["retriever"] is shared[1].parts["retriever"]
     query_ids = list(shared[0].dataset.queries)[:3]

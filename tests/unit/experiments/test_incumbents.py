@@ -26,7 +26,7 @@ SETTINGS: dict[str, Any] = {"resamples": 50, "level": 0.95, "seed": 0}
 
 
 def incumbents_of(run: SimpleNamespace) -> dict[str, list[Ranked]]:
-    return ControllerSubject().incumbents(run.config, run.dataset.judged)
+    return ControllerSubject().incumbents(run.config).over(run.dataset.judged)
 
 
 def measured(run: SimpleNamespace) -> tuple[list[QueryRecord], Curve, Measures]:
@@ -96,8 +96,8 @@ def test_the_jobs_of_a_sweep_share_what_does_not_depend_on_the_policy(replayed: 
     run = incumbents_of(replayed("experiment=uncertainty", "budget.max_reranker_docs=4"))
     other = incumbents_of(replayed("experiment=ore", "budget.max_reranker_docs=4"))
     deeper = incumbents_of(replayed("experiment=ore", "budget.max_reranker_docs=6"))
-    assert all(run[name] is other[name] for name in run)
-    assert deeper["everything"] is run["everything"]
+    assert all(a is b for name in run for a, b in zip(run[name], other[name], strict=True))
+    assert deeper["everything"][0] is run["everything"][0]
     assert deeper["fixed depth"][0].docs != run["fixed depth"][0].docs
     shallow = incumbents_of(
         replayed("experiment=ore", "budget.max_reranker_docs=4", "retrieval.original_query_depth=3")
