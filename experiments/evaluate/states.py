@@ -21,7 +21,7 @@ def small(positions: ArrayLike, n: int) -> Positions:
 
 
 @lru_cache(maxsize=64)
-def _kind_for(n: int) -> np.dtype[Any]:
+def _kind_for(n: int) -> np.dtype[np.integer[Any]]:
     return np.min_scalar_type(max(n - 1, 0))
 
 
@@ -42,7 +42,8 @@ def after_each(depths: Sequence[int] | IntArray, sent: Positions, best: Position
     both = np.concatenate([best, rest])
     stands = place[both] < np.array(depths)[:, None]
     stands[:, len(best) :] ^= True  # the second time that a document comes, it is one of the rest
-    return small(both, len(rest))[stands.nonzero()[1]].reshape(len(depths), len(rest))
+    rankings: Positions = small(both, len(rest))[stands.nonzero()[1]].reshape(len(depths), len(rest))
+    return rankings
 
 
 class States(NamedTuple):

@@ -111,8 +111,10 @@ class FixedDepth(Incumbents):
 
     def meet(self, query_id: str) -> None:
         missing = [name for name, known in self._found.items() if query_id not in known]
-        query = _replay_of(self._session, query_id, self._policy) if missing else None
-        for name in missing if query else ():
+        if not missing:
+            return
+        query = _replay_of(self._session, query_id, self._policy)
+        for name in missing:
             try:
                 self._found[name][query_id] = query.ranked_under(self._budgets[name])
             except ScoreTableError:
