@@ -42,7 +42,8 @@ def after_each(depths: Sequence[int] | IntArray, sent: Positions, best: Position
     both = np.concatenate([best, rest])
     stands = place[both] < np.array(depths)[:, None]
     stands[:, len(best) :] ^= True  # the second time that a document comes, it is one of the rest
-    return small(both, len(rest))[stands.nonzero()[1]].reshape(len(depths), len(rest))
+    rankings: Positions = small(both, len(rest))[stands.nonzero()[1]]
+    return rankings.reshape(len(depths), len(rest))
 
 
 class States(NamedTuple):

@@ -110,9 +110,8 @@ class FixedDepth(Incumbents):
             self._session, self._policy = replace(session, parts=parts, controller=controller), "fixed depth"
 
     def meet(self, query_id: str) -> None:
-        missing = [name for name, known in self._found.items() if query_id not in known]
-        query = _replay_of(self._session, query_id, self._policy) if missing else None
-        for name in missing if query else ():
+        for name in [name for name, known in self._found.items() if query_id not in known]:
+            query = _replay_of(self._session, query_id, self._policy)
             try:
                 self._found[name][query_id] = query.ranked_under(self._budgets[name])
             except ScoreTableError:

@@ -152,7 +152,8 @@ class Spending:
 
     def as_cost(self, elapsed_ms: float) -> CostObject:
         """What reranking and LLM calls have cost."""
-        return CostObject(**dict(zip(NAMES, self.amounts(elapsed_ms), strict=True)))
+        amounts: dict[str, Any] = dict(zip(NAMES, self.amounts(elapsed_ms), strict=True))
+        return CostObject(**amounts)
 
     def amounts(self, elapsed_ms: float) -> list[float]:
         """The same in the order of :data:`ragtune.core.units.UNITS`."""
