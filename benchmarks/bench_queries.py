@@ -76,7 +76,7 @@ def one_run(data: Path, policy: str) -> dict[str, float]:
     from experiments.cli import experiment
     from experiments.config.compose import compose
     from experiments.replay.build import build_session
-    from experiments.replay.subjects.controller import ControllerSubject
+    from experiments.replay.subjects.controller import FixedDepth
 
     collection = [
         "dataset=beir",
@@ -89,7 +89,7 @@ def one_run(data: Path, policy: str) -> dict[str, float]:
     config = compose([*collection, *scores, *quiet, *POLICIES[policy]])
     incumbents = [
         timed(owner, name)
-        for owner, name in ((ControllerSubject, "incumbents"), (experiment, "compare"), (experiment, "depth_line"))
+        for owner, name in ((FixedDepth, "meet"), (experiment, "compare"), (experiment, "depth_line"))
     ]
     with tempfile.TemporaryDirectory() as folder:
         started = time.process_time()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.config.compose import results_key
-from experiments.evaluate.curves import curve
+from experiments.evaluate.curves import Bootstrap, curve
 from experiments.evaluate.incumbents import by_agreement, compare, depth_line
 from experiments.evaluate.summary import Summary, has_given_up, summarize
 from experiments.evaluate.views import views_of
@@ -107,11 +107,11 @@ def _produce(
         with progress_bar(f"replaying {dataset.name}", enabled=progress) as update:
             records = replay(subject, work, list(dataset.queries), journal, update, finish)
         measured = [record for record in records if record.query_id in counted]
-        intervals = {**config["bootstrap"], "seed": config["seed"]}
-        drawn = curve(measured, measures, **intervals)
+        bootstrap = Bootstrap(**config["bootstrap"], seed=config["seed"])
+        drawn = curve(measured, measures, bootstrap)
+        views = views_of(records, subject.views, judged, measures, bootstrap)
         incumbents = beaten.over(judged)
-        against = compare(measured, drawn, incumbents, measures, **intervals)
-        views = views_of(records, subject.views, judged, measures, **intervals)
+        against = compare(measured, drawn, incumbents, measures, bootstrap)
         summary = Summary(
             **dict(summarize(dataset, records, drawn, max_failed_share=allowed)),
             views={view.name: view.figures for view in views} or None,

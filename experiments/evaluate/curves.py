@@ -19,7 +19,7 @@ _WEIGHTS = 8_000_000
 """Weights or signs of queries in random samples used at once, so that memory does not grow with the samples' number."""
 
 _KEPT = 16_000_000
-"""Such numbers, of a byte each, that are kept: a run asks for some twice, and the jobs of a sweep share theirs."""
+"""Such numbers, of a byte each, that are kept: the jobs of a sweep share theirs."""
 
 _DRAWN = 100_000
 """Such numbers drawn at once, at eight bytes each before they are made small."""
@@ -34,15 +34,24 @@ class Curve:
         docs: shape (s,), documents that each query may have reranked at most; 0 first.
         costs: shape (s, u), mean charged so far in each of ``UNITS``.
         per_query: shape (q, s, m), values of each query in its state at each step.
-        low, high: shape (s, m), bootstrap interval of the mean.
+        interval: of the mean.
     """
 
     measures: Sequence[str]
     docs: NDArray[np.int64]
     costs: FloatArray
     per_query: FloatArray
-    low: FloatArray
-    high: FloatArray
+    interval: Interval
+
+    @property
+    def low(self) -> FloatArray:
+        """Lower ends of the bootstrap interval of the mean, shape (s, m)."""
+        return self.interval.low
+
+    @property
+    def high(self) -> FloatArray:
+        """Upper ends of it, shape (s, m)."""
+        return self.interval.high
 
     @property
     def mean(self) -> FloatArray:
@@ -63,7 +72,7 @@ class Curve:
         return int(self.docs[reached[0]]) if len(reached) else None
 
 
-def curve(records: Sequence[QueryRecord], measures: Measures, *, resamples: int, level: float, seed: int) -> Curve:
+def curve(records: Sequence[QueryRecord], measures: Measures, bootstrap: Bootstrap) -> Curve:
     """The curve of a run.
 
     A query that retrieved nothing counts with the measures' default, 0, at every step.
@@ -71,9 +80,7 @@ def curve(records: Sequence[QueryRecord], measures: Measures, *, resamples: int,
     Args:
         records: of the judged queries.
         measures: what is measured.
-        resamples: bootstrap samples, >= 1.
-        level: of the intervals, in (0, 1).
-        seed: seed of the bootstrap.
+        bootstrap: of the intervals.
     """
     spent = np.array([step for record in records for step in record.costs], dtype=float)
     docs = np.unique(spent[:, 0].astype(np.int64))
@@ -81,8 +88,8 @@ def curve(records: Sequence[QueryRecord], measures: Measures, *, resamples: int,
     step = first[:, None] + states_at(records, docs)
     per_query = measures.of_states(record.states() for record in records)[step]
     costs = spent[step].mean(axis=0)
-    low, high = bootstrap_interval(per_query, resamples=resamples, level=level, seed=seed)
-    return Curve(measures.names, docs, costs.reshape(len(docs), -1), per_query, low, high)
+    interval = bootstrap.interval(per_query)
+    return Curve(measures.names, docs, costs.reshape(len(docs), -1), per_query, interval)
 
 
 def states_at(records: Sequence[QueryRecord], docs: NDArray[np.int64]) -> NDArray[np.intp]:
@@ -125,23 +132,74 @@ def _counts(rng: np.random.Generator, n: int, samples: int) -> NDArray[Any]:
     return rng.multinomial(n, np.full(n, 1.0 / n), size=samples)
 
 
+class Bootstrap:
+    """Percentile bootstrap intervals of means over the same queries (Efron and Tibshirani 1993).
+
+    Of many queries, samples take long to draw and are too many to keep: they are drawn once for all intervals that were
+    asked for before the first is looked at.
+
+    Args:
+        resamples: bootstrap samples, >= 1.
+        level: of the intervals, in (0, 1).
+        seed: seed of the samples.
+    """
+
+    def __init__(self, *, resamples: int, level: float, seed: int) -> None:
+        self.resamples, self.level, self.seed = resamples, level, seed
+        self._asked: list[Interval] = []
+
+    def interval(self, per_query: FloatArray) -> Interval:
+        """The interval of the means of values that have the queries along axis 0."""
+        self._asked.append(interval := Interval(self, per_query))
+        return interval
+
+    def draw(self) -> None:
+        """Find the ends of all intervals that were asked for."""
+        asked, self._asked = self._asked, []
+        means: list[list[FloatArray]] = [[] for _ in asked]
+        n, tail = len(asked[0].per_query), (1.0 - self.level) / 2.0
+        for counts in in_blocks(_counts, n, self.resamples, self.seed):
+            weights = counts / n
+            for some, interval in zip(means, asked, strict=True):
+                some.append(np.tensordot(weights, interval.per_query, axes=1))
+        for some, interval in zip(means, asked, strict=True):
+            interval.ends = np.quantile(np.concatenate(some), [tail, 1.0 - tail], axis=0)
+
+
+class Interval:
+    """An interval of a :class:`Bootstrap`.
+
+    Attributes:
+        per_query: values, queries along axis 0.
+        ends: the lower and the upper ones, each of the shape of one query's values; empty before they are looked at.
+    """
+
+    def __init__(self, bootstrap: Bootstrap, per_query: FloatArray) -> None:
+        self._bootstrap = bootstrap
+        self.per_query = per_query
+        self.ends: FloatArray = np.empty(0)
+
+    @property
+    def low(self) -> FloatArray:
+        """Lower ends."""
+        low: FloatArray = self._found()[0]
+        return low
+
+    @property
+    def high(self) -> FloatArray:
+        """Upper ends."""
+        high: FloatArray = self._found()[1]
+        return high
+
+    def _found(self) -> FloatArray:
+        if not len(self.ends):
+            self._bootstrap.draw()
+        return self.ends
+
+
 def bootstrap_interval(
     per_query: FloatArray, *, resamples: int, level: float, seed: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Percentile bootstrap interval of the mean over axis 0 (Efron and Tibshirani 1993).
-
-    Args:
-        per_query: values, queries along axis 0.
-        resamples: bootstrap samples, >= 1.
-        level: of the interval, in (0, 1).
-        seed: seed of the samples.
-
-    Returns:
-        Lower and upper ends, each of the shape of one query's values.
-    """
-    n = len(per_query)
-    counts = in_blocks(_counts, n, resamples, seed)
-    means = np.concatenate([np.tensordot(some / n, per_query, axes=1) for some in counts])
-    tail = (1.0 - level) / 2.0
-    low, high = np.quantile(means, [tail, 1.0 - tail], axis=0)
-    return low, high
+    """The lower and upper ends of a single interval, see :class:`Bootstrap`."""
+    interval = Bootstrap(resamples=resamples, level=level, seed=seed).interval(per_query)
+    return interval.low, interval.high

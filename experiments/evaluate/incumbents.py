@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from experiments.datasets.dataset import Dataset
-from experiments.evaluate.curves import Curve
+from experiments.evaluate.curves import Bootstrap, Curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord, Ranked
-from experiments.evaluate.significance import holm, paired_differences
+from experiments.evaluate.significance import holm, randomization_test
 from experiments.evaluate.states import Positions, States, after_each
 from experiments.evaluate.summary import Agreement, Comparison
 from ragtune.core.arrays import IntArray
@@ -27,10 +27,7 @@ def compare(
     run: Curve,
     incumbents: Mapping[str, Sequence[Ranked]],
     measures: Measures,
-    *,
-    resamples: int,
-    level: float,
-    seed: int,
+    bootstrap: Bootstrap,
 ) -> dict[str, Comparison]:
     """Compare a run with its incumbents on the judged queries.
 
@@ -39,9 +36,7 @@ def compare(
         run: the run's curve, whose last step is compared.
         incumbents: replays of the same queries, in the same order, by the name of the incumbent.
         measures: what is measured.
-        resamples: bootstrap samples, and random sign vectors of the test.
-        level: of the intervals, in (0, 1).
-        seed: seed of both.
+        bootstrap: of the intervals; the test takes as many random sign vectors, and the same seed.
 
     Returns:
         A comparison an incumbent, with the p-values of Fisher's randomization test, corrected by Holm's method too.
@@ -55,9 +50,10 @@ def compare(
     theirs = {name: np.ascontiguousarray(values[:, i]) for i, name in enumerate(incumbents)}
     differences = np.stack([own - values for values in theirs.values()], axis=1)
     flat = differences.reshape(len(own), -1)
-    tested = paired_differences(flat, resamples=resamples, level=level, seed=seed, permutations=resamples)
+    interval = bootstrap.interval(flat)
+    tested = randomization_test(flat, permutations=bootstrap.resamples, seed=bootstrap.seed)
     shape = differences.shape[1:]
-    mean, low, high, p = (part.reshape(shape) for part in (tested.mean, tested.low, tested.high, tested.p))
+    mean, low, high, p = (part.reshape(shape) for part in (flat.mean(axis=0), interval.low, interval.high, tested))
     corrected = np.stack([holm(column) for column in p.T], axis=1)
     return {
         name: Comparison(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.evaluate.curves import FloatArray, bootstrap_interval
+from experiments.evaluate.curves import Bootstrap, FloatArray, Interval
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord
 from experiments.evaluate.states import States
@@ -23,20 +23,19 @@ class View:
         rankings: document ids, best first, by query id, for all replayed queries.
         measures: names of the m measures.
         per_query: values of shape (q, m), for the judged queries in replay order.
-        low, high: bootstrap interval of the mean, shape (m,) each.
+        interval: of the mean.
     """
 
     name: str
     rankings: Mapping[str, Sequence[str]]
     measures: Sequence[str]
     per_query: FloatArray
-    low: FloatArray
-    high: FloatArray
+    interval: Interval
 
     @property
     def figures(self) -> ViewFigures:
         """What the summary says of the view."""
-        intervals = zip(self.low.tolist(), self.high.tolist(), strict=True)
+        intervals = zip(self.interval.low.tolist(), self.interval.high.tolist(), strict=True)
         return ViewFigures(
             docs_per_query=float(np.mean([len(ranking) for ranking in self.rankings.values()])),
             measures=dict(zip(self.measures, self.per_query.mean(axis=0).tolist(), strict=True)),
@@ -49,10 +48,7 @@ def views_of(
     positions: Mapping[str, int],
     judged: Sequence[str],
     measures: Measures,
-    *,
-    resamples: int,
-    level: float,
-    seed: int,
+    bootstrap: Bootstrap,
 ) -> list[View]:
     """Measure the views of a run.
 
@@ -61,12 +57,11 @@ def views_of(
         positions: position of each view in ``QueryRecord.rankings``, by name.
         judged: ids of the queries that count.
         measures: what is measured.
-        resamples, level, seed: as in :func:`experiments.evaluate.curves.bootstrap_interval`.
+        bootstrap: of the intervals.
     """
     views = []
     for name, position in positions.items():
         rankings = {record.query_id: record.ranking_at(position) for record in records}
         values = measures.of_states(States.of(query_id, rankings.get(query_id, ())) for query_id in judged)
-        low, high = bootstrap_interval(values, resamples=resamples, level=level, seed=seed)
-        views.append(View(name, rankings, measures.names, values, low, high))
+        views.append(View(name, rankings, measures.names, values, bootstrap.interval(values)))
     return views

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.evaluate.curves import Curve, bootstrap_interval, curve
+from experiments.evaluate import curves
+from experiments.evaluate.curves import Bootstrap, Curve, bootstrap_interval, curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord
 
@@ -33,7 +34,7 @@ def record(query_id: str, docs: list[int], rankings: list[list[int]], doc_ids: s
 def drawn() -> Curve:
     first = record("q1", [0, 2, 4], [[2, 1, 0], [1, 0, 2], [0, 1, 2]])  # RR 1/3, 1/2, 1
     second = record("q2", [0, 3], [[0, 1, 2], [1, 0, 2]])  # RR 1/2, 1
-    return curve([first, second], RR, resamples=50, level=0.9, seed=1)
+    return curve([first, second], RR, Bootstrap(resamples=50, level=0.9, seed=1))
 
 
 def test_the_steps_are_every_cost_at_which_some_query_stood(drawn: Curve) -> None:
@@ -52,7 +53,7 @@ def test_the_area_is_the_mean_height_of_the_step_curve(drawn: Curve) -> None:
 
 
 def test_a_curve_of_one_step_has_its_height_as_area() -> None:
-    only = curve([record("q1", [0], [[0, 1, 2]])], RR, resamples=5, level=0.9, seed=0)
+    only = curve([record("q1", [0], [[0, 1, 2]])], RR, Bootstrap(resamples=5, level=0.9, seed=0))
     assert only.area() == 1.0
 
 
@@ -66,7 +67,7 @@ def test_documents_to_a_share_is_the_first_step_that_reaches_it(drawn: Curve) ->
 def test_a_query_that_found_nothing_counts_zero_at_every_step() -> None:
     found = record("q1", [0, 2], [[0, 1, 2], [0, 1, 2]])
     nothing = record("q2", [0], [[]], doc_ids="")
-    assert curve([found, nothing], RR, resamples=5, level=0.9, seed=0).mean[:, 0].tolist() == [0.5, 0.5]
+    assert curve([found, nothing], RR, Bootstrap(resamples=5, level=0.9, seed=0)).mean[:, 0].tolist() == [0.5, 0.5]
 
 
 def test_the_interval_holds_the_mean_and_repeats_with_its_seed(drawn: Curve) -> None:
@@ -83,3 +84,19 @@ def test_the_interval_has_the_width_that_the_normal_theory_predicts() -> None:
     low, high = bootstrap_interval(values, resamples=4000, level=0.95, seed=0)
     predicted = 2 * 1.96 * values.std() / 20
     assert (high - low)[0] == pytest.approx(predicted, rel=0.08)
+
+
+def test_intervals_of_one_bootstrap_are_those_of_each_alone_and_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(curves, "_KEPT", 0)  # as many samples as are not kept
+    alone = {"resamples": 60, "level": 0.9, "seed": 2}
+    values = [np.random.default_rng(i).random((30, *shape)) for i, shape in enumerate([(3, 2), (4,)])]
+    expected = [bootstrap_interval(each, **alone) for each in values]
+    drawn: list[int] = []
+    counts = curves._counts
+    monkeypatch.setattr(curves, "_counts", lambda rng, n, samples: drawn.append(samples) or counts(rng, n, samples))
+    bootstrap = Bootstrap(**alone)
+    found = [bootstrap.interval(each) for each in values]
+    for interval, (low, high) in zip(found, expected, strict=True):
+        assert np.array_equal(interval.low, low)
+        assert np.array_equal(interval.high, high)
+    assert sum(drawn) == 60

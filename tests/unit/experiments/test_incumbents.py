@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from experiments.evaluate.curves import Curve, curve
+from experiments.evaluate.curves import Bootstrap, Curve, curve
 from experiments.evaluate.incumbents import by_agreement, compare, depth_line
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord, Ranked
@@ -32,7 +32,7 @@ def incumbents_of(run: SimpleNamespace) -> dict[str, list[Ranked]]:
 def measured(run: SimpleNamespace) -> tuple[list[QueryRecord], Curve, Measures]:
     records = [record for record in run.records if record.query_id in run.dataset.qrels]
     measures = Measures(["nDCG@10", "AP"], run.dataset.qrels)
-    return records, curve(records, measures, **SETTINGS), measures
+    return records, curve(records, measures, Bootstrap(**SETTINGS)), measures
 
 
 @pytest.mark.parametrize("limit", ["max_reranker_docs=6", "max_reranker_calls=1", "max_tokens=60"])
@@ -49,7 +49,7 @@ def test_fixed_depth_is_what_its_own_experiment_replays_under_the_same_budget(re
 def test_the_difference_has_an_interval_and_a_corrected_p(replayed: Replayed) -> None:
     run = replayed("experiment=uncertainty", "budget.max_reranker_docs=4", "scheduler.batch_size=2")
     records, drawn, measures = measured(run)
-    found = compare(records, drawn, incumbents_of(run), measures, **SETTINGS)
+    found = compare(records, drawn, incumbents_of(run), measures, Bootstrap(**SETTINGS))
     assert list(found) == ["fixed depth", "everything"]
     for against in found.values():
         for j, name in enumerate(drawn.measures):
@@ -64,7 +64,7 @@ def test_the_difference_has_an_interval_and_a_corrected_p(replayed: Replayed) ->
 def test_fixed_depth_beside_itself_makes_no_difference(replayed: Replayed) -> None:
     run = replayed("experiment=fixed_depth", "budget.max_reranker_docs=5")
     records, drawn, measures = measured(run)
-    against = compare(records, drawn, incumbents_of(run), measures, **SETTINGS)["fixed depth"]
+    against = compare(records, drawn, incumbents_of(run), measures, Bootstrap(**SETTINGS))["fixed depth"]
     assert set(against.difference.values()) == {0.0}
     assert set(against.p.values()) == {1.0}
     assert (against.agreement.overlap, against.agreement.rbo) == (1.0, 1.0)
@@ -89,7 +89,7 @@ def test_where_a_reranker_is_live_nothing_is_spent_on_comparisons(
     assert incumbents_of(run)
     monkeypatch.setattr(NoOpReranker, "is_recorded", False)
     assert incumbents_of(run) == {}
-    assert compare([], measured(run)[1], {}, measured(run)[2], **SETTINGS) == {}
+    assert compare([], measured(run)[1], {}, measured(run)[2], Bootstrap(**SETTINGS)) == {}
 
 
 def test_the_jobs_of_a_sweep_share_what_does_not_depend_on_the_policy(replayed: Replayed) -> None:

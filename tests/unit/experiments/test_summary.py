@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from experiments.evaluate.curves import curve
+from experiments.evaluate.curves import Bootstrap, curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.summary import Figures, Summary, summarize
 from experiments.publish.files import read_summary, write_summary
@@ -20,7 +20,7 @@ Replayed = Callable[..., SimpleNamespace]
 
 def summary_of(run: SimpleNamespace) -> Figures:
     judged = [record for record in run.records if record.query_id in run.dataset.qrels]
-    drawn = curve(judged, Measures(["nDCG@10", "AP"], run.dataset.qrels), resamples=20, level=0.95, seed=0)
+    drawn = curve(judged, Measures(["nDCG@10", "AP"], run.dataset.qrels), Bootstrap(resamples=20, level=0.95, seed=0))
     return summarize(run.dataset, run.records, drawn, max_failed_share=0.5)
 
 

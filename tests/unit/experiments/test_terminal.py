@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -22,7 +23,8 @@ MakeSummary = Callable[..., Summary]
 
 def curve(steps: int) -> Curve:
     values = np.linspace(0.25, 0.8125, steps)[None, :, None].repeat(2, axis=2)
-    return Curve(["nDCG@10", "AP"], np.arange(steps), np.zeros((steps, 5)), values, values[0], values[0])
+    interval = SimpleNamespace(low=values[0], high=values[0])
+    return Curve(["nDCG@10", "AP"], np.arange(steps), np.zeros((steps, 5)), values, interval)
 
 
 def test_the_final_table_shows_measures_intervals_costs_and_reasons(

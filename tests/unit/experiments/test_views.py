@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from experiments.evaluate.curves import Bootstrap
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord
 from experiments.evaluate.views import View, views_of
@@ -25,7 +26,7 @@ def record(query_id: str, found: str, chosen: str) -> QueryRecord:
 def views() -> list[View]:
     records = [record("q1", "xa", "a"), record("unjudged", "abc", "c"), record("q2", "bxc", "c")]
     measures = Measures(["RR@10", "R@100"], QRELS)
-    return views_of(records, POSITIONS, ["q1", "q2"], measures, resamples=200, level=0.9, seed=0)
+    return views_of(records, POSITIONS, ["q1", "q2"], measures, Bootstrap(resamples=200, level=0.9, seed=0))
 
 
 def test_a_view_has_the_rankings_of_every_query_and_the_values_of_the_judged(views: list[View]) -> None:
@@ -48,7 +49,7 @@ def test_its_figures_are_means_with_intervals_and_its_size(views: list[View]) ->
 
 def test_a_run_without_named_states_has_no_views() -> None:
     measures = Measures(["RR@10"], QRELS)
-    assert views_of([record("q1", "a", "a")], {}, ["q1"], measures, resamples=10, level=0.9, seed=0) == []
+    assert views_of([record("q1", "a", "a")], {}, ["q1"], measures, Bootstrap(resamples=10, level=0.9, seed=0)) == []
 
 
 def test_the_table_has_a_row_a_view_and_says_what_they_cost(
