@@ -13,9 +13,9 @@ from ragtune.core.plain import plain
 from ragtune.core.request.clock import Clock, MonotonicClock
 
 
-@dataclass(slots=True)  # a frozen one takes three times as long to make, and a request makes dozens
+@dataclass(frozen=True, slots=True)
 class TraceEvent:
-    """One decision (rule A4), which nobody changes.
+    """One decision (rule A4).
 
     Attributes:
         timestamp: milliseconds since the trace began, on the run's clock (virtual under replay, so traces of the
