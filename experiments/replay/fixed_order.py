@@ -25,13 +25,13 @@ from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.types import BUDGET_EXHAUSTED, FREE, CostObject, StopRecord
 from ragtune.core.units import CALLS, DOCS, NAMES, UNITS
 
-_BY_KIND = tuple(unit.limit for unit in UNITS if unit not in (DOCS, CALLS))
+_BY_KIND = attrgetter(*(unit.limit for unit in UNITS if unit not in (DOCS, CALLS)))
 """Limits that may cut a batch by what its documents are, not by how many."""
 
 
 def has_fixed_order(session: Session, budget: CostBudget) -> bool:
     """Whether no score changes what the session's policy does, under a budget that limits documents and calls alone."""
-    return session.has_fixed_order and all(getattr(budget, name) is None for name in _BY_KIND)
+    return session.has_fixed_order and set(_BY_KIND(budget)) == {None}
 
 
 class Begun:

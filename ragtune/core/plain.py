@@ -11,7 +11,7 @@ _JSON = json.JSONEncoder(ensure_ascii=False)  # json.dumps would make one each t
 
 def plain(details: Any) -> Any:
     """What a component wants to be noted, if JSON can hold it; else the same in words."""
-    if details == {}:
+    if details is None or details == {}:
         return details
     try:
         _JSON.encode(details).encode()

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from experiments.config.names import policy_name
-from experiments.evaluate.curves import curve
+from experiments.evaluate.curves import Bootstrap, curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord
 from experiments.evaluate.summary import Summary
@@ -30,7 +30,9 @@ FILES = ["config.yaml", "curve.csv", "curve.png", "per_query.parquet", "run.trec
 @pytest.fixture
 def results(replayed: Callable[..., SimpleNamespace], make_summary: Callable[..., Summary]) -> Results:
     run = replayed("budget.max_reranker_docs=4")
-    drawn = curve(run.records, Measures(["nDCG@10", "AP"], run.dataset.qrels), resamples=20, level=0.95, seed=0)
+    drawn = curve(
+        run.records, Measures(["nDCG@10", "AP"], run.dataset.qrels), Bootstrap(resamples=20, level=0.95, seed=0)
+    )
     return Results(run.config, run.dataset, run.records, drawn, make_summary(policy="p"))
 
 
@@ -118,7 +120,7 @@ def test_a_unit_that_somebody_prices_has_columns_and_a_limit_and_no_other_has(
     limit = 1e9
     options = ("reranker.architecture=minilm-l6", "reranker.docs_per_search_unit=3", f"budget.max_flops={limit}")
     run = replayed(*options, "budget.max_reranker_docs=null")
-    drawn = curve(run.records, Measures(["nDCG@10"], run.dataset.qrels), resamples=20, level=0.95, seed=0)
+    drawn = curve(run.records, Measures(["nDCG@10"], run.dataset.qrels), Bootstrap(resamples=20, level=0.95, seed=0))
     write_results(folder, Results(run.config, run.dataset, run.records, drawn, make_summary(policy="p")))
     size, corpus = ARCHITECTURES["minilm-l6"], run.dataset.corpus
     tokens = {doc_id: corpus.scored(doc_id, 0.0).token_count for doc_id in corpus.doc_ids}

@@ -9,12 +9,16 @@ from typing import Any
 
 import pytest
 
+from experiments.config.compose import results_key
 from experiments.evaluate.curves import Bootstrap, Curve, curve
 from experiments.evaluate.incumbents import by_agreement, compare, depth_line
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord, Ranked
+from experiments.replay.build import INPUTS
 from experiments.replay.subjects.controller import ControllerSubject
 from ragtune.core.errors import ConfigError, ScoreTableError
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.rounds import RetrievalRounds
 from ragtune.core.types import CostObject
 from ragtune.facade.agreement import overlap
 from ragtune.reformulators.identity import IdentityReformulator
@@ -103,6 +107,34 @@ def test_the_jobs_of_a_sweep_share_what_does_not_depend_on_the_policy(replayed: 
         replayed("experiment=ore", "budget.max_reranker_docs=4", "retrieval.original_query_depth=3")
     )
     assert len(shallow["everything"][0].doc_ids) == 3
+
+
+def test_a_query_is_retrieved_and_scored_once_for_the_policy_and_its_incumbents(
+    replayed: Replayed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = replayed("estimator=baseline", "budget.max_reranker_docs=4", "scheduler.batch_size=2", "seed=2")
+    config, subject, query_ids = {**plain.config, INPUTS: "as they are"}, ControllerSubject(), plain.dataset.judged[:2]
+    retrieved: list[str] = []
+    scored: list[tuple[str, str]] = []
+    retrieve, scores_of = RetrievalRounds.run, ReplayReranker.scores_of
+
+    def counted(self: RetrievalRounds, context: RAGtuneContext) -> Any:
+        retrieved.append(context.query_id)
+        return retrieve(self, context)
+
+    def noted(self: ReplayReranker, doc_ids: Sequence[str], context: RAGtuneContext) -> dict[str, float]:
+        scored.extend((context.query_id, doc_id) for doc_id in doc_ids)
+        return scores_of(self, doc_ids, context)
+
+    monkeypatch.setattr(RetrievalRounds, "run", counted)
+    monkeypatch.setattr(ReplayReranker, "scores_of", noted)
+    incumbents = subject.incumbents(config)
+    for query_id in query_ids:
+        subject.replay_shard(results_key(config), [query_id])
+        incumbents.meet(query_id)
+    found = incumbents.over(query_ids)
+    assert retrieved == query_ids
+    assert len(scored) == len(set(scored)) == sum(len(ranked.doc_ids) for ranked in found["everything"])
 
 
 def test_a_table_need_only_hold_what_the_policy_asks_for(replayed: Replayed, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.rank_measures import RankMeasures
-from experiments.evaluate.states import States, small
+from experiments.evaluate.states import States, after_each, small
 
 QRELS = {"q": {f"d{i}": i % 3 for i in range(0, 300, 7)}}
 MEASURES = Measures(["nDCG@10", "AP", "RR@10", "R@100", "P@5"], QRELS)
@@ -43,3 +43,25 @@ def test_many_rankings_are_measured_in_blocks(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("positions", [[], [0], [299], [70_000, 3], [[1, 256], [256, 1]]])
 def test_positions_in_few_bytes_are_the_same_positions(positions: list[int]) -> None:
     assert small(positions, int(np.max(positions, initial=0)) + 1).tolist() == positions
+
+
+@given(st.permutations(range(12)), st.integers(0, 12), st.data())
+def test_rankings_after_each_batch_are_what_a_sort_of_each_would_give(
+    sent: list[int], m: int, data: st.DataObject
+) -> None:
+    depths = data.draw(st.lists(st.integers(0, m), min_size=1))
+    best, rest = data.draw(st.permutations(sent[:m])), data.draw(st.permutations(range(12)))
+    found = after_each(depths, *(np.array(each, dtype=int) for each in (sent[:m], best, rest)))
+    expected = [sorted(range(12), key=lambda i, d=d: _key(i, sent[:d], best, rest)) for d in depths]
+    assert found.tolist() == expected
+
+
+def _key(document: int, sent: list[int], best: list[int], rest: list[int]) -> tuple[bool, int]:
+    return (False, best.index(document)) if document in sent else (True, rest.index(document))
+
+
+@pytest.mark.parametrize("names", [["AP", "nDCG@10"], ["Compat(p=0.9)", "AP"]])
+def test_the_headline_alone_is_the_first_of_all_measures(names: list[str]) -> None:
+    measures = Measures(names, QRELS)
+    states = [States("q", [f"d{i}" for i in range(9)], [[3, 0, 7], [0, 1, 2]]), States.of("q", ["d7", "d5"])]
+    assert measures.headline_of(states).tolist() == measures.of_states(states)[:, 0].tolist()
