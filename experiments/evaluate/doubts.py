@@ -42,7 +42,7 @@ def silences(records: Sequence[QueryRecord]) -> dict[str, int]:
     """
     silent = Counter(name for record in records for name in sorted(record.silent_signals))
     return {
-        f"queries in which the signal {name!r} has no value for any document, or one for all: it changes nothing there": n
+        f"queries in which the signal {name!r} tells no documents apart, so that it changes nothing": n
         for name, n in silent.items()
     }
 

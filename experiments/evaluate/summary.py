@@ -140,8 +140,8 @@ class Figures(_Part):
     Attributes:
         dataset: name of the collection.
         queries, queries_replayed: number of judged queries, and of all.
-        warnings: counts of what was odd in the collection, of silent signals, and of what speaks against the reranker, by
-            what it was.
+        warnings: counts of what was odd in the collection, of silent signals, and of what speaks against the reranker,
+            by what it was.
         measures: means over the judged queries, by name; the first is the headline.
         interval: bootstrap intervals of the means.
         cost: total cost of all replayed queries.
