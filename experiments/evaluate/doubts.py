@@ -1,7 +1,8 @@
-"""What the scores of a run say against its reranker."""
+"""What a run says against its reranker and its signals."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -31,6 +32,19 @@ def doubts(records: Sequence[QueryRecord], *, seed: int = 0) -> dict[str, int]:
     p_values = [float(randomization_test(c[:, None], permutations=_PERMUTATIONS, seed=seed)[0]) for c in columns]
     tested = zip(names, columns, holm(p_values).tolist(), strict=True)
     return {_words(name, p): int((c > 0.0).sum()) for name, c, p in tested if p < _LEVEL and c.mean() > 0.0}
+
+
+def silences(records: Sequence[QueryRecord]) -> dict[str, int]:
+    """Warnings about signals that told no two documents apart, each with the number of such queries.
+
+    Args:
+        records: of all queries of a run, with their traces.
+    """
+    silent = Counter(name for record in records for name in sorted(record.silent_signals))
+    return {
+        f"queries in which the signal {name!r} tells no documents apart, so that it changes nothing": n
+        for name, n in silent.items()
+    }
 
 
 def _words(source: str, p: float) -> str:

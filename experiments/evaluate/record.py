@@ -18,6 +18,7 @@ from ragtune.core.output import ControllerOutput
 from ragtune.core.units import NAMES
 from ragtune.core.units import UNITS as ALL
 from ragtune.estimators.uncertainty import MARGINS
+from ragtune.retrievers.signalled import SILENT_SIGNAL
 
 _MARGINS = f'"{MARGINS}":{{'
 """How margins begin in a trace, which is written without spaces."""
@@ -122,6 +123,14 @@ class QueryRecord:
         at = self.trace.rfind(_MARGINS)
         found: dict[str, float] = {} if at < 0 else _JSON.raw_decode(self.trace, at + len(_MARGINS) - 1)[0]
         return found
+
+    @property
+    def silent_signals(self) -> set[str]:
+        """The signals that told no two of the documents apart which one of the rounds of retrieval found."""
+        if f'"{SILENT_SIGNAL}"' not in self.trace:
+            return set()
+        events = _JSON.decode(self.trace)["events"]
+        return {event["details"]["signal"] for event in events if event["action"] == SILENT_SIGNAL}
 
     @property
     def charged(self) -> list[float]:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.curves import Curve
-from experiments.evaluate.doubts import doubts
+from experiments.evaluate.doubts import doubts, silences
 from experiments.evaluate.record import QueryRecord, told
 from ragtune.core import units
 from ragtune.core.types import STRATEGY_CLOSED
@@ -140,7 +140,8 @@ class Figures(_Part):
     Attributes:
         dataset: name of the collection.
         queries, queries_replayed: number of judged queries, and of all.
-        warnings: counts of what was odd in the collection, and of what speaks against the reranker, by what it was.
+        warnings: counts of what was odd in the collection, of silent signals, and of what speaks against the reranker,
+            by what it was.
         measures: means over the judged queries, by name; the first is the headline.
         interval: bootstrap intervals of the means.
         cost: total cost of all replayed queries.
@@ -241,7 +242,7 @@ def summarize(dataset: Dataset, records: Sequence[QueryRecord], curve: Curve, *,
         dataset=dataset.name,
         queries=len(dataset.judged),
         queries_replayed=len(records),
-        warnings={**dataset.warnings, **doubts(records)},
+        warnings={**dataset.warnings, **silences(records), **doubts(records)},
         measures=dict(zip(curve.measures, curve.mean[-1].tolist(), strict=True)),
         interval=dict(
             zip(curve.measures, zip(curve.low[-1].tolist(), curve.high[-1].tolist(), strict=True), strict=True)

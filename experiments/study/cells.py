@@ -24,12 +24,13 @@ from experiments.replay.fixed_order import Begun, FixedOrder, has_fixed_order
 from experiments.replay.inputs import InputFiles
 from experiments.study.decisions import INELIGIBLE, decisions_of
 from experiments.study.grid import Grid
-from experiments.study.study import Cell
+from experiments.study.study import Cell, column_of
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.output import ControllerOutput
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.limits import LIMITS
 from ragtune.core.request.request import Request
+from ragtune.core.units import DOCS
 
 Work = TypeVar("Work")
 Result = TypeVar("Result")
@@ -48,8 +49,8 @@ class Job:
     Attributes:
         collection, policy, column: names of the cell; the column is the budget as text, or :data:`FULL`.
         config: resolved configuration without a limit.
-        limit: documents that each query may rerank, or calls that it may make; None for no limit.
-        unit: what is limited, ``docs`` or ``calls``.
+        limit: how much of the unit each query may spend; None for no limit.
+        unit: what is limited, by its short name.
         measures: what is measured.
         traced: whether to keep the decisions.
         file: file of the result.
@@ -59,7 +60,7 @@ class Job:
     policy: str
     column: str
     config: Mapping[str, Any]
-    limit: int | None
+    limit: float | None
     unit: str
     measures: Sequence[str]
     traced: bool
@@ -84,7 +85,7 @@ def jobs_of(grid: Grid, folder: Path) -> list[Job]:
         configs = {entry.name: grid.configuration(collection, entry) for entry in grid.policies}
         fixed = configs[grid.incumbent.name]
         whole = fixed
-        if grid.unit == "docs":  # scores of windows are compared within them only
+        if grid.limited is DOCS:  # scores of windows are compared within them only
             whole = {**fixed, "assembler": {**fixed["assembler"], "ordering": "reranked_first"}}
         for column, config, limit in ((FULL, whole, None), (START, fixed, 0)):
             where = (collection.name, grid.incumbent.name, column)
@@ -93,7 +94,7 @@ def jobs_of(grid: Grid, folder: Path) -> list[Job]:
             config = configs[entry.name]
             for budget in grid.budgets:
                 traced = entry.name in grid.traces.policies and budget == grid.traces.budget
-                where = (collection.name, entry.name, str(budget))
+                where = (collection.name, entry.name, column_of(budget))
                 jobs.append(_job(where, config, budget, grid, traced, folder, inputs))
     return jobs
 
@@ -101,7 +102,7 @@ def jobs_of(grid: Grid, folder: Path) -> list[Job]:
 def _job(
     where: tuple[str, str, str],
     config: Mapping[str, Any],
-    limit: int | None,
+    limit: float | None,
     grid: Grid,
     traced: bool,
     folder: Path,

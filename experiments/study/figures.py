@@ -11,6 +11,7 @@ import numpy as np
 from experiments.publish.palette import BLACK, Style, styles_of
 from experiments.study.study import Collection, Line, Policy, Study
 from experiments.study.tables import line_fronts
+from ragtune.core.units import DOCS
 
 WIDTH = 6.0
 """Inches. On a page of 420 pixels the smallest letters are then 9 pixels high."""
@@ -68,7 +69,8 @@ def _panel(axes: Any, study: Study, collection: Collection, policy: Policy, look
         shape = "default" if study.is_grid else "steps-post"
         pen = {"color": style.ink, "linestyle": style.dash, "linewidth": 1.5}
         axes.plot(line.spent, line.mean[:, 0], drawstyle=shape, zorder=4, **pen, **mark)
-    spent = f"{collection.target_spent:.0f} {study.noun}"
+    number = "{:.0f}" if study.unit.is_count else study.unit.number
+    spent = f"{number.format(collection.target_spent)} {study.noun}"
     full = f"full quality: {study.target_label}, {collection.target[0]:.3f} with {spent}"
     axes.axhline(collection.target[0], color="0.35", linewidth=1, linestyle=(0, (1, 1.5)), zorder=3, label=full)
     if collection.start is not None:
@@ -161,7 +163,7 @@ def _blank(height: float) -> Any:
 
 
 def _cost_label(study: Study) -> str:
-    what = "documents reranked" if study.unit == "docs" else study.noun
+    what = "documents reranked" if study.unit is DOCS else study.noun
     return f"{what} per query, mean{' (log scale)' if study.is_grid else ''}"
 
 
@@ -174,7 +176,7 @@ def _cost_axis(axes: Any, study: Study, collection: Collection) -> None:
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_locator(FixedLocator(_ticks(budgets, largest)))
         axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:.0f}"))
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axes.tick_params(labelsize=SMALL)
     axes.grid(visible=True, color="0.92", zorder=0)
     axes.set_axisbelow(True)

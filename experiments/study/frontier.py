@@ -15,16 +15,12 @@ from experiments.replay.build import load_dataset
 from experiments.study.cells import FULL, START, jobs_of, run_jobs
 from experiments.study.grid import CollectionEntry, Grid
 from experiments.study.report import grades_of, require_plotly, shown
-from experiments.study.study import Cell, Collection, Line, Study
+from experiments.study.study import Cell, Collection, Line, Study, column_of
 from experiments.study.write import require_writable, write_study
+from ragtune.core.errors import ConfigError
+from ragtune.core.units import DOCS
 
 Cells = Mapping[tuple[str, str, str], Cell]
-
-TARGETS = {
-    "docs": "every pool document reranked, reranked_first order",
-    "calls": "the incumbent without a limit",
-}
-"""What full quality is, by the unit that budgets limit."""
 
 
 def run_frontier(grid: Grid, folder: Path, command: str, progress: Progress) -> Study:
@@ -57,11 +53,15 @@ def study_of(grid: Grid, cells: Cells, command: str) -> Study:
         collections=[_collection(grid, entry, cells) for entry in grid.collections],
         policies=[entry.policy for entry in grid.policies],
         reference=grid.incumbent.name,
-        columns=[str(budget) for budget in grid.budgets],
+        columns=[column_of(budget) for budget in grid.budgets],
         measures=list(grid.measures),
         family="columns",
-        target_label=TARGETS[grid.unit],
-        traced_column=str(grid.traces.budget),
+        target_label=(
+            "every pool document reranked, reranked_first order"
+            if grid.limited is DOCS
+            else "the incumbent without a limit"
+        ),
+        traced_column=column_of(grid.traces.budget),
         resamples=grid.resamples,
         permutations=grid.permutations,
         level=grid.level,
@@ -69,7 +69,7 @@ def study_of(grid: Grid, cells: Cells, command: str) -> Study:
         prices=grid.prices,
         claims=grid.claims,
         choice=grid.choice,
-        unit=grid.unit,
+        unit=grid.limited,
     )
 
 
@@ -85,9 +85,12 @@ def _collection(grid: Grid, entry: CollectionEntry, cells: Cells) -> Collection:
         doc_texts={d: dataset.corpus[d].content for d in shown(mine.values())} if grid.texts else {},
         grades=grades_of(dataset.qrels, mine.values()),
         cells=mine,
-        lines={policy.name: _line(grid, [mine[policy.name, str(b)] for b in grid.budgets]) for policy in grid.policies},
+        lines={
+            policy.name: _line(grid, [mine[policy.name, column_of(b)] for b in grid.budgets])
+            for policy in grid.policies
+        },
         target=full.values.mean(axis=0),
-        target_spent=float(full.in_unit(grid.unit).mean()),
+        target_spent=_spent(grid, entry, full),
         start=start.values.mean(axis=0),
         dataset=dataset.name,
         group=entry.group or entry.name,
@@ -95,9 +98,20 @@ def _collection(grid: Grid, entry: CollectionEntry, cells: Cells) -> Collection:
     )
 
 
+def _spent(grid: Grid, entry: CollectionEntry, full: Cell) -> float:
+    """What full quality is charged a query, in the unit that the budgets limit."""
+    spent = float(full.in_unit(grid.limited).mean())
+    if not spent:
+        raise ConfigError(
+            f"unit={grid.unit}: nothing is charged in it on {entry.name!r}, so that no budget binds: allowed is a unit "
+            "that the reranker counts or has a price for"
+        )
+    return spent
+
+
 def _line(grid: Grid, cells: Sequence[Cell]) -> Line:
     values = np.stack([cell.values for cell in cells], axis=1)
     low, high = bootstrap_interval(values, resamples=grid.resamples, level=grid.level, seed=grid.seed)
     costs = np.array([cell.charged.mean(axis=0) for cell in cells])
-    spent = costs[:, UNITS.index(grid.unit)]
+    spent = costs[:, UNITS.index(grid.limited.name)]
     return Line(np.array(grid.budgets, dtype=float), spent, values.mean(axis=0), low, high, costs)

@@ -18,9 +18,10 @@ from experiments.study.grid_checks import (
     require_names,
     require_prices,
 )
-from experiments.study.study import KINDS, NOUNS, Choice, Claim, Policy, Prices
+from experiments.study.study import KINDS, Choice, Claim, Policy, Prices
 from ragtune.core.arguments import check_choice, check_count
 from ragtune.core.errors import ConfigError
+from ragtune.core.units import BY_SHORT, DOCS, Unit
 
 COMMON = ("tracking=none", "executor=inline", "budget=unlimited")
 """Overrides of every cell: the study itself is the record, and a policy meets no limit but the budget under test."""
@@ -76,7 +77,7 @@ class Grid:
     """A frontier's configuration; see the comments in ``conf/frontier/demo.yaml``.
 
     Attributes:
-        unit: what the budgets limit, ``docs`` or ``calls``; the report knows documents only.
+        unit: what the budgets limit, by its short name (``ragtune.core.units``); the report knows documents only.
 
     Raises:
         ConfigError: on an entry that is missing, unknown, repeated or out of range.
@@ -85,7 +86,7 @@ class Grid:
     name: str
     collections: Sequence[CollectionEntry]
     policies: Sequence[PolicyEntry]
-    budgets: Sequence[int]
+    budgets: Sequence[float]
     measures: Sequence[str]
     traces: TraceChoice
     resamples: int = 1000
@@ -106,7 +107,7 @@ class Grid:
         require_names("name", [self.name])
         for what, entries in (("collections", self.collections), ("policies", self.policies)):
             require_names(what, [entry.name for entry in entries])
-        require_budgets(self.budgets)
+        require_budgets(self.budgets, BY_SHORT[check_choice("unit", self.unit, BY_SHORT)])
         _require_policies(self.policies)
         require_measures(self.measures)
         for what in ("resamples", "permutations"):
@@ -122,9 +123,8 @@ class Grid:
         check_count("seed", self.seed)
         if self.queries is not None and not is_count(self.queries):
             raise ConfigError(f"queries={self.queries!r}: allowed is an integer >= 1, or null for all")
-        check_choice("unit", self.unit, NOUNS)
-        if self.report and self.unit != "docs":
-            raise ConfigError(f"report=true with unit={self.unit}: allowed is report=false, its axes know no calls")
+        if self.report and self.limited is not DOCS:
+            raise ConfigError(f"report=true with unit={self.unit}: allowed is report=false, its budgets are documents")
         self._require_traces()
         self._require_questions()
         require_prices(self.prices)
@@ -162,6 +162,11 @@ class Grid:
         if self.queries:
             config["dataset"] |= {"sample": {"queries": self.queries, "seed": self.seed}}
         return config
+
+    @property
+    def limited(self) -> Unit:
+        """What the budgets limit."""
+        return BY_SHORT[self.unit]
 
     @property
     def groups(self) -> list[str]:
@@ -214,7 +219,9 @@ def grid_of(raw: Mapping[str, Any]) -> Grid:
     if values.get("choice"):
         values["choice"] = _budgeted(_made(Choice, "choice", values["choice"]))
     values |= {
-        what: _listed(values[what], kind) for what, kind in (("budgets", int), ("measures", str)) if what in values
+        what: _listed(values[what], kind)
+        for what, kind in (("budgets", (int, float)), ("measures", str))
+        if what in values
     }
     grid: Grid = _made(Grid, "frontier", values)
     return grid
@@ -245,7 +252,7 @@ def _claim(entry: Any) -> Claim:
 
 
 def _budgeted(asked: Asked) -> Asked:
-    return replace(asked, budgets=_listed(asked.budgets, int))
+    return replace(asked, budgets=_listed(asked.budgets, (int, float)))
 
 
 def _made(kind: type[Any], where: str, values: Any) -> Any:
@@ -263,7 +270,7 @@ def _entries(what: str, given: Any) -> Sequence[Any]:
     return given
 
 
-def _listed(value: Any, kind: type[Any]) -> Any:
+def _listed(value: Any, kind: type[Any] | tuple[type[Any], ...]) -> Any:
     """A single value of that kind as the list of one that it stands for."""
     return [value] if isinstance(value, kind) else value
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from experiments.study.study import Claim, Prices
 from ragtune.core.errors import ConfigError
+from ragtune.core.units import Unit
 
 
 def is_count(value: Any) -> bool:
@@ -39,15 +40,21 @@ def require_known(what: str, given: Any, known: Sequence[Any]) -> None:
             raise ConfigError(f"{what}: unknown {value!r}: allowed are {', '.join(map(str, known))}")
 
 
+def is_amount(value: Any) -> bool:
+    """Whether it is a finite number above 0."""
+    return is_number(value) and 0 < value < float("inf")
+
+
 def is_number(value: Any) -> bool:
     """Whether it is a number."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def require_budgets(budgets: Any) -> None:
-    """Refuse budgets that are not ascending integers."""
-    if not is_listed(budgets, is_count) or list(budgets) != sorted(set(budgets)):
-        raise ConfigError(f"budgets={budgets!r}: allowed are ascending integers >= 1, e.g. [10, 20, 50]")
+def require_budgets(budgets: Any, unit: Unit) -> None:
+    """Refuse budgets that do not ascend, or are no amounts of the unit."""
+    numbers, is_good = ("integers >= 1", is_count) if unit.is_count else ("numbers > 0", is_amount)
+    if not is_listed(budgets, is_good) or list(budgets) != sorted(set(budgets)):
+        raise ConfigError(f"budgets={budgets!r}: allowed are ascending {numbers}, e.g. [10, 20, 50]")
 
 
 def require_measures(measures: Any) -> None:
@@ -66,7 +73,7 @@ def require_prices(prices: Prices) -> None:
             raise ConfigError(f"prices.{name}={value!r}: allowed is a number >= {least}")
 
 
-def require_claim(claim: Claim, policies: Sequence[str], budgets: Sequence[int]) -> None:
+def require_claim(claim: Claim, policies: Sequence[str], budgets: Sequence[float]) -> None:
     """Refuse a claim about policies or budgets that there are not, or with a bad margin or share."""
     where = f"claim {claim.name!r}"
     require_known(f"{where}: policy", [claim.policy], policies)

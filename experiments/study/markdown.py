@@ -8,6 +8,7 @@ from typing import Any
 from experiments.study.recommendation import recommendation
 from experiments.study.study import Collection, Study
 from experiments.study.tables import SIGNIFICANT, p_text, verdict
+from ragtune.core.units import DOCS, Unit
 
 
 def markdown(study: Study, cells: Any, policies: Any) -> str:
@@ -51,7 +52,7 @@ def _collection(study: Study, collection: Collection, cells: Any, policies: Any)
     parts = [
         f"## {collection.name}\n",
         f"{len(collection.queries)} queries. Full quality: {headline} {collection.target[0]:.3f} at "
-        f"{collection.target_spent:.1f} {study.noun} a query.{_start(study, collection)}\n",
+        f"{study.unit.number.format(collection.target_spent)} {study.noun} a query.{_start(study, collection)}\n",
     ]
     if study.is_grid:
         for measure in shown:
@@ -62,7 +63,7 @@ def _collection(study: Study, collection: Collection, cells: Any, policies: Any)
     parts += [f"### Areas and {study.noun} to quality ({headline})\n", _areas(study, policies)]
     parts += [f"### Queries won / lost / tied against {study.by_name[study.reference].label}\n", _wins(study, cells)]
     parts += ["### Documents charged a query, mean (10% - 90% of the queries)\n", _charged(study, cells)]
-    if study.unit == "calls":
+    if study.unit is not DOCS:
         parts += ["### Calls / 1000 tokens / dollars charged a query, mean\n", _calls(study, cells)]
     if cells["ineligible_mean"].any():
         title = "### Neighbours found that the reranker cannot score, mean a query\n"
@@ -122,18 +123,18 @@ def _areas(study: Study, policies: Any) -> str:
     def cell(name: str, column: str) -> str:
         row = rows.loc[name]
         if column in to:
-            return _reached(row, f"{study.unit}_to_{column[-3:-1]}")
+            return _reached(row, f"{study.unit.name}_to_{column[-3:-1]}", study.unit)
         key = {"area": "area", "area, log axis": "area_log"}.get(column, "largest_fall")
         return f"{row[key]:.4f}"
 
     return _grid(study, names, cell)
 
 
-def _reached(row: Any, name: str) -> str:
+def _reached(row: Any, name: str, unit: Unit) -> str:
     spent = row[name]
     if spent != spent:
         return "-"
-    return f"{'≤ ' if row[f'{name}_at_first'] else ''}{spent:.1f}"
+    return f"{'≤ ' if row[f'{name}_at_first'] else ''}{unit.number.format(spent)}"
 
 
 def _wins(study: Study, cells: Any) -> str:

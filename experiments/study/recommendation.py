@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from experiments.study.study import NOUNS, unit_of
+from experiments.study.study import FINAL, unit_of
 from experiments.study.tables import SIGNIFICANT, p_text, verdict
 
 KEPT = 0.99
@@ -78,11 +78,11 @@ def _standing(row: Any, measure: str) -> int:
 
 
 def _is_grid(rows: Any) -> bool:
-    return bool(rows["budget"].str.isdigit().all())
+    return bool((rows["budget"] != FINAL).all())
 
 
 def _noun(rows: Any) -> str:
-    return NOUNS[unit_of(rows)]
+    return unit_of(rows).noun
 
 
 def _column(mine: Any, proven: list[str], measure: str) -> str:
@@ -124,7 +124,8 @@ def _evidence(rows: Any, row: Any, measure: str) -> str:
     reached = theirs[theirs[measure] >= row[measure]]
     if not len(reached):
         return f"{sentence} No budget here takes {same['label']} to {row[measure]:.3f}."
-    needed = f"{reached[f'{unit_of(rows)}_mean'].iloc[0]:.1f} {_noun(rows)}"
+    unit = unit_of(rows)
+    needed = f"{unit.number.format(reached[f'{unit.name}_mean'].iloc[0])} {unit.noun}"
     return f"{sentence} It takes {same['label']} {needed} to reach {row[measure]:.3f}."
 
 

@@ -102,7 +102,7 @@ def _collection(name: str, cells: Any, policies: Any, measures: list[str], start
         cells={},
         lines={str(policy): _line(mine, measures) for policy, mine in cells.groupby("policy", sort=False)},
         target=np.array([policies["target"].iloc[0]]),
-        target_spent=float(policies[f"target_{unit_of(cells)}"].iloc[0]),
+        target_spent=float(policies[f"target_{unit_of(cells).name}"].iloc[0]),
         start=None if start is None else np.array([float(start)]),
     )
 
@@ -111,7 +111,7 @@ def _line(mine: Any, measures: list[str]) -> Line:
     mean, low, high = (mine[[m + part for m in measures]].to_numpy(dtype=float) for part in ("", "_low", "_high"))
     costs = np.zeros((len(mine), len(UNITS)))
     costs[:, 0], costs[:, 1] = mine["docs_mean"], mine["calls_mean"]
-    spent = costs[:, UNITS.index(unit_of(mine))]
+    spent = costs[:, UNITS.index(unit_of(mine).name)]
     return Line(mine["budget"].to_numpy(dtype=float), spent, mean, low, high, costs)
 
 

@@ -12,18 +12,26 @@ from numpy.typing import NDArray
 
 from experiments.evaluate.curves import FloatArray
 from experiments.evaluate.record import UNITS
+from ragtune.core.units import DOCS, Unit
+from ragtune.core.units import UNITS as ALL
 
 KINDS = ("incumbent", "peer", "ours", "ceiling")
 """Fixed depth; published policies; RAGtune's own; policies that know the answer, which win nothing."""
 
 
-NOUNS = {"docs": "documents", "calls": "calls"}
-"""The units that budgets may limit, in words."""
+FINAL = "final"
+"""The one column of a study that compares runs."""
 
 
-def unit_of(cells: Any) -> str:
+def column_of(budget: float) -> str:
+    """The name of a budget's column: the number, without zeros that say nothing."""
+    short = f"{budget:g}"
+    return short if float(short) == budget else str(budget)
+
+
+def unit_of(cells: Any) -> Unit:
     """What the budgets of a cells table limit; tables from before budgets in calls do not say, they limit documents."""
-    return str(cells["unit"].iloc[0]) if "unit" in cells else "docs"
+    return ALL[UNITS.index(cells["unit"].iloc[0])] if "unit" in cells else DOCS
 
 
 @dataclass(frozen=True)
@@ -58,9 +66,10 @@ class Cell:
     decisions: Mapping[str, Any] = field(default_factory=dict)
     recorded: FloatArray | None = None
 
-    def in_unit(self, unit: str) -> NDArray[np.int64]:
-        """Charged documents or calls, shape (q,)."""
-        return self.docs if unit == "docs" else self.calls
+    def in_unit(self, unit: Unit) -> FloatArray:
+        """What each query was charged in a unit, shape (q,)."""
+        amounts: FloatArray = self.charged[:, UNITS.index(unit.name)]
+        return amounts
 
     @property
     def charged(self) -> FloatArray:
@@ -210,7 +219,7 @@ class Study:
         prices: what the report's axes in dollars and milliseconds begin with.
         claims: what the study is to show.
         choice: how one of its policies is chosen; None where none is.
-        unit: what the budgets limit and the lines' costs count, a key of :data:`NOUNS`.
+        unit: what the budgets limit and the lines' costs count.
     """
 
     name: str
@@ -232,12 +241,12 @@ class Study:
     prices: Prices = Prices()
     claims: Sequence[Claim] = ()
     choice: Choice | None = None
-    unit: str = "docs"
+    unit: Unit = DOCS
 
     @property
     def noun(self) -> str:
         """The unit in words."""
-        return NOUNS[self.unit]
+        return self.unit.noun
 
     @cached_property
     def by_name(self) -> Mapping[str, Policy]:

@@ -55,7 +55,7 @@ def _collection_rows(study: Study, collection: Collection) -> list[dict[str, Any
             "label": policy.label,
             "kind": policy.kind,
             "budget": column,
-            "unit": study.unit,
+            "unit": study.unit.name,
             "queries": len(collection.queries),
             **_costs(cell),
         }
@@ -153,7 +153,7 @@ def _front(study: Study, rows: list[dict[str, Any]]) -> list[bool]:
     """Whether no cell of a policy that could be used is cheaper and better; ceilings take no part."""
     real = [row["kind"] != "ceiling" for row in rows]
     usable = [row for row, is_real in zip(rows, real, strict=True) if is_real]
-    front = iter(pareto_front([r[f"{study.unit}_mean"] for r in usable], [r[study.measures[0]] for r in usable]))
+    front = iter(pareto_front([r[f"{study.unit.name}_mean"] for r in usable], [r[study.measures[0]] for r in usable]))
     return [bool(next(front)) if is_real else False for is_real in real]
 
 
@@ -191,10 +191,12 @@ def policies_table(study: Study) -> Any:
             for percent in (95, 99):
                 wanted = percent / 100 * collection.target[0]
                 spent, at_first = cost_to_reach(line.spent, quality, wanted, stepwise=steps)
-                name = f"{study.unit}_to_{percent}"
+                name = f"{study.unit.name}_to_{percent}"
                 row |= {name: np.nan if spent is None else spent, f"{name}_at_first": at_first}
             row |= {"largest_fall": largest_fall(quality), "best": float(quality.max())}
-            rows.append({**row, "target": float(collection.target[0]), f"target_{study.unit}": collection.target_spent})
+            rows.append(
+                {**row, "target": float(collection.target[0]), f"target_{study.unit.name}": collection.target_spent}
+            )
     return pd.DataFrame(rows)
 
 

@@ -146,9 +146,10 @@ class RAGtuneController:
         return alone(self._answer(Request(query, query_id, override_budget, candidates), []), self.rerankers)
 
     def run_under(self, request: Request, budgets: Sequence[CostBudget]) -> list[ControllerOutput]:
-        """Answer one query under several budgets that differ in ``max_reranker_docs`` or ``max_reranker_calls`` alone.
+        """Answer one query under several budgets.
 
-        Every answer is the one that :meth:`run` gives under that budget. Where no part of the policy reads the budget
+        Every answer is the one that :meth:`run` gives under that budget. Where the budgets differ in
+        ``max_reranker_docs`` or ``max_reranker_calls`` alone, and no part of the policy reads the budget
         (:attr:`Component.reads_budget <ragtune.core.component.Component>`), or the estimator says that it agrees (its
         method ``agrees``), all decisions before a limit binds are shared: all take little more than the largest one.
 
@@ -160,13 +161,12 @@ class RAGtuneController:
             One output a budget, in their order.
 
         Raises:
-            ConfigError: if the budgets differ in more.
             InputError: on unusable input.
             RetrievalError: if the original retrieval fails.
         """
         unit = _differing_unit(budgets)
         self.prepare()
-        if not self.shares_budgets:
+        if unit is None or not self.shares_budgets:
             return [alone(self._answer(replace(request, budget=each), []), self.rerankers) for each in budgets]
         return alone(self._answers(request, budgets, unit), self.rerankers)
 
@@ -309,16 +309,12 @@ _PREPARING = threading.RLock()
 """Requests of several threads that come first wait for one of them to make everything ready."""
 
 
-def _differing_unit(budgets: Sequence[CostBudget]) -> str:
-    """The unit in which alone they differ.
-
-    Raises:
-        ConfigError: if they differ in more, or in a unit that a batch is not counted in.
-    """
+def _differing_unit(budgets: Sequence[CostBudget]) -> str | None:
+    """The unit in which alone they differ; None if they differ in more, or in a unit that a batch is not counted in."""
     for unit in ("docs", "calls"):
         if len({budget.model_copy(update={LIMITS[unit]: 0}) for budget in budgets}) == 1:
             return unit
-    raise ConfigError("budgets of one request: allowed are such that differ in documents alone, or in calls alone")
+    return None
 
 
 def _prepare(part: Component) -> None:

@@ -17,6 +17,7 @@ class Unit(NamedTuple):
         short: the short name that users give it, as in ``budget=3calls``.
         limit: its field of :class:`ragtune.core.request.limits.Limits`.
         label: what axes and tables call it.
+        noun: its plural in a sentence.
         column: its column of ``curve.csv``.
         number: format of a mean amount.
         account: its name in the account of a request, and in what a refusal says.
@@ -30,6 +31,7 @@ class Unit(NamedTuple):
     short: str
     limit: str
     label: str
+    noun: str
     column: str
     number: str
     account: str
@@ -39,34 +41,34 @@ class Unit(NamedTuple):
 
 
 DOCS = Unit(
-    "docs", "docs", "max_reranker_docs", "documents", "documents_mean", "{:,.1f}", "rerank_docs",
+    "docs", "docs", "max_reranker_docs", "documents", "documents", "documents_mean", "{:,.1f}", "rerank_docs",
     "doc_limit_exceeded", is_count=True, is_always_told=True,
 )  # fmt: skip
 CALLS = Unit(
-    "calls", "calls", "max_reranker_calls", "calls", "calls", "{:,.1f}", "rerank_calls",
+    "calls", "calls", "max_reranker_calls", "calls", "calls", "calls", "{:,.1f}", "rerank_calls",
     "call_limit_exceeded", is_count=True, is_always_told=True,
 )  # fmt: skip
 TOKENS = Unit(
-    "tokens", "tokens", "max_tokens", "tokens", "tokens", "{:,.0f}", "tokens",
+    "tokens", "tokens", "max_tokens", "tokens", "tokens", "tokens", "{:,.0f}", "tokens",
     "token_limit_exceeded", is_count=True, is_always_told=True,
 )  # fmt: skip
 TIME = Unit(
-    "latency_ms", "ms", "max_latency_ms", "latency (ms)", "milliseconds", "{:,.0f}", "latency_ms",
+    "latency_ms", "ms", "max_latency_ms", "latency (ms)", "milliseconds", "milliseconds", "{:,.0f}", "latency_ms",
     "latency_exceeded", is_always_told=True,
 )  # fmt: skip
 MONEY = Unit(
-    "usd", "usd", "max_cost_usd", "money (USD)", "usd", "{:,.5f}", "usd",
+    "usd", "usd", "max_cost_usd", "money (USD)", "dollars", "usd", "{:,.5f}", "usd",
     "cost_limit_exceeded", is_always_told=True,
 )  # fmt: skip
 FLOPS = Unit(
-    "flops", "flops", "max_flops", "FLOPs", "flops", "{:.3g}", "flops", "flop_limit_exceeded",
+    "flops", "flops", "max_flops", "FLOPs", "FLOPs", "flops", "{:.3g}", "flops", "flop_limit_exceeded",
 )  # fmt: skip
 SEARCH_UNITS = Unit(
-    "search_units", "search_units", "max_search_units", "search units", "search_units", "{:,.1f}", "search_units",
-    "search_unit_limit_exceeded", is_count=True,
+    "search_units", "search_units", "max_search_units", "search units", "search units", "search_units", "{:,.1f}",
+    "search_units", "search_unit_limit_exceeded", is_count=True,
 )  # fmt: skip
 ENERGY = Unit(
-    "joules", "joules", "max_joules", "energy (J)", "joules", "{:,.1f}", "joules", "energy_limit_exceeded",
+    "joules", "joules", "max_joules", "energy (J)", "joules", "joules", "{:,.1f}", "joules", "energy_limit_exceeded",
 )  # fmt: skip
 
 UNITS = (DOCS, CALLS, TOKENS, TIME, MONEY, FLOPS, SEARCH_UNITS, ENERGY)
@@ -74,6 +76,9 @@ UNITS = (DOCS, CALLS, TOKENS, TIME, MONEY, FLOPS, SEARCH_UNITS, ENERGY)
 
 NAMES = tuple(unit.name for unit in UNITS)
 """Their names, in that order."""
+
+BY_SHORT = {unit.short: unit for unit in UNITS}
+"""Units by the short names that users give them."""
 
 SOMETIMES_TOLD = tuple(unit.name for unit in UNITS if not unit.is_always_told)
 """Units that are left out where nothing was spent in them."""

@@ -49,8 +49,6 @@ class BAGELEstimator(BaseEstimator):
         ConfigError: on an argument out of range.
     """
 
-    reads_budget = True
-
     def __init__(
         self,
         corpus: Corpus | None,
@@ -63,17 +61,20 @@ class BAGELEstimator(BaseEstimator):
         self.warm = check_number("estimator.warm", warm, low=0.0, high=1.0)
         self.beta = check_number("estimator.beta", beta, low=0.0)
         self.noise = check_positive("estimator.noise", noise)
+        self.reads_budget = self.warm > 0.0
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
         if not len(pool):
             return pool.valuation(np.zeros(0))
-        cosines: dict[int, FloatArray] = context.remember(self, dict)
-        if len(pool) not in cosines:
-            cosines[len(pool)] = self._cosines(pool, context.query)
-        known = cosines[len(pool)]
-        length, mean, variance = self._posterior(known, pool.reranked, pool.scores)
+        kept: dict[int, _Processes] = context.remember(self, dict)
+        found = kept.get(len(pool))
+        if found is None or not found.knows_no_more_than(pool.reranked):
+            cosines = self._cosines(pool, context.query) if found is None else found.cosines
+            kept[len(pool)] = found = _Processes(cosines, self.noise)
+        found.observe(pool.reranked, pool.scores)
+        length, mean, variance = found.posterior()
         left = self._left_of_warm_start(pool, context)
-        promise = known[:-1, -1] if left else mean + self.beta * np.sqrt(variance)
+        promise = found.cosines[:-1, -1] if left else mean + self.beta * np.sqrt(variance)
         return pool.valuation(
             np.clip(mean, 0.0, 1.0),
             variance=variance,
@@ -89,43 +90,71 @@ class BAGELEstimator(BaseEstimator):
 
     def _cosines(self, pool: CandidatePool, query: str) -> FloatArray:
         """Of the documents and, behind them, the query, with each other, shape (n + 1, n + 1)."""
-        rows, asked = _dense(self._vectors.of(pool.entries)), _dense(self._vectors.of_query(query))
-        every = np.vstack([rows, asked])
-        cosines: FloatArray = np.clip(every @ every.T, -1.0, 1.0)
+        rows, asked = self._vectors.of(pool.entries), self._vectors.of_query(query)
+        near = _dense(rows @ asked.T)
+        cosines: FloatArray = np.clip(np.block([[_dense(rows @ rows.T), near], [near.T, np.ones((1, 1))]]), -1.0, 1.0)
         np.fill_diagonal(cosines, 1.0)
         return cosines
 
-    def _posterior(
-        self, cosines: FloatArray, scored: IntArray, scores: FloatArray
-    ) -> tuple[float, FloatArray, FloatArray]:
-        """Length scale, and mean and variance of the documents' scores given those of ``scored`` and the query's."""
-        told = np.append(scored, len(cosines) - 1)
-        values = np.append(scores[scored], 1.0)
-        spread = float(values.std())
-        centre, spread = (float(values.mean()), spread) if spread > 1e-9 else (0.0, 1.0)
-        observed = (values - centre) / spread
-        fits = [self._fit(cosines, told, observed, length) for length in _LENGTHS]
-        best = int(np.argmax([likelihood for likelihood, _ in fits]))
-        likeness = _covariance(cosines[told, :-1], _LENGTHS[best])
-        factor = fits[best][1]
-        whitened = np.linalg.solve(factor, np.column_stack([likeness, observed]))
-        mean = whitened[:, :-1].T @ whitened[:, -1]
-        variance = np.maximum(1.0 - (whitened[:, :-1] ** 2).sum(axis=0), 0.0)
+
+class _Processes:
+    """Gaussian processes over n documents and the query behind them, one a length scale, whose observations only grow.
+
+    Each has a Cholesky factor of the observations' covariance, whose rows go over all documents, and both the observed
+    scores and ones with that factor taken out: standardising changes the scores at every batch, but nothing else.
+
+    Args:
+        cosines: shape (n + 1, n + 1).
+        noise: variance of an observation.
+    """
+
+    def __init__(self, cosines: FloatArray, noise: float) -> None:
+        self.cosines, self._noise = cosines, noise
+        count, lengths = len(cosines), len(_LENGTHS)
+        self._told: list[int] = []
+        self._values: list[float] = []
+        self._rows = np.empty((lengths, 32, count))
+        self._whitened = np.empty((2, lengths, 32))
+        self._log_pivots = np.zeros(lengths)
+        self._variance = np.ones((lengths, count))
+        self._observe(count - 1, 1.0)
+
+    def knows_no_more_than(self, scored: IntArray) -> bool:
+        """Whether all observations are of these documents, or of the query."""
+        return set(self._told[1:]) <= set(scored.tolist())
+
+    def observe(self, scored: IntArray, scores: FloatArray) -> None:
+        """Take in the scores of those of these documents that are not known yet."""
+        for position in np.setdiff1d(scored, self._told).tolist():
+            self._observe(position, float(scores[position]))
+
+    def _observe(self, position: int, value: float) -> None:
+        k = len(self._told)
+        if k == self._rows.shape[1]:
+            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)], axis=1)
+            self._whitened = np.concatenate([self._whitened, np.empty_like(self._whitened)], axis=2)
+        rows, whitened = self._rows[:, :k], self._whitened[:, :, :k]
+        at = rows[:, :, position]
+        pivot = np.sqrt(np.maximum(self._variance[:, position], 0.0) + self._noise)
+        explained = (at[:, None, :] @ rows)[:, 0]
+        row = (np.exp((self.cosines[position] - 1.0) / _LENGTHS[:, None] ** 2) - explained) / pivot[:, None]
+        self._whitened[:, :, k] = (np.array([[value], [1.0]]) - (whitened * at).sum(axis=2)) / pivot
+        self._rows[:, k] = row
+        self._variance -= row**2
+        self._log_pivots += np.log(pivot)
+        self._told.append(position)
+        self._values.append(value)
+
+    def posterior(self) -> tuple[float, FloatArray, FloatArray]:
+        """The length scale of the largest marginal likelihood, and mean and variance of the documents' scores by it."""
+        k = len(self._told)
+        spread = float(np.std(self._values))
+        centre, spread = (float(np.mean(self._values)), spread) if spread > 1e-9 else (0.0, 1.0)
+        observed = (self._whitened[0, :, :k] - centre * self._whitened[1, :, :k]) / spread
+        best = int(np.argmax(-0.5 * (observed**2).sum(axis=1) - self._log_pivots))
+        mean = observed[best] @ self._rows[best, :k, :-1]
+        variance = np.maximum(self._variance[best, :-1], 0.0)
         return float(_LENGTHS[best]), centre + spread * mean, spread**2 * variance
-
-    def _fit(
-        self, cosines: FloatArray, told: IntArray, observed: FloatArray, length: float
-    ) -> tuple[float, FloatArray]:
-        """Log marginal likelihood, up to a constant, and the Cholesky factor of the observations' covariance."""
-        covariance = _covariance(cosines[np.ix_(told, told)], length) + self.noise * np.eye(len(told))
-        factor = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
-        whitened = np.linalg.solve(factor, observed)
-        return float(-0.5 * whitened @ whitened - np.log(np.diag(factor)).sum()), factor
-
-
-def _covariance(cosines: FloatArray, length: float) -> FloatArray:
-    covariance: FloatArray = np.exp(-(1.0 - cosines) / length**2)
-    return covariance
 
 
 def _dense(rows: Any) -> FloatArray:

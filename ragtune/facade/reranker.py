@@ -51,8 +51,6 @@ class Job(NamedTuple):
     query_vector: Any = None
 
 
-_WORDS = {MONEY: "dollars", FLOPS: "FLOPs", SEARCH_UNITS: "search units", ENERGY: "joules"}
-
 _PRICES = {
     MONEY: "usd_per_1k_tokens, usd_per_search_unit or usd_per_doc",
     FLOPS: "architecture",
@@ -270,7 +268,7 @@ class BudgetedReranker:
             if limit is None or unit.name not in self._reranker.unpriced or getattr(self._cost_of_a_text, unit.name):
                 continue
             raise ConfigError(
-                f"{unit.short}={limit:g}: the reranker has no price, so that no limit in {_WORDS[unit]} would ever "
+                f"{unit.short}={limit:g}: the reranker has no price, so that no limit in {unit.noun} would ever "
                 f"bind: give it one ({_PRICES[unit]}), or limit docs, calls or tokens"
             )
         return budget

@@ -11,6 +11,9 @@ from ragtune.core.pool.columns import require_finite
 from ragtune.core.request.context import ORIGINAL, RAGtuneContext
 from ragtune.core.types import ScoredDocument
 
+SILENT_SIGNAL = "silent_signal"
+"""Trace event of a signal that told no two documents of a query apart: of values that are missing or all equal."""
+
 
 class SignalledRetriever(BaseRetriever):
     """Adds every signal to the documents of a first stage as a further source, and orders them by all sources.
@@ -45,13 +48,20 @@ class SignalledRetriever(BaseRetriever):
     def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
         """What the first stage finds, in the order of all sources.
 
+        A signal that tells no two of several documents apart is written to the trace.
+
         Raises:
             ConfigError: if a signal has the name of a source of the first stage.
             InvalidScoreError: on a value that is not a finite number, by the names of signal and document.
         """
         found = self.retriever.retrieve(context, top_k)
         values = {name: signal.values(context, found) for name, signal in self._signals.items()}
-        return with_signals(found, values, self._fusion)
+        merged = with_signals(found, values, self._fusion)
+        if len(merged) > 1:
+            for name in self._signals:
+                if name not in (merged[0].sources or {}):
+                    context.trace.add("retriever", SILENT_SIGNAL, signal=name)
+        return merged
 
 
 def with_signals(

@@ -13,10 +13,9 @@ from experiments.replay.build import load_dataset
 from experiments.study.compare.run_folder import Run, line_of, rankings_of, reading, require_columns, traces_of
 from experiments.study.decisions import INELIGIBLE, counted, decisions_from_trace
 from experiments.study.report import grades_of, shown
-from experiments.study.study import Cell, Collection, Policy, Study
+from experiments.study.study import FINAL, Cell, Collection, Policy, Study
 from ragtune.core.errors import ConfigError
 
-COLUMN = "final"
 TRACED_RUNS = 4
 """The report can show the decisions of this many runs, the first ones."""
 
@@ -48,11 +47,11 @@ def study_of_runs(runs: Sequence[Run], command: str, *, texts: bool) -> Study:
         collections=[_collection(runs, measures, texts=texts)],
         policies=policies,
         reference=policies[0].name,
-        columns=[COLUMN],
+        columns=[FINAL],
         measures=measures,
         family="policies",
         target_label=f"what {policies[0].label} ends with",
-        traced_column=COLUMN,
+        traced_column=FINAL,
         resamples=bootstrap["resamples"],
         permutations=PERMUTATIONS,
         level=bootstrap["level"],
@@ -99,8 +98,8 @@ def _note(run: Run, policy: Policy) -> str:
 
 def _collection(runs: Sequence[Run], measures: Sequence[str], *, texts: bool) -> Collection:
     queries = list(runs[0].queries.index)
-    cells = {(run.name, COLUMN): _cell(run, queries, measures, traced=i < TRACED_RUNS) for i, run in enumerate(runs)}
-    reference = cells[runs[0].name, COLUMN]
+    cells = {(run.name, FINAL): _cell(run, queries, measures, traced=i < TRACED_RUNS) for i, run in enumerate(runs)}
+    reference = cells[runs[0].name, FINAL]
     dataset = load_dataset(runs[0].config) if texts else None
     return Collection(
         name=runs[0].summary.dataset,

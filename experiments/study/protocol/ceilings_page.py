@@ -53,8 +53,9 @@ def _head(grid: Grid, command: str) -> str:
 The same ranks are scored for every query. Which, and the share of the first stage in the final order, is chosen with
 the judgments of the queries in the table, by greedy choice and exchanges (`experiments/study/protocol/ceilings.py`).
 Documents of the same first-stage score are taken for copies: the scores of all are known when one is scored.
-"Out of reach" means: of every fixed choice of ranks, with its interval. Where documents have texts, a policy that
-learns from them can do better than that; where they have none, only if scores tell of neighbours.
+"None found": the best choice that was found lies below the line, with its whole interval. The search changes one or two
+ranks at a time, so another choice could be better: this is evidence and no bound. Where documents have texts, a policy
+that learns from them can do better than any fixed choice; where they have none, only if scores tell of neighbours.
 
 - made by `{command}`
 - code: `{git_sha()}`
@@ -81,7 +82,7 @@ def _table(grid: Grid, claim: Claim) -> str:
     for row in rows:
         gain = row.best.values - row.full
         low, high = (float(end) for end in interval(gain))
-        told = "**out of reach**" if high < line else "below, as measured" if gain.mean() < line else ""
+        told = "**none found**" if high < line else "below, as measured" if gain.mean() < line else ""
         lines.append(
             f"| {row.name} | {len(gain)} | {row.full.mean():.3f} | {(row.first - row.full).mean():+.3f} "
             f"| {gain.mean():+.3f} [{low:+.3f}, {high:+.3f}] | {(row.best.elsewhere - row.full).mean():+.3f} "

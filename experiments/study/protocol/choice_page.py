@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from experiments.study.protocol.leave_one_out import LeaveOneOut
-from experiments.study.study import Choice, Study
+from experiments.study.study import Choice, Study, column_of
 
 
 def choice_page(study: Study, choice: Choice, found: LeaveOneOut) -> str:
@@ -23,7 +23,7 @@ def _head(study: Study, choice: Choice, found: LeaveOneOut) -> str:
     title = f"Take {final}." if proven and found.final != choice.default else f"Keep {default}."
     gets = f"{found.difference:+.4f} [{found.low:+.4f}, {found.high:+.4f}]"
     agree = sum(entry.chosen == found.final for entry in found.left_out)
-    budgets = ", ".join(map(str, choice.budgets))
+    budgets = ", ".join(map(column_of, choice.budgets))
     reference = study.by_name[study.reference].label
     return f"""# {study.name}: leaving one group out
 

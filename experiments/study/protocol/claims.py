@@ -12,7 +12,7 @@ import numpy as np
 from experiments.evaluate.curves import FloatArray
 from experiments.evaluate.significance import TIE, holm, paired_tests
 from experiments.study.protocol.verdicts import Finding, findings, side_columns
-from experiments.study.study import Claim, Collection, Study
+from experiments.study.study import Claim, Collection, Study, column_of
 from experiments.study.tables import SIGNIFICANT, ends, resampled_means
 from ragtune.core.errors import ConfigError
 
@@ -148,10 +148,10 @@ def _compared(study: Study, claim: Claim, collection: Collection) -> tuple[list[
     rows, differences = [], []
     for other in claim.against:
         for budget in claim.budgets:
-            cell = collection.cells[claim.policy, str(budget)]
+            cell = collection.cells[claim.policy, column_of(budget)]
             spent = float(cell.in_unit(study.unit).mean())
             for depth, values in _others(study, claim, theirs, other, budget, spent):
-                rows.append({"against": other, "budget": budget, study.unit: spent, "depth": depth})
+                rows.append({"against": other, "budget": budget, study.unit.name: spent, "depth": depth})
                 differences.append(cell.values[:, 0] - values)
     return rows, np.column_stack(differences)
 
@@ -170,7 +170,7 @@ def _others(
 
 
 def _values(collection: Collection, policy: str, budget: int) -> FloatArray:
-    values: FloatArray = collection.cells[policy, str(budget)].values[:, 0]
+    values: FloatArray = collection.cells[policy, column_of(budget)].values[:, 0]
     return values
 
 

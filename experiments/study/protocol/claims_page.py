@@ -10,7 +10,7 @@ import numpy as np
 
 from experiments.study.protocol.claims import Held
 from experiments.study.protocol.verdicts import POWER, Verdict
-from experiments.study.study import Study
+from experiments.study.study import Study, column_of
 from experiments.study.tables import SIGNIFICANT, p_text
 
 _MANY = 100_000
@@ -108,7 +108,7 @@ def _said(study: Study, held: Held) -> str:
     asked = f"at most {claim.margin:.3f} below"
     if claim.ahead is not None:
         asked = f"above, p < {SIGNIFICANT:.2f}, at {claim.ahead:.0%} of the budgets or more"
-    budgets = ", ".join(map(str, claim.budgets))
+    budgets = ", ".join(map(column_of, claim.budgets))
     above = int((held.rows.groupby("collection")["difference"].min() > 0).sum())
     return (
         f"*{study.by_name[claim.policy].label}* at {budgets} {study.noun} against {others}{without}, {depth}: {asked}. "
@@ -127,7 +127,8 @@ def _worst(study: Study, held: Held) -> str:
         mine = held.rows[held.rows["collection"] == name]
         row = mine.loc[mine["difference"].idxmin()]
         difference = _interval(row["difference"], row["low"], row["high"])
-        compared = f"{row[study.unit]:.1f} | {study.by_name[row['against']].label} | {row['depth']:.1f} | {difference}"
+        spent, theirs = (study.unit.number.format(row[name]) for name in (study.unit.name, "depth"))
+        compared = f"{spent} | {study.by_name[row['against']].label} | {theirs} | {difference}"
         lines.append(f"| {_finding(held, name)} | {held.by_chance[name]:.0%} | {compared} | {p_text(row['p_holm'])} |")
     return "\n".join([*lines, ""])
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.evaluate.curves import FloatArray
-from experiments.study.study import Choice, Collection, Study
+from experiments.study.study import Choice, Collection, Study, column_of
 from experiments.study.tables import ends, resampled_means
 
 
@@ -105,7 +105,9 @@ def _gains(study: Study, choice: Choice, collection: Collection, names: Sequence
     """Gains query by query, shape (q, policies)."""
 
     def mean(policy: str) -> FloatArray:
-        values: FloatArray = np.mean([collection.cells[policy, str(b)].values[:, 0] for b in choice.budgets], axis=0)
+        values: FloatArray = np.mean(
+            [collection.cells[policy, column_of(b)].values[:, 0] for b in choice.budgets], axis=0
+        )
         return values
 
     return np.column_stack([mean(name) for name in names]) - mean(study.reference)[:, None]

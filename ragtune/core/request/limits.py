@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from ragtune.core.units import UNITS
+from ragtune.core.units import BY_SHORT
 
 
 def _unlimited_if_infinite(value: Any) -> Any:
@@ -18,7 +18,7 @@ Count = Annotated[Annotated[int, Field(ge=0)] | None, BeforeValidator(_unlimited
 Amount = Annotated[Annotated[float, Field(ge=0, allow_inf_nan=False)] | None, BeforeValidator(_unlimited_if_infinite)]
 
 
-LIMITS = {unit.short: unit.limit for unit in UNITS}
+LIMITS = {short: unit.limit for short, unit in BY_SHORT.items()}
 """The limit in each unit, by the short names that users give the units."""
 
 

@@ -30,7 +30,7 @@ class Broken:
     broken=st.frozensets(st.integers(0, 19)),
     batch_size=st.integers(1, 7),
     in_a_row=st.integers(1, 3),
-    unit=st.sampled_from(["max_reranker_docs", "max_reranker_calls"]),
+    unit=st.sampled_from(["max_reranker_docs", "max_reranker_calls", "max_tokens"]),
     limits=st.lists(st.integers(0, 22), min_size=1, max_size=5, unique=True),
 )
 def test_failures_count_under_every_budget(fakes, broken, batch_size, in_a_row, unit, limits):

@@ -186,6 +186,7 @@ PRESETS = {
     "similarity": "similarity + greedy + posterior",
     "slidegar": "gar + sliding_window + reranked_first",
     "uncertainty": "uncertainty + greedy + posterior",
+    "uncertainty_vectors": "uncertainty + greedy + posterior",
     "value_of_information": "uncertainty + value_of_information + posterior",
 }
 

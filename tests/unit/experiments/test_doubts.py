@@ -1,4 +1,4 @@
-"""A run says so where its sources seem to know better than its reranker, and only there."""
+"""A run says so where its sources seem to know better than its reranker or say nothing, and only there."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from experiments.evaluate.doubts import doubts
+from experiments.evaluate.doubts import doubts, silences
 from experiments.evaluate.record import QueryRecord
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.estimators.uncertainty import MARGINS
+from ragtune.retrievers.signalled import SILENT_SIGNAL
 
 
 def _record(margins: Mapping[str, float]) -> QueryRecord:
@@ -17,6 +18,10 @@ def _record(margins: Mapping[str, float]) -> QueryRecord:
     trace = ControllerTrace(query_id="q")
     trace.add("estimator", "value", scored=0)
     trace.add("estimator", "value", scored=9, **({MARGINS: dict(margins)} if margins else {}))
+    return _of(trace)
+
+
+def _of(trace: ControllerTrace) -> QueryRecord:
     empty: dict[str, str] = {}
     return QueryRecord("q", [], [], [], [], {}, {}, empty, 0, 0, trace.model_dump_json())
 
@@ -45,3 +50,13 @@ def test_a_better_reranker_and_a_single_source_raise_none() -> None:
     assert doubts(_records(-0.2)) == {}
     assert doubts([_record({}) for _ in range(9)]) == {}
     assert doubts([]) == {}
+
+
+def test_silent_signals_are_named_with_the_number_of_their_queries_however_many_rounds_they_were_silent_in() -> None:
+    silent, loud = ControllerTrace(query_id="q"), ControllerTrace(query_id="q")
+    for _ in range(2):
+        silent.add("retriever", SILENT_SIGNAL, signal="clicks")
+    loud.add("controller", "retrieve", query=f'what is a "{SILENT_SIGNAL}"?')
+    ((words, count),) = silences([_of(silent), _of(loud), _of(silent)]).items()
+    assert "'clicks'" in words
+    assert count == 2

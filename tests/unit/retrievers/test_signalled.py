@@ -13,8 +13,9 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
 from ragtune.data.corpus import Corpus
 from ragtune.fusion.rrf import RRFFusion
+from ragtune.retrievers.in_memory import InMemoryRetriever
 from ragtune.retrievers.runs import RunsRetriever
-from ragtune.retrievers.signalled import SignalledRetriever, with_signals
+from ragtune.retrievers.signalled import SILENT_SIGNAL, SignalledRetriever, with_signals
 from ragtune.signals.table import TableSignal
 from ragtune.testing import make_context, small_corpus
 
@@ -56,6 +57,14 @@ def test_two_runs_are_the_same_whether_one_finds_or_judges_what_the_other_found(
 @pytest.mark.parametrize("values", [{}, dict.fromkeys("abcdef", 3.0), {"c": 8.0}, {"elsewhere": 1.0}])
 def test_a_signal_that_tells_no_documents_apart_changes_nothing(values: Mapping[str, float]) -> None:
     assert with_signals(FOUND, {"silent": values}, RRFFusion()) == FOUND
+
+
+def test_a_signal_that_tells_no_documents_apart_is_in_the_trace() -> None:
+    signals = {"silent": Fixed({}), "speaks": Fixed({"a": 1.0, "b": 2.0})}
+    for documents, silent in ((FOUND, [{"signal": "silent"}]), (FOUND[:1], [])):
+        context = make_context()
+        SignalledRetriever(InMemoryRetriever(documents), signals, RRFFusion()).retrieve(context, 100)
+        assert [event.details for event in context.trace.find(SILENT_SIGNAL)] == silent
 
 
 def test_what_a_signal_does_not_know_is_neither_better_nor_worse_than_the_rest() -> None:

@@ -13,7 +13,9 @@ import pytest
 
 from experiments.replay.build import load_dataset
 from experiments.study.cells import jobs_of, run_jobs
+from experiments.study.frontier import study_of
 from experiments.study.grid import Grid, PolicyEntry, TraceChoice, composed, grid_of
+from ragtune.core.errors import ConfigError
 
 Keys = Callable[..., list[str]]
 
@@ -89,6 +91,22 @@ def test_policies_of_the_same_configuration_are_replayed_once(grid: Grid) -> Non
     cells = run_jobs(jobs_of(twin, Path("out")), 1, lambda *progress: seen.append(progress))
     assert seen == [(0, 3), (1, 3), (3, 3)]  # those that differ by the budget alone are done at once
     assert cells["tiny", "twin", "2"] is cells["tiny", "fixed", "2"]
+
+
+def test_budgets_in_dollars_bind_and_a_unit_without_a_price_is_refused(grid: Grid) -> None:
+    entry = grid.collections[0]
+    priced = replace(entry, overrides=[*entry.overrides, "reranker.usd_per_doc=0.01"])
+    dollars = replace(
+        grid, collections=[priced], unit="usd", budgets=[0.01, 0.05], traces=TraceChoice(0.01), report=False
+    )
+    cells = run_jobs(jobs_of(dollars, Path("out")), 1, lambda done, total: None)
+    for column, docs in (("0.01", 1), ("0.05", 5)):
+        assert set(cells["tiny", "fixed", column].docs.tolist()) == {docs}
+    study = study_of(dollars, cells, "")
+    assert study.collections[0].lines["fixed"].spent.tolist() == pytest.approx([0.01, 0.05])
+    joules = replace(dollars, unit="joules")
+    with pytest.raises(ConfigError, match="unit=joules: nothing is charged in it on 'tiny'"):
+        study_of(joules, run_jobs(jobs_of(joules, Path("out")), 1, lambda done, total: None), "")
 
 
 def test_neighbours_that_the_reranker_cannot_score_are_counted(

@@ -17,6 +17,7 @@ from experiments.study.protocol.claims_page import claims_page
 from experiments.study.protocol.leave_one_out import leave_one_out
 from experiments.study.study import Cell, Choice, Claim, Collection, Policy, Study
 from ragtune.core.errors import ConfigError
+from ragtune.core.units import CALLS
 
 KINDS = {"fixed": "incumbent", "gar": "peer", "default": "ours", "bold": "ours", "shy": "ours"}
 CHOICE = Choice("default", [10, 20])
@@ -197,7 +198,7 @@ def test_the_pages_say_how_many_fail_and_nothing_that_is_no_number() -> None:
 
 def test_budgets_in_calls_are_spoken_of_as_calls() -> None:
     collections = [collection("a", qualities(0.5, 0.6)), collection("b", qualities(0.5, 0.6))]
-    named = replace(study(*collections), unit="calls")
+    named = replace(study(*collections), unit=CALLS)
     calls = np.full(40, 7)
     few = {key: replace(cell, calls=calls) for key, cell in collections[0].cells.items()}
     found = held(named, Claim("one", "default", ["fixed"], [10], depth="spent"))
