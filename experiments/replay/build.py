@@ -202,7 +202,9 @@ def build_session(config: Mapping[str, Any], wrap: Any = None, wrap_reformulator
         "query_ids": dataset.order,
         "reranker": next(iter(rerankers.values())),
     }
-    parts = {"retriever": _retriever(config, resources)} | {
+    retriever = _retriever(config, resources)
+    resources["echoes"] = retriever.echoes if isinstance(retriever, SignalledRetriever) else ()
+    parts = {"retriever": retriever} | {
         group: component(config, group, resources)
         for group in ("reformulator", "expander", "estimator", "scheduler", "assembler", "budget")
     }

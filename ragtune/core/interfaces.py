@@ -56,7 +56,13 @@ class BaseSignal(Component, ABC):
     A signal has an opinion of what was found (:class:`~ragtune.retrievers.signalled.SignalledRetriever`).
 
     State: none between requests; within a request, ``context.remember``.
+
+    Attributes:
+        is_witness: whether what it and another source agree on is a hint of relevance that a reranker has missed. False
+            where it reads what a first stage reads too, the words of the query: both then err alike.
     """
+
+    is_witness: bool = True
 
     @abstractmethod
     def values(self, context: RAGtuneContext, documents: Sequence[ScoredDocument]) -> Mapping[str, float]:
@@ -336,7 +342,12 @@ class TextVectors(Protocol):
     """Vectors of documents, for components that compare documents by their texts.
 
     State: the vectors of a collection, made once; nothing of a request.
+
+    Attributes:
+        are_words: whether they count words, as lexical first stages do.
     """
+
+    are_words: bool
 
     def of(self, items: Sequence[PoolItem]) -> Any:
         """Shape (len(items), d), rows L2-normalised, so that a dot product is a cosine.

@@ -38,6 +38,7 @@ class CandidateVectors:
 
     def __init__(self, corpus: Corpus | None = None, embedder: BaseEmbedder | None = None) -> None:
         self._embedder = embedder
+        self.are_words = embedder is None
         self._corpus = corpus
         # At once, as a collection's vectors are made: no request's clock is to see it.
         if embedder is not None:

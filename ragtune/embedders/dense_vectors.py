@@ -27,6 +27,8 @@ class DenseVectors:
         cache_dir: ``auto`` for the platform's cache folder, a folder, or None for no cache.
     """
 
+    are_words = False
+
     def __init__(self, corpus: Corpus, embedder: BaseEmbedder, cache_dir: str | Path | None = AUTO) -> None:
         self._corpus = corpus
         self._embedder = embedder

@@ -61,6 +61,8 @@ class TfidfEmbedder(BaseEmbedder):
         ConfigError: on an argument out of range.
     """
 
+    are_words = True
+
     def __init__(
         self, corpus: Corpus, sublinear_tf: bool = True, min_df: int = 1, cache_dir: str | Path | None = AUTO
     ) -> None:

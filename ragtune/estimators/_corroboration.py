@@ -36,17 +36,19 @@ class Corroboration:
 
     Sources that read the same words do not err independently, and agree far more with each other than with the
     reranker. So a pair is believed in full only as long as it has no more variance in common than both have with the
-    reranker, rho_jk^2 <= rho_jr^2 + rho_kr^2, and beyond that less by the square of the ratio.
+    reranker, rho_jk^2 <= rho_jr^2 + rho_kr^2, and beyond that less by the square of the ratio. A source that is
+    known to be the echo of another is in no pair.
 
     Args:
         evidence: of S sources on the n documents that a first stage ranked.
     """
 
     def __init__(self, evidence: FirstStageEvidence) -> None:
-        self._names = evidence.names
+        kept = [i for i, name in enumerate(evidence.names) if name not in evidence.echoes]
+        self._names = [evidence.names[i] for i in kept]
         if len(self._names) < 2:
             return
-        self._sources = np.column_stack([standardised(column) for column in evidence.columns.T])
+        self._sources = np.column_stack([standardised(evidence.columns[:, i]) for i in kept])
         self._pairs = np.triu_indices(len(self._names), 1)
         agreement = self._sources.T @ self._sources / len(self._sources)
         self._agreement = agreement[self._pairs]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,11 +27,13 @@ class FirstStageEvidence:
         columns: shape (n, S); each the mean of ``ln(21) - ln(1 + rank)`` and the standardised score.
         weights: shape (S,), in [0, 1]: how much of a single source each counts for, see :func:`source_weights`.
         names: of the S sources.
+        echoes: those whose agreement with others proves nothing, since they read what another source reads.
     """
 
     columns: FloatArray
     weights: FloatArray
     names: tuple[str, ...]
+    echoes: Collection[str] = ()
 
     @property
     def pooled(self) -> FloatArray:
@@ -51,7 +53,9 @@ class FirstStageEvidence:
         return lowest
 
 
-def first_stage_evidence(items: Sequence[PoolItem], rows: Any = None) -> FirstStageEvidence:
+def first_stage_evidence(
+    items: Sequence[PoolItem], rows: Any = None, echoes: Collection[str] = ()
+) -> FirstStageEvidence:
     """Evidence from the items' ``sources``.
 
     A source ranks its documents by score, ties by the pool's order; a document that it lacks ranks at twice its worst
@@ -61,13 +65,14 @@ def first_stage_evidence(items: Sequence[PoolItem], rows: Any = None) -> FirstSt
     Args:
         items: the n documents.
         rows: their text vectors, as for :func:`source_weights`; None to weight the sources without texts.
+        echoes: as in the result; names of other sources mean nothing.
     """
     views = scores_by_stage(items)
     if views:
         columns = np.column_stack([_column(view) for view in views.values()])
     else:
         columns = _column(np.array([item.retrieval_score for item in items], dtype=float))[:, None]
-    return FirstStageEvidence(columns, source_weights(columns, rows), tuple(views) or (RETRIEVAL,))
+    return FirstStageEvidence(columns, source_weights(columns, rows), tuple(views) or (RETRIEVAL,), echoes)
 
 
 def source_weights(columns: FloatArray, rows: Any = None) -> FloatArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -52,6 +52,8 @@ class UncertaintyEstimator(BaseEstimator):
         corpus: collection that ``vectors`` are made from; None where these need none.
         vectors: makes the text vectors of the corpus, in the sparse form.
         trust: in [0, 1]: 0 is the sources' order, 1 the reranker's.
+        echoes: names of sources whose agreement with others proves nothing, as they read the same words; a harness
+            gives the signals that are no witnesses. They stay evidence like all others.
         prior: hyper-parameters by name, see ``Prior``.
 
     Raises:
@@ -65,10 +67,12 @@ class UncertaintyEstimator(BaseEstimator):
         corpus: Corpus | None,
         vectors: Callable[[Any], TextVectors],
         trust: float = 0.5,
+        echoes: Collection[str] = (),
         **prior: float,
     ) -> None:
         self._vectors = vectors(corpus)
         self.trust = check_number("estimator.trust", trust, low=0.0, high=1.0)
+        self.echoes = frozenset(echoes)
         self._prior = _trusted(_checked(Prior(**prior)), self.trust)  # type: ignore[arg-type]
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
@@ -85,7 +89,7 @@ class UncertaintyEstimator(BaseEstimator):
 
     def _start(self, pool: CandidatePool) -> RelevancePosterior:
         rows = self._vectors.of(pool.entries)
-        return RelevancePosterior(first_stage_evidence(pool.entries, rows), rows, self._prior)
+        return RelevancePosterior(first_stage_evidence(pool.entries, rows, self.echoes), rows, self._prior)
 
     def _valuation(self, pool: CandidatePool, posterior: RelevancePosterior) -> Valuation:
         corroboration = posterior.corroboration

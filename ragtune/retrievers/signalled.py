@@ -39,6 +39,11 @@ class SignalledRetriever(BaseRetriever):
         self._signals = dict(signals)
         self._fusion = fusion
 
+    @property
+    def echoes(self) -> frozenset[str]:
+        """Names of the signals that are no witnesses, see :class:`~ragtune.core.interfaces.BaseSignal`."""
+        return frozenset(name for name, signal in self._signals.items() if not signal.is_witness)
+
     def prepare(self) -> None:
         """Make the first stage and every signal ready."""
         self.retriever.prepare()

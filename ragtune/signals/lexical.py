@@ -22,6 +22,8 @@ class LexicalSignal(BaseSignal):
     terms.
     """
 
+    is_witness = False
+
     def prepare(self) -> None:
         """Load the stemmer."""
         terms("ready")

@@ -31,6 +31,7 @@ class TableSignal(BaseSignal):
             ``value``.
         by: what a number is of, ``pair`` of query id and document, or ``document``, whatever the query.
         higher_is_better: False where low numbers speak for a document, e.g. its age or its price.
+        witness: False where the numbers come of the same words as a first stage, e.g. of another lexical model.
         query_ids: the collection's queries in its order, which the responses of a file of ``_msearch`` are in.
 
     Raises:
@@ -39,8 +40,14 @@ class TableSignal(BaseSignal):
     """
 
     def __init__(
-        self, path: str | Path, by: str = _PAIR, higher_is_better: bool = True, query_ids: Sequence[str] = ()
+        self,
+        path: str | Path,
+        by: str = _PAIR,
+        higher_is_better: bool = True,
+        witness: bool = True,
+        query_ids: Sequence[str] = (),
     ) -> None:
+        self.is_witness = witness
         self._sign = 1.0 if higher_is_better else -1.0
         self._pairs: Mapping[str, Mapping[str, float]] = {}
         self._documents: Mapping[str, float] = {}

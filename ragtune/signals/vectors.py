@@ -23,7 +23,7 @@ class VectorsSignal(BaseSignal):
 
     The documents' vectors are made once, with the index. What a request takes is one vector of its query: its time is
     the request's, as that of a dense first stage is, and no account is charged. Nothing is known of a document, or
-    for a query, whose vector is zero.
+    for a query, whose vector is zero. Vectors that count words are no witness beside a lexical first stage.
 
     Args:
         corpus: collection that ``vectors`` are made from; None where these need none.
@@ -32,6 +32,7 @@ class VectorsSignal(BaseSignal):
 
     def __init__(self, corpus: Corpus | None, vectors: Callable[[Any], TextVectors]) -> None:
         self._vectors = vectors(corpus)
+        self.is_witness = not self._vectors.are_words
 
     def prepare(self) -> None:
         """Embed a first text, for which a model is loaded."""

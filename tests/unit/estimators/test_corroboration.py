@@ -18,9 +18,9 @@ def _views(*validities: float) -> np.ndarray:
     return np.column_stack([v * relevance + np.sqrt(1.0 - v * v) * rng.normal(size=_N) for v in validities])
 
 
-def _of(columns: np.ndarray) -> Corroboration:
+def _of(columns: np.ndarray, *echoes: str) -> Corroboration:
     names = tuple(f"s{j}" for j in range(columns.shape[1]))
-    return Corroboration(FirstStageEvidence(columns, np.ones(columns.shape[1]), names))
+    return Corroboration(FirstStageEvidence(columns, np.ones(columns.shape[1]), names, echoes))
 
 
 @pytest.mark.parametrize("validities", [(0.5, 0.8), (0.5, 0.8, 0.7)])
@@ -51,6 +51,16 @@ def test_the_worse_the_reranker_the_more_the_sources_count_and_the_more_scores_t
     assert weight["good", 0] == weight["bad", 0]
     assert weight["good", 100] < weight["good", 0]
     assert weight["bad", 0] < weight["bad", 10] < weight["bad", 100]
+
+
+def test_what_is_known_to_be_an_echo_corroborates_nothing_and_takes_nothing_from_what_others_corroborate() -> None:
+    views, scored = _views(0.7, 0.8, 0.6, 0.55), np.arange(_N) < 50
+    reranker, none = views[:, 3], np.zeros(_N)
+    alone, two, three = _of(views[:, :2], "s1"), _of(views[:, :2]), _of(views[:, :3], "s2")
+    assert alone.weight(reranker, none, 100) == _of(views[:, :1]).weight(reranker, none, 100)
+    assert alone.margins(scored, reranker) == {}
+    assert three.weight(reranker, none, 100) == two.weight(reranker, none, 100)
+    assert three.margins(scored, reranker) == two.margins(scored, reranker)
 
 
 @pytest.mark.parametrize("likeness", [1.0, 0.95])

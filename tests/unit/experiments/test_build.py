@@ -58,6 +58,17 @@ def test_errors_of_nested_components_keep_their_type_and_words(compose_tiny: Com
         build_session(config)
 
 
+def test_signals_that_read_the_words_of_the_query_are_no_witnesses(compose_tiny: Compose, tmp_path: Path) -> None:
+    (tmp_path / "t.run").write_text("q1 Q0 d1 1 1.0 x\n")
+    table = [
+        f"+signal.{name}={{_target_: ragtune.signals.table.TableSignal, path: {tmp_path / 't.run'}, witness: {w}}}"
+        for name, w in (("clicks", "true"), ("again", "false"))
+    ]
+    signals = ["signal=[lexical,vectors]", "vectors@signal.vectors.vectors=tfidf", *table]
+    session = build_session(compose_tiny("estimator=uncertainty", *signals))
+    assert session.parts["estimator"].echoes == {"lexical", "vectors", "again"}
+
+
 def test_signals_are_further_sources_of_every_policys_candidates(compose_tiny: Compose) -> None:
     session = build_session(compose_tiny("signal=[lexical,vectors]", "vectors@signal.vectors.vectors=tfidf"))
     pools = [
