@@ -53,7 +53,7 @@ bench: $(VENV)/.dev ## speed, as ratios
 	$(BIN)/python benchmarks/run_all.py
 
 DATA ?= ../shared/data
-STUDIES ?= open variants calls shared ablations expansion
+STUDIES ?= open variants signals calls shared ablations expansion
 tables: $(VENV)/.dev ## every table of results/frontier again, in build/tables, with what got worse first; DATA=folder of the collections
 	for name in dl19 dl21 nfcorpus; do \
 		$(BIN)/ragtune graph --out results/graphs/$$name dataset=beir dataset.path=$(DATA)/$$name || exit 1; done
