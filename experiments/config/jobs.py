@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from copy import copy, deepcopy
+from functools import cache
 from typing import Any, Self
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
@@ -28,6 +29,11 @@ class _OfOneJob(DictConfig):
         own = {"_metadata": deepcopy(self._metadata), "_content": copy(vars(self)["_content"]), "_flags_cache": None}
         vars(twin).update(vars(self), **own)
         return twin
+
+
+@cache
+def _parser() -> OverridesParser:
+    return OverridesParser.create()
 
 
 class JobConfigs(ConfigLoaderImpl):
@@ -106,5 +112,5 @@ class JobConfigs(ConfigLoaderImpl):
     def _parse(self, override: str) -> Override:
         """Most words of a sweep are those of all jobs, and Hydra's parser is slow."""
         if override not in self._parsed:
-            [self._parsed[override]] = OverridesParser.create().parse_overrides([override])
+            [self._parsed[override]] = _parser().parse_overrides([override])
         return self._parsed[override]
