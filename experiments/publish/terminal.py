@@ -133,7 +133,7 @@ def print_run(summary: Summary, curve: Curve) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     title = escape(f"{summary.dataset} - {summary.queries} queries - {summary.policy}")
     prices = _priced(curve)
     # With the costs of each row beside it, every interval still fits into 80 columns.
@@ -314,7 +314,7 @@ def print_views(views: Mapping[str, ViewFigures], docs: float) -> None:
         values = zip(figures.measures.values(), figures.interval.values(), strict=True)
         cells = [f"[bold]{value:.4f}[/bold]\n{low:.3f}-{high:.3f}" for value, (low, high) in values]
         table.add_row(name, f"{figures.docs_per_query:.1f}", *cells)
-    Console(highlight=False).print(table)
+    Console(highlight=False, emoji=False).print(table)
 
 
 def print_forecast(figures: Mapping[str, Any]) -> None:
@@ -331,7 +331,7 @@ def print_forecast(figures: Mapping[str, Any]) -> None:
         table.add_column(column, justify="right" if column else "left")
     for row in ("total", "per_query"):
         table.add_row(row.replace("_", " "), *(_amount(unit, figures[row][unit.name]) for unit in units))
-    Console(highlight=False).print(table)
+    Console(highlight=False, emoji=False).print(table)
 
 
 def _amount(unit: Unit, amount: float | None) -> str:

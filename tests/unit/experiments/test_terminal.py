@@ -113,12 +113,14 @@ def test_a_table_has_as_many_columns_as_fit(width: int) -> None:
     assert len(fitting_table(heads, rows, left=[], width=width, title="").columns) == max(fitting, default=1)
 
 
-def test_brackets_in_overrides_are_printed_as_they_are(
+def test_brackets_and_colons_in_overrides_are_printed_as_they_are(
     make_summary: MakeSummary, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    overrides = ["paths=[a.run]", "[/bold]"]
+    overrides = ["paths=[a.run]", "[/bold]", "query=a:x:b"]
     print_sweep({"0": make_summary(overrides=overrides)}, tmp_path)
-    assert "[a.run]" in "".join(capsys.readouterr().out.split())
+    out = "".join(capsys.readouterr().out.split())
+    assert "[a.run]" in out
+    assert "a:x:b" in out
 
 
 def test_a_sweeps_tables_are_byte_for_byte_what_pandas_writes(make_summary: MakeSummary, tmp_path: Path) -> None:
