@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
 from experiments.config.compose import register_resolvers
+from experiments.config.jobs import parsed
 from experiments.config.paths import PROJECT_ROOT
 from experiments.evaluate.summary import Summary
 from experiments.publish.files import SUMMARY, read_summary
@@ -134,9 +134,7 @@ def _overrides(config: DictConfig) -> list[Override]:
     """The sweep's overrides; none where Hydra will complain."""
     given = [f"{name}={value}" for name, value in (OmegaConf.select(config, "hydra.sweeper.params") or {}).items()]
     with suppress(HydraException):
-        return OverridesParser.create().parse_overrides(
-            [*given, *(OmegaConf.select(config, "hydra.overrides.task") or [])]
-        )
+        return [parsed(word) for word in (*given, *(OmegaConf.select(config, "hydra.overrides.task") or []))]
     return []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from copy import copy, deepcopy
+from functools import cache, lru_cache
 from typing import Any, Self
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
@@ -30,6 +31,22 @@ class _OfOneJob(DictConfig):
         return twin
 
 
+@lru_cache(maxsize=1024)
+def parsed(word: str) -> Override:
+    """What a word of the command line says. Most words of a sweep are those of all jobs, and Hydra's parser is slow.
+
+    Raises:
+        OverrideParseException: if it is no override.
+    """
+    [override] = _parser().parse_overrides([word])
+    return override
+
+
+@cache
+def _parser() -> OverridesParser:
+    return OverridesParser.create()
+
+
 class JobConfigs(ConfigLoaderImpl):
     """Composes each combination of choices once, and sets a job's values in a copy of that.
 
@@ -42,7 +59,6 @@ class JobConfigs(ConfigLoaderImpl):
     def __init__(self, loader: ConfigLoader) -> None:
         super().__init__(loader.get_search_path())
         self._composed: dict[tuple[str, ...], bytes] = {}
-        self._parsed: dict[str, Override] = {}
         self._groups: dict[str, bool] = {}
         self._checked: dict[tuple[str, ...], DictConfig] = {}
 
@@ -64,7 +80,7 @@ class JobConfigs(ConfigLoaderImpl):
 
     def of_job(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
         """A configuration of its own for one of many jobs."""
-        overrides = [self._parse(override) for override in sweep_overrides]
+        overrides = list(map(parsed, sweep_overrides))
         # What is added may rest on a value that comes before it.
         if all(override.type == OverrideType.CHANGE and not override.is_hydra_override() for override in overrides):
             try:
@@ -90,7 +106,7 @@ class JobConfigs(ConfigLoaderImpl):
 
     def _has_chosen(self, master_config: DictConfig, choices: tuple[str, ...], overrides: list[Override]) -> bool:
         """Whether the sweep's own configuration is that of the choices, with no value but those of the job."""
-        given = [self._parse(override) for override in master_config.hydra.overrides.task]
+        given = map(parsed, master_config.hydra.overrides.task)
         fixed = [override for override in given if not override.is_sweep_override()]
         chosen = tuple(override.input_line for override in fixed if not self._is_value(override))
         # What Hydra lets a sweep leave open, ???, it refuses in a job.
@@ -102,9 +118,3 @@ class JobConfigs(ConfigLoaderImpl):
         if key not in self._groups:
             self._groups[key] = "/" in key or any(source.is_group(key) for source in self.get_sources())
         return override.package is None and not self._groups[key]
-
-    def _parse(self, override: str) -> Override:
-        """Most words of a sweep are those of all jobs, and Hydra's parser is slow."""
-        if override not in self._parsed:
-            [self._parsed[override]] = OverridesParser.create().parse_overrides([override])
-        return self._parsed[override]

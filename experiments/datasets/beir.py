@@ -14,7 +14,6 @@ from experiments.datasets.dataset import (
     field_names,
 )
 from experiments.datasets.judgments import judgment_files, read_qrels
-from experiments.datasets.topics import read_topics
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
@@ -131,7 +130,7 @@ class BeirDataset(DatasetLoader):
     def _documents(self) -> Iterator[Document]:
         where = ""
         for where, (doc_id, title, text) in read_records(self._corpus, _DOCUMENTS):
-            yield Document.model_construct(
+            yield Document(
                 id=_id(doc_id, where), text=_text(text, "text", where, ""), title=_text(title, "title", where, "")
             )
         if not where:
@@ -149,6 +148,8 @@ class BeirDataset(DatasetLoader):
         """Where each query stands, its id and its text."""
         file = self._queries_file
         if file.is_file() and text_form(file) == "markup":
+            from experiments.datasets.topics import read_topics
+
             for where, number, fields in read_topics(file):
                 wanted = self._fields or [_first(fields)]
                 text = chosen_fields(fields, wanted, f"{where}: topic {number} has")

@@ -80,10 +80,12 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
 
 def _splits(folder: Path) -> dict[str, Path]:
     """File or folder by the name of the split; of several forms, the most preferred."""
-    splits = {_PIECE.sub("", file.name): file for file in sorted(folder.glob("*")) if file.is_dir()}
+    found = sorted(folder.glob("*"))
+    splits = {_PIECE.sub("", file.name): file for file in found if file.is_dir()}
     for form in reversed(FORMS):
-        for file in sorted(folder.glob(f"*{form}")):
-            splits[_PIECE.sub("", file.name.removesuffix(form))] = file
+        for file in found:
+            if file.name.endswith(form):
+                splits[_PIECE.sub("", file.name.removesuffix(form))] = file
     return splits
 
 

@@ -119,7 +119,7 @@ def depth_line(everything: Sequence[Ranked], run: Curve, measures: Measures) -> 
     Returns:
         Mean headline by depth.
     """
-    depths = run.docs[np.unique(np.linspace(0, len(run.docs) - 1, POINTS).round().astype(int))]
+    depths = run.docs[np.bincount(np.linspace(0, len(run.docs) - 1, POINTS).round().astype(int)) > 0]
     states = (States(ranked.query_id, ranked.doc_ids, _at_depths(ranked, depths)) for ranked in everything)
     values = measures.headline_of(states).reshape(len(everything), len(depths))
     return dict(zip(depths.tolist(), values.mean(axis=0).tolist(), strict=True))

@@ -101,7 +101,7 @@ class QueryRecord:
     @property
     def ranking(self) -> list[str]:
         """Document ids of the final ranking, best first."""
-        return [self.doc_ids[i] for i in self.final.tolist()]
+        return list(map(self.doc_ids.__getitem__, self.final.tolist()))
 
     def ranking_at(self, step: int) -> list[str]:
         """Document ids at an anytime step, best first."""

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -200,15 +201,16 @@ def curve_table(curve: Curve, depth_line: Mapping[int, float] | None = None) -> 
 def _write_run(file: Path, rankings: Iterable[tuple[str, Sequence[str]]]) -> None:
     with file.open("w", encoding="utf-8", newline="\n") as out:
         for query_id, ranking in rankings:
-            begin = f"{query_id} Q0 "
-            lines = zip(map(_retrieved, ranking), _ends(len(ranking)), strict=True)
-            out.write("".join([f"{begin}{doc_id}{end}" for doc_id, end in lines]))
+            _require_ids(ranking)
+            out.write(f"{query_id} Q0 ".join(["", *map(add, ranking, _ends(len(ranking)))]))
 
 
-@lru_cache(maxsize=2**16)
-def _retrieved(doc_id: str) -> str:
-    """The id, if a TREC file can hold it; the jobs of a sweep retrieve the same ones."""
-    return require_id(doc_id, "retrieved document")
+def _require_ids(ranking: Sequence[str]) -> None:
+    """Refuse documents that a TREC file cannot hold; most rankings are seen to be sound as a whole."""
+    together = " ".join(ranking)
+    if not together.isascii() or "\0" in together or together.split() != list(ranking):
+        for doc_id in ranking:
+            require_id(doc_id, "retrieved document")
 
 
 @lru_cache(maxsize=8)

@@ -69,7 +69,7 @@ def print_sweep(
     names = {"headline": headline, "vs": column}
     heads = [names.get(column, column.rpartition(".")[2]) for column in columns]
     note = note if tested else ""
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     left = {choice.rpartition(".")[2] for choice in choices[0]}
     counted = f"{len(shown)} run{'s' * (len(shown) != 1)}"
     table = fitting_table(heads, shown, left=left, width=console.width, title=counted)

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -132,7 +133,7 @@ def print_run(summary: Summary, curve: Curve) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     title = escape(f"{summary.dataset} - {summary.queries} queries - {summary.policy}")
     prices = _priced(curve)
     # With the costs of each row beside it, every interval still fits into 80 columns.
@@ -200,14 +201,21 @@ def fitting_table(
         width: characters that there is room for.
         title: what stands above it; may be empty.
     """
-    from rich.console import Console
+    from rich.cells import cell_len
 
-    wide = Console(width=10_000)
-    for fit in range(len(heads), 1, -1):
-        table = _table(heads[:fit], rows, left, title)
-        if wide.measure(table).maximum <= width:
-            return table
-    return _table(heads[:1], rows, left, title)
+    columns = zip(map(_stacked, heads), *rows, strict=True)
+    ends = accumulate(max(cell_len(line) for cell in column for line in cell.split("\n")) + _GAP for column in columns)
+    fit = sum(end + _EDGES - _GAP <= width for end in ends)
+    return _table(heads[: max(fit, 1)], rows, left, title)
+
+
+_GAP, _EDGES = 3, 2
+"""Characters between two columns of a table, and beside the first and the last together."""
+
+
+def _stacked(head: str) -> str:
+    """A heading with its words on lines of their own."""
+    return head.replace("_", " ").replace("=", "= ").replace(",", ", ").replace(" ", "\n")
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[str], title: str) -> Table:
@@ -217,8 +225,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], left: Collection
 
     table = Table(title=escape(title) or None, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
     for head in heads:
-        lines = head.replace("_", " ").replace("=", "= ").replace(",", ", ").replace(" ", "\n")
-        table.add_column(escape(lines), justify="left" if head in left else "right", no_wrap=True)
+        table.add_column(escape(_stacked(head)), justify="left" if head in left else "right", no_wrap=True)
     for row in rows:
         table.add_row(*map(escape, row[: len(heads)]))
     return table
@@ -307,7 +314,7 @@ def print_views(views: Mapping[str, ViewFigures], docs: float) -> None:
         values = zip(figures.measures.values(), figures.interval.values(), strict=True)
         cells = [f"[bold]{value:.4f}[/bold]\n{low:.3f}-{high:.3f}" for value, (low, high) in values]
         table.add_row(name, f"{figures.docs_per_query:.1f}", *cells)
-    Console(highlight=False).print(table)
+    Console(highlight=False, emoji=False).print(table)
 
 
 def print_forecast(figures: Mapping[str, Any]) -> None:
@@ -324,7 +331,7 @@ def print_forecast(figures: Mapping[str, Any]) -> None:
         table.add_column(column, justify="right" if column else "left")
     for row in ("total", "per_query"):
         table.add_row(row.replace("_", " "), *(_amount(unit, figures[row][unit.name]) for unit in units))
-    Console(highlight=False).print(table)
+    Console(highlight=False, emoji=False).print(table)
 
 
 def _amount(unit: Unit, amount: float | None) -> str:

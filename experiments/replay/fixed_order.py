@@ -91,7 +91,9 @@ class FixedOrder:
         self._diagnostics = plain(self._plan.diagnostics)
         by = pool.priorities if pool.estimates.acquisition is None else pool.estimates.acquisition
         self._order: IntArray = (-by).argsort(kind="stable")
-        self._lengths: IntArray = pool.roster.token_counts[self._order]
+        self._ids = list(map(begun.doc_ids.__getitem__, self._order.tolist()))
+        self._lengths: list[int] = pool.roster.token_counts[self._order].tolist()
+        self._estimates: list[float] = pool.priorities[self._order].tolist()
         self._ordering = parts["assembler"].ordering
         self._rows: dict[int, Positions] = {}
 
@@ -103,8 +105,7 @@ class FixedOrder:
         """
         ends = self._ends(budget)
         first, final = self._rankings([0, ends[-1]])
-        lengths = self._lengths.tolist()
-        docs = sum(self._price(lengths[start:end]).docs for start, end in pairwise(ends))
+        docs = sum(self._price(self._lengths[start:end]).docs for start, end in pairwise(ends))
         return Ranked(self._context.query_id, self._begun.doc_ids, first, final, docs)
 
     def under(self, budget: CostBudget, *, traced: bool = True) -> QueryRecord:
@@ -113,22 +114,20 @@ class FixedOrder:
         Raises:
             InputError: if a score is missing.
         """
-        ends, doc_ids, order = self._ends(budget), self._begun.doc_ids, self._order
+        ends, doc_ids = self._ends(budget), self._begun.doc_ids
         orders = np.array(self._rankings(ends))
         rankings: list[list[int]] = orders.tolist()
-        ids, lengths = [doc_ids[i] for i in order.tolist()], self._lengths.tolist()
-        estimates = self._pool.priorities[order].tolist()
-        scores = self._begun.scores_of(order[: ends[-1]]).tolist()
+        scores = self._begun.scores_of(self._order[: ends[-1]]).tolist()
         tracker = self._context.tracker.fork(budget)
         costs = [tracker.amounts()]
         for start, end in pairwise(ends):
             batch = slice(start, end)
-            self._send(tracker, ids[batch], lengths[batch], estimates[batch], scores[batch])
+            self._send(tracker, batch, scores[batch])
             costs.append(tracker.amounts())
         stop = self._stop(tracker, ends).model_dump()
         tracker.trace.add("controller", "stop", **stop)
-        documents = [doc_ids[i] for i in rankings[-1]]
-        tokens = sum(lengths)
+        documents = list(map(doc_ids.__getitem__, rankings[-1]))
+        tokens = sum(self._lengths)
         with tracker.assembling():
             tracker.try_consume_tokens(tokens)
         tracker.trace.add("assembler", "assemble", documents=documents)
@@ -155,23 +154,16 @@ class FixedOrder:
         sent = [end for end, before in zip(ends[1:], ends, strict=False) if end > before]
         return [0, *sent[: budget.max_reranker_calls]]
 
-    def _send(
-        self,
-        tracker: CostTracker,
-        doc_ids: list[str],
-        lengths: list[int],
-        estimates: list[float],
-        scores: list[float],
-    ) -> None:
+    def _send(self, tracker: CostTracker, batch: slice, scores: list[float]) -> None:
         """Book one batch as the loop does, and tell of it."""
-        cost = self._price(lengths)
+        doc_ids, cost = self._ids[batch], self._price(self._lengths[batch])
         tracker.trace.add(
             "scheduler",
             "propose",
             doc_ids=doc_ids,
             strategy=self._begun.strategy,
             expected_cost=cost.by_unit(),
-            estimates=estimates,
+            estimates=self._estimates[batch],
             diagnostics=self._diagnostics,
         )
         tracker.consume(cost)

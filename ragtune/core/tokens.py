@@ -22,8 +22,8 @@ def count_tokens(text: str) -> int:
     """
     if not text.isascii():
         return len(_PIECE.findall(text))
-    kinds = f"{text} ".encode().translate(_KINDS).replace(b"wwwwww", b"6")
-    return sum(map(kinds.count, (b"6", b"w ", b"w.", b".")))
+    kinds = f"{text} ".encode().translate(_KINDS).replace(b"wwwwww", b".")  # a token like a mark
+    return kinds.count(b".") + kinds.replace(b".", b" ").count(b"w ")
 
 
 def token_spans(text: str) -> Iterator[tuple[int, int]]:

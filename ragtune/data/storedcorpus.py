@@ -173,7 +173,7 @@ class StoredCorpus(Corpus):
         first, second, third = self._ends[position].tolist()
         begin = self._begin_of(position)
         whole = self._texts[begin:third]
-        return Document.model_construct(
+        return Document(
             id=whole[: first - begin].decode(),
             title=whole[first - begin : second - begin].decode(),
             text=whole[second - begin :].decode(),

@@ -40,15 +40,16 @@ class Places(NamedTuple):
 
     def overlap(self) -> FloatArray:
         """The share of the first documents that both rankings have, shape (q,); 1 where there are none."""
-        return np.where(self.depths > 0, self._agreement(self.depths[:, None]), 1.0)
+        return np.where(self.depths > 0, self._agreement(self.depths[:, None])[:, 0], 1.0)
 
     def rank_biased_overlap(self, p: float) -> FloatArray:
         """Rank-biased overlap, extrapolated, shape (q,), see :func:`rank_biased_overlap`."""
-        weighted = np.zeros(len(self.depths))
-        for d in range(1, self.places.shape[1] + 1):
-            weighted += np.where(d <= self.depths, self._agreement(np.full((len(weighted), 1), d)) * p ** (d - 1), 0.0)
-        patience = np.array([p**d for d in range(self.places.shape[1] + 1)])[self.depths]
-        return np.minimum(1.0, np.where(self.depths > 0, self.overlap() * patience + (1 - p) * weighted, 1.0))
+        every = np.arange(1, self.places.shape[1] + 1)[None]
+        powers = np.array([p**d for d in range(every.size + 1)])
+        weights = np.where(every <= self.depths[:, None], powers[:-1], 0.0)
+        weighted = np.cumsum(self._agreement(every) * weights, axis=1)[:, -1]
+        ends = self.overlap() * powers[self.depths]
+        return np.minimum(1.0, np.where(self.depths > 0, ends + (1 - p) * weighted, 1.0))
 
     def kendall_tau(self) -> FloatArray:
         """Kendall's tau, shape (q,), see :func:`kendall_tau`."""
@@ -60,9 +61,9 @@ class Places(NamedTuple):
         return np.where(pairs > 0, agreeing / np.maximum(pairs, 1), 1.0)
 
     def _agreement(self, depths: IntArray) -> FloatArray:
-        """The share of the first documents that both rankings have at depths of shape (q, 1)."""
-        within = np.arange(self.places.shape[1]) < depths
-        share: FloatArray = ((self.places < depths) & within).sum(axis=1) / np.maximum(depths[:, 0], 1)
+        """The share of the first documents that both rankings have, shape (q, d), at depths of that shape or (1, d)."""
+        within = np.arange(self.places.shape[1]) < depths[..., None]
+        share: FloatArray = ((self.places[:, None] < depths[..., None]) & within).sum(axis=2) / np.maximum(depths, 1)
         return share
 
 

@@ -167,9 +167,9 @@ def _csv(records: Sequence[Mapping[str, Any]], heads: Sequence[str]) -> None:
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], title: str, *, left: Any) -> None:
     from rich.console import Console
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
-        console = Console(highlight=False, width=_NO_TERMINAL)
+        console = Console(highlight=False, emoji=False, width=_NO_TERMINAL)
     table = fitting_table(heads, rows, left=left, width=console.width, title=title)
     console.print(table)
     if len(table.columns) < len(heads):

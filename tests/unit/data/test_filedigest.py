@@ -31,26 +31,50 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_waiting")
-def test_a_large_file_is_read_once_and_again_when_it_changed(tmp_path: Path, read: list[str]) -> None:
+def test_a_file_is_read_once_a_process_and_a_large_one_once_for_all(
+    tmp_path: Path, read: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     large, small = tmp_path / "large", tmp_path / "small"
     large.write_bytes(b"a" * LARGE)
     small.write_bytes(b"s")
     expected = [hashlib.sha256(b"a" * LARGE).hexdigest(), hashlib.sha256(b"s").hexdigest()]
     assert file_digests([large, small]) == expected
     assert file_digests([large, small]) == expected
+    assert read == ["large", "small"]
+    monkeypatch.setattr(filedigest, "_settled", {})  # another process
+    assert file_digests([large, small]) == expected
     assert read == ["large", "small", "small"]
-    stamp = large.stat()
-    while large.stat().st_ctime_ns == stamp.st_ctime_ns:  # within one tick of the file system's clock
-        large.write_bytes(b"b" * LARGE)
-        os.utime(large, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))  # as `cp -p` and rsync leave it
-    assert file_digests([large]) == [hashlib.sha256(b"b" * LARGE).hexdigest()]
 
 
-def test_a_file_that_just_changed_is_not_taken_on_trust(tmp_path: Path, read: list[str]) -> None:
-    (tmp_path / "large").write_bytes(b"a" * LARGE)
-    file_digests([tmp_path / "large"])
-    file_digests([tmp_path / "large"])
-    assert read == ["large", "large"]
+@pytest.mark.usefixtures("no_waiting")
+@pytest.mark.parametrize("size", [1, LARGE])
+def test_a_file_is_read_again_when_it_changed(tmp_path: Path, size: int) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"a" * size)
+    file_digests([file])
+    stamp = file.stat()
+    while file.stat().st_ctime_ns == stamp.st_ctime_ns:  # within one tick of the file system's clock
+        file.write_bytes(b"b" * size)
+        os.utime(file, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))  # as `cp -p` and rsync leave it
+    assert file_digests([file]) == [hashlib.sha256(b"b" * size).hexdigest()]
+
+
+@pytest.mark.parametrize("size", [1, LARGE])
+def test_a_file_that_just_changed_is_not_taken_on_trust(tmp_path: Path, read: list[str], size: int) -> None:
+    (tmp_path / "file").write_bytes(b"a" * size)
+    file_digests([tmp_path / "file"])
+    file_digests([tmp_path / "file"])
+    assert read == ["file", "file"]
+
+
+@pytest.mark.usefixtures("no_waiting")
+def test_what_is_remembered_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filedigest, "_REMEMBERED", 3)
+    monkeypatch.setattr(filedigest, "_settled", {})
+    for name in "abcdefgh":
+        (tmp_path / name).write_text(name)
+        assert file_digests([tmp_path / name]) == [hashlib.sha256(name.encode()).hexdigest()]
+        assert len(filedigest._settled) <= 3
 
 
 @pytest.mark.usefixtures("no_waiting")

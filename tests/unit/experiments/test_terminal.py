@@ -11,12 +11,20 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 
 from experiments.evaluate.curves import Curve
 from experiments.evaluate.summary import Summary
 from experiments.publish import terminal
 from experiments.publish.sweep_table import print_sweep
-from experiments.publish.terminal import library_progress, print_path, print_queries, print_run, progress_bar
+from experiments.publish.terminal import (
+    fitting_table,
+    library_progress,
+    print_path,
+    print_queries,
+    print_run,
+    progress_bar,
+)
 
 MakeSummary = Callable[..., Summary]
 
@@ -94,12 +102,25 @@ def test_a_sweeps_table_is_sorted_by_the_headline_and_its_csv_by_job(
     assert pd.read_csv(tmp_path / "sweep.csv")["nDCG@10"].tolist() == [0.3, 0.9, 0.6]
 
 
-def test_brackets_in_overrides_are_printed_as_they_are(
+@pytest.mark.parametrize("width", [1, 20, 38, 39, 40, 80])
+def test_a_table_has_as_many_columns_as_fit(width: int) -> None:
+    heads = ["rank", "job", "max_reranker_docs", "nDCG@10", "95% interval"]
+    rows = [["1", "0", "5", "0.5123", ".412 .613"], ["2", "\u691c\u7d22 [b]", "100", "0.4", ""]]
+    wide = Console(width=10_000)
+    firsts = [(heads[:n], [row[:n] for row in rows]) for n in range(1, len(heads) + 1)]
+    tables = [fitting_table(*each, left=[], width=10_000, title="") for each in firsts]
+    fitting = [len(table.columns) for table in tables if wide.measure(table).maximum <= width]
+    assert len(fitting_table(heads, rows, left=[], width=width, title="").columns) == max(fitting, default=1)
+
+
+def test_brackets_and_colons_in_overrides_are_printed_as_they_are(
     make_summary: MakeSummary, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    overrides = ["paths=[a.run]", "[/bold]"]
+    overrides = ["paths=[a.run]", "[/bold]", "query=a:x:b"]
     print_sweep({"0": make_summary(overrides=overrides)}, tmp_path)
-    assert "[a.run]" in "".join(capsys.readouterr().out.split())
+    out = "".join(capsys.readouterr().out.split())
+    assert "[a.run]" in out
+    assert "a:x:b" in out
 
 
 def test_a_sweeps_tables_are_byte_for_byte_what_pandas_writes(make_summary: MakeSummary, tmp_path: Path) -> None:
