@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise
 from operator import attrgetter
@@ -20,6 +20,7 @@ from ragtune.core.output import ControllerOutput
 from ragtune.core.plain import plain
 from ragtune.core.pool.columns import constant, require_calibrated
 from ragtune.core.request.budget import CostBudget, CostTracker
+from ragtune.core.request.clock import Clock
 from ragtune.core.request.request import Request
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.types import BUDGET_EXHAUSTED, FREE, CostObject, StopRecord
@@ -113,22 +114,14 @@ class FixedOrder:
         Raises:
             InputError: if a score is missing.
         """
-        ends, doc_ids, order = self._ends(budget), self._begun.doc_ids, self._order
-        orders = np.array(self._rankings(ends))
-        rankings: list[list[int]] = orders.tolist()
-        ids, lengths = [doc_ids[i] for i in order.tolist()], self._lengths.tolist()
-        estimates = self._pool.priorities[order].tolist()
-        scores = self._begun.scores_of(order[: ends[-1]]).tolist()
-        tracker = self._context.tracker.fork(budget)
-        costs = [tracker.amounts()]
-        for start, end in pairwise(ends):
-            batch = slice(start, end)
-            self._send(tracker, ids[batch], lengths[batch], estimates[batch], scores[batch])
-            costs.append(tracker.amounts())
+        ends, doc_ids = self._ends(budget), self._begun.doc_ids
+        rankings = self._rankings(ends)
+        tracker = self._context.tracker.fork(budget, PlainTrace.forked)
+        costs = [tracker.amounts(), *self._sent(tracker, ends)]
         stop = self._stop(tracker, ends).model_dump()
         tracker.trace.add("controller", "stop", **stop)
-        documents = [doc_ids[i] for i in rankings[-1]]
-        tokens = sum(lengths)
+        documents = [doc_ids[i] for i in rankings[-1].tolist()]
+        tokens = int(self._lengths.sum())
         with tracker.assembling():
             tracker.try_consume_tokens(tokens)
         tracker.trace.add("assembler", "assemble", documents=documents)
@@ -143,9 +136,8 @@ class FixedOrder:
             dropped={},
             context_docs=len(documents),
             context_tokens=tokens,
-            trace=_text(tracker.trace) if traced else "",
+            trace=tracker.trace.text() if traced else "",
             batches={"sent": len(ends) - 1, "failed": 0, "first_error": None},
-            orders=orders,
         )
 
     def _ends(self, budget: CostBudget) -> list[int]:
@@ -155,32 +147,29 @@ class FixedOrder:
         sent = [end for end, before in zip(ends[1:], ends, strict=False) if end > before]
         return [0, *sent[: budget.max_reranker_calls]]
 
-    def _send(
-        self,
-        tracker: CostTracker,
-        doc_ids: list[str],
-        lengths: list[int],
-        estimates: list[float],
-        scores: list[float],
-    ) -> None:
-        """Book one batch as the loop does, and tell of it."""
-        cost = self._price(lengths)
-        tracker.trace.add(
-            "scheduler",
-            "propose",
-            doc_ids=doc_ids,
-            strategy=self._begun.strategy,
-            expected_cost=cost.by_unit(),
-            estimates=estimates,
-            diagnostics=self._diagnostics,
-        )
-        tracker.consume(cost)
-        if cost.latency_ms:  # nothing else moves the clock
-            took_ms = tracker.let_pass(cost.latency_ms, tracker.elapsed_ms)
-            if took_ms != cost.latency_ms:
-                tracker.settle(cost, cost.model_copy(update={"latency_ms": took_ms}))
-        said = dict(zip(doc_ids, scores, strict=True))
-        tracker.trace.add("reranker", "rerank", strategy=self._begun.strategy, scores=said)
+    def _sent(self, tracker: CostTracker, ends: Sequence[int]) -> Iterator[list[float]]:
+        """Book batch by batch as the loop does, tell of it, and yield what has been spent by then."""
+        order, strategy, tell = self._order[: ends[-1]], self._begun.strategy, tracker.trace.add
+        ids, lengths = [self._begun.doc_ids[i] for i in order.tolist()], self._lengths.tolist()
+        estimates, scores = self._pool.priorities[order].tolist(), self._begun.scores_of(order).tolist()
+        for start, end in pairwise(ends):
+            doc_ids, cost = ids[start:end], self._price(lengths[start:end])
+            tell(
+                "scheduler",
+                "propose",
+                doc_ids=doc_ids,
+                strategy=strategy,
+                expected_cost=cost.by_unit(),
+                estimates=estimates[start:end],
+                diagnostics=self._diagnostics,
+            )
+            tracker.consume(cost)
+            if cost.latency_ms:  # nothing else moves the clock
+                took_ms = tracker.let_pass(cost.latency_ms, tracker.elapsed_ms)
+                if took_ms != cost.latency_ms:
+                    tracker.settle(cost, cost.model_copy(update={"latency_ms": took_ms}))
+            tell("reranker", "rerank", strategy=strategy, scores=dict(zip(doc_ids, scores[start:end], strict=True)))
+            yield tracker.amounts()
 
     def _price(self, lengths: list[int]) -> CostObject:
         return self._begun.reranker.price(self._context.query, lengths)
@@ -197,7 +186,7 @@ class FixedOrder:
             tracker.trace.add("controller", "skip_rerank", reason="budget_denied")
         return stop
 
-    def _rankings(self, ends: Sequence[int]) -> list[Positions]:
+    def _rankings(self, ends: Sequence[int]) -> Positions:
         """The ranking after each number of documents, those that are not known yet in one pass.
 
         Raises:
@@ -213,7 +202,9 @@ class FixedOrder:
             else:
                 rankings = self._sorted(np.array(new), scores)
             self._rows |= zip(new, rankings, strict=True)
-        return [self._rows[end] for end in ends]
+            if len(new) == len(ends):
+                return rankings
+        return np.array([self._rows[end] for end in ends])
 
     def _sorted(self, ends: IntArray, scores: FloatArray) -> Positions:
         """The ranking after each number of documents, by keys of which more than their scores is part."""
@@ -272,10 +263,23 @@ class QueryReplay:
         return FixedOrder(self._session, self._begun or Begun(self._session, self._query_id))
 
 
-def _text(trace: ControllerTrace) -> str:
-    """What ``model_dump_json`` says of a trace whose events hold nothing but plain data, at an eighth of its time."""
-    events: list[dict[str, Any]] = [
-        {"timestamp": e.timestamp, "component": e.component, "action": e.action, "details": e.details}
-        for e in trace.events
-    ]
-    return to_json({"query_id": trace.query_id, "events": events}).decode()
+class PlainTrace(ControllerTrace):
+    """A trace whose events are plain data, as its text has them; made and written in a fifth of the time."""
+
+    events: list[Any]
+
+    @classmethod
+    def forked(cls, trace: ControllerTrace, clock: Clock) -> PlainTrace:
+        """A trace with the same events so far, whose next ones are stamped by ``clock``."""
+        events = [{name: getattr(event, name) for name in event.__slots__} for event in trace.events]
+        state, twin = trace.__getstate__(), cls.__new__(cls)
+        twin.__setstate__({**state, "__dict__": {**state["__dict__"], "events": events, "clock": clock}})
+        return twin
+
+    def add(self, component: str, action: str, /, **details: Any) -> None:
+        now = self.clock.now_ms() - self.start_ms
+        self.events.append({"timestamp": now, "component": component, "action": action, "details": details})
+
+    def text(self) -> str:
+        """What ``model_dump_json`` says of the trace, at an eighth of its time."""
+        return to_json({"query_id": self.query_id, "events": self.events}).decode()
