@@ -143,6 +143,9 @@ class QueryRecord:
         trace: str = fields.pop("trace")
         return b"%b\t%b" % (to_json(fields, inf_nan_mode="constants"), trace.encode())
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return QueryRecord.from_line, (self.to_line(),)
+
     def _plain(self) -> dict[str, Any]:
         return {**vars(self), "rankings": packed(self.rankings, len(self.doc_ids))}
 
@@ -153,6 +156,7 @@ class QueryRecord:
         known: dict[str, Any] = from_json(fields)
         if tab:
             known["trace"] = trace.decode()
+        known["doc_ids"] = list(map(sys.intern, known["doc_ids"]))  # most documents are candidates of many queries
         known["rankings"] = unpacked(known["rankings"], len(known["doc_ids"]))
         return cls(**known)
 
@@ -190,7 +194,7 @@ class StoredRecord(QueryRecord):
         held = {name: getattr(record, name) for name in self._OWN}
         held |= {name: _once(getattr(record, name), getattr(known, name)) for name in self._SHARED}
         held["costs"] = [_once(*costs) for costs in zip_longest(record.costs, known.costs[: len(record.costs)])]
-        held["doc_ids"] = list(map(sys.intern, record.doc_ids))  # most documents are candidates of many queries
+        held["doc_ids"] = record.doc_ids
         held["_rankings"] = record.rankings if sum(map(len, record.rankings)) <= _FEW else None
         for name, value in {**held, "_lines": lines, "_at": at, "_length": length}.items():
             object.__setattr__(self, name, value)

@@ -16,7 +16,7 @@ Positions = NDArray[np.integer[Any]]
 """Positions in a list of documents."""
 
 Orders = Sequence[Sequence[int] | Positions] | Positions
-"""Rankings, each as positions in a list of documents, best first; one array of shape (k, n) where all are of length n."""
+"""Rankings, each as positions in a list of documents, best first; one array of shape (k, n) where all have length n."""
 
 
 def small(positions: ArrayLike, n: int) -> Positions:
