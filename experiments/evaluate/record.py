@@ -141,7 +141,7 @@ class QueryRecord:
         """Write the record as one line: JSON of all but its trace, a tab, and the trace, which is JSON as it is."""
         fields = self._plain()
         trace: str = fields.pop("trace")
-        return b"%b\t%b" % (to_json(fields, inf_nan_mode="constants"), trace.encode())
+        return b"\t".join((to_json(fields, inf_nan_mode="constants"), trace.encode()))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return QueryRecord.from_line, (self.to_line(),)

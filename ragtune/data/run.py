@@ -119,11 +119,18 @@ class Run(Mapping[str, Sequence[RunEntry]]):
         query_ids = (folder / _QUERIES).read_text(encoding="utf-8").split("\n")
         files = (folder / f"{name}.npy" for name in _NAMES + _COLUMNS)
         letters, name_ends, *columns = (np.asarray(np.load(file, mmap_mode="r")) for file in files)
-        names = np.full(len(name_ends) - 1, None)
-        return cls(query_ids, names, *columns, read=partial(_names_of, letters, name_ends))
+        names, read = np.full(len(name_ends) - 1, None), partial(_names_of, letters, name_ends)
+        run = cls(query_ids, names, *columns, read=read)
+        if len(names) * _OFTEN <= len(run._documents):
+            run._named(np.arange(len(names)))
+            run._read = None
+        return run
 
 
 _NONE = slice(0, 0)
+
+_OFTEN = 8
+"""Mentions of a document on average from which on all ids are read at once: then no query has to look for new ones."""
 
 
 def _names_of(letters: NDArray[np.uint8], ends: IntArray, documents: NDArray[np.integer[Any]]) -> Iterator[str]:
