@@ -136,7 +136,8 @@ def _average_precision(graded: _Graded, cutoff: int | None, rel: int) -> FloatAr
     found = np.bincount(ranking, minlength=len(hits))
     before = np.repeat(np.cumsum(found) - found, found)  # hits of the rankings before
     precision = (np.arange(1, len(ranking) + 1) - before) / (rank + 1)
-    return _share(np.bincount(ranking, precision, len(hits)), graded.relevant(rel))  # which adds them rank by rank
+    total = np.bincount(ranking, precision, len(hits)).astype(float)  # added rank by rank; its stub says integers
+    return _share(total, graded.relevant(rel))
 
 
 def _reciprocal_rank(graded: _Graded, cutoff: int | None, rel: int) -> FloatArray:

@@ -19,7 +19,7 @@ Orders = Sequence[Sequence[int] | Positions] | Positions
 """Rankings, each as positions in a list of documents, best first; one array of shape (k, n) where all have length n."""
 
 
-def small(positions: ArrayLike, n: int) -> Positions:
+def small(positions: ArrayLike | Orders, n: int) -> Positions:
     """Positions among n documents in as few bytes as hold them, for what stays in memory."""
     return np.array(positions, dtype=_kind_for(n))
 
@@ -36,9 +36,10 @@ def together(rankings: Sequence[Sequence[int] | Positions], n: int) -> Orders:
 
 def packed(rankings: Orders, n: int) -> dict[str, Any]:
     """Rankings of n documents as plain data, of which JSON takes a byte and a half a position, see :func:`unpacked`."""
-    is_one = isinstance(rankings, np.ndarray)
-    lengths = [rankings.shape[1]] * len(rankings) if is_one else list(map(len, rankings))
-    positions = b"".join([small(some, n).tobytes() for some in ([rankings] if is_one else rankings)])
+    if isinstance(rankings, np.ndarray):
+        lengths, positions = [rankings.shape[1]] * len(rankings), small(rankings, n).tobytes()
+    else:
+        lengths, positions = list(map(len, rankings)), b"".join([small(some, n).tobytes() for some in rankings])
     return {"lengths": lengths, "positions": b64encode(positions).decode()}
 
 
@@ -67,7 +68,7 @@ def after_each(depths: Sequence[int] | IntArray, sent: Positions, best: Position
     both = np.concatenate([best, rest])
     stands = place[both] < np.array(depths)[:, None]
     stands[:, len(best) :] ^= True  # the second time that a document comes, it is one of the rest
-    rankings: Positions = np.broadcast_to(small(both, len(rest)), stands.shape)[stands]
+    rankings: Positions = small(both, len(rest))[None].repeat(len(depths), axis=0)[stands]
     return rankings.reshape(len(depths), len(rest))
 
 

@@ -171,8 +171,8 @@ class RunBuilder:
         names = np.array(list(map(sys.intern, self._documents)), dtype=object)
         ends = np.concatenate([[0], np.cumsum(np.bincount(queries, minlength=len(self._queries)))])
         if (queries[1:] < queries[:-1]).any():  # entries of a query are apart
-            order = queries.argsort(kind="stable")
-            queries, documents, ranks, scores = queries[order], documents[order], ranks[order], scores[order]
+            by_query = queries.argsort(kind="stable")
+            queries, documents, ranks, scores = (column[by_query] for column in (queries, documents, ranks, scores))
         tie_ranks = cache(lambda: id_ranks(names.tolist()))
         for part in _parts(ends):
             columns = queries[part], documents[part], ranks[part], scores[part]
@@ -196,10 +196,11 @@ def _parts(ends: IntArray) -> Iterator[slice]:
         start = stop
 
 
-def _small(numbers: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
+def _small(numbers: IntArray) -> IntArray:
     """The numbers in as few bytes as hold them."""
     ends = numbers.min(initial=0), numbers.max(initial=0)
-    return numbers.astype(np.result_type(*map(np.min_scalar_type, ends)))
+    small: IntArray = numbers.astype(np.result_type(*map(np.min_scalar_type, ends)))
+    return small
 
 
 def _joined(blocks: list[NDArray[Any]], kind: Any) -> NDArray[Any]:
