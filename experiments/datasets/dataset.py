@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from sys import intern
 
 import numpy as np
 
@@ -157,7 +158,7 @@ def add_judgment(qrels: dict[str, dict[str, int]], query_id: str, doc_id: str, g
         raise DatasetError(
             f"{where}grade {quoted(grade)}: allowed is a whole number from -{HIGHEST_GRADE} to {HIGHEST_GRADE}"
         )
-    first = qrels.setdefault(query_id, {}).setdefault(doc_id, grade)
+    first = qrels.setdefault(query_id, {}).setdefault(intern(doc_id), grade)  # many queries judge one document
     if first != grade:
         raise DatasetError(
             f"{where}document {quoted(doc_id)} is judged {first} and {grade} for query {quoted(query_id)}: one must go"

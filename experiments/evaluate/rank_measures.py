@@ -79,7 +79,7 @@ class RankMeasures:
             known = states.doc_ids, grades
             if len(self._known) < _KEPT:
                 self._known[states.query_id] = known
-        return [known[1][rows] for rows in states.rows()]
+        return [known[1].take(rows) for rows in states.rows()]
 
 
 class _Graded(NamedTuple):
@@ -132,8 +132,12 @@ def _discounts(n: int) -> FloatArray:
 
 def _average_precision(graded: _Graded, cutoff: int | None, rel: int) -> FloatArray:
     hits = graded.is_relevant(rel, cutoff)
-    precision = np.cumsum(hits, axis=1) / np.arange(1, hits.shape[1] + 1)
-    return _share(_total(np.where(hits, precision, 0.0)), graded.relevant(rel))
+    ranking, rank = hits.nonzero()
+    found = np.bincount(ranking, minlength=len(hits))
+    before = np.repeat(np.cumsum(found) - found, found)  # hits of the rankings before
+    precision = (np.arange(1, len(ranking) + 1) - before) / (rank + 1)
+    total = np.bincount(ranking, precision, len(hits)).astype(float)  # added rank by rank; its stub says integers
+    return _share(total, graded.relevant(rel))
 
 
 def _reciprocal_rank(graded: _Graded, cutoff: int | None, rel: int) -> FloatArray:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic_core import from_json, to_json
 
-from experiments.evaluate.states import Positions, States, small
+from experiments.evaluate.states import Orders, Positions, States, packed, small, together, unpacked
 from ragtune.core.output import ControllerOutput
 from ragtune.core.units import NAMES
 from ragtune.core.units import UNITS as ALL
@@ -40,14 +40,14 @@ def told(amounts: ArrayLike) -> tuple[int, ...]:
     return tuple(i for i, unit in enumerate(ALL[: len(spent)]) if unit.is_always_told or spent[i] > 0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class QueryRecord:
     """What the replay of one query has brought.
 
     Attributes:
         query_id: id of the query.
         doc_ids: ids of the documents in the final pool.
-        rankings: for each anytime step, positions in ``doc_ids``, best first.
+        rankings: for each anytime step, positions in ``doc_ids``, best first; see :attr:`States.orders`.
         costs: for each anytime step, the cost charged so far in each of ``UNITS``.
         actual: the cost that the run really paid, in each of ``UNITS``.
         stop: why reranking stopped: reason, source and details.
@@ -57,12 +57,11 @@ class QueryRecord:
         trace: all events, as one line of JSON.
         batches: how many batches were sent to a reranker, how many failed, and the first error; empty where a subject
             sends none.
-        orders: the rankings as an array of shape (steps, n), from whom has them so; no part of the record itself.
     """
 
     query_id: str
     doc_ids: list[str]
-    rankings: list[list[int]]
+    rankings: Orders
     costs: list[list[float]]
     actual: list[float]
     stop: dict[str, Any]
@@ -72,7 +71,6 @@ class QueryRecord:
     context_tokens: int
     trace: str
     batches: dict[str, Any] = field(default_factory=dict)
-    orders: Positions | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(cls, output: ControllerOutput, *, traced: bool = True) -> QueryRecord:
@@ -81,7 +79,7 @@ class QueryRecord:
         return cls(
             query_id=output.query_id,
             doc_ids=list(last.doc_ids),
-            rankings=[step.keys.argsort().tolist() for step in output.history],
+            rankings=together([step.keys.argsort() for step in output.history], len(last.doc_ids)),
             costs=[[getattr(step.cost, unit) for unit in UNITS] for step in output.history],
             actual=[getattr(output.actual_cost, unit) for unit in UNITS],
             stop=output.stop.model_dump(),
@@ -142,10 +140,23 @@ class QueryRecord:
         """Milliseconds by which the query has passed its time limit; 0 within it or without one."""
         return float(self.account.get("latency_overrun", 0.0))
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, QueryRecord) and self._plain() == other._plain()
+
+    def __hash__(self) -> int:
+        return hash(self.query_id)
+
     def to_line(self) -> bytes:
         """Write the record as one line: JSON of all but its trace, a tab, and the trace, which is JSON as it is."""
-        fields = {name: value for name, value in vars(self).items() if name not in ("trace", "orders")}
-        return b"%b\t%b" % (to_json(fields, inf_nan_mode="constants"), self.trace.encode())
+        fields = self._plain()
+        trace: str = fields.pop("trace")
+        return b"\t".join((to_json(fields, inf_nan_mode="constants"), trace.encode()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return QueryRecord.from_line, (self.to_line(),)
+
+    def _plain(self) -> dict[str, Any]:
+        return {**vars(self), "rankings": packed(self.rankings, len(self.doc_ids))}
 
     @classmethod
     def from_line(cls, line: bytes) -> QueryRecord:
@@ -154,6 +165,8 @@ class QueryRecord:
         known: dict[str, Any] = from_json(fields)
         if tab:
             known["trace"] = trace.decode()
+        known["doc_ids"] = list(map(sys.intern, known["doc_ids"]))  # most documents are candidates of many queries
+        known["rankings"] = unpacked(known["rankings"], len(known["doc_ids"]))
         return cls(**known)
 
 
@@ -177,11 +190,11 @@ class StoredRecord(QueryRecord):
 
     _SHARED = ("actual", "stop", "dropped", "batches", "overrun_ms", "margins")
     _OWN = ("query_id", "context_docs", "context_tokens")
-    __slots__ = ("_at", "_length", "_lines", "_orders", "costs", "doc_ids", *_OWN, *_SHARED)
+    __slots__ = ("_at", "_length", "_lines", "_rankings", "costs", "doc_ids", *_OWN, *_SHARED)
     _lines: Lines
     _at: int
     _length: int
-    _orders: list[Positions] | Positions | None
+    _rankings: Orders | None
 
     def __init__(
         self, record: QueryRecord, lines: Lines, at: int, length: int, former: StoredRecord | None = None
@@ -190,54 +203,32 @@ class StoredRecord(QueryRecord):
         held = {name: getattr(record, name) for name in self._OWN}
         held |= {name: _once(getattr(record, name), getattr(known, name)) for name in self._SHARED}
         held["costs"] = [_once(*costs) for costs in zip_longest(record.costs, known.costs[: len(record.costs)])]
-        held["doc_ids"] = list(map(sys.intern, record.doc_ids))  # most documents are candidates of many queries
-        held["_orders"] = None
-        if sum(map(len, record.rankings)) <= _FEW:
-            held["_orders"] = (
-                record.orders if record.orders is not None else _orders(record.rankings, len(record.doc_ids))
-            )
+        held["doc_ids"] = record.doc_ids
+        held["_rankings"] = record.rankings if sum(map(len, record.rankings)) <= _FEW else None
         for name, value in {**held, "_lines": lines, "_at": at, "_length": length}.items():
             object.__setattr__(self, name, value)
 
     def __getattr__(self, name: str) -> Any:
         if name not in ("rankings", "account"):
             raise AttributeError(name)
-        return getattr(self._whole(), name)
-
-    def __eq__(self, other: object) -> bool:
-        return bool(self._whole() == other)
-
-    def __hash__(self) -> int:
-        return hash(self.query_id)
+        return self._rankings if name == "rankings" and self._rankings is not None else getattr(self._whole(), name)
 
     @property
     def trace(self) -> str:
         _, tab, trace = self._line().partition(b"\t")
         return trace.decode() if tab else self._whole().trace
 
-    @property
-    def final(self) -> Positions:
-        return super().final if self._orders is None else self._orders[-1]
-
-    def states(self, steps: Sequence[int] | None = None) -> States:
-        if self._orders is None:
-            return super().states(steps)
-        held = States(self.query_id, self.doc_ids, self._orders)
-        return held if steps is None else held.at(steps)
-
     def to_line(self) -> bytes:
         return self._line()
+
+    def _plain(self) -> dict[str, Any]:
+        return self._whole()._plain()
 
     def _line(self) -> bytes:
         return self._lines.read(self._at, self._length)
 
     def _whole(self) -> QueryRecord:
         return QueryRecord.from_line(self._line())
-
-
-def _orders(rankings: Sequence[Sequence[int]], n: int) -> list[Positions] | Positions:
-    """Rankings of n documents: one array where they are of one length."""
-    return small(rankings, n) if len(set(map(len, rankings))) == 1 else [small(ranking, n) for ranking in rankings]
 
 
 def _once(value: Any, known: Any) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from base64 import b64decode, b64encode
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -14,8 +15,11 @@ from ragtune.core.arrays import IntArray
 Positions = NDArray[np.integer[Any]]
 """Positions in a list of documents."""
 
+Orders = Sequence[Sequence[int] | Positions] | Positions
+"""Rankings, each as positions in a list of documents, best first; one array of shape (k, n) where all have length n."""
 
-def small(positions: ArrayLike, n: int) -> Positions:
+
+def small(positions: ArrayLike | Orders, n: int) -> Positions:
     """Positions among n documents in as few bytes as hold them, for what stays in memory."""
     return np.array(positions, dtype=_kind_for(n))
 
@@ -23,6 +27,28 @@ def small(positions: ArrayLike, n: int) -> Positions:
 @lru_cache(maxsize=64)
 def _kind_for(n: int) -> np.dtype[np.integer[Any]]:
     return np.min_scalar_type(max(n - 1, 0))
+
+
+def together(rankings: Sequence[Sequence[int] | Positions], n: int) -> Orders:
+    """Rankings of n documents in as few bytes as hold them, in one array where they are of one length."""
+    return small(rankings, n) if len(set(map(len, rankings))) == 1 else [small(ranking, n) for ranking in rankings]
+
+
+def packed(rankings: Orders, n: int) -> dict[str, Any]:
+    """Rankings of n documents as plain data, of which JSON takes a byte and a half a position, see :func:`unpacked`."""
+    if isinstance(rankings, np.ndarray):
+        lengths, positions = [rankings.shape[1]] * len(rankings), small(rankings, n).tobytes()
+    else:
+        lengths, positions = list(map(len, rankings)), b"".join([small(some, n).tobytes() for some in rankings])
+    return {"lengths": lengths, "positions": b64encode(positions).decode()}
+
+
+def unpacked(plain: Mapping[str, Any] | Sequence[Sequence[int]], n: int) -> Orders:
+    """Rankings of n documents that were :func:`packed`, or that an earlier version has written as lists."""
+    if not isinstance(plain, Mapping):
+        return together(plain, n)
+    lengths, positions = plain["lengths"], np.frombuffer(b64decode(plain["positions"]), dtype=_kind_for(n))
+    return together(np.split(positions, np.cumsum(lengths[:-1])), n)
 
 
 def after_each(depths: Sequence[int] | IntArray, sent: Positions, best: Positions, rest: Positions) -> Positions:
@@ -42,8 +68,8 @@ def after_each(depths: Sequence[int] | IntArray, sent: Positions, best: Position
     both = np.concatenate([best, rest])
     stands = place[both] < np.array(depths)[:, None]
     stands[:, len(best) :] ^= True  # the second time that a document comes, it is one of the rest
-    rankings: Positions = small(both, len(rest))[stands.nonzero()[1]].reshape(len(depths), len(rest))
-    return rankings
+    rankings: Positions = small(both, len(rest))[None].repeat(len(depths), axis=0)[stands]
+    return rankings.reshape(len(depths), len(rest))
 
 
 class States(NamedTuple):
@@ -57,7 +83,7 @@ class States(NamedTuple):
 
     query_id: str
     doc_ids: Sequence[str]
-    orders: Sequence[Sequence[int] | Positions] | Positions
+    orders: Orders
 
     @classmethod
     def of(cls, query_id: str, ranking: Sequence[str]) -> States:

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from io import BufferedWriter
 from operator import add
 from pathlib import Path
 from typing import Any
@@ -219,7 +220,16 @@ def _ends(n: int) -> list[str]:
     return [f" {rank} {n - rank + 1} ragtune\n" for rank in range(1, n + 1)]
 
 
+_TRACES = 2**18
+"""Bytes of traces that are compressed at once."""
+
+
 def _write_traces(file: Path, records: Sequence[QueryRecord]) -> None:
-    with file.open("wb") as raw, gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=1, mtime=0) as out:
+    with (
+        file.open("wb") as raw,
+        gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=1, mtime=0) as packed,
+        BufferedWriter(packed, _TRACES) as out,
+    ):
         for record in records:
-            out.write(record.trace.encode() + b"\n")
+            out.write(record.trace.encode())
+            out.write(b"\n")

@@ -15,8 +15,9 @@ from experiments.evaluate.record import QueryRecord, StoredRecord
 from experiments.replay.inputs import require_same
 from ragtune.core.errors import ConfigError
 
-_VERSION = 2
-"""Version of the lines that are written. Of the first, which has none in its header, traces were JSON in JSON."""
+_VERSION = 3
+"""Version of the lines that are written. Of the first, which has none in its header, traces were JSON in JSON; up to
+the second, rankings were lists of positions. Both are read."""
 
 
 class Finished(Protocol):

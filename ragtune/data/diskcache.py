@@ -69,7 +69,15 @@ class DiskCache:
         """Folder of the entry of that key; None without a cache."""
         return None if self._root is None else self._root / hashlib.sha256(key.encode()).hexdigest()[:32]
 
-    def fetch(self, key: str, build: Callable[[], T], save: Callable[[T, Path], None], load: Callable[[Path], T]) -> T:
+    def fetch(
+        self,
+        key: str,
+        build: Callable[[], T],
+        save: Callable[[T, Path], None],
+        load: Callable[[Path], T],
+        *,
+        is_mapped: bool = False,
+    ) -> T:
         """The value of ``key``: loaded if the entry is sound, else built and saved.
 
         Args:
@@ -77,6 +85,7 @@ class DiskCache:
             build: makes the value.
             save: writes the value as files into an empty folder.
             load: reads the value back from that folder.
+            is_mapped: whether a loaded value stays on disk; then one that has been built is let go once it is saved.
         """
         entry = self.path(key)
         if entry is None:
@@ -90,9 +99,10 @@ class DiskCache:
         value = build()
         try:
             _store(entry, lambda folder: save(value, folder))
+            return load(entry) if is_mapped else value
         except OSError as error:
             _log.warning("cannot write the cache entry %s (%s): going on without it", entry, error)
-        return value
+            return value
 
 
 def _verify(entry: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -119,11 +119,18 @@ class Run(Mapping[str, Sequence[RunEntry]]):
         query_ids = (folder / _QUERIES).read_text(encoding="utf-8").split("\n")
         files = (folder / f"{name}.npy" for name in _NAMES + _COLUMNS)
         letters, name_ends, *columns = (np.asarray(np.load(file, mmap_mode="r")) for file in files)
-        names = np.full(len(name_ends) - 1, None)
-        return cls(query_ids, names, *columns, read=partial(_names_of, letters, name_ends))
+        names, read = np.full(len(name_ends) - 1, None), partial(_names_of, letters, name_ends)
+        run = cls(query_ids, names, *columns, read=read)
+        if len(names) * _OFTEN <= len(run._documents):
+            run._named(np.arange(len(names)))
+            run._read = None
+        return run
 
 
 _NONE = slice(0, 0)
+
+_OFTEN = 8
+"""Mentions of a document on average from which on all ids are read at once: then no query has to look for new ones."""
 
 
 def _names_of(letters: NDArray[np.uint8], ends: IntArray, documents: NDArray[np.integer[Any]]) -> Iterator[str]:
@@ -151,7 +158,7 @@ class RunBuilder:
         columns: tuple[NDArray[Any], ...] = (
             _numbered(self._queries, queries),
             _numbered(self._documents, documents),
-            np.array(ranks, dtype=np.int64),
+            _small(np.array(ranks, dtype=np.int64)),
             np.array(scores, dtype=float),
         )
         for blocks, column in zip(self._blocks, columns, strict=True):
@@ -160,12 +167,40 @@ class RunBuilder:
     def built(self) -> Run:
         """The run of all entries; the builder is empty then."""
         queries, documents, ranks, scores = map(_joined, self._blocks, (np.uint32, np.uint32, np.int64, float))
-        ranks = ranks.astype(np.result_type(*map(np.min_scalar_type, (ranks.min(initial=0), ranks.max(initial=0)))))
+        ranks = _small(ranks)
         names = np.array(list(map(sys.intern, self._documents)), dtype=object)
         ends = np.concatenate([[0], np.cumsum(np.bincount(queries, minlength=len(self._queries)))])
-        if (order := _best_first(names, queries, documents, ranks, scores)) is not None:
-            documents, ranks, scores = documents[order], ranks[order], scores[order]
+        if (queries[1:] < queries[:-1]).any():  # entries of a query are apart
+            by_query = queries.argsort(kind="stable")
+            queries, documents, ranks, scores = (column[by_query] for column in (queries, documents, ranks, scores))
+        tie_ranks = cache(lambda: id_ranks(names.tolist()))
+        for part in _parts(ends):
+            columns = queries[part], documents[part], ranks[part], scores[part]
+            if (order := _best_first(tie_ranks, *columns)) is not None:
+                for column in columns[1:]:
+                    column[:] = column[order]
         return Run(list(self._queries), names, ends, documents, ranks, scores)
+
+
+_PART = 2**18
+"""Entries sorted at once: what a sort needs beside them would be several times what they take themselves."""
+
+
+def _parts(ends: IntArray) -> Iterator[slice]:
+    """The entries of some whole queries at a time: :data:`_PART`, or those of a single query where it has more."""
+    start = 0
+    while start < ends[-1]:
+        whole = ends[ends.searchsorted(start + _PART, side="right") - 1]
+        stop = max(whole, ends[ends.searchsorted(start, side="right")])
+        yield slice(start, stop)
+        start = stop
+
+
+def _small(numbers: IntArray) -> IntArray:
+    """The numbers in as few bytes as hold them."""
+    ends = numbers.min(initial=0), numbers.max(initial=0)
+    small: IntArray = numbers.astype(np.result_type(*map(np.min_scalar_type, ends)))
+    return small
 
 
 def _joined(blocks: list[NDArray[Any]], kind: Any) -> NDArray[Any]:
@@ -183,7 +218,11 @@ def _numbered(known: dict[str, int], names: Sequence[str]) -> NDArray[np.uint32]
 
 
 def _best_first(
-    names: NDArray[Any], queries: NDArray[Any], documents: NDArray[Any], ranks: NDArray[Any], scores: NDArray[Any]
+    tie_ranks: Callable[[], IntArray],
+    queries: NDArray[Any],
+    documents: NDArray[Any],
+    ranks: NDArray[Any],
+    scores: NDArray[Any],
 ) -> NDArray[np.intp] | None:
     """The order of the entries: by query, then best first; None where they are so already."""
     follows = queries[1:] > queries[:-1]
@@ -191,4 +230,4 @@ def _best_first(
         return None
     order = np.lexsort((ranks, -scores, queries))
     tied = np.logical_and.reduce([np.diff(column[order]) == 0 for column in (queries, scores, ranks)])
-    return np.lexsort((id_ranks(names.tolist())[documents], ranks, -scores, queries)) if tied.any() else order
+    return np.lexsort((tie_ranks()[documents], ranks, -scores, queries)) if tied.any() else order

@@ -90,7 +90,7 @@ def _read_version(path: Path, version: tuple[Stamp, ...], order: tuple[str, ...]
     if sum(size for _, _, size, _, _ in version) < _WORTH_KEEPING:
         return _read(path, order, needs_scores)
     key = json.dumps(["run 2", order, needs_scores, *file_digests(record_files(path))])
-    return DiskCache("runs").fetch(key, lambda: _read(path, order, needs_scores), Run.save, Run.load)
+    return DiskCache("runs").fetch(key, lambda: _read(path, order, needs_scores), Run.save, Run.load, is_mapped=True)
 
 
 _WORTH_KEEPING = 2**19

@@ -8,6 +8,7 @@ from itertools import accumulate
 from typing import Any
 
 from experiments.evaluate.record import UNITS, QueryRecord
+from experiments.evaluate.states import together
 from ragtune.core.request.clock import VirtualClock
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.tokens import count_tokens
@@ -52,7 +53,7 @@ def replay_record(query_id: str, done: SuperPrompt, reranked: Reranked | None) -
     return QueryRecord(
         query_id=query_id,
         doc_ids=found,
-        rankings=[[place[doc_id] for doc_id in ranking] for ranking, _ in states],
+        rankings=together([[place[doc_id] for doc_id in ranking] for ranking, _ in states], len(found)),
         costs=[_in_units(cost) for _, cost in states],
         actual=_in_units(paid),
         stop=stop.model_dump(),

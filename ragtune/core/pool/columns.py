@@ -59,6 +59,12 @@ def constant(n: int, value: float | bool) -> NDArray[Any]:
     return read_only(np.full(n, value))
 
 
+@lru_cache(maxsize=64)
+def all_candidates(n: int) -> tuple[NDArray[np.int8], IntArray]:
+    """The states of n documents that have just joined, and the positions of those that are candidates, both closed."""
+    return read_only(np.full(n, CANDIDATE, dtype=np.int8)), read_only(np.arange(n))
+
+
 def is_closed(array: Any) -> bool:
     """Whether it is an array of floats of its own that is closed for writing."""
     if not isinstance(array, np.ndarray) or array.dtype != np.float64:

@@ -19,6 +19,7 @@ from ragtune.core.pool.columns import (
     RERANKED,
     CandidateRanking,
     PoolColumns,
+    all_candidates,
     calibrated,
     constant,
     extended,
@@ -51,9 +52,10 @@ class CandidatePool:
         self._roster = roster or Roster.empty()
         n = len(self._roster.doc_ids)
         self._strategies: Mapping[int, str] = {}
-        self._states = read_only(np.full(n, CANDIDATE, dtype=np.int8))
+        self._states: NDArray[np.int8]
+        self._eligible: IntArray | None
+        self._states, self._eligible = all_candidates(n)
         self._score = unknown(n)
-        self._eligible: IntArray | None = None
         self._estimates = Valuation(self._roster, self.eligible, constant(n, 0.0), posterior=unknown(n))
         self._moment: Moment | None = None
         self._ranking = CandidateRanking()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from typing import Any
@@ -128,10 +128,17 @@ class CostTracker:
         self.clock.advance(max(0.0, recorded_ms - (self.elapsed_ms - since_ms)))
         return self.elapsed_ms - since_ms
 
-    def fork(self, budget: CostBudget) -> CostTracker:
-        """An account of ``budget`` that has spent what this one has, with a clock and a trace of its own."""
+    def fork(
+        self, budget: CostBudget, fork: Callable[[ControllerTrace, Clock], ControllerTrace] = ControllerTrace.fork
+    ) -> CostTracker:
+        """An account of ``budget`` that has spent what this one has, with a clock and a trace of its own.
+
+        Args:
+            budget: the limits.
+            fork: makes the trace from this account's, with the new clock.
+        """
         clock = copy(self._clock)
-        twin = CostTracker(budget, self._trace.fork(clock), clock)
+        twin = CostTracker(budget, fork(self._trace, clock), clock)
         twin._start_ms, twin._spent = self._start_ms, self._spent.fork()
         return twin
 

@@ -134,3 +134,15 @@ def test_the_default_folder_honours_the_environment(monkeypatch: pytest.MonkeyPa
     assert resolve_cache_dir("auto") == tmp_path / "xdg" / "ragtune"
     assert resolve_cache_dir(tmp_path) == tmp_path
     assert resolve_cache_dir(None) is None
+
+
+def test_a_mapped_value_is_read_back_once_it_is_saved(tmp_path: Path) -> None:
+    def fetched(cache: DiskCache) -> str:
+        return cache.fetch("key", lambda: "built", _written, lambda folder: f"{folder.name}, mapped", is_mapped=True)
+
+    assert fetched(DiskCache("kind", tmp_path)).endswith("mapped")
+    assert fetched(DiskCache("kind", None)) == "built"
+
+
+def _written(value: str, folder: Path) -> None:
+    (folder / "text").write_text(value)

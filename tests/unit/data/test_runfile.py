@@ -11,8 +11,9 @@ import pytest
 from collection_forms import saved_splits
 
 from ragtune.core.errors import DatasetError
+from ragtune.data import run as run_module
 from ragtune.data import runfile
-from ragtune.data.run import Run
+from ragtune.data.run import Run, RunBuilder
 from ragtune.data.runfile import read_run, source_name
 
 LINES = b"q1 Q0 b 1 2.0 x\nq1 Q0 a 2 1.0 x\n"
@@ -79,6 +80,22 @@ def test_a_run_of_ms_marco_has_ranks_and_no_scores(tmp_path: Path) -> None:
     file.write_text("q1\tb\t2\nq1\ta\t0\n")
     with pytest.raises(DatasetError, match=r"run\.tsv:2: malformed line 'q1\\ta\\t0': expected 'query_id doc_id rank'"):
         read_run(file)
+
+
+def test_entries_are_sorted_some_queries_at_a_time_as_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    queries = [f"q{i}" for i in rng.integers(0, 9, 200)]
+    documents = [f"d{i}" for i in rng.permutation(200)]
+    ranks, scores = rng.integers(1, 4, 200).tolist(), rng.integers(0, 3, 200).astype(float).tolist()
+    monkeypatch.setattr(run_module, "_PART", 30)
+    builder = RunBuilder()
+    for part in (slice(0, 90), slice(90, 200)):
+        builder.extend(queries[part], documents[part], ranks[part], scores[part])
+    run, every = builder.built(), list(zip(queries, documents, ranks, scores, strict=True))
+    assert list(run) == list(dict.fromkeys(queries))
+    for query in run:
+        own = sorted((-score, rank, doc_id) for q, doc_id, rank, score in every if q == query)
+        assert [(-entry.score, entry.rank, entry.doc_id) for entry in run[query]] == own
 
 
 def test_equal_scores_of_a_frame_are_in_the_order_of_its_ranks_where_it_has_some(tmp_path: Path) -> None:

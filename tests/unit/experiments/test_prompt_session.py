@@ -109,7 +109,7 @@ def test_the_budget_is_kept_and_every_batch_is_a_state(run: Callable[..., dict[s
     record = run(*BUDGETED, "budget=tight", "budget.max_reranker_docs=3", "scheduler.batch_size=1")["q1"]
     assert [cost[DOCS] for cost in record.costs] == [0, 1, 2, 3, 3, 3]
     assert record.stop["reason"] == "budget_exhausted"
-    assert record.rankings[-3] == [record.doc_ids.index(doc_id) for doc_id in view(record, "reranked")]
+    assert record.rankings[-3].tolist() == [record.doc_ids.index(doc_id) for doc_id in view(record, "reranked")]
     assert record.actual == [0] * len(UNITS)
 
 

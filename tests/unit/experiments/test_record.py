@@ -43,5 +43,5 @@ def test_dropped_documents_are_recorded_and_ranked_behind(fakes: SimpleNamespace
 def test_a_query_that_found_nothing_has_one_empty_step(fakes: SimpleNamespace) -> None:
     output = fakes.controller(documents=[]).run("query", query_id="q")
     record = QueryRecord.of(output)
-    assert record.rankings == [[]]
+    assert [list(ranking) for ranking in record.rankings] == [[]]
     assert record.stop["reason"] == "empty_pool"
