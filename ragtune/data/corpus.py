@@ -173,6 +173,12 @@ class Corpus:
             facts = [self._known.get(doc_id) or self._look_up(doc_id) for doc_id in doc_ids]
         return Hits(doc_ids, scores, facts, source, vouched=self._are_sound)
 
+    def hits_at(self, positions: Sequence[int], scores: Sequence[float], source: str | None = None) -> Hits:
+        """The same of documents by their positions in the collection's order."""
+        found = self.hits(self.ids_at(positions), scores, source)
+        found.by_id[self.positions] = list(positions)
+        return found
+
     def _look_up(self, doc_id: str) -> Facts:
         document = self[doc_id]
         content = document.content
