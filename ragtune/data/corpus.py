@@ -79,6 +79,7 @@ class Corpus:
     def _begin(self, count: Callable[[str], int]) -> None:
         self._count = count
         self._known: dict[str, Facts] = {}
+        self._known_at: dict[int, Facts] = {}
         self._are_sound = True
 
     def __len__(self) -> int:
@@ -175,9 +176,12 @@ class Corpus:
 
     def hits_at(self, positions: Sequence[int], scores: Sequence[float], source: str | None = None) -> Hits:
         """The same of documents by their positions in the collection's order."""
-        found = self.hits(self.ids_at(positions), scores, source)
-        found.by_id[self.positions] = list(positions)
-        return found
+        known = self._known_at
+        if new := [i for i in positions if i not in known]:
+            known.update(zip(new, self.hits(self.ids_at(new), ()).facts, strict=True))
+        facts = [known[i] for i in positions]
+        by_id = {self.positions: list(positions)}
+        return Hits([fact.id for fact in facts], scores, facts, source, vouched=self._are_sound, by_id=by_id)
 
     def _look_up(self, doc_id: str) -> Facts:
         document = self[doc_id]

@@ -102,7 +102,7 @@ class _Queue:
         scores = np.fromiter(self._scores.values(), float, len(self._scores))
         kept = is_open[waiting]
         # The sort is stable: equal scores stay in the order of entering.
-        order: IntArray = waiting[kept][np.argsort(-scores[kept], kind="stable")]
+        order: IntArray = waiting[kept][(-scores[kept]).argsort(kind="stable")]
         return order
 
 

@@ -88,7 +88,7 @@ class CorpusGraphExpander(BaseExpander):
         positions = self._graph.positions(pool.roster)
         walk.settled.update(positions[walk.size :])
         walk.size = len(positions)
-        self._find(walk, self._reached(positions, self._sources(pool, walk)), context)
+        self._find(walk, self._reached(walk, positions, self._sources(pool, walk)), context)
         chosen = walk.best(limit if self.per_batch is None else min(limit, self.per_batch))
         scores = [walk.waiting.pop(position) for position in chosen]
         return self._corpus.hits_at(chosen, scores, GRAPH_SOURCE)
@@ -101,20 +101,19 @@ class CorpusGraphExpander(BaseExpander):
         walk.expanded.update(sources)
         return sources
 
-    def _reached(self, positions: Sequence[int], sources: Mapping[int, float]) -> dict[int, float]:
-        """Neighbours with the best of score times weight over what leads to each."""
-        neighbours, weights = self._graph.rows([positions[place] for place in sources])
-        scores = np.minimum(1.0, np.array(list(sources.values()))[:, None] * weights).ravel()
+    def _reached(self, walk: _Walk, positions: Sequence[int], sources: Mapping[int, float]) -> dict[int, float]:
+        """Neighbours that are not settled, with the best of score times weight over what leads to each."""
+        neighbours, weights = (rows.ravel() for rows in self._graph.rows([positions[place] for place in sources]))
+        settled = walk.settled
+        new = np.array([i for i, at in enumerate(neighbours.tolist()) if at not in settled], dtype=np.intp)
+        scores = np.minimum(1.0, np.repeat(list(sources.values()), self._graph.k)[new] * weights[new])
         best_last = scores.argsort()
-        return dict(zip(neighbours.ravel()[best_last].tolist(), scores[best_last].tolist(), strict=True))
+        return dict(zip(neighbours[new[best_last]].tolist(), scores[best_last].tolist(), strict=True))
 
     def _find(self, walk: _Walk, reached: Mapping[int, float], context: RAGtuneContext) -> None:
-        """Have those neighbours wait that can be scored and are not settled."""
-        waiting = walk.waiting
-        new = list(reached.keys() - walk.settled)
-        ineligible = []
-        for position, doc_id in zip(new, self._corpus.ids_at(new), strict=True):
-            score = reached[position]
+        """Have those neighbours wait that can be scored."""
+        waiting, ineligible = walk.waiting, []
+        for (position, score), doc_id in zip(reached.items(), self._corpus.ids_at(list(reached)), strict=True):
             if position in waiting:
                 waiting[position] = max(score, waiting[position])
             elif self._reranker.can_score(doc_id, context):

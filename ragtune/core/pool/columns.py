@@ -105,7 +105,7 @@ class CandidateRanking:
         if 0 < count < len(eligible):
             keep = where(values >= np.partition(values, len(values) - count)[len(values) - count])
             eligible, values = eligible[keep], values[keep]
-        return eligible[np.argsort(-values, kind="stable")[:count]]
+        return eligible[(-values).argsort(kind="stable")[:count]]
 
     def _ranked_again(self, by: FloatArray, states: NDArray[np.int8]) -> IntArray | None:
         if by.flags.writeable or by is not self._by:
