@@ -23,6 +23,10 @@ _FEEDBACK_LIMIT = 3.0
 """Standard deviations: a document from outside the pool can be a wild outlier by a small pool's spread."""
 
 
+_LARGE = 2_000
+"""Documents of a pool from which on a pass over their texts takes less time than passes over the factor."""
+
+
 @dataclass(frozen=True)
 class Prior:
     """Prior of the latent relevance r, in units of the reranker's own logit spread (its ``scale``).
@@ -81,7 +85,7 @@ class RelevancePosterior:
         )
         self._prior_mean = self._means(evidence.pooled, feedback)
         self.factor = Factor(n)
-        self._pivots: list[float] = []
+        self._lower = np.zeros((32, 32))  # the factor of the scored documents alone
         self._logits, self._offsets = np.zeros(32), np.zeros(32)
         self._ranked = n
         self._order: list[int] = []
@@ -104,11 +108,11 @@ class RelevancePosterior:
         """
         positions = [int(position) for position in positions]
         predicted = self.mean / self.inverse_scale
-        self.covariance.ask(positions)
-        for position, score, strategy in zip(positions, scores, strategies, strict=True):
+        given, columns = self._columns(positions)
+        for position, column, score, strategy in zip(positions, columns, scores, strategies, strict=True):
             clipped = min(max(float(score), _CLIP), 1.0 - _CLIP)
             logit = float(np.log(clipped / (1.0 - clipped)))
-            self._condition(position, self._calibrated(strategy, logit, float(predicted[position])))
+            self._condition(position, self._calibrated(strategy, logit, float(predicted[position])), given, column)
         self._refit()
 
     def extend(self, rows: Any) -> None:
@@ -156,13 +160,28 @@ class RelevancePosterior:
         """The factor's columns of new documents, shape (k, count): what the scores so far say of them."""
         from scipy.linalg import solve_triangular
 
-        known, k = np.array(self._order, dtype=np.intp), len(self._order)
+        known = np.array(self._order, dtype=np.intp)
         texts = (self.covariance.rows[known] @ rows.T).toarray()
         cross = self.covariance.design[known] @ design.T + self._prior.text_weight * texts
-        lower = np.tril(self.factor.having(k)[:, known].T, -1)
-        lower[np.arange(k), np.arange(k)] = self._pivots
-        projected: FloatArray = solve_triangular(lower, cross, lower=True) if k else cross
+        k = len(known)
+        projected: FloatArray = solve_triangular(self._lower[:k, :k], cross, lower=True) if k else cross
         return projected
+
+    def _columns(self, positions: Sequence[int]) -> tuple[int, Iterable[FloatArray]]:
+        """Covariances of documents with all, and how many of the scores so far these are given: all, or none.
+
+        In a large pool the factor is long to read, once a document, and the longer the more scores there are; what it
+        says of a document is a weighted sum of the scored documents' covariances as well.
+        """
+        from scipy.linalg import solve_triangular
+
+        k = len(self._order)
+        if not k or len(self) < _LARGE:
+            self.covariance.ask(positions)
+            return 0, map(self.covariance.column, positions)
+        seen = self.factor.having(k)[:, positions]
+        weights = solve_triangular(self._lower[:k, :k], seen, lower=True, trans=1)
+        return k, self.covariance.less(positions, self._order, weights)
 
     def _borrowed(self, rows: Any) -> FloatArray:
         """Evidence of the first-stage documents, averaged by the fourth power of their cosine with new ones."""
@@ -180,16 +199,17 @@ class RelevancePosterior:
         calibration.learn(predicted, logit)
         return calibration(logit)
 
-    def _condition(self, position: int, logit: float) -> None:
+    def _condition(self, position: int, logit: float, given: int, column: FloatArray) -> None:
         k = len(self._order)
         if k == len(self._logits):
             self._logits, self._offsets = (np.append(half, np.zeros(k)) for half in (self._logits, self._offsets))
+            self._lower = np.pad(self._lower, (0, k))
         factor = self.factor.having(k)
         seen = factor[:, position].copy()
         self.regularised += bool(self.variance[position] < 0.0)
-        row, pivot = next_row(position, self.covariance.column(position), factor, self.variance, self._prior.noise)
+        row, pivot = next_row(position, column, factor[given:], self.variance, self._prior.noise)
         self.factor.append(row)
-        self._pivots.append(pivot)
+        self._lower[k, :k], self._lower[k, k] = seen, pivot
         self._logits[k] = (logit - seen @ self._logits[:k]) / pivot
         self._offsets[k] = (self._prior_mean[position] - seen @ self._offsets[:k]) / pivot
         self.variance = self.variance - row**2
