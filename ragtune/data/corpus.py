@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ragtune.core.arrays import IntArray
 from ragtune.core.errors import DatasetError
-from ragtune.core.hits import Facts, Hits
+from ragtune.core.hits import ColumnsById, Facts, Hits
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
 from ragtune.data.topk import id_ranks
@@ -180,7 +180,7 @@ class Corpus:
         if new := [i for i in positions if i not in known]:
             known.update(zip(new, self.hits(self.ids_at(new), ()).facts, strict=True))
         facts = [known[i] for i in positions]
-        by_id = {self.positions: list(positions)}
+        by_id: ColumnsById = {self.positions: list(positions)}
         return Hits([fact.id for fact in facts], scores, facts, source, vouched=self._are_sound, by_id=by_id)
 
     def _look_up(self, doc_id: str) -> Facts:

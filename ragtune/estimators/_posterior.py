@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ragtune.core.arrays import FloatArray, IntArray
-from ragtune.core.pool.belief import Belief
+from ragtune.core.arrays import FloatArray
 from ragtune.estimators._calibration import LogitCalibration
 from ragtune.estimators._corroboration import Corroboration
 from ragtune.estimators._covariance import Covariance
@@ -23,8 +22,8 @@ _FEEDBACK_LIMIT = 3.0
 """Standard deviations: a document from outside the pool can be a wild outlier by a small pool's spread."""
 
 
-_LARGE = 2_000
-"""Documents of a pool from which on a pass over their texts takes less time than passes over the factor."""
+_LARGE = 8_000
+"""Documents of a pool above which one pass over all texts takes less time than one over the factor for each score."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +86,7 @@ class RelevancePosterior:
         self.factor = Factor(n)
         self._lower = np.zeros((32, 32))  # the factor of the scored documents alone
         self._logits, self._offsets = np.zeros(32), np.zeros(32)
+        self._summed, self._sums = 0, np.zeros((2, n))
         self._ranked = n
         self._order: list[int] = []
         self._reference: str | None = None
@@ -135,6 +135,7 @@ class RelevancePosterior:
         self.variance = np.append(self.variance, variance)
         self.scored = np.append(self.scored, np.zeros(count, dtype=bool))
         self.own_logits = np.append(self.own_logits, np.zeros(count))
+        self._summed, self._sums = 0, np.zeros((2, len(self._prior_mean)))
         self._refit()
 
     @property
@@ -176,7 +177,7 @@ class RelevancePosterior:
         from scipy.linalg import solve_triangular
 
         k = len(self._order)
-        if not k or len(self) < _LARGE:
+        if not k or len(self) <= _LARGE:
             self.covariance.ask(positions)
             return 0, map(self.covariance.column, positions)
         seen = self.factor.having(k)[:, positions]
@@ -229,7 +230,17 @@ class RelevancePosterior:
         a = logits @ logits + prior.scale_strength * prior.scale**2
         b = logits @ offsets
         self.inverse_scale = float((b + np.sqrt(b * b + 4.0 * (k + prior.scale_strength) * a)) / (2.0 * a))
-        self.mean = self._prior_mean + (self.inverse_scale * logits - offsets) @ self.factor.having(k)
+        self.mean = self._prior_mean + self._learned(k)
+
+    def _learned(self, k: int) -> FloatArray:
+        """What the scores add to the prior means: the factor's rows, weighted by whitened logits less prior means."""
+        if len(self._prior_mean) <= _LARGE:
+            return (self.inverse_scale * self._logits[:k] - self._offsets[:k]) @ self.factor.having(k)
+        new = slice(self._summed, k)
+        self._sums = self._sums + np.stack([self._logits[new], self._offsets[new]]) @ self.factor.having(k)[new]
+        self._summed = k
+        learned: FloatArray = self.inverse_scale * self._sums[0] - self._sums[1]
+        return learned
 
     def _own(self, lengths: FloatArray) -> FloatArray:
         """The diagonal D: of the text part, a document has as its own what it has not in common with itself."""
@@ -268,44 +279,6 @@ class RelevancePosterior:
 
     def _means(self, pooled: FloatArray, feedback: FloatArray) -> FloatArray:
         return self._prior.intercept + self._prior.evidence_slope * pooled + self._prior.feedback_slope * feedback
-
-
-class PosteriorBelief(Belief):
-    """The posterior as acquisition functions see it; a snapshot that later updates do not reach."""
-
-    def __init__(self, posterior: RelevancePosterior, key: FloatArray, noise: float) -> None:
-        self._covariance = posterior.covariance
-        self._factor, self._scored = posterior.factor, posterior.factor.k
-        self._supposed: tuple[FloatArray, ...] = ()
-        self._raw_variance = posterior.variance
-        self.mean = posterior.mean
-        self.variance = np.maximum(posterior.variance, 0.0)
-        self.key = key
-        self.noise = noise
-
-    def observing(self, position: int) -> PosteriorBelief:
-        factor = self._factor.having(self._scored, self._supposed)
-        row, _ = next_row(position, self._covariance.column(position), factor, self._raw_variance, self.noise)
-        variance = self._raw_variance - row * row
-        return self._with(_supposed=(*self._supposed, row), _raw_variance=variance, variance=np.maximum(variance, 0.0))
-
-    def among(self, positions: IntArray) -> PosteriorBelief:
-        factor = self._factor.having(self._scored, self._supposed)[:, positions]
-        return self._with(
-            _factor=Factor.of(factor),
-            _scored=len(factor),
-            _covariance=self._covariance.among(positions),
-            _supposed=(),
-            _raw_variance=self._raw_variance[positions],
-            mean=self.mean[positions],
-            variance=self.variance[positions],
-            key=self.key[positions],
-        )
-
-    def _with(self, **changes: Any) -> PosteriorBelief:
-        other = PosteriorBelief.__new__(PosteriorBelief)
-        other.__dict__ |= self.__dict__ | changes
-        return other
 
 
 def _squared_lengths(rows: Any) -> FloatArray:

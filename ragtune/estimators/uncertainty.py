@@ -16,8 +16,9 @@ from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
+from ragtune.estimators._belief import PosteriorBelief
 from ragtune.estimators._first_stage import first_stage_evidence
-from ragtune.estimators._posterior import PosteriorBelief, Prior, RelevancePosterior
+from ragtune.estimators._posterior import Prior, RelevancePosterior
 
 MARGINS = "margins"
 """In the trace: by how much each source agrees better with the other sources than the reranker does."""
