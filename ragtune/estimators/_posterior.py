@@ -60,9 +60,9 @@ class RelevancePosterior:
     """Exact Gaussian-process regression by an incremental Cholesky factor (Rasmussen and Williams 2006, alg. 2.1).
 
     Scoring a document adds one row of length n to the factor: O(n (k + t)) work for k scored documents and t terms a
-    document, O(n) memory, no matrix is ever inverted, and every pivot is at least the noise: a variance that rounding
-    takes below 0, as a covariance that is not positive definite would, counts as 0 and in ``regularised``. The
-    reranker's logit scale has a closed-form MAP estimate, refitted with every score.
+    document, in a large pool O(n t + k^2), and O(n) memory; no matrix is ever inverted, and every pivot is at least the
+    noise: a variance that rounding takes below 0, as a covariance that is not positive definite would, counts as 0 and
+    in ``regularised``. The reranker's logit scale has a closed-form MAP estimate, refitted with every score.
 
     Args:
         evidence: evidence of the first stage on the n documents.
@@ -174,12 +174,12 @@ class RelevancePosterior:
         In a large pool the factor is long to read, once a document, and the longer the more scores there are; what it
         says of a document is a weighted sum of the scored documents' covariances as well.
         """
-        from scipy.linalg import solve_triangular
-
         k = len(self._order)
         if not k or len(self) <= _LARGE:
             self.covariance.ask(positions)
             return 0, map(self.covariance.column, positions)
+        from scipy.linalg import solve_triangular
+
         seen = self.factor.having(k)[:, positions]
         weights = solve_triangular(self._lower[:k, :k], seen, lower=True, trans=1)
         return k, self.covariance.less(positions, self._order, weights)

@@ -157,8 +157,8 @@ class _Gar(AlternationState):
         """The scored documents of a batch, best first; equal ones by id, descending: what sorting (score, id) pairs in
         reverse does in the reference.
         """
-        found = zip(pool.scores[batch.positions].tolist(), batch.positions.tolist(), strict=True)
-        scored = [(score, pool.doc_ids[i], i) for score, i in found if score == score]  # NaN alone differs from itself
+        doc_ids, found = pool.doc_ids, zip(pool.scores[batch.positions].tolist(), batch.positions.tolist(), strict=True)
+        scored = [(score, doc_ids[i], i) for score, i in found if score == score]  # NaN alone differs from itself
         scored.sort(reverse=True)
         edges = self.neighbours.of(pool, [i for _, _, i in scored])
         return [_Source(i, score, edge.positions) for (score, _, i), edge in zip(scored, edges, strict=True)]

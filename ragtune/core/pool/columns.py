@@ -185,4 +185,4 @@ def replaced(array: NDArray[_T], positions: IntArray, values: Any) -> NDArray[_T
 
 def extended(array: NDArray[_T], values: Sequence[float] | FloatArray) -> NDArray[_T]:
     """A copy with ``values`` behind."""
-    return read_only(np.concatenate([array, np.array(values, dtype=array.dtype)]))
+    return read_only(np.concatenate([array, np.asarray(values, dtype=array.dtype)]))

@@ -260,7 +260,8 @@ class CandidatePool:
         """The ``n`` best eligible documents by ``by`` (default: acquisition, else priority), ties by rule. O(n)."""
         if by is None:
             by = self.priorities if self._estimates.acquisition is None else self._estimates.acquisition
-        return [self.doc_ids[i] for i in self._ranking.best(n, by, self._states, self.eligible).tolist()]
+        doc_ids = self._roster.doc_ids
+        return [doc_ids[i] for i in self._ranking.best(n, by, self._states, self.eligible).tolist()]
 
     # -- writing: the controller only ------------------------------------------------------------------------------
 
