@@ -84,7 +84,8 @@ class RelevancePosterior:
         )
         self._prior_mean = self._means(evidence.pooled, feedback)
         self.factor = Factor(n)
-        self._lower = np.zeros((32, 32))  # the factor of the scored documents alone
+        self._pivots: list[float] = []
+        self._lower = np.zeros((0, 0))
         self._logits, self._offsets = np.zeros(32), np.zeros(32)
         self._summed, self._sums = 0, np.zeros((2, n))
         self._ranked = n
@@ -164,9 +165,17 @@ class RelevancePosterior:
         known = np.array(self._order, dtype=np.intp)
         texts = (self.covariance.rows[known] @ rows.T).toarray()
         cross = self.covariance.design[known] @ design.T + self._prior.text_weight * texts
-        k = len(known)
-        projected: FloatArray = solve_triangular(self._lower[:k, :k], cross, lower=True) if k else cross
+        projected: FloatArray = solve_triangular(self._triangle(), cross, lower=True) if len(known) else cross
         return projected
+
+    def _triangle(self) -> FloatArray:
+        """The factor of the k scored documents alone, shape (k, k)."""
+        k, m = len(self._order), len(self._lower)
+        if m < k:
+            self._lower = np.pad(self._lower, (0, k - m))
+            self._lower[m:] = np.tril(self.factor.having(k)[:, self._order[m:]].T, m - 1)
+            self._lower[np.arange(m, k), np.arange(m, k)] = self._pivots[m:]
+        return self._lower
 
     def _columns(self, positions: Sequence[int]) -> tuple[int, Iterable[FloatArray]]:
         """Covariances of documents with all, and how many of the scores so far these are given: all, or none.
@@ -181,7 +190,7 @@ class RelevancePosterior:
         from scipy.linalg import solve_triangular
 
         seen = self.factor.having(k)[:, positions]
-        weights = solve_triangular(self._lower[:k, :k], seen, lower=True, trans=1)
+        weights = solve_triangular(self._triangle(), seen, lower=True, trans=1)
         return k, self.covariance.less(positions, self._order, weights)
 
     def _borrowed(self, rows: Any) -> FloatArray:
@@ -204,13 +213,12 @@ class RelevancePosterior:
         k = len(self._order)
         if k == len(self._logits):
             self._logits, self._offsets = (np.append(half, np.zeros(k)) for half in (self._logits, self._offsets))
-            self._lower = np.pad(self._lower, (0, k))
         factor = self.factor.having(k)
         seen = factor[:, position].copy()
         self.regularised += bool(self.variance[position] < 0.0)
         row, pivot = next_row(position, column, factor[given:], self.variance, self._prior.noise)
         self.factor.append(row)
-        self._lower[k, :k], self._lower[k, k] = seen, pivot
+        self._pivots.append(pivot)
         self._logits[k] = (logit - seen @ self._logits[:k]) / pivot
         self._offsets[k] = (self._prior_mean[position] - seen @ self._offsets[:k]) / pivot
         self.variance = self.variance - row**2
