@@ -72,6 +72,9 @@ class UncertaintyEstimator(BaseEstimator):
         self.trust = check_number("estimator.trust", trust, low=0.0, high=1.0)
         self._prior = _trusted(_checked(Prior(**prior)), self.trust)  # type: ignore[arg-type]
 
+    def prepare(self) -> None:
+        import scipy.linalg  # noqa: F401  what large and growing pools ask for, else in the midst of a request
+
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
         if not len(pool):
             return pool.valuation(np.zeros(0))
