@@ -90,6 +90,7 @@ def time_batches(estimator: BaseEstimator, corpus: Corpus, size: int) -> dict[st
     context = RAGtuneContext(query="w1 w2", query_id="q", tracker=tracker)
     acquisition = UpperConfidenceAcquisition()
     times = []
+    estimator.prepare()
     for _ in range(RERANKED // size):
         started = time.process_time()
         pool.apply_priorities(estimator.value(pool, context))

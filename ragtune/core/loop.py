@@ -216,8 +216,7 @@ class RerankLoop:
             return "an empty batch: propose at least one document, or stop"
         if len(set(proposal.doc_ids)) != len(proposal.doc_ids):
             return "a document is proposed twice"
-        again = self._scheduler.sends_again
-        others = [doc_id for doc_id in proposal.doc_ids if not pool.is_candidate(doc_id, again=again)]
+        others = pool.not_candidates(proposal.doc_ids, again=self._scheduler.sends_again)
         return f"not CANDIDATE: {others}" if others else None
 
     def _expand(self, pool: CandidatePool, context: RAGtuneContext) -> bool:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ragtune.core.arrays import IntArray
 from ragtune.core.errors import DatasetError
-from ragtune.core.hits import Facts, Hits
+from ragtune.core.hits import ColumnsById, Facts, Hits
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
 from ragtune.data.topk import id_ranks
@@ -79,6 +79,7 @@ class Corpus:
     def _begin(self, count: Callable[[str], int]) -> None:
         self._count = count
         self._known: dict[str, Facts] = {}
+        self._known_at: dict[int, Facts] = {}
         self._are_sound = True
 
     def __len__(self) -> int:
@@ -172,6 +173,15 @@ class Corpus:
         except KeyError:
             facts = [self._known.get(doc_id) or self._look_up(doc_id) for doc_id in doc_ids]
         return Hits(doc_ids, scores, facts, source, vouched=self._are_sound)
+
+    def hits_at(self, positions: Sequence[int], scores: Sequence[float], source: str | None = None) -> Hits:
+        """The same of documents by their positions in the collection's order."""
+        known = self._known_at
+        if new := [i for i in positions if i not in known]:
+            known.update(zip(new, self.hits(self.ids_at(new), ()).facts, strict=True))
+        facts = [known[i] for i in positions]
+        by_id: ColumnsById = {self.positions: list(positions)}
+        return Hits([fact.id for fact in facts], scores, facts, source, vouched=self._are_sound, by_id=by_id)
 
     def _look_up(self, doc_id: str) -> Facts:
         document = self[doc_id]

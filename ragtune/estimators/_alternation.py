@@ -11,6 +11,7 @@ import numpy as np
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.interfaces import BaseEstimator, TextVectors
 from ragtune.core.policy.scaling import first_stage_scores
+from ragtune.core.pool.columns import read_only
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext
@@ -84,7 +85,7 @@ class AlternatingEstimator(BaseEstimator, Generic[State]):
         acquisition: FloatArray = np.zeros(len(pool))
         acquisition[order[::-1]] = np.arange(1, len(order) + 1) / max(1, len(order))  # of several, the last one stays
         return pool.valuation(
-            first_stage_scores(pool), acquisition=acquisition, batch_limit=current if current else None
+            first_stage_scores(pool), acquisition=read_only(acquisition), batch_limit=current if current else None
         )
 
     def _state(self, context: RAGtuneContext) -> State:

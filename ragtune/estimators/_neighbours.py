@@ -53,7 +53,7 @@ class Neighbours(ABC):
         """Forget the neighbours that are others now because the pool has grown; the documents that they were of."""
         if len(pool) == self._size:
             return ()
-        changed = self._changed_by(pool.doc_ids[self._size :])
+        changed = self._changed_by(pool, self._size)
         self._size = len(pool)
         for position in changed:
             del self._edges[position]
@@ -63,8 +63,8 @@ class Neighbours(ABC):
     def _find(self, pool: CandidatePool, positions: Sequence[int]) -> list[Edges]: ...
 
     @abstractmethod
-    def _changed_by(self, joined: Sequence[str]) -> Collection[int]:
-        """The documents whose known neighbours are others because of those that have joined."""
+    def _changed_by(self, pool: CandidatePool, size: int) -> Collection[int]:
+        """The documents whose known neighbours are others because of those that have joined the first ``size``."""
 
 
 class GraphNeighbours(Neighbours):
@@ -73,13 +73,13 @@ class GraphNeighbours(Neighbours):
     def __init__(self, graph: CorpusGraph) -> None:
         super().__init__()
         self._graph = graph
-        self._positions: list[int] = []  # in the corpus, by place in the pool
+        self._positions: Sequence[int] = ()  # in the corpus, by place in the pool
         self._places: dict[int, int] = {}  # the other way round
         self._lacking: dict[int, list[int]] = {}  # by position in the corpus
 
     def __deepcopy__(self, memo: Any) -> Self:
         twin = super().__deepcopy__(memo)
-        twin._positions, twin._places = list(self._positions), dict(self._places)
+        twin._places = dict(self._places)
         twin._lacking = {i: list(places) for i, places in self._lacking.items()}
         return twin
 
@@ -101,10 +101,10 @@ class GraphNeighbours(Neighbours):
         held = [(places[i], weight) for i, weight in zip(neighbours, weights, strict=True) if i in places]
         return Edges([at for at, _ in held], [weight for _, weight in held])
 
-    def _changed_by(self, joined: Sequence[str]) -> Collection[int]:
-        new = self._graph.positions(joined)
-        self._places |= zip(new, range(len(self._positions), len(self._positions) + len(new)), strict=True)
-        self._positions += new
+    def _changed_by(self, pool: CandidatePool, size: int) -> Collection[int]:
+        self._positions = self._graph.positions(pool.roster)
+        new = self._positions[size:]
+        self._places.update(zip(new, range(size, len(pool)), strict=True))
         if not self._lacking:
             return ()
         return self._edges.keys() & {place for i in new for place in self._lacking.pop(i, ())}
@@ -139,7 +139,7 @@ class TextNeighbours(Neighbours):
         best = best_positions(cosines, np.arange(len(cosines)), self._k, above=0.0)
         return Edges(best.tolist(), cosines[best].tolist())
 
-    def _changed_by(self, joined: Sequence[str]) -> Collection[int]:
+    def _changed_by(self, pool: CandidatePool, size: int) -> Collection[int]:
         return list(self._edges)  # each of them may be nearer than what was nearest before
 
 

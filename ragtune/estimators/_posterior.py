@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ragtune.core.arrays import FloatArray, IntArray
-from ragtune.core.pool.belief import Belief
+from ragtune.core.arrays import FloatArray
 from ragtune.estimators._calibration import LogitCalibration
 from ragtune.estimators._corroboration import Corroboration
 from ragtune.estimators._covariance import Covariance
@@ -21,6 +20,10 @@ _CLIP = 1e-6
 
 _FEEDBACK_LIMIT = 3.0
 """Standard deviations: a document from outside the pool can be a wild outlier by a small pool's spread."""
+
+
+_LARGE = 8_000
+"""Documents of a pool above which one pass over all texts takes less time than one over the factor for each score."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +60,9 @@ class RelevancePosterior:
     """Exact Gaussian-process regression by an incremental Cholesky factor (Rasmussen and Williams 2006, alg. 2.1).
 
     Scoring a document adds one row of length n to the factor: O(n (k + t)) work for k scored documents and t terms a
-    document, O(n) memory, no matrix is ever inverted, and every pivot is at least the noise: a variance that rounding
-    takes below 0, as a covariance that is not positive definite would, counts as 0 and in ``regularised``. The
-    reranker's logit scale has a closed-form MAP estimate, refitted with every score.
+    document, in a large pool O(n t + k^2), and O(n) memory; no matrix is ever inverted, and every pivot is at least the
+    noise: a variance that rounding takes below 0, as a covariance that is not positive definite would, counts as 0 and
+    in ``regularised``. The reranker's logit scale has a closed-form MAP estimate, refitted with every score.
 
     Args:
         evidence: evidence of the first stage on the n documents.
@@ -82,7 +85,9 @@ class RelevancePosterior:
         self._prior_mean = self._means(evidence.pooled, feedback)
         self.factor = Factor(n)
         self._pivots: list[float] = []
+        self._lower = np.zeros((0, 0))
         self._logits, self._offsets = np.zeros(32), np.zeros(32)
+        self._summed, self._sums = 0, np.zeros((2, n))
         self._ranked = n
         self._order: list[int] = []
         self._reference: str | None = None
@@ -104,11 +109,11 @@ class RelevancePosterior:
         """
         positions = [int(position) for position in positions]
         predicted = self.mean / self.inverse_scale
-        self.covariance.ask(positions)
-        for position, score, strategy in zip(positions, scores, strategies, strict=True):
+        given, columns = self._columns(positions)
+        for position, column, score, strategy in zip(positions, columns, scores, strategies, strict=True):
             clipped = min(max(float(score), _CLIP), 1.0 - _CLIP)
             logit = float(np.log(clipped / (1.0 - clipped)))
-            self._condition(position, self._calibrated(strategy, logit, float(predicted[position])))
+            self._condition(position, self._calibrated(strategy, logit, float(predicted[position])), given, column)
         self._refit()
 
     def extend(self, rows: Any) -> None:
@@ -131,6 +136,7 @@ class RelevancePosterior:
         self.variance = np.append(self.variance, variance)
         self.scored = np.append(self.scored, np.zeros(count, dtype=bool))
         self.own_logits = np.append(self.own_logits, np.zeros(count))
+        self._summed, self._sums = 0, np.zeros((2, len(self._prior_mean)))
         self._refit()
 
     @property
@@ -156,13 +162,36 @@ class RelevancePosterior:
         """The factor's columns of new documents, shape (k, count): what the scores so far say of them."""
         from scipy.linalg import solve_triangular
 
-        known, k = np.array(self._order, dtype=np.intp), len(self._order)
+        known = np.array(self._order, dtype=np.intp)
         texts = (self.covariance.rows[known] @ rows.T).toarray()
         cross = self.covariance.design[known] @ design.T + self._prior.text_weight * texts
-        lower = np.tril(self.factor.having(k)[:, known].T, -1)
-        lower[np.arange(k), np.arange(k)] = self._pivots
-        projected: FloatArray = solve_triangular(lower, cross, lower=True) if k else cross
+        projected: FloatArray = solve_triangular(self._triangle(), cross, lower=True) if len(known) else cross
         return projected
+
+    def _triangle(self) -> FloatArray:
+        """The factor of the k scored documents alone, shape (k, k)."""
+        k, m = len(self._order), len(self._lower)
+        if m < k:
+            self._lower = np.pad(self._lower, (0, k - m))
+            self._lower[m:] = np.tril(self.factor.having(k)[:, self._order[m:]].T, m - 1)
+            self._lower[np.arange(m, k), np.arange(m, k)] = self._pivots[m:]
+        return self._lower
+
+    def _columns(self, positions: Sequence[int]) -> tuple[int, Iterable[FloatArray]]:
+        """Covariances of documents with all, and how many of the scores so far these are given: all, or none.
+
+        In a large pool the factor is long to read, once a document, and the longer the more scores there are; what it
+        says of a document is a weighted sum of the scored documents' covariances as well.
+        """
+        k = len(self._order)
+        if not k or len(self) <= _LARGE:
+            self.covariance.ask(positions)
+            return 0, map(self.covariance.column, positions)
+        from scipy.linalg import solve_triangular
+
+        seen = self.factor.having(k)[:, positions]
+        weights = solve_triangular(self._triangle(), seen, lower=True, trans=1)
+        return k, self.covariance.less(positions, self._order, weights)
 
     def _borrowed(self, rows: Any) -> FloatArray:
         """Evidence of the first-stage documents, averaged by the fourth power of their cosine with new ones."""
@@ -180,14 +209,14 @@ class RelevancePosterior:
         calibration.learn(predicted, logit)
         return calibration(logit)
 
-    def _condition(self, position: int, logit: float) -> None:
+    def _condition(self, position: int, logit: float, given: int, column: FloatArray) -> None:
         k = len(self._order)
         if k == len(self._logits):
             self._logits, self._offsets = (np.append(half, np.zeros(k)) for half in (self._logits, self._offsets))
         factor = self.factor.having(k)
         seen = factor[:, position].copy()
         self.regularised += bool(self.variance[position] < 0.0)
-        row, pivot = next_row(position, self.covariance.column(position), factor, self.variance, self._prior.noise)
+        row, pivot = next_row(position, column, factor[given:], self.variance, self._prior.noise)
         self.factor.append(row)
         self._pivots.append(pivot)
         self._logits[k] = (logit - seen @ self._logits[:k]) / pivot
@@ -209,7 +238,17 @@ class RelevancePosterior:
         a = logits @ logits + prior.scale_strength * prior.scale**2
         b = logits @ offsets
         self.inverse_scale = float((b + np.sqrt(b * b + 4.0 * (k + prior.scale_strength) * a)) / (2.0 * a))
-        self.mean = self._prior_mean + (self.inverse_scale * logits - offsets) @ self.factor.having(k)
+        self.mean = self._prior_mean + self._learned(k)
+
+    def _learned(self, k: int) -> FloatArray:
+        """What the scores add to the prior means: the factor's rows, weighted by whitened logits less prior means."""
+        if len(self._prior_mean) <= _LARGE:
+            return (self.inverse_scale * self._logits[:k] - self._offsets[:k]) @ self.factor.having(k)
+        new = slice(self._summed, k)
+        self._sums = self._sums + np.stack([self._logits[new], self._offsets[new]]) @ self.factor.having(k)[new]
+        self._summed = k
+        learned: FloatArray = self.inverse_scale * self._sums[0] - self._sums[1]
+        return learned
 
     def _own(self, lengths: FloatArray) -> FloatArray:
         """The diagonal D: of the text part, a document has as its own what it has not in common with itself."""
@@ -248,44 +287,6 @@ class RelevancePosterior:
 
     def _means(self, pooled: FloatArray, feedback: FloatArray) -> FloatArray:
         return self._prior.intercept + self._prior.evidence_slope * pooled + self._prior.feedback_slope * feedback
-
-
-class PosteriorBelief(Belief):
-    """The posterior as acquisition functions see it; a snapshot that later updates do not reach."""
-
-    def __init__(self, posterior: RelevancePosterior, key: FloatArray, noise: float) -> None:
-        self._covariance = posterior.covariance
-        self._factor, self._scored = posterior.factor, posterior.factor.k
-        self._supposed: tuple[FloatArray, ...] = ()
-        self._raw_variance = posterior.variance
-        self.mean = posterior.mean
-        self.variance = np.maximum(posterior.variance, 0.0)
-        self.key = key
-        self.noise = noise
-
-    def observing(self, position: int) -> PosteriorBelief:
-        factor = self._factor.having(self._scored, self._supposed)
-        row, _ = next_row(position, self._covariance.column(position), factor, self._raw_variance, self.noise)
-        variance = self._raw_variance - row * row
-        return self._with(_supposed=(*self._supposed, row), _raw_variance=variance, variance=np.maximum(variance, 0.0))
-
-    def among(self, positions: IntArray) -> PosteriorBelief:
-        factor = self._factor.having(self._scored, self._supposed)[:, positions]
-        return self._with(
-            _factor=Factor.of(factor),
-            _scored=len(factor),
-            _covariance=self._covariance.among(positions),
-            _supposed=(),
-            _raw_variance=self._raw_variance[positions],
-            mean=self.mean[positions],
-            variance=self.variance[positions],
-            key=self.key[positions],
-        )
-
-    def _with(self, **changes: Any) -> PosteriorBelief:
-        other = PosteriorBelief.__new__(PosteriorBelief)
-        other.__dict__ |= self.__dict__ | changes
-        return other
 
 
 def _squared_lengths(rows: Any) -> FloatArray:

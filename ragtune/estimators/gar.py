@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from copy import copy, deepcopy
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,12 +55,8 @@ class GAREstimator(AlternatingEstimator["_Gar"]):
         return _Gar(neighbours)
 
 
-class _Source(NamedTuple):
-    """A scored document, which leads to its neighbours."""
-
-    position: int
-    score: float
-    neighbours: Sequence[int]
+_Source = tuple[int, float, Sequence[int]]
+"""A scored document, which leads to its neighbours: its position, its score and their positions."""
 
 
 _NOTHING = -math.inf
@@ -88,7 +84,7 @@ class _Queue:
     def feed(self, batch: Sequence[_Source]) -> None:
         """Put the neighbours of a batch into the queue, where they gain by it and can still be reached."""
         scores = self._scores
-        scores |= dict.fromkeys([source.position for source in batch], math.inf)
+        scores |= dict.fromkeys([position for position, _, _ in batch], math.inf)
         for _, score, neighbours in batch:
             if len(scores) >= self.limit and score < self._lowest:
                 continue
@@ -102,7 +98,7 @@ class _Queue:
         scores = np.fromiter(self._scores.values(), float, len(self._scores))
         kept = is_open[waiting]
         # The sort is stable: equal scores stay in the order of entering.
-        order: IntArray = waiting[kept][np.argsort(-scores[kept], kind="stable")]
+        order: IntArray = waiting[kept][(-scores[kept]).argsort(kind="stable")]
         return order
 
 
@@ -124,7 +120,9 @@ class _Gar(AlternationState):
 
     def queue(self, pool: CandidatePool, context: RAGtuneContext) -> IntArray:
         if changed := self.neighbours.refresh(pool):
-            del self._fed[min(n for n, batch in enumerate(self._fed) if any(s.position in changed for s in batch)) :]
+            del self._fed[
+                min(n for n, batch in enumerate(self._fed) if any(position in changed for position, _, _ in batch)) :
+            ]
             self._was_remade = True
         limit = _limit_of(context.tracker.budget)
         if changed or limit != self._queue.limit:
@@ -157,11 +155,11 @@ class _Gar(AlternationState):
         """The scored documents of a batch, best first; equal ones by id, descending: what sorting (score, id) pairs in
         reverse does in the reference.
         """
-        found = zip(pool.scores[batch.positions].tolist(), batch.positions.tolist(), strict=True)
-        scored = [(score, pool.doc_ids[i], i) for score, i in found if score == score]  # NaN alone differs from itself
+        doc_ids, found = pool.doc_ids, zip(pool.scores[batch.positions].tolist(), batch.positions.tolist(), strict=True)
+        scored = [(score, doc_ids[i], i) for score, i in found if score == score]  # NaN alone differs from itself
         scored.sort(reverse=True)
         edges = self.neighbours.of(pool, [i for _, _, i in scored])
-        return [_Source(i, score, edge.positions) for (score, _, i), edge in zip(scored, edges, strict=True)]
+        return [(i, score, edge.positions) for (score, _, i), edge in zip(scored, edges, strict=True)]
 
 
 def _limit_of(budget: CostBudget) -> float:

@@ -16,8 +16,9 @@ from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
+from ragtune.estimators._belief import PosteriorBelief
 from ragtune.estimators._first_stage import first_stage_evidence
-from ragtune.estimators._posterior import PosteriorBelief, Prior, RelevancePosterior
+from ragtune.estimators._posterior import Prior, RelevancePosterior
 
 MARGINS = "margins"
 """In the trace: by how much each source agrees better with the other sources than the reranker does."""
@@ -74,6 +75,9 @@ class UncertaintyEstimator(BaseEstimator):
         self.trust = check_number("estimator.trust", trust, low=0.0, high=1.0)
         self.echoes = frozenset(echoes)
         self._prior = _trusted(_checked(Prior(**prior)), self.trust)  # type: ignore[arg-type]
+
+    def prepare(self) -> None:
+        import scipy.linalg  # noqa: F401  what large and growing pools ask for, else in the midst of a request
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
         if not len(pool):

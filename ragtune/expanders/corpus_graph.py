@@ -22,14 +22,20 @@ class _Walk:
     """One request's way through the graph.
 
     Attributes:
-        expanded: positions in the pool of documents left behind.
+        size: documents of the pool that are settled.
+        expanded: places in the pool of documents left behind.
         waiting: documents that were found and wait, by their positions in the corpus, with their scores.
         settled: positions in the corpus of documents that are in the pool or cannot be scored, and :data:`NOBODY`.
     """
 
+    size: int = 0
     expanded: set[int] = field(default_factory=set)
     waiting: dict[int, float] = field(default_factory=dict)
     settled: set[int] = field(default_factory=lambda: {NOBODY})
+
+    def best(self, count: int) -> list[int]:
+        """The best that wait, equal ones in the corpus's order."""
+        return sorted(sorted(self.waiting), key=self.waiting.__getitem__, reverse=True)[:count]
 
 
 class CorpusGraphExpander(BaseExpander):
@@ -79,40 +85,41 @@ class CorpusGraphExpander(BaseExpander):
 
     def expand(self, pool: CandidatePool, context: RAGtuneContext, limit: int) -> Sequence[ScoredDocument]:
         walk = context.remember(self, _Walk)
-        sources = self._sources(pool, walk)
-        walk.expanded.update(sources)
-        index, waiting, ineligible = pool.roster.index, walk.waiting, 0
-        reached = self._reached(pool, sources, walk)
-        for name, (neighbour, score) in zip(self._corpus.ids_at(list(reached)), reached.items(), strict=True):
-            if name in index:
-                walk.settled.add(neighbour)
-            elif neighbour in waiting:
-                waiting[neighbour] = max(score, waiting[neighbour])
-            elif self._reranker.can_score(name, context):
-                waiting[neighbour] = score
-            else:
-                walk.settled.add(neighbour)
-                ineligible += 1
-        if ineligible:
-            context.trace.add("expander", "ineligible", count=ineligible)
-        best = sorted((-score, position) for position, score in waiting.items())
-        chosen = best[: limit if self.per_batch is None else min(limit, self.per_batch)]
-        positions = [position for _, position in chosen]
-        for position in positions:
-            del waiting[position]
-        return self._corpus.hits(self._corpus.ids_at(positions), [-score for score, _ in chosen], GRAPH_SOURCE)
+        positions = self._graph.positions(pool.roster)
+        walk.settled.update(positions[walk.size :])
+        walk.size = len(positions)
+        self._find(walk, self._reached(walk, positions, self._sources(pool, walk)), context)
+        chosen = walk.best(limit if self.per_batch is None else min(limit, self.per_batch))
+        scores = [walk.waiting.pop(position) for position in chosen]
+        return self._corpus.hits_at(chosen, scores, GRAPH_SOURCE)
 
     def _sources(self, pool: CandidatePool, walk: _Walk) -> dict[int, float]:
-        """Reranked documents that may open their neighbours and have not, with their scores."""
-        positions = pool.reranked if self.top is None else self.ordering.keys(pool).argsort()[: self.top]
-        scores = zip(positions.tolist(), pool.scores[positions].tolist(), strict=True)
-        return {i: score for i, score in scores if score == score and i not in walk.expanded}
+        """Reranked documents that open their neighbours now, with their scores."""
+        places = pool.reranked if self.top is None else self.ordering.keys(pool).argsort()[: self.top]
+        scores = zip(places.tolist(), pool.scores[places].tolist(), strict=True)
+        sources = {i: score for i, score in scores if score == score and i not in walk.expanded}
+        walk.expanded.update(sources)
+        return sources
 
-    def _reached(self, pool: CandidatePool, sources: Mapping[int, float], walk: _Walk) -> dict[int, float]:
-        """Neighbours that are not settled, with the best of score times weight over what led to each."""
-        doc_ids, settled = pool.doc_ids, walk.settled
-        neighbours, weights = self._graph.rows(self._graph.positions([doc_ids[i] for i in sources]))
-        scores = np.minimum(1.0, np.array(list(sources.values()))[:, None] * weights).ravel()
+    def _reached(self, walk: _Walk, positions: Sequence[int], sources: Mapping[int, float]) -> dict[int, float]:
+        """Neighbours that are not settled, with the best of score times weight over what leads to each."""
+        neighbours, weights = (rows.ravel() for rows in self._graph.rows([positions[place] for place in sources]))
+        settled = walk.settled
+        new = np.array([i for i, at in enumerate(neighbours.tolist()) if at not in settled], dtype=np.intp)
+        scores = np.minimum(1.0, np.repeat(list(sources.values()), self._graph.k)[new] * weights[new])
         best_last = scores.argsort()
-        pairs = zip(neighbours.ravel()[best_last].tolist(), scores[best_last].tolist(), strict=True)
-        return {neighbour: score for neighbour, score in pairs if neighbour not in settled}
+        return dict(zip(neighbours[new[best_last]].tolist(), scores[best_last].tolist(), strict=True))
+
+    def _find(self, walk: _Walk, reached: Mapping[int, float], context: RAGtuneContext) -> None:
+        """Have those neighbours wait that can be scored."""
+        waiting, ineligible = walk.waiting, []
+        for (position, score), doc_id in zip(reached.items(), self._corpus.ids_at(list(reached)), strict=True):
+            if position in waiting:
+                waiting[position] = max(score, waiting[position])
+            elif self._reranker.can_score(doc_id, context):
+                waiting[position] = score
+            else:
+                ineligible.append(position)
+        if ineligible:
+            walk.settled.update(ineligible)
+            context.trace.add("expander", "ineligible", count=len(ineligible))

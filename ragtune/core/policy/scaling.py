@@ -62,10 +62,16 @@ def first_stage_scores(pool: CandidatePool) -> FloatArray:
     return pool.roster.once(_scaled_first_stage)
 
 
-def _scaled_first_stage(roster: Roster) -> FloatArray:
+def _scaled_first_stage(roster: Roster, before: FloatArray) -> FloatArray:
+    if len(before) and roster.discovered[len(before) :].all():
+        return np.concatenate([before, _clipped(roster.retrieval_scores[len(before) :])])
     ranked = ~roster.discovered
     if ranked.all():
         return unit_interval(roster.retrieval_scores)
-    scores: FloatArray = np.minimum(np.maximum(roster.retrieval_scores, 0.0), 1.0)  # a tenth of np.clip's overhead
+    scores = _clipped(roster.retrieval_scores)
     scores[ranked] = unit_interval(roster.retrieval_scores[ranked])
     return scores
+
+
+def _clipped(scores: FloatArray) -> FloatArray:
+    return np.minimum(np.maximum(scores, 0.0), 1.0)  # a tenth of np.clip's overhead

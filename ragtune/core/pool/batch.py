@@ -58,7 +58,8 @@ class Snapshots(Entries[PoolItem]):
     @property
     def doc_ids(self) -> list[str]:
         """The ids of the items, none of which is made."""
-        return [self._roster.doc_ids[i] for i in self._positions]
+        doc_ids = self._roster.doc_ids
+        return [doc_ids[i] for i in self._positions]
 
     @property
     def token_counts(self) -> list[int]:

@@ -37,20 +37,25 @@ class PoolColumns(NamedTuple):
     @property
     def active(self) -> IntArray:
         """Positions of the CANDIDATE and RERANKED items, ascending."""
-        return np.flatnonzero((self.states == CANDIDATE) | (self.states == RERANKED))
+        return where((self.states == CANDIDATE) | (self.states == RERANKED))
 
     @property
     def ranked(self) -> IntArray:
         """Positions of the items that take part in the final ranking, ascending."""
         if not self.keeps_dropped:
             return self.active
-        return np.flatnonzero(self.states != IN_FLIGHT)
+        return where(self.states != IN_FLIGHT)
 
 
 def read_only(array: NDArray[_T]) -> NDArray[_T]:
     """The given array, closed for writing."""
     array.setflags(write=False)
     return array
+
+
+def where(flags: NDArray[np.bool_]) -> IntArray:
+    """Positions of those that are set, ascending: ``np.flatnonzero`` in half its time, of which little is the work."""
+    return flags.nonzero()[0]
 
 
 @lru_cache(maxsize=64, typed=True)  # 0.0 and False are equal, and so they would share one column
@@ -104,9 +109,9 @@ class CandidateRanking:
             return ranked[:count]
         values = by[eligible]
         if 0 < count < len(eligible):
-            keep = np.flatnonzero(values >= np.partition(values, len(values) - count)[len(values) - count])
+            keep = where(values >= np.partition(values, len(values) - count)[len(values) - count])
             eligible, values = eligible[keep], values[keep]
-        return eligible[np.argsort(-values, kind="stable")[:count]]
+        return eligible[(-values).argsort(kind="stable")[:count]]
 
     def _ranked_again(self, by: FloatArray, states: NDArray[np.int8]) -> IntArray | None:
         if by.flags.writeable or by is not self._by:
@@ -164,6 +169,7 @@ def require_calibrated(values: FloatArray, doc_ids: Sequence[str], what: str) ->
     """
     inside = (values >= 0.0) & (values <= 1.0)
     if not inside.all():
+        require_finite(values, doc_ids, what)
         at = int(np.flatnonzero(~inside)[0])
         raise InvalidScoreError(f"{what} {values[at]!r} of document {doc_ids[at]!r}: allowed is a number in [0, 1]")
 
@@ -185,4 +191,4 @@ def replaced(array: NDArray[_T], positions: IntArray, values: Any) -> NDArray[_T
 
 def extended(array: NDArray[_T], values: Sequence[float] | FloatArray) -> NDArray[_T]:
     """A copy with ``values`` behind."""
-    return read_only(np.concatenate([array, np.array(values, dtype=array.dtype)]))
+    return read_only(np.concatenate([array, np.asarray(values, dtype=array.dtype)]))

@@ -183,13 +183,15 @@ class SentBatch(NamedTuple):
 
 def noted(batches: tuple[SentBatch, ...], positions: IntArray, scores: FloatArray) -> tuple[SentBatch, ...]:
     """The batches with scores written into the latest one that holds their document: it is the one in flight."""
+    if batches and batches[-1].positions.tolist() == positions.tolist():  # all of the latest one: no need to look
+        return (*batches[:-1], SentBatch(batches[-1].strategy, batches[-1].positions, read_only(scores)))
     missing = dict(zip(positions.tolist(), scores.tolist(), strict=True))
     written: list[SentBatch] = []
     for batch in reversed(batches):
-        if missing.keys() & set(batch.positions.tolist()):
-            pairs = zip(batch.positions.tolist(), batch.scores.tolist(), strict=True)
-            told = np.array([missing.pop(position, score) for position, score in pairs])
-            batch = batch._replace(scores=read_only(told))
+        at = batch.positions.tolist()
+        if not missing.keys().isdisjoint(at):
+            told = [missing.pop(position, score) for position, score in zip(at, batch.scores.tolist(), strict=True)]
+            batch = SentBatch(batch.strategy, batch.positions, read_only(np.array(told)))
         written.append(batch)
         if not missing:
             break

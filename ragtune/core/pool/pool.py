@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -26,6 +26,7 @@ from ragtune.core.pool.columns import (
     first_not_in,
     read_only,
     replaced,
+    where,
 )
 from ragtune.core.pool.entries import Entries
 from ragtune.core.pool.items import CODE, ORIGINS, STATES, ItemState, PoolItem, SentBatch, forbidden, noted, tie_key
@@ -91,7 +92,7 @@ class CandidatePool:
         if joining := len(roster.doc_ids) - len(self):
             self._scored_before_growth = len(self.reranked)
         self._roster = roster
-        self._states = extended(self._states, [CANDIDATE] * joining)
+        self._states = extended(self._states, constant(joining, CANDIDATE))
         self._score = extended(self._score, unknown(joining))
         self._changed()
         self._estimates = self._estimates.joined(roster, self.eligible)
@@ -174,13 +175,13 @@ class CandidatePool:
     def eligible(self) -> IntArray:
         """Positions of the CANDIDATE items, ascending."""
         if self._eligible is None:
-            self._eligible = read_only(np.flatnonzero(self._states == CANDIDATE))
+            self._eligible = read_only(where(self._states == CANDIDATE))
         return self._eligible
 
     @property
     def reranked(self) -> IntArray:
         """Positions of the RERANKED items, ascending."""
-        return np.flatnonzero(self._states == RERANKED)
+        return where(self._states == RERANKED)
 
     @property
     def batches(self) -> tuple[SentBatch, ...]:
@@ -213,11 +214,15 @@ class CandidatePool:
         """The estimator's belief, or the one that its bare opinions and their errors so far amount to."""
         return self.belief or EmpiricalBelief(self.priorities, self._score)
 
-    def is_candidate(self, doc_id: str, *, again: bool = False) -> bool:
-        """Whether the pool holds the document and it may be scheduled; with ``again``, though it has a score."""
-        position = self._roster.index.get(doc_id)
+    def is_candidate(self, doc_id: str) -> bool:
+        """Whether the pool holds the document and it may be scheduled."""
+        return not self.not_candidates([doc_id])
+
+    def not_candidates(self, doc_ids: Sequence[str], *, again: bool = False) -> list[str]:
+        """Those of the documents that may not be scheduled; with ``again``, those may that have a score."""
+        find, states = self._roster.index.get, self._states
         allowed = (CANDIDATE, RERANKED) if again else (CANDIDATE,)
-        return position is not None and bool(self._states[position] in allowed)
+        return [doc_id for doc_id in doc_ids if (at := find(doc_id)) is None or states.item(at) not in allowed]
 
     def index_of(self, doc_id: str) -> int:
         """Position of a document.
@@ -257,7 +262,8 @@ class CandidatePool:
         """The ``n`` best eligible documents by ``by`` (default: acquisition, else priority), ties by rule. O(n)."""
         if by is None:
             by = self.priorities if self._estimates.acquisition is None else self._estimates.acquisition
-        return [self.doc_ids[i] for i in self._ranking.best(n, by, self._states, self.eligible).tolist()]
+        doc_ids = self._roster.doc_ids
+        return [doc_ids[i] for i in self._ranking.best(n, by, self._states, self.eligible).tolist()]
 
     # -- writing: the controller only ------------------------------------------------------------------------------
 

@@ -14,14 +14,19 @@ from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import InputError, UnknownDocumentError
-from ragtune.core.hits import Hits
+from ragtune.core.hits import ColumnsById, Hits
 from ragtune.core.pool.columns import are_finite, constant, read_only, require_finite
 from ragtune.core.pool.entries import Entries
 from ragtune.core.pool.items import PoolItem, tie_key, tokens_of
 from ragtune.core.request.context import GRAPH_SOURCE
 
+_NONE = np.empty(0)
 _GRAPH_ALONE = {GRAPH_SOURCE}
 _NUMBERS = attrgetter("retrieval_score", "priority_value", "fusion_score", "reranker_score", "posterior")
+
+
+MakeColumn = Callable[["Roster", FloatArray], FloatArray]
+Columns = dict[MakeColumn, FloatArray]
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,8 @@ class Roster:
         discovered: shape (n,), whether only an expander found the document.
         next_rank: ``initial_rank`` of a document that ranks behind all of them.
         made: what :meth:`once` has made.
+        made_before: what it had made before the last ones joined.
+        by_id: what :meth:`of_ids` has made.
     """
 
     doc_ids: tuple[str, ...]
@@ -46,13 +53,14 @@ class Roster:
     retrieval_scores: FloatArray
     discovered: NDArray[np.bool_]
     next_rank: int = 0
-    made: dict[Callable[[Roster], FloatArray], FloatArray] = field(default_factory=dict)
+    made: Columns = field(default_factory=dict)
+    made_before: Columns = field(default_factory=dict)
+    by_id: ColumnsById = field(default_factory=dict)
 
     @classmethod
     def empty(cls) -> Roster:
         """The roster of a pool without documents."""
-        none = np.empty(0)
-        return cls((), Entries([]), np.empty(0, dtype=np.int64), none, none, np.empty(0, dtype=bool))
+        return cls((), Entries([]), np.empty(0, dtype=np.int64), _NONE, _NONE, np.empty(0, dtype=bool))
 
     @classmethod
     def of(cls, hits: Hits, round_name: str, first_rank: int = 0) -> Roster:
@@ -73,6 +81,7 @@ class Roster:
             retrieval_scores=scores,
             discovered=constant(n, source == GRAPH_SOURCE),
             next_rank=first_rank + n,
+            by_id=hits.by_id.copy(),
         )
 
     def joined(self, new: Sequence[PoolItem]) -> Roster:
@@ -107,7 +116,8 @@ class Roster:
             InputError: if an id is in both, or twice in the other.
         """
         doc_ids = self.doc_ids + other.doc_ids
-        index = self.index | dict(zip(other.doc_ids, range(len(self.doc_ids), len(doc_ids)), strict=True))
+        index = self.index.copy()
+        index.update(zip(other.doc_ids, range(len(self.doc_ids), len(doc_ids)), strict=True))
         if len(index) < len(doc_ids):
             twice = next(doc_id for i, doc_id in enumerate(doc_ids) if doc_ids.index(doc_id) < i)
             raise InputError(f"duplicate document id {twice!r} in the pool: ids must be unique")
@@ -119,6 +129,8 @@ class Roster:
             retrieval_scores=read_only(np.concatenate([self.retrieval_scores, other.retrieval_scores])),
             discovered=read_only(np.concatenate([self.discovered, other.discovered])),
             next_rank=max(self.next_rank, other.next_rank),
+            made_before=self.made,
+            by_id={make: self.of_ids(make) + other.of_ids(make) for make in self.by_id},
         )
         vars(joined)["index"] = index
         return joined
@@ -128,11 +140,21 @@ class Roster:
         """Position of each id; nobody asks for it where the order of the documents is fixed."""
         return dict(zip(self.doc_ids, range(len(self.doc_ids)), strict=True))
 
-    def once(self, make: Callable[[Roster], FloatArray]) -> FloatArray:
-        """The column that ``make`` makes of these documents, closed for writing; made when first asked for."""
+    def once(self, make: MakeColumn) -> FloatArray:
+        """The column that ``make`` makes of these documents, closed for writing; made when first asked for, out of that
+        of the documents before the last ones joined (empty where there is none).
+        """
         if make not in self.made:
-            self.made[make] = read_only(make(self))
+            self.made[make] = read_only(make(self, self.made_before.get(make, _NONE)))
         return self.made[make]
+
+    def of_ids(self, make: Callable[[Sequence[str]], list[int]]) -> list[int]:
+        """What ``make`` makes of each document's id, in order, for reading only; made when first asked for, and then
+        of those alone that join.
+        """
+        if make not in self.by_id:
+            self.by_id[make] = make(self.doc_ids)
+        return self.by_id[make]
 
     def position(self, doc_id: str) -> int:
         """Position of a document.

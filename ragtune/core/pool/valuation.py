@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,8 @@ from ragtune.core.pool.columns import (
 )
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.roster import Roster
+
+_Check = Callable[[FloatArray, Sequence[str], str], None]
 
 _VALUED = 1e-12
 """Stands for an estimate of 0: Rule O2 reads a priority of 0 as "no value" and falls back to raw source scores."""
@@ -100,9 +102,7 @@ class Valuation(Mapping[str, float]):
         if self.mean is before._made_from:
             mean = before.mean
         else:
-            mean = _column(self.mean, ids, "priority")
-            require_calibrated(mean, ids, "priority")
-            mean = _valued(mean)
+            mean = _valued(_column(self.mean, ids, "priority", require_calibrated))
         posterior, variance, acquisition = (
             None if values is None else _column(values, ids, "estimate")
             for values in (self.posterior, self.variance, self.acquisition)
@@ -134,8 +134,8 @@ class Valuation(Mapping[str, float]):
     def joined(self, roster: Roster, eligible: IntArray) -> Valuation:
         """This valuation with the items that joined, none of them valued; what it said of the others alone is void."""
         joining = len(roster.doc_ids) - len(self.mean)
-        mean, posterior = extended(self.mean, np.zeros(joining)), extended(self.posteriors, unknown(joining))
-        return Valuation(roster, eligible, mean, posterior=posterior)
+        posterior = None if self.posterior is None else extended(self.posterior, unknown(joining))
+        return Valuation(roster, eligible, extended(self.mean, constant(joining, 0.0)), posterior=posterior)
 
     def told(self, eligible: IntArray, positions: IntArray, items: Sequence[PoolItem]) -> Valuation:
         """This valuation with the numbers that the items at ``positions`` came with."""
@@ -153,10 +153,10 @@ def unknown(n: int) -> FloatArray:
     return constant(n, np.nan)
 
 
-def _column(values: FloatArray, doc_ids: Sequence[str], what: str) -> FloatArray:
+def _column(values: FloatArray, doc_ids: Sequence[str], what: str, require: _Check = require_finite) -> FloatArray:
     # What is closed for writing need not be copied: nobody changes it behind the history's back.
     column = values if is_closed(values) else np.array(values, dtype=float)
     if column.shape != (len(doc_ids),):
         raise InvalidScoreError(f"{what} of shape {column.shape}: allowed is one number a document, ({len(doc_ids)},)")
-    require_finite(column, doc_ids, what)
+    require(column, doc_ids, what)
     return read_only(column)

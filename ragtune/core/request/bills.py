@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter, le
 from typing import Any
 
 from pydantic import ValidationError
@@ -11,11 +12,11 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
 from ragtune.core.units import FLOPS, UNITS
 
-_KINDS = {unit.name: int if unit.is_count else float for unit in UNITS}
-
-
 _MOST = {unit.name: 10.0**30 if unit is FLOPS else 2**53 for unit in UNITS}
 """Amounts above it are no bill: a float could not count them one by one. Of a large model's operations it need not."""
+
+_AMOUNTS = itemgetter(*_MOST)
+_KINDS, _LEAST, _HIGHEST = [int if unit.is_count else float for unit in UNITS], [0] * len(UNITS), list(_MOST.values())
 
 
 def describe(error: BaseException) -> str:
@@ -36,10 +37,10 @@ def checked(cost: Any) -> CostObject:
     """
     if not isinstance(cost, CostObject):
         raise TypeError(f"a cost of type {type(cost).__name__}: allowed is CostObject")
-    amounts = cost.__dict__
-    if all(type(amounts[unit]) is kind and 0 <= amounts[unit] <= _MOST[unit] for unit, kind in _KINDS.items()):
+    amounts = _AMOUNTS(cost.__dict__)
+    if list(map(type, amounts)) == _KINDS and all(map(le, _LEAST, amounts)) and all(map(le, amounts, _HIGHEST)):
         return cost  # what the model would say, at a tenth of its time: this runs several times a batch
-    made = CostObject.model_validate(dict(amounts))
+    made = CostObject.model_validate(cost.__dict__.copy())
     for unit, amount in made.__dict__.items():
         if amount > _MOST[unit]:
             raise ValueError(f"a cost of {quoted(made.by_unit())}: allowed are amounts of {unit} up to {_MOST[unit]:g}")

@@ -114,6 +114,15 @@ def test_growth_changes_no_retrieved_document_s_value():
     assert after.tolist() == [*before.tolist(), 0.4, 0.1]
 
 
+@pytest.mark.parametrize("source", ["graph", "bm25"])
+def test_values_after_growth_are_the_same_whether_or_not_they_were_asked_for_before(source):
+    pools = [grown([30.0, 20.0, 10.0], [0.2]) for _ in range(2)]
+    first_stage_scores(pools[0])
+    for pool in pools:
+        pool.add([PoolItem(doc_id="late", initial_rank=9, retrieval_score=25.0, sources={source: 25.0})])
+    assert first_stage_scores(pools[0]).tolist() == first_stage_scores(pools[1]).tolist()
+
+
 def test_discovered_scores_are_clipped_to_the_unit_interval():
     assert first_stage_scores(grown([2.0, 1.0], [1.5, -0.5])).tolist() == [1.0, 0.0, 1.0, 0.0]
 

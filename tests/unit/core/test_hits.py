@@ -13,6 +13,7 @@ from ragtune.core.documents import checked_documents
 from ragtune.core.errors import InvalidScoreError
 from ragtune.core.hits import Facts, Hits
 from ragtune.core.pool.columns import PoolColumns
+from ragtune.core.pool.roster import Roster
 from ragtune.core.rounds import aggregate
 from ragtune.core.types import ReformulationResult
 from ragtune.data.corpus import Corpus, Document
@@ -139,6 +140,25 @@ def test_what_a_corpus_knows_of_a_document_has_been_looked_at_and_stays_as_it_is
         known.content = 5
     assert pickle.loads(pickle.dumps(found)).is_sound
     assert not replace(known, token_count=-1).is_sound
+
+
+def test_where_documents_stand_in_a_corpus_is_looked_up_once_though_the_pool_grows():
+    corpus = Corpus(Document(id=f"d{i}", text=f"text {i}") for i in range(9))
+    asked: list[str] = []
+
+    def positions(doc_ids):
+        asked.extend(doc_ids)
+        return [int(doc_id[1:]) for doc_id in doc_ids]
+
+    corpus.positions = positions  # type: ignore[method-assign]
+    found, further = corpus.hits(["d4", "d2"], [2.0, 1.0]), corpus.hits_at([7, 0], [0.5, 0.4], "graph")
+    assert further == corpus.hits(["d7", "d0"], [0.5, 0.4], "graph")
+    roster = Roster.of(found, "original")
+    assert roster.of_ids(positions) == [4, 2]
+    grown = roster.followed_by(Roster.of(further, "graph", 2))
+    assert (grown.of_ids(positions), roster.of_ids(positions)) == ([4, 2, 7, 0], [4, 2])
+    assert grown.followed_by(Roster.of(corpus.hits(["d5"], [0.1]), "graph", 4)).of_ids(positions) == [4, 2, 7, 0, 5]
+    assert asked == ["d4", "d2", "d5"], "those that were found by their positions need no looking up"
 
 
 def test_what_a_corpus_vouches_for_stays_as_it_is_whatever_becomes_of_the_list_of_ids():

@@ -13,7 +13,7 @@ from ragtune.core.errors import ConfigError
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.embedders.tfidf import TfidfEmbedder
-from ragtune.estimators._posterior import PosteriorBelief
+from ragtune.estimators._belief import PosteriorBelief
 from ragtune.estimators.uncertainty import UncertaintyEstimator
 
 
