@@ -51,7 +51,7 @@ def redraw(folder: Path) -> None:
     for name in ("frontier.md", "frontier.csv", "policies.csv"):
         if not (folder / name).is_file():
             raise ConfigError(f"{str(folder)!r} holds no study of a grid: {name} is missing")
-    cells = pd.read_csv(folder / "frontier.csv").assign(budget=lambda table: table["budget"].astype(str))
+    cells = pd.read_csv(folder / "frontier.csv", dtype={"budget": str})
     policies = pd.read_csv(folder / "policies.csv")
     cells = cells.assign(ineligible_mean=cells.get("ineligible_mean", 0.0))
     text = (folder / "frontier.md").read_text(encoding="utf-8")
@@ -110,7 +110,8 @@ def _collection(name: str, cells: Any, policies: Any, measures: list[str], start
 def _line(mine: Any, measures: list[str]) -> Line:
     mean, low, high = (mine[[m + part for m in measures]].to_numpy(dtype=float) for part in ("", "_low", "_high"))
     costs = np.zeros((len(mine), len(UNITS)))
-    costs[:, 0], costs[:, 1] = mine["docs_mean"], mine["calls_mean"]
+    for i, name in enumerate(UNITS):
+        costs[:, i] = mine.get(f"{name}_mean", 0.0)
     spent = costs[:, UNITS.index(unit_of(mine).name)]
     return Line(mine["budget"].to_numpy(dtype=float), spent, mean, low, high, costs)
 

@@ -24,9 +24,9 @@ FINAL = "final"
 
 
 def column_of(budget: float) -> str:
-    """The name of a budget's column: the number, without zeros that say nothing."""
+    """The name of a budget's column: a whole number as it is, another one without zeros that say nothing."""
     short = f"{budget:g}"
-    return short if float(short) == budget else str(budget)
+    return short if isinstance(budget, float) and float(short) == budget else str(budget)
 
 
 def unit_of(cells: Any) -> Unit:

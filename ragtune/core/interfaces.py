@@ -51,18 +51,12 @@ class BaseRetriever(Component, ABC):
 
 
 class BaseSignal(Component, ABC):
-    """Free evidence: what is known of documents that a first stage has found, before any of them is reranked.
-
-    A signal has an opinion of what was found (:class:`~ragtune.retrievers.signalled.SignalledRetriever`).
+    """Free evidence on what a first stage has found (:class:`~ragtune.retrievers.signalled.SignalledRetriever`).
 
     State: none between requests; within a request, ``context.remember``.
-
-    Attributes:
-        is_witness: whether what it and another source agree on is a hint of relevance that a reranker has missed. False
-            where it reads what a first stage reads too, the words of the query: both then err alike.
     """
 
-    is_witness: bool = True
+    is_witness: bool = True  # False where it reads the words that a first stage reads: agreement then proves nothing
 
     @abstractmethod
     def values(self, context: RAGtuneContext, documents: Sequence[ScoredDocument]) -> Mapping[str, float]:
@@ -341,13 +335,8 @@ class BaseEmbedder(Component, ABC):
 class TextVectors(Protocol):
     """Vectors of documents, for components that compare documents by their texts.
 
-    State: the vectors of a collection, made once; nothing of a request.
-
-    Attributes:
-        are_words: whether they count words, as lexical first stages do.
+    State: the vectors of a collection, made once; nothing of a request. Those of words say ``are_words = True``.
     """
-
-    are_words: bool
 
     def of(self, items: Sequence[PoolItem]) -> Any:
         """Shape (len(items), d), rows L2-normalised, so that a dot product is a cosine.

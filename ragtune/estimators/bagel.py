@@ -70,6 +70,7 @@ class BAGELEstimator(BaseEstimator):
         found = kept.get(len(pool))
         if found is None or not found.knows_no_more_than(pool.reranked):
             cosines = self._cosines(pool, context.query) if found is None else found.cosines
+            kept.clear()  # of a pool that grows, only the last processes are of use
             kept[len(pool)] = found = _Processes(cosines, self.noise)
         found.observe(pool.reranked, pool.scores)
         length, mean, variance = found.posterior()

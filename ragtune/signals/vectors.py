@@ -32,7 +32,7 @@ class VectorsSignal(BaseSignal):
 
     def __init__(self, corpus: Corpus | None, vectors: Callable[[Any], TextVectors]) -> None:
         self._vectors = vectors(corpus)
-        self.is_witness = not self._vectors.are_words
+        self.is_witness = not getattr(self._vectors, "are_words", False)
 
     def prepare(self) -> None:
         """Embed a first text, for which a model is loaded."""

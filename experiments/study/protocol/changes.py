@@ -23,7 +23,7 @@ def read_cells(file: Path) -> Any:
     import pandas as pd
 
     try:
-        cells = pd.read_csv(file)
+        cells = pd.read_csv(file, dtype={"budget": str})
     except (OSError, ValueError) as error:
         raise ConfigError(f"{str(file)!r} cannot be read: {error}") from None
     if missing := [key for key in (*KEYS, "label", "kind") if key not in cells.columns]:

@@ -226,7 +226,7 @@ def test_falling_short_is_probable_by_chance_where_queries_scatter_and_the_margi
 
 def test_what_got_worse_comes_first(tmp_path: Path) -> None:
     rows = [("a", "gar", "peer", 0.5), ("a", "ours", "ours", 0.5), ("b", "ours", "ours", 0.5)]
-    before = pd.DataFrame(rows, columns=["collection", "policy", "kind", "nDCG@10"]).assign(budget=10, label="it")
+    before = pd.DataFrame(rows, columns=["collection", "policy", "kind", "nDCG@10"]).assign(budget="10", label="it")
     before["nDCG@10_diff"] = before["nDCG@10_diff_low"] = 0.0
     file = tmp_path / "frontier.csv"
     before.to_csv(file, index=False)

@@ -116,6 +116,26 @@ def test_a_study_is_drawn_again_from_its_tables_alone(tmp_path: Path, monkeypatc
         redraw(folder)
 
 
+def test_a_study_in_dollars_is_drawn_again_with_its_costs_and_the_names_of_its_budgets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[list[float]] = []
+    monkeypatch.setattr(
+        "experiments.study.write.draw_lines", lambda file, study, of: seen.append(of.lines["sliding"].spent)
+    )
+    monkeypatch.setattr("experiments.study.write.draw_front", lambda *given: None)
+    source = RESULTS / "frontier" / "calls"
+    (tmp_path / "frontier.md").write_bytes((source / "frontier.md").read_bytes())
+    cells, policies = (pd.read_csv(source / name) for name in ("frontier.csv", "policies.csv"))
+    cells = cells.assign(unit="usd", budget=(cells["budget"] / 2).map("{:g}".format))
+    cells.to_csv(tmp_path / "frontier.csv", index=False)
+    policies.rename(columns=lambda name: name.replace("calls", "usd")).to_csv(tmp_path / "policies.csv", index=False)
+    redraw(tmp_path)
+    first = cells[(cells["collection"] == cells["collection"][0]) & (cells["policy"] == "sliding")]
+    assert list(seen[0]) == first["usd_mean"].tolist()
+    assert "| policy | 1 | 1.5 | 2 |" in (tmp_path / "frontier.md").read_text(encoding="utf-8")
+
+
 def test_only_a_folder_of_studies_has_an_index(tmp_path: Path) -> None:
     assert overview_of(tmp_path / "frontier" / "demo") == tmp_path
     assert overview_of(tmp_path / "out") is None
