@@ -129,7 +129,15 @@ def _small(draw: Draw, rng: np.random.Generator, n: int, samples: int) -> NDArra
 
 
 def _counts(rng: np.random.Generator, n: int, samples: int) -> NDArray[Any]:
-    return rng.multinomial(n, np.full(n, 1.0 / n), size=samples)
+    if n <= _FEW:
+        return rng.multinomial(n, np.full(n, 1.0 / n), size=samples)
+    picked = rng.integers(n, size=(samples, n)) + np.arange(0, samples * n, n)[:, None]
+    return np.bincount(picked.ravel(), minlength=samples * n).reshape(samples, n)
+
+
+_FEW = 2048
+"""Queries up to which counts are drawn by a multinomial distribution, as all once were: published intervals stay what
+they are. Of more, each query is picked by itself, which has the same distribution and takes a tenth of the time."""
 
 
 class Bootstrap:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -79,11 +81,14 @@ def test_the_interval_holds_the_mean_and_repeats_with_its_seed(drawn: Curve) -> 
     assert not np.array_equal(first, bootstrap_interval(values, resamples=200, level=0.95, seed=8))
 
 
-def test_the_interval_has_the_width_that_the_normal_theory_predicts() -> None:
-    values = np.random.default_rng(3).normal(size=(400, 1))
+@pytest.mark.parametrize("n", [400, 2500])  # drawn in two ways
+def test_the_interval_has_the_width_that_the_normal_theory_predicts(n: int) -> None:
+    values = np.random.default_rng(3).normal(size=(n, 1))
     low, high = bootstrap_interval(values, resamples=4000, level=0.95, seed=0)
-    predicted = 2 * 1.96 * values.std() / 20
+    predicted = 2 * 1.96 * values.std() / math.sqrt(n)
     assert (high - low)[0] == pytest.approx(predicted, rel=0.08)
+    assert ((low + high) / 2)[0] == pytest.approx(values.mean(), abs=0.1 * predicted)
+    assert (curves._counts(np.random.default_rng(0), n, 7).sum(axis=1) == n).all()
 
 
 def test_intervals_of_one_bootstrap_are_those_of_each_alone_and_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
