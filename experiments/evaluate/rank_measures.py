@@ -65,18 +65,19 @@ class RankMeasures:
         )
 
     def _best(self, query: str) -> FloatArray:
-        """Grades down the best possible ranking, shape (1, length)."""
+        """Grades down the best possible ranking, shape (1, length); none is below 0."""
         if query not in self._ideal:
-            self._ideal[query] = np.array([sorted(self._qrels[query].values(), reverse=True)], dtype=float)
+            grades = np.array([sorted(self._qrels[query].values(), reverse=True)], dtype=float)
+            self._ideal[query] = np.maximum(grades, 0.0)
         return self._ideal[query]
 
     def _grades(self, states: States) -> list[FloatArray]:
-        """Grades down the ranks, in arrays of shape (rankings, length)."""
+        """Grades down the ranks, in arrays of shape (rankings, length); none is below 0."""
         known = self._known.get(states.query_id)
         if known is None or known[0] != states.doc_ids:
             grade_of = self._qrels[states.query_id].get
             grades = np.fromiter(map(grade_of, states.doc_ids, repeat(0)), float, len(states.doc_ids))
-            known = states.doc_ids, grades
+            known = states.doc_ids, np.maximum(grades, 0.0)
             if len(self._known) < _KEPT:
                 self._known[states.query_id] = known
         return [known[1].take(rows) for rows in states.rows()]
@@ -106,13 +107,13 @@ class _Graded(NamedTuple):
 
 
 def _padded(blocks: Sequence[FloatArray]) -> FloatArray:
-    """Blocks of rows below one another, with zeros behind the shorter rows; no number is below 0."""
+    """Blocks of rows below one another, with zeros behind the shorter rows."""
     grades = np.zeros((sum(map(len, blocks)), max((block.shape[1] for block in blocks), default=0)))
     start = 0
     for block in blocks:
         grades[start : start + len(block), : block.shape[1]] = block
         start += len(block)
-    return grades.clip(min=0.0)
+    return grades
 
 
 def _ndcg(graded: _Graded, cutoff: int | None, rel: int) -> FloatArray:

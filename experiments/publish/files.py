@@ -208,8 +208,8 @@ def _write_run(file: Path, rankings: Iterable[tuple[str, Sequence[str]]]) -> Non
 
 def _require_ids(ranking: Sequence[str]) -> None:
     """Refuse documents that a TREC file cannot hold; most rankings are seen to be sound as a whole."""
-    together = " ".join(ranking)
-    if not together.isascii() or "\0" in together or together.split() != list(ranking):
+    letters = "".join(ranking)
+    if not (letters.isascii() and letters.isprintable() and " " not in letters and all(ranking)):
         for doc_id in ranking:
             require_id(doc_id, "retrieved document")
 

@@ -123,15 +123,22 @@ class ReplayReranker(BaseReranker):
             tokens = round(self.tokens_per_doc * docs)
         units = search_units(docs, self.docs_per_search_unit) if self.docs_per_search_unit else 0
         size = self.architecture
-        return CostObject(
-            tokens=tokens,
-            docs=docs,
-            calls=1,
-            latency_ms=self.ms_per_call + self.ms_per_doc * docs,
-            usd=self.usd_per_doc * docs + self.usd_per_search_unit * units,
-            flops=sum(size.flops(own + length) for length in lengths) if size else 0.0,
-            search_units=units,
+        return _cost(
+            tokens,
+            docs,
+            self.ms_per_call + self.ms_per_doc * docs,
+            self.usd_per_doc * docs + self.usd_per_search_unit * units,
+            sum(size.flops(own + length) for length in lengths) if size else 0.0,
+            units,
         )
+
+
+@lru_cache(maxsize=4096)
+def _cost(tokens: int, docs: int, latency_ms: float, usd: float, flops: float, search_units: int) -> CostObject:
+    """A call's cost. Batches of one size differ in little but their tokens, and most costs come again and again."""
+    return CostObject(
+        tokens=tokens, docs=docs, calls=1, latency_ms=latency_ms, usd=usd, flops=flops, search_units=search_units
+    )
 
 
 _count_cached = lru_cache(maxsize=4096)(count_tokens)
