@@ -30,7 +30,7 @@ from experiments.config.compose import compose
 from experiments.evaluate.record import QueryRecord
 from experiments.evaluate.states import States
 from experiments.replay.build import build_session, load_measures
-from experiments.replay.fixed_order import QueryReplay
+from experiments.replay.shard import ShardReplay, in_shards
 
 DL19 = Path(__file__).resolve().parents[2] / "shared" / "data" / "dl19"
 STEP, DEPTHS = 5, 20
@@ -71,9 +71,9 @@ def anytime(data: Path) -> tuple[Callable[[], Any], int]:
 
     def run() -> Any:
         means = np.zeros(DEPTHS)
-        for query_id in judged:
-            record = QueryReplay(session, query_id).under(budget, traced=False)
-            means += measures.of_states([_states(record)])[:, 0]
+        for some in in_shards(judged):
+            states = map(_states, ShardReplay(session, some).under(budget, traced=False))
+            means += measures.of_states(states).reshape(len(some), DEPTHS, -1)[:, :, 0].sum(axis=0)
         return means / len(judged)
 
     return run, len(judged)

@@ -6,7 +6,7 @@ import json
 import shlex
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -97,9 +97,8 @@ def _produce(
     judged = dataset.judged
     counted = set(judged)
 
-    def finish(query_id: str) -> None:
-        if query_id in counted:
-            beaten.meet(query_id)
+    def finish(query_ids: Sequence[str]) -> None:
+        beaten.meet([query_id for query_id in query_ids if query_id in counted])
 
     allowed = check_number("failures.max_share", config["failures"]["max_share"], 0.0, 1.0)
     folder.mkdir(parents=True, exist_ok=True)

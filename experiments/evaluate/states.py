@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -56,20 +57,23 @@ def after_each(depths: Sequence[int] | IntArray, sent: Positions, best: Position
 
     Args:
         depths: k numbers of documents; where m is less than n, none is larger than m.
-        sent: shape (m,), positions in the order in which the documents are sent.
-        best: shape (m,), the same positions, best first.
-        rest: shape (n,), all positions in the order in which those stand behind that are not sent yet.
+        sent: shape (..., m), positions in the order in which the documents are sent.
+        best: shape (..., m), the same positions, best first.
+        rest: shape (..., n), all positions in the order in which those stand behind that are not sent yet.
 
     Returns:
-        Positions, shape (k, n), in as few bytes as hold them.
+        Positions, shape (..., k, n), in as few bytes as hold them.
     """
-    place = np.full(len(rest), len(rest))
-    place[sent] = np.arange(len(sent))
-    both = np.concatenate([best, rest])
-    stands = place[both] < np.array(depths)[:, None]
-    stands[:, len(best) :] ^= True  # the second time that a document comes, it is one of the rest
-    rankings: Positions = small(both, len(rest))[None].repeat(len(depths), axis=0)[stands]
-    return rankings.reshape(len(depths), len(rest))
+    (*many, n), m, k = rest.shape, sent.shape[-1], len(depths)
+    q = math.prod(many)
+    both = np.concatenate([best, rest], axis=-1).reshape(q, m + n)
+    row = np.arange(q)[:, None]
+    place = np.full((q, n), n)
+    place[row, sent.reshape(q, m)] = np.arange(m)
+    stands = place[row, both][:, None] < np.array(depths)[:, None]
+    stands[..., m:] ^= True  # the second time that a document comes, it is one of the rest
+    rankings: Positions = small(both, n)[:, None].repeat(k, axis=1)[stands]
+    return rankings.reshape(*many, k, n)
 
 
 class States(NamedTuple):

@@ -155,16 +155,15 @@ class Session:
         controller: what answers.
         rerankers: the controller's, by strategy name.
         parts: its other parts by group.
-        kept: what was made of the latest query, for others who replay it with the same first stage; where jobs of a
-            sweep follow, what was made of the first queries too.
-        is_swept: whether they do.
+        kept: what was made of queries, for others who replay them with the same first stage; None where nobody will.
+        is_swept: whether jobs of a sweep follow.
     """
 
     dataset: Dataset
     controller: RAGtuneController
     rerankers: Mapping[str, BaseReranker]
     parts: Mapping[str, Any]
-    kept: dict[Any, Any] | None = None
+    kept: dict[str, Any] | None = None
     is_swept: bool = False
 
     @cached_property

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from operator import attrgetter
-from typing import Any
 
 import numpy as np
-from pydantic_core import to_json
 
 from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.evaluate.states import Positions, after_each, small
+from experiments.replay.begun import Begun
 from experiments.replay.build import Session
+from experiments.replay.plain_trace import PlainTrace, text_of
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.loop import budget_stop
-from ragtune.core.output import ControllerOutput
 from ragtune.core.plain import plain
 from ragtune.core.pool.columns import constant, require_calibrated
+from ragtune.core.pool.ordering import Ordering
 from ragtune.core.request.budget import CostBudget, CostTracker
-from ragtune.core.request.clock import Clock
-from ragtune.core.request.request import Request
-from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.types import BUDGET_EXHAUSTED, FREE, CostObject, StopRecord
 from ragtune.core.units import CALLS, DOCS, NAMES, UNITS
 
@@ -35,90 +32,87 @@ def has_fixed_order(session: Session, budget: CostBudget) -> bool:
     return session.has_fixed_order and set(_BY_KIND(budget)) == {None}
 
 
-class Begun:
-    """A request as retrieval leaves it, whatever its policy, and the scores that any policy has asked for.
+class FixedOrders:
+    """Requests of a policy that :func:`has_fixed_order`, replayed in one pass over all of them.
 
-    Args:
-        session: the collection, its first stage and its reranker.
-        query_id: id of the query.
-
-    Raises:
-        InputError: if a component does.
-    """
-
-    def __init__(self, session: Session, query_id: str) -> None:
-        text = session.dataset.queries[query_id]
-        self.pool, self.context = session.controller.begin(Request(text, query_id))
-        self.doc_ids = list(self.pool.doc_ids)
-        self.strategy, self.reranker = next(iter(session.rerankers.items()))
-        self._scores: FloatArray = np.full(len(self.doc_ids), np.nan)
-
-    def scores_of(self, positions: IntArray) -> FloatArray:
-        """Scores of the documents at these positions in the pool; the reranker is asked for those not known yet.
-
-        Raises:
-            InputError: if a score is missing.
-        """
-        unknown = np.isnan(self._scores[positions])
-        if unknown.any():
-            new = positions[unknown]
-            doc_ids = [self.doc_ids[i] for i in new.tolist()]
-            said = self.reranker.scores_of(doc_ids, self.context)
-            scores = np.fromiter(map(said.__getitem__, doc_ids), float, len(doc_ids))
-            require_calibrated(scores, doc_ids, "score")
-            self._scores[new] = scores
-        return self._scores[positions]
-
-
-class FixedOrder:
-    """One request of a policy that :func:`has_fixed_order`: its documents in their order, and the scores of all.
-
-    What it says under a budget is what the controller says, every event of the trace included; the loop is left out,
+    What they say under a budget is what the controller says, every event of the trace included; the loop is left out,
     since it has nothing to decide.
 
     Args:
         session: the policy and the collection.
-        begun: the request.
+        begun: the requests.
 
     Raises:
         InputError: if a component does.
     """
 
+    def __init__(self, session: Session, begun: Iterable[Begun]) -> None:
+        self._all = [_FixedOrder(session, each) for each in begun]
+        alike: dict[object, list[_FixedOrder]] = defaultdict(list)
+        for order in self._all:
+            alike[order.kind].append(order)
+        self._groups = [_Alike(orders, session.parts["assembler"].ordering) for orders in alike.values()]
+
+    def ranked_under(self, budget: CostBudget) -> list[Ranked]:
+        """How each request ends under a budget, without its account.
+
+        Raises:
+            InputError: if a score is missing.
+        """
+        found: dict[_FixedOrder, Ranked] = {}
+        for group in self._groups:
+            ends = group.ends(budget)
+            first, last = np.moveaxis(group.rankings([0, ends[-1]]), 1, 0)
+            for order, *rankings in zip(group.orders, first, last, strict=True):
+                found[order] = order.ranked(ends, *rankings)
+        return list(map(found.__getitem__, self._all))
+
+    def under(self, budget: CostBudget, *, traced: bool = True) -> list[QueryRecord]:
+        """The record of each request under a budget; without its trace where nobody will look at it.
+
+        Raises:
+            InputError: if a score is missing.
+        """
+        found: dict[_FixedOrder, QueryRecord] = {}
+        for group in self._groups:
+            ends = group.ends(budget)
+            parts = zip(group.orders, group.scores(ends[-1]).tolist(), group.rankings(ends), strict=True)
+            for order, scores, rankings in parts:
+                found[order] = order.under(budget, ends, scores, rankings, traced=traced)
+        return list(map(found.__getitem__, self._all))
+
+
+class _FixedOrder:
+    """One request: its documents in the order in which they are sent."""
+
     def __init__(self, session: Session, begun: Begun) -> None:
-        self._begun, self._context, parts = begun, begun.context, session.parts
-        self._pool = pool = begun.pool.fork()
+        self.begun, self._context, parts = begun, begun.context, session.parts
+        self.pool = pool = begun.pool.fork()
         pool.apply_priorities(parts["estimator"].value(pool, self._context))
-        self._plan = parts["scheduler"].plan(pool)
-        self._diagnostics = plain(self._plan.diagnostics)
+        self.plan = parts["scheduler"].plan(pool)
+        self._diagnostics = plain(self.plan.diagnostics)
         by = pool.priorities if pool.estimates.acquisition is None else pool.estimates.acquisition
-        self._order: IntArray = (-by).argsort(kind="stable")
-        self._ids = list(map(begun.doc_ids.__getitem__, self._order.tolist()))
-        self._lengths: list[int] = pool.roster.token_counts[self._order].tolist()
-        self._estimates: list[float] = pool.priorities[self._order].tolist()
-        self._ordering = parts["assembler"].ordering
-        self._rows: dict[int, Positions] = {}
+        self.order: IntArray = (-by).argsort(kind="stable")
+        self.ids = list(map(begun.doc_ids.__getitem__, self.order.tolist()))
+        self._lengths: list[int] = pool.roster.token_counts[self.order].tolist()
+        self._estimates: list[float] = pool.priorities[self.order].tolist()
 
-    def ranked_under(self, budget: CostBudget) -> Ranked:
-        """How the request ends under a budget, without its account.
+    @property
+    def kind(self) -> object:
+        """What requests that are cut into batches and ranked together have in common."""
+        return len(self.order), tuple(self.plan.sizes), self.pool.estimates.posterior is None
 
-        Raises:
-            InputError: if a score is missing.
-        """
-        ends = self._ends(budget)
-        first, final = self._rankings([0, ends[-1]])
+    def ranked(self, ends: Sequence[int], first: Positions, final: Positions) -> Ranked:
+        """How it ends after the batches that end there."""
         docs = sum(self._price(self._lengths[start:end]).docs for start, end in pairwise(ends))
-        return Ranked(self._context.query_id, self._begun.doc_ids, first, final, docs)
+        return Ranked(self._context.query_id, self.begun.doc_ids, first, final, docs)
 
-    def under(self, budget: CostBudget, *, traced: bool = True) -> QueryRecord:
-        """The record of the request under a budget; without its trace where nobody will look at it.
-
-        Raises:
-            InputError: if a score is missing.
-        """
-        ends, doc_ids = self._ends(budget), self._begun.doc_ids
-        rankings = self._rankings(ends)
-        tracker = self._context.tracker.fork(budget, PlainTrace.forked)
-        costs = [tracker.amounts(), *self._sent(tracker, ends)]
+    def under(
+        self, budget: CostBudget, ends: Sequence[int], scores: Sequence[float], rankings: Positions, *, traced: bool
+    ) -> QueryRecord:
+        """Its record under a budget that allows the batches that end there, given the scores of what is sent."""
+        doc_ids, tracker = self.begun.doc_ids, self._context.tracker.fork(budget, PlainTrace.forked)
+        costs = [tracker.amounts(), *self._sent(tracker, ends, scores)]
         stop = self._stop(tracker, ends).model_dump()
         tracker.trace.add("controller", "stop", **stop)
         documents = list(map(doc_ids.__getitem__, rankings[-1].tolist()))
@@ -137,23 +131,15 @@ class FixedOrder:
             dropped={},
             context_docs=len(documents),
             context_tokens=tokens,
-            trace=_text(tracker.trace) if traced else "",
+            trace=text_of(tracker.trace) if traced else "",
             batches={"sent": len(ends) - 1, "failed": 0, "first_error": None},
         )
 
-    def _ends(self, budget: CostBudget) -> list[int]:
-        """Documents sent after each batch, 0 first: the plan's, as far as documents and calls go."""
-        docs = len(self._order) if budget.max_reranker_docs is None else budget.max_reranker_docs
-        ends = [0, *(min(end, docs) for end in accumulate(self._plan.sizes))]
-        sent = [end for end, before in zip(ends[1:], ends, strict=False) if end > before]
-        return [0, *sent[: budget.max_reranker_calls]]
-
-    def _sent(self, tracker: CostTracker, ends: Sequence[int]) -> Iterator[list[float]]:
+    def _sent(self, tracker: CostTracker, ends: Sequence[int], scores: Sequence[float]) -> Iterator[list[float]]:
         """Book batch by batch as the loop does, tell of it, and yield what has been spent by then."""
-        strategy, tell = self._begun.strategy, tracker.trace.add
-        scores = self._begun.scores_of(self._order[: ends[-1]]).tolist()
+        strategy, tell = self.begun.strategy, tracker.trace.add
         for start, end in pairwise(ends):
-            doc_ids, cost = self._ids[start:end], self._price(self._lengths[start:end])
+            doc_ids, cost = self.ids[start:end], self._price(self._lengths[start:end])
             tell(
                 "scheduler",
                 "propose",
@@ -172,115 +158,94 @@ class FixedOrder:
             yield tracker.amounts()
 
     def _price(self, lengths: list[int]) -> CostObject:
-        return self._begun.reranker.price(self._context.query, lengths)
+        return self.begun.reranker.price(self._context.query, lengths)
 
     def _stop(self, tracker: CostTracker, ends: Sequence[int]) -> StopRecord:
-        n, batches = len(self._order), len(ends) - 1
+        n, batches = len(self.order), len(ends) - 1
         if ends[-1] == n:
             stop = StopRecord(reason="pool_exhausted" if n else "empty_pool", source="controller")
         elif account := tracker.exhausted_account():
             stop = budget_stop(account, tracker.trace, nothing_sent=not batches)
         else:
-            stop = self._plan.stop
+            stop = self.plan.stop
         if not batches and stop.reason == BUDGET_EXHAUSTED:
             tracker.trace.add("controller", "skip_rerank", reason="budget_denied")
         return stop
-
-    def _rankings(self, ends: Sequence[int]) -> Positions:
-        """The ranking after each number of documents, those that are not known yet in one pass.
-
-        Raises:
-            InputError: if a score is missing.
-        """
-        if new := [end for end in ends if end not in self._rows]:
-            sent = self._order[: new[-1]]
-            scores = np.full(len(self._pool), np.nan)
-            scores[sent] = self._begun.scores_of(sent)
-            if self._ordering.puts_rest_behind(self._pool.posteriors):
-                best = (-scores).argsort(kind="stable")[: len(sent)]  # what has no score comes last
-                rankings = after_each(new, sent, best, np.arange(len(scores)))
-            else:
-                rankings = self._sorted(np.array(new), scores)
-            self._rows |= zip(new, rankings, strict=True)
-            if len(new) == len(ends):
-                return rankings
-        return np.array([self._rows[end] for end in ends])
-
-    def _sorted(self, ends: IntArray, scores: FloatArray) -> Positions:
-        """The ranking after each number of documents, by keys of which more than their scores is part."""
-        pool, n = self._pool, len(scores)
-        place = np.empty(n)
-        place[self._order] = np.arange(n)
-        known = np.where(place < ends[:, None], scores, np.nan)
-        keys = self._ordering.keys_of(constant(n, False), known, pool.priorities, pool.base_scores, pool.posteriors)
-        return small((-np.broadcast_to(keys, known.shape)).argsort(axis=-1, kind="stable"), n)
 
 
 _amounts = attrgetter(*NAMES)
 """A cost in each unit."""
 
 
-class QueryReplay:
-    """One query through a session's policy, by the shortest way there is.
+class _Alike:
+    """Requests of one kind, q of them with n documents each: their scores and their rankings as columns."""
 
-    Args:
-        session: policy and collection.
-        query_id: id of the query.
-        begun: the request, where other policies of a fixed order have begun it.
-    """
+    def __init__(self, orders: Sequence[_FixedOrder], ordering: Ordering) -> None:
+        self.orders = orders
+        self._ordering = ordering
+        self._order = np.array([each.order for each in orders])
+        self._scores: FloatArray = np.empty((len(orders), 0))
+        self._rows: dict[int, Positions] = {}
 
-    def __init__(self, session: Session, query_id: str, begun: Begun | None = None) -> None:
-        self._session = session
-        self._query_id = query_id
-        self._begun = begun
+    def ends(self, budget: CostBudget) -> list[int]:
+        """Documents sent after each batch, 0 first: the plan's, as far as documents and calls go."""
+        n = self._order.shape[1]
+        docs = n if budget.max_reranker_docs is None else budget.max_reranker_docs
+        ends = [0, *(min(end, docs) for end in accumulate(self.orders[0].plan.sizes))]
+        sent = [end for end, before in zip(ends[1:], ends, strict=False) if end > before]
+        return [0, *sent[: budget.max_reranker_calls]]
 
-    def under(self, budget: CostBudget, *, traced: bool = True) -> QueryRecord:
-        """The record under a budget, in place of the session's; without its trace where nobody will look at it.
-
-        Raises:
-            InputError: if a component does.
-        """
-        if has_fixed_order(self._session, budget):
-            return self._order.under(budget, traced=traced)
-        return QueryRecord.of(self._run(budget), traced=traced)
-
-    def ranked_under(self, budget: CostBudget) -> Ranked:
-        """How the query ends under a budget, where nobody will look at more.
+    def scores(self, count: int) -> FloatArray:
+        """Scores of the first documents that are sent, shape (q, count).
 
         Raises:
-            InputError: if a component does.
+            InputError: if a score is missing.
         """
-        if has_fixed_order(self._session, budget):
-            return self._order.ranked_under(budget)
-        return Ranked.of(QueryRecord.of(self._run(budget), traced=False))
+        if count > self._scores.shape[1]:
+            self._scores = np.array([each.begun.scores_of(each.order[:count]) for each in self.orders])
+            if not (self._scores.min() >= 0.0 and self._scores.max() <= 1.0):
+                for each, scores in zip(self.orders, self._scores, strict=True):
+                    require_calibrated(scores, each.ids, "score")
+        return self._scores[:, :count]
 
-    def _run(self, budget: CostBudget) -> ControllerOutput:
-        text = self._session.dataset.queries[self._query_id]
-        return self._session.controller.run(text, budget, query_id=self._query_id)
+    def rankings(self, ends: Sequence[int]) -> Positions:
+        """The rankings after each number of documents, shape (q, len(ends), n).
 
-    @cached_property
-    def _order(self) -> FixedOrder:
-        return FixedOrder(self._session, self._begun or Begun(self._session, self._query_id))
+        Raises:
+            InputError: if a score is missing.
+        """
+        if new := [end for end in ends if end not in self._rows]:
+            q, n = self._order.shape
+            at_once = max(1, _CELLS // (len(new) * max(n, 1)))
+            blocks = [self._ranked(new, slice(start, start + at_once)) for start in range(0, q, at_once)]
+            rankings = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+            self._rows |= zip(new, np.moveaxis(rankings, 1, 0), strict=True)
+            if len(new) == len(ends):
+                return rankings
+        return np.stack([self._rows[end] for end in ends], axis=1)
+
+    def _ranked(self, ends: Sequence[int], some: slice) -> Positions:
+        """Rankings of some of the requests, shape (requests, len(ends), n)."""
+        order, scores = self._order[some], self.scores(ends[-1])[some]
+        row, sent = np.arange(len(order))[:, None], order[:, : scores.shape[1]]
+        known = np.full(order.shape, np.nan)
+        known[row, sent] = scores
+        if self._ordering.puts_rest_behind(self.orders[0].pool.posteriors):
+            best = (-known).argsort(axis=1, kind="stable")[:, : sent.shape[1]]  # what has no score comes last
+            return after_each(ends, sent, best, np.broadcast_to(np.arange(order.shape[1]), order.shape))
+        return self._sorted(ends, order, known, self.orders[some])
+
+    def _sorted(
+        self, ends: Sequence[int], order: IntArray, known: FloatArray, some: Sequence[_FixedOrder]
+    ) -> Positions:
+        """The same by keys of which more than their scores is part."""
+        n, place = order.shape[1], order.argsort(axis=1)
+        scores = np.where(place[:, None] < np.array(ends)[:, None], known[:, None], np.nan)
+        columns = ("priorities", "base_scores", "posteriors")
+        others = (np.array([getattr(each.pool, name) for each in some])[:, None] for name in columns)
+        keys = self._ordering.keys_of(constant(n, False), scores, *others)
+        return small((-np.broadcast_to(keys, scores.shape)).argsort(axis=-1, kind="stable"), n)
 
 
-class PlainTrace(ControllerTrace):
-    """A trace whose events are plain data, as its text has them; made and written in a fifth of the time."""
-
-    events: list[Any]
-
-    @classmethod
-    def forked(cls, trace: ControllerTrace, clock: Clock) -> PlainTrace:
-        """A trace with the same events so far, whose next ones are stamped by ``clock``."""
-        events = [{name: getattr(event, name) for name in event.__slots__} for event in trace.events]
-        state, twin = trace.__getstate__(), cls.__new__(cls)
-        twin.__setstate__({**state, "__dict__": {**state["__dict__"], "events": events, "clock": clock}})
-        return twin
-
-    def add(self, component: str, action: str, /, **details: Any) -> None:
-        now = self.clock.now_ms() - self.start_ms
-        self.events.append({"timestamp": now, "component": component, "action": action, "details": details})
-
-
-def _text(trace: ControllerTrace) -> str:
-    """What ``model_dump_json`` says of a trace whose events are plain data, at an eighth of its time."""
-    return to_json({"query_id": trace.query_id, "events": trace.events}).decode()
+_CELLS = 2**20
+"""Documents in all rankings that are made at once."""

@@ -63,7 +63,7 @@ class JournalOf(Generic[R]):
         self._end = self._file.seek(kept)
         self._file.truncate()
         if not kept:
-            self._begin(json.dumps({**identity, "version": _VERSION}).encode())
+            self._begin(json.dumps({**identity, "version": _VERSION}).encode() + b"\n")
 
     def _read(self, identity: Mapping[str, Any]) -> int:
         """Load the whole lines; the length in bytes that they take."""
@@ -102,10 +102,13 @@ class JournalOf(Generic[R]):
         """What is held in memory of a record that stands in the file at ``at``."""
         return record
 
-    def append(self, record: R) -> None:
-        """Add the record of a finished query."""
-        at, end = self._write(record.to_line())
-        self.finished[record.query_id] = self._held(record, at, end - at)
+    def append(self, *records: R) -> None:
+        """Add the records of finished queries, all or none."""
+        lines = [record.to_line() + b"\n" for record in records]
+        at = self._write(b"".join(lines))
+        for record, line in zip(records, lines, strict=True):
+            self.finished[record.query_id] = self._held(record, at, len(line))
+            at += len(line)
 
     def _begin(self, header: bytes) -> None:
         try:
@@ -114,17 +117,17 @@ class JournalOf(Generic[R]):
             self._close()
             raise
 
-    def _write(self, line: bytes) -> tuple[int, int]:
-        """Add a line; where it begins and ends."""
-        begin, rest = self._end, line + b"\n"
-        self._end += len(rest)
+    def _write(self, lines: bytes) -> int:
+        """Add whole lines; where they begin."""
+        begin, rest = self._end, memoryview(lines)
+        self._end += len(lines)
         try:
             while rest:
                 rest = rest[self._file.write(rest) :]
         except OSError:
             self._end = self._file.truncate(self._file.seek(begin))
             raise
-        return begin, self._end
+        return begin
 
     def _close(self) -> None:
         self._file.close()

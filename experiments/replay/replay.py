@@ -19,7 +19,7 @@ def replay(
     query_ids: Sequence[str],
     journal: Journal,
     progress: Progress,
-    finish: Callable[[str], None],
+    finish: Callable[[Sequence[str]], None],
 ) -> list[QueryRecord]:
     """Replay every query that the journal lacks.
 
@@ -29,7 +29,7 @@ def replay(
         query_ids: all queries.
         journal: has the finished queries, and gets the others.
         progress: told of the queries done.
-        finish: told of each query, right after it has been replayed; workers do not wait for it.
+        finish: told of queries, right after they have been replayed; workers do not wait for it.
 
     Returns:
         The records of all queries, in the given order.
@@ -38,8 +38,8 @@ def replay(
     todo = [q for q in query_ids if q not in journal.finished]
     executor = component(config, "executor")
     progress(len(query_ids) - len(todo), len(query_ids))
-    for record in executor.run(subject.replay_shard, key, todo):
-        journal.append(record)
-        finish(record.query_id)
+    for records in executor.run(subject.replay_shard, key, todo, subject.at_once(key)):
+        journal.append(*records)
+        finish([record.query_id for record in records])
         progress(len(journal.finished), len(query_ids))
     return [journal.finished[q] for q in query_ids]

@@ -20,8 +20,9 @@ from experiments.config.progress import Progress
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord
 from experiments.replay.build import session_for
-from experiments.replay.fixed_order import Begun, FixedOrder, has_fixed_order
+from experiments.replay.fixed_order import has_fixed_order
 from experiments.replay.inputs import InputFiles
+from experiments.replay.shard import ShardReplay, in_shards
 from experiments.study.decisions import INELIGIBLE, decisions_of
 from experiments.study.grid import Grid
 from experiments.study.study import Cell, column_of
@@ -180,8 +181,9 @@ def _replayed(jobs: Sequence[Job]) -> list[dict[str, Any]]:
     queries = session.dataset.queries
     measures = Measures(jobs[0].measures, session.dataset.qrels)
     if not any(job.traced for job in jobs) and all(has_fixed_order(session, budget) for budget in budgets):
-        orders = (FixedOrder(session, Begun(session, query_id)) for query_id in session.dataset.judged)
-        rows = [[_recorded(order.under(budget, traced=False)) for budget in budgets] for order in orders]
+        shards = (ShardReplay(session, some) for some in in_shards(session.dataset.judged))
+        answered = (zip(*(shard.under(b, traced=False) for b in budgets), strict=True) for shard in shards)
+        rows = [list(map(_recorded, records)) for answers in answered for records in answers]
     else:
         requests = (Request(queries[query_id], query_id) for query_id in session.dataset.judged)
         answers = (zip(jobs, session.controller.run_under(request, budgets), strict=True) for request in requests)

@@ -38,16 +38,20 @@ class Executor(ABC):
     """Interface of what runs shards of queries."""
 
     @abstractmethod
-    def run(self, work: ShardWork, config_json: str, query_ids: Sequence[str]) -> Iterator[QueryRecord]:
+    def run(
+        self, work: ShardWork, config_json: str, query_ids: Sequence[str], at_once: int = 1
+    ) -> Iterator[Sequence[QueryRecord]]:
         """Call ``work(config_json, shard)`` for shards of the queries.
 
         Args:
             work: replays a shard; it can be pickled.
             config_json: configuration that the work gets.
             query_ids: all queries.
+            at_once: how many queries the work does together, where that is faster; an executor that has reasons of its
+                own for the size of a shard goes by those.
 
         Yields:
-            Records as they are finished, in any order.
+            The records of shards as they are finished, in any order.
 
         Raises:
             WorkersLostError: if a worker process died and its work could not be given to another.

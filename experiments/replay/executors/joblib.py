@@ -34,7 +34,9 @@ class JoblibExecutor(Executor):
         self.n_jobs = n_jobs
         self.shards_per_job = require_positive("shards_per_job", shards_per_job)
 
-    def run(self, work: ShardWork, config_json: str, query_ids: Sequence[str]) -> Iterator[QueryRecord]:
+    def run(
+        self, work: ShardWork, config_json: str, query_ids: Sequence[str], at_once: int = 1
+    ) -> Iterator[Sequence[QueryRecord]]:
         from joblib import cpu_count
         from joblib.externals.loky.process_executor import BrokenProcessPool
 
@@ -54,7 +56,7 @@ class JoblibExecutor(Executor):
 
 def _worked_on(
     work: ShardWork, config_json: str, waiting: dict[int, Sequence[str]], jobs: int
-) -> Iterator[QueryRecord]:
+) -> Iterator[Sequence[QueryRecord]]:
     """The records of the shards that are waiting, which are taken from there as they are done."""
     from joblib import Parallel, delayed
 
@@ -62,7 +64,7 @@ def _worked_on(
     calls = (delayed(_numbered)(number, work, config_json, list(part)) for number, part in list(waiting.items()))
     for number, records in parallel(calls):
         del waiting[number]
-        yield from records
+        yield records
 
 
 def _numbered(

@@ -58,7 +58,9 @@ class RayExecutor(Executor):
         self.actors = check_count("executor.actors", actors, low=0)
         self.storage = storage
 
-    def run(self, work: ShardWork, config_json: str, query_ids: Sequence[str]) -> Iterator[QueryRecord]:
+    def run(
+        self, work: ShardWork, config_json: str, query_ids: Sequence[str], at_once: int = 1
+    ) -> Iterator[Sequence[QueryRecord]]:
         try:
             import ray
         except ImportError:
@@ -67,10 +69,11 @@ class RayExecutor(Executor):
             return
         kept = None if self.storage is None else ShardFiles(self.storage, _name_of(config_json))
         waiting = dict.fromkeys(query_ids)
-        for record in kept.finished() if kept else ():
-            if record.query_id in waiting:
+        for shard in kept.finished() if kept else ():
+            wanted = [record for record in shard if record.query_id in waiting]
+            for record in wanted:
                 del waiting[record.query_id]
-                yield record
+            yield wanted
         if waiting:
             yield from self._replayed(ray, work, config_json, list(waiting), kept)
         if kept:
@@ -78,7 +81,7 @@ class RayExecutor(Executor):
 
     def _replayed(
         self, ray: Any, work: ShardWork, config_json: str, query_ids: Sequence[str], kept: ShardFiles | None
-    ) -> Iterator[QueryRecord]:
+    ) -> Iterator[Sequence[QueryRecord]]:
         local: dict[str, Any] = {"num_cpus": self.num_cpus, "include_dashboard": False} if self.address is None else {}
         ray.init(address=self.address, log_to_driver=False, logging_level=logging.ERROR, **local)
         try:
@@ -90,7 +93,7 @@ class RayExecutor(Executor):
             while pending:
                 done, pending = ray.wait(pending)
                 for shard in ray.get(done):
-                    yield from kept.read(shard) if kept else shard
+                    yield kept.read(shard) if kept else shard
         except ray.exceptions.RayTaskError as error:
             raise error.cause from None
         except ray.exceptions.RayError as error:

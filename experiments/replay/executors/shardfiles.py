@@ -48,8 +48,8 @@ class ShardFiles:
         with files.open_input_stream(f"{folder}/{name}") as file:
             return [QueryRecord.from_line(line) for line in file.read().split(b"\n")[:-1]]
 
-    def finished(self) -> Iterator[QueryRecord]:
-        """The records of all whole shards.
+    def finished(self) -> Iterator[list[QueryRecord]]:
+        """The records of each whole shard.
 
         Raises:
             ConfigError: if the storage cannot be reached.
@@ -63,7 +63,7 @@ class ShardFiles:
             raise self._refused(error) from None
         for info in sorted(found, key=lambda info: info.path):
             if info.base_name.endswith(_ENDING):
-                yield from self.read(info.base_name)
+                yield self.read(info.base_name)
 
     def clear(self) -> None:
         """Remove the files of this run."""

@@ -12,7 +12,8 @@ from experiments.config.names import policy_name
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.replay.build import NO_PARTS, Session, controller_of, session_for
-from experiments.replay.fixed_order import Begun, QueryReplay, has_fixed_order
+from experiments.replay.fixed_order import has_fixed_order
+from experiments.replay.shard import AT_ONCE, KeptReplays, ShardReplay, in_shards
 from experiments.replay.subjects.subject import Incumbents, Subject
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.errors import ScoreTableError
@@ -57,7 +58,12 @@ class ControllerSubject(Subject):
         if len(query_ids) > 1 and _gains_by_lockstep(session):
             requests = (Request(session.dataset.queries[query_id], query_id) for query_id in query_ids)
             return [QueryRecord.of(output) for output in session.controller.run_many(requests)]
-        return [_replay_of(session, query_id).under(session.parts["budget"]) for query_id in query_ids]
+        replays = (_replay_of(session, some) for some in in_shards(query_ids))
+        return [record for replay in replays for record in replay.under(session.parts["budget"])]
+
+    def at_once(self, config_json: str) -> int:
+        session = session_for(config_json)
+        return AT_ONCE if has_fixed_order(session, session.parts["budget"]) else 1
 
     def incumbents(self, config: Mapping[str, Any]) -> Incumbents:
         session = session_for(results_key(config))
@@ -109,20 +115,19 @@ class FixedDepth(Incumbents):
             controller = controller_of(config, parts, session.rerankers)
             self._session, self._policy = replace(session, parts=parts, controller=controller), "fixed depth"
 
-    def meet(self, query_id: str) -> None:
-        missing = [name for name, known in self._found.items() if query_id not in known]
-        if not missing:
-            return
-        query = _replay_of(self._session, query_id, self._policy)
-        for name in missing:
-            try:
-                self._found[name][query_id] = query.ranked_under(self._budgets[name])
-            except ScoreTableError:
-                del self._found[name]
+    def meet(self, query_ids: Sequence[str]) -> None:
+        for name in list(self._found):
+            known = self._found[name]
+            for some in in_shards([query_id for query_id in query_ids if query_id not in known]):
+                replay = _replay_of(self._session, some, self._policy)
+                try:
+                    known.update(zip(some, replay.ranked_under(self._budgets[name]), strict=True))
+                except ScoreTableError:
+                    del self._found[name]
+                    break
 
     def over(self, query_ids: Sequence[str]) -> dict[str, list[Ranked]]:
-        for query_id in query_ids:
-            self.meet(query_id)
+        self.meet(query_ids)
         return {name: [known[query_id] for query_id in query_ids] for name, known in self._found.items()}
 
 
@@ -131,23 +136,15 @@ def _are_alike(one: object, other: object) -> bool:
     return type(one) is type(other) and vars(one) == vars(other)
 
 
-def _replay_of(session: Session, query_id: str, policy: str = "own") -> QueryReplay:
-    """The query through the session's policy. Where no score changes what is asked for, policies begin it once, and
+def _replay_of(session: Session, query_ids: Sequence[str], policy: str = "own") -> ShardReplay:
+    """The queries through the session's policy. Where no score changes what is asked for, policies begin them once, and
     later jobs of a sweep find the first queries as they are.
     """
-    kept = session.kept
-    if kept is None or not has_fixed_order(session, session.parts["budget"]):
-        return QueryReplay(session, query_id)
-    if query_id not in kept:
-        room = _KEPT_DOCS // session.controller.rounds.plan.original_query_depth if session.is_swept else 0
-        if kept and len(kept) >= room:
-            kept.popitem()  # the latest
-        kept[query_id] = Begun(session, query_id), {}
-    begun, replays = kept[query_id]
-    if policy not in replays:
-        replays[policy] = QueryReplay(session, query_id, begun)
-    found: QueryReplay = replays[policy]
-    return found
+    if session.kept is None or not has_fixed_order(session, session.parts["budget"]):
+        return ShardReplay(session, query_ids)
+    room = _KEPT_DOCS // session.controller.rounds.plan.original_query_depth if session.is_swept else 0
+    kept: KeptReplays = session.kept.setdefault("replays", KeptReplays(room))
+    return kept.of(session, query_ids, policy)
 
 
 def _remembered(key: str) -> dict[str, Ranked]:

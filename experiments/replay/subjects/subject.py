@@ -14,8 +14,8 @@ from ragtune.core.errors import ConfigError
 class Incumbents:
     """What a policy has to beat, replayed in this process; here: nothing."""
 
-    def meet(self, query_id: str) -> None:
-        """Replay a query through each of them: best when it has just been replayed, as they begin with the same."""
+    def meet(self, query_ids: Sequence[str]) -> None:
+        """Replay queries through each of them: best when they have just been replayed, as they begin with the same."""
 
     def over(self, query_ids: Sequence[str]) -> dict[str, list[Ranked]]:
         """The replays of each incumbent that can answer all of these queries, by its name, in their order."""
@@ -51,6 +51,10 @@ class Subject(ABC):
     @abstractmethod
     def replay_shard(self, config_json: str, query_ids: Sequence[str]) -> list[QueryRecord]:
         """Replay some queries in this process. This is the unit of work of every executor."""
+
+    def at_once(self, config_json: str) -> int:
+        """How many queries :meth:`replay_shard` replays together, where that is faster; a kill costs as many."""
+        return 1
 
     @abstractmethod
     def label(self, config: Mapping[str, Any]) -> str:

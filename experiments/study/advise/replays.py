@@ -18,7 +18,7 @@ from experiments.evaluate.incumbents import by_agreement
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord, Ranked
 from experiments.replay.build import Session, session_for
-from experiments.replay.fixed_order import QueryReplay
+from experiments.replay.shard import ShardReplay, in_shards
 from experiments.replay.subjects.controller import is_free
 from experiments.study.advise.options import CANDIDATES, FIXED, Candidate, budgets_up_to, fitting
 from experiments.study.advise.prices import Work
@@ -150,7 +150,8 @@ def _replayed(job: _Job) -> Curve:
 
 
 def _records(session: Session, queries: Sequence[str]) -> list[QueryRecord]:
-    return [QueryReplay(session, query_id).under(session.parts["budget"], traced=False) for query_id in queries]
+    replays, budget = (ShardReplay(session, some) for some in in_shards(queries)), session.parts["budget"]
+    return [record for replay in replays for record in replay.under(budget, traced=False)]
 
 
 def _curve(candidate: Candidate, records: Sequence[QueryRecord], budgets: Sequence[int], measures: Measures) -> Curve:

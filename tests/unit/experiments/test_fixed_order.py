@@ -9,8 +9,10 @@ import pytest
 
 from experiments.config.compose import compose, results_key
 from experiments.evaluate.record import QueryRecord
+from experiments.replay import shard
 from experiments.replay.build import INPUTS, SWEPT, controller_of, session_for
-from experiments.replay.fixed_order import Begun, FixedOrder, has_fixed_order
+from experiments.replay.fixed_order import FixedOrders, has_fixed_order
+from experiments.replay.shard import KeptReplays, begin
 from experiments.replay.subjects.controller import ControllerSubject
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.pool.items import PoolItem
@@ -40,15 +42,19 @@ POLICIES = [
 @pytest.mark.parametrize("policy", POLICIES, ids=" ".join)
 def test_records_are_the_loops_under_every_limit(policy: list[str]) -> None:
     session = session_for(results_key(compose(["tracking=none", "budget=unlimited", *policy])))
-    queries = dict(list(session.dataset.queries.items())[:2])
-    for query_id, text in queries.items():
-        order = FixedOrder(session, Begun(session, query_id))
-        for limits in LIMITS:
-            named = {f"max_reranker_{unit}": limit for unit, limit in limits.items()}
-            budget = session.parts["budget"].model_copy(update=named)
-            assert has_fixed_order(session, budget)
-            expected = QueryRecord.of(session.controller.run(text, budget, query_id=query_id))
-            assert order.under(budget).to_line() == expected.to_line()
+    queries = dict(list(session.dataset.queries.items())[:3])
+    orders = FixedOrders(session, begin(session, queries))
+    for limits in LIMITS:
+        named = {f"max_reranker_{unit}": limit for unit, limit in limits.items()}
+        budget = session.parts["budget"].model_copy(update=named)
+        assert has_fixed_order(session, budget)
+        expected = [
+            QueryRecord.of(session.controller.run(text, budget, query_id=query_id))
+            for query_id, text in queries.items()
+        ]
+        assert [record.to_line() for record in orders.under(budget)] == [record.to_line() for record in expected]
+        ranked = [(one.query_id, one.ranking, one.docs) for one in orders.ranked_under(budget)]
+        assert ranked == [(one.query_id, one.ranking, one.charged[0]) for one in expected]
 
 
 @pytest.mark.parametrize(
@@ -115,3 +121,16 @@ def test_a_part_that_does_it_in_a_way_of_its_own_is_asked() -> None:
     assert isinstance(reranker, ReplayReranker)
     rerankers = {"default": _OwnReranker(str(reranker.table.path), reranker.table.scale)}
     assert not has_fixed_order(replace(session, rerankers=rerankers), budget)
+
+
+def test_all_is_kept_of_the_first_queries_and_of_the_others_the_latest_shard(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = session_for(results_key(compose(["tracking=none", "experiment=fixed_depth"])))
+    one, two, three = ([query_id] for query_id in list(session.dataset.queries)[:3])
+    begun: list[str] = []
+    monkeypatch.setattr(shard, "begin", lambda session, ids: [begun.extend(ids), *begin(session, ids)][1:])
+    kept = KeptReplays(room=1)
+    for query_ids in (one, two, one, two, three, three, two):
+        for policy in ("own", "fixed depth"):
+            replay = kept.of(session, query_ids, policy)
+            assert [record.query_id for record in replay.under(session.parts["budget"])] == query_ids
+    assert begun == [*one, *two, *three, *two]

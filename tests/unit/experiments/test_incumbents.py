@@ -129,9 +129,8 @@ def test_a_query_is_retrieved_and_scored_once_for_the_policy_and_its_incumbents(
     monkeypatch.setattr(RetrievalRounds, "run", counted)
     monkeypatch.setattr(ReplayReranker, "scores_of", noted)
     incumbents = subject.incumbents(config)
-    for query_id in query_ids:
-        subject.replay_shard(results_key(config), [query_id])
-        incumbents.meet(query_id)
+    subject.replay_shard(results_key(config), query_ids)
+    incumbents.meet(query_ids)
     found = incumbents.over(query_ids)
     assert retrieved == query_ids
     assert len(scored) == len(set(scored)) == sum(len(ranked.doc_ids) for ranked in found["everything"])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from shard_work import die, die_once, echo, fail
@@ -19,6 +21,11 @@ from experiments.replay.executors.shardfiles import ShardFiles
 from ragtune.core.errors import ConfigError, ScoreTableError
 
 IDS = [f"q{i}" for i in range(11)]
+
+
+def worked_on(executor: Executor, work: Any, config: str, query_ids: list[str]) -> list[Any]:
+    """What the work says of each query, in the order in which it comes."""
+    return list(chain(*executor.run(work, config, query_ids)))
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 10, 11, 12, 100])
@@ -38,9 +45,14 @@ def test_no_queries_make_no_shards() -> None:
     "executor", [InlineExecutor(), InlineExecutor(together=4), JoblibExecutor(n_jobs=2)], ids=["one", "four", "joblib"]
 )
 def test_every_query_is_worked_on_once(executor: Executor) -> None:
-    done = list(executor.run(echo, "c", IDS))  # type: ignore[arg-type]
-    assert sorted(done) == sorted(f"c:{q}" for q in IDS)
-    assert list(executor.run(echo, "c", [])) == []  # type: ignore[arg-type]
+    assert sorted(worked_on(executor, echo, "c", IDS)) == sorted(f"c:{q}" for q in IDS)
+    assert worked_on(executor, echo, "c", []) == []
+
+
+def test_what_is_faster_together_is_handed_over_together() -> None:
+    sizes = [len(shard) for shard in InlineExecutor(together=2).run(echo, "c", IDS, 3)]  # type: ignore[arg-type]
+    assert set(sizes[:-1]) == {3}
+    assert sum(sizes) == len(IDS)
 
 
 @pytest.mark.parametrize("executor", [InlineExecutor(), JoblibExecutor(n_jobs=2)], ids=["inline", "joblib"])
@@ -57,7 +69,7 @@ def test_workers_that_die_again_are_told_of_in_words_that_say_how_to_go_on() -> 
 def test_what_a_worker_takes_down_is_given_to_another_and_nothing_is_done_twice(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    done = list(JoblibExecutor(n_jobs=2).run(die_once, str(tmp_path), IDS))  # type: ignore[arg-type]
+    done = worked_on(JoblibExecutor(n_jobs=2), die_once, str(tmp_path), IDS)
     assert sorted(done) == sorted(f"{tmp_path}:{q}" for q in IDS)
     assert "warning: a worker process died, killed or out of memory (TerminatedWorkerError: " in capfd.readouterr().err
 
@@ -110,7 +122,7 @@ def test_finished_shards_outlive_the_process_on_a_disk_and_in_object_storage(
     assert files.read(name) == records[:2]
     files.write(records[2:])
     taken_over = ShardFiles(storage, "run")
-    assert sorted(taken_over.finished(), key=lambda record: record.query_id) == records
+    assert sorted(chain(*taken_over.finished()), key=lambda record: record.query_id) == records
     taken_over.clear()
     assert list(files.finished()) == []
-    assert list(other.finished()) == records
+    assert list(other.finished()) == [records]
