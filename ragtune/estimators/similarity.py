@@ -62,6 +62,7 @@ class _Evidence:
         self._power = power
         self._rows: Any = None
         self._all: FloatArray | None = None
+        self._first: FloatArray = np.zeros(0)  # scores, NaN where there was none
         self._seen = np.zeros(0, dtype=bool)
         self._weight: FloatArray = np.zeros(0)
         self._weighted: FloatArray = np.zeros(0)
@@ -69,17 +70,20 @@ class _Evidence:
     def update(self, pool: CandidatePool) -> tuple[FloatArray, FloatArray]:
         if len(self._seen) != len(pool):
             self._restart(pool)
-        new = pool.reranked[~self._seen[pool.reranked]]
+        unscored = pool.reranked[np.isnan(self._first[pool.reranked])]
+        self._first[unscored] = pool.scores[unscored]
+        new = np.flatnonzero(~np.isnan(self._first) & ~self._seen)
         if len(new):
             influence = self._cosines(new) ** self._power
             self._weight += influence.sum(axis=1)
-            self._weighted += influence @ pool.scores[new]
+            self._weighted += influence @ self._first[new]
             self._seen[new] = True
         return self._weight, self._weighted
 
     def _restart(self, pool: CandidatePool) -> None:
         self._rows = self._vectors.of(pool.entries)
         self._all = cosines_at_once(self._rows)
+        self._first = np.append(self._first, np.full(len(pool) - len(self._first), np.nan))
         self._seen = np.zeros(len(pool), dtype=bool)
         self._weight, self._weighted = np.zeros(len(pool)), np.zeros(len(pool))
 
