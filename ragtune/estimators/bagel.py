@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ragtune.core.arguments import check_number, check_positive
-from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.core.arrays import FloatArray, IntArray, dense
 from ragtune.core.interfaces import BaseEstimator, TextVectors
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
@@ -89,8 +89,8 @@ class BAGELEstimator(BaseEstimator):
     def _cosines(self, pool: CandidatePool, query: str) -> FloatArray:
         """Of the documents and, behind them, the query, with each other, shape (n + 1, n + 1)."""
         rows, asked = self._vectors.of(pool.entries), self._vectors.of_query(query)
-        near = _dense(rows @ asked.T)
-        cosines: FloatArray = np.clip(np.block([[_dense(rows @ rows.T), near], [near.T, np.ones((1, 1))]]), -1.0, 1.0)
+        near = dense(rows @ asked.T)
+        cosines: FloatArray = np.clip(np.block([[dense(rows @ rows.T), near], [near.T, np.ones((1, 1))]]), -1.0, 1.0)
         np.fill_diagonal(cosines, 1.0)
         return cosines
 
@@ -160,7 +160,3 @@ class _Processes:
         mean = observed[best] @ self._rows[best, :k, :-1]
         variance = np.maximum(self._variance[best, :-1], 0.0)
         return float(_LENGTHS[best]), centre + spread * mean, spread**2 * variance
-
-
-def _dense(rows: Any) -> FloatArray:
-    return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ragtune.core.arguments import check_number, check_positive
-from ragtune.core.arrays import FloatArray
+from ragtune.core.arrays import FloatArray, dense
 from ragtune.core.interfaces import BaseEstimator, TextVectors
 from ragtune.core.policy.scaling import first_stage_scores
 from ragtune.core.pool.pool import CandidatePool
@@ -90,6 +90,5 @@ class _Evidence:
     def _cosines(self, positions: Any) -> FloatArray:
         if self._all is not None:
             return np.clip(np.ascontiguousarray(self._all[:, positions]), 0.0, 1.0)  # sums go by the layout
-        product = self._rows @ self._rows[positions].T
-        dense: FloatArray = product.toarray() if hasattr(product, "toarray") else np.asarray(product)
-        return np.clip(dense, 0.0, 1.0)
+        cosines: FloatArray = dense(self._rows @ self._rows[positions].T)
+        return np.clip(cosines, 0.0, 1.0)
