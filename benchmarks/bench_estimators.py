@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.linalg  # noqa: F401  a request imports it off its clock
 from threadpoolctl import threadpool_limits
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -90,7 +91,6 @@ def time_batches(estimator: BaseEstimator, corpus: Corpus, size: int) -> dict[st
     context = RAGtuneContext(query="w1 w2", query_id="q", tracker=tracker)
     acquisition = UpperConfidenceAcquisition()
     times = []
-    estimator.prepare()
     for _ in range(RERANKED // size):
         started = time.process_time()
         pool.apply_priorities(estimator.value(pool, context))

@@ -27,11 +27,11 @@ from experiments.study.decisions import INELIGIBLE, decisions_of
 from experiments.study.grid import Grid
 from experiments.study.study import Cell, column_of
 from ragtune.core.errors import ConfigError, InputError
+from ragtune.core.interfaces import BaseScheduler
 from ragtune.core.output import ControllerOutput
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.limits import LIMITS
 from ragtune.core.request.request import Request
-from ragtune.core.units import DOCS
 
 Work = TypeVar("Work")
 Result = TypeVar("Result")
@@ -86,7 +86,7 @@ def jobs_of(grid: Grid, folder: Path) -> list[Job]:
         configs = {entry.name: grid.configuration(collection, entry) for entry in grid.policies}
         fixed = configs[grid.incumbent.name]
         whole = fixed
-        if grid.limited is DOCS:  # scores of windows are compared within them only
+        if not compares_windows(fixed):
             whole = {**fixed, "assembler": {**fixed["assembler"], "ordering": "reranked_first"}}
         for column, config, limit in ((FULL, whole, None), (START, fixed, 0)):
             where = (collection.name, grid.incumbent.name, column)
@@ -98,6 +98,14 @@ def jobs_of(grid: Grid, folder: Path) -> list[Job]:
                 where = (collection.name, entry.name, column_of(budget))
                 jobs.append(_job(where, config, budget, grid, traced, folder, inputs))
     return jobs
+
+
+def compares_windows(config: Mapping[str, Any]) -> bool:
+    """Whether a policy has windows compared, again and again: a score holds within its window, and orders no pool."""
+    from hydra.utils import get_class
+
+    scheduler: type[BaseScheduler] = get_class(config["scheduler"]["_target_"])
+    return scheduler.sends_again
 
 
 def _job(

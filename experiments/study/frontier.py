@@ -12,13 +12,12 @@ from experiments.evaluate.curves import bootstrap_interval
 from experiments.evaluate.record import UNITS
 from experiments.publish.provenance import git_sha
 from experiments.replay.build import load_dataset
-from experiments.study.cells import FULL, START, jobs_of, run_jobs
+from experiments.study.cells import FULL, START, compares_windows, jobs_of, run_jobs
 from experiments.study.grid import CollectionEntry, Grid
 from experiments.study.report import grades_of, require_plotly, shown
 from experiments.study.study import Cell, Collection, Line, Study, column_of
 from experiments.study.write import require_writable, write_study
 from ragtune.core.errors import ConfigError
-from ragtune.core.units import DOCS
 
 Cells = Mapping[tuple[str, str, str], Cell]
 
@@ -46,6 +45,7 @@ def run_frontier(grid: Grid, folder: Path, command: str, progress: Progress) -> 
 
 def study_of(grid: Grid, cells: Cells, command: str) -> Study:
     """Make a study of the finished cells of a grid."""
+    incumbent = grid.configuration(grid.collections[0], grid.incumbent)
     return Study(
         name=grid.name,
         command=command,
@@ -57,9 +57,9 @@ def study_of(grid: Grid, cells: Cells, command: str) -> Study:
         measures=list(grid.measures),
         family="columns",
         target_label=(
-            "every pool document reranked, reranked_first order"
-            if grid.limited is DOCS
-            else "the incumbent without a limit"
+            "the incumbent without a limit"
+            if compares_windows(incumbent)
+            else "every pool document reranked, reranked_first order"
         ),
         traced_column=column_of(grid.traces.budget),
         resamples=grid.resamples,

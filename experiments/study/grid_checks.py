@@ -69,7 +69,7 @@ def require_prices(prices: Prices) -> None:
     """Refuse a price below what is allowed."""
     for name, value in vars(prices).items():
         least = 1 if name == "docs_per_unit" else 0
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value < float("inf"):
+        if not is_number(value) or not least <= value < float("inf"):
             raise ConfigError(f"prices.{name}={value!r}: allowed is a number >= {least}")
 
 

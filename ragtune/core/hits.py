@@ -105,6 +105,9 @@ class Hits(Sequence[ScoredDocument]):
     def __repr__(self) -> str:
         return repr(list(self))
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "by_id": {}}  # whoever makes those columns, a whole corpus say, does not travel
+
     @property
     def is_sound(self) -> bool:
         """Whether the columns belong together, no id comes twice, every score is a finite number, and every text can be

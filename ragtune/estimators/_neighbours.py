@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ragtune.core.arguments import check_count
-from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.core.arrays import FloatArray, IntArray, dense
 from ragtune.core.interfaces import TextVectors
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.data.corpus import Corpus
@@ -130,9 +130,7 @@ class TextNeighbours(Neighbours):
 
     def _of_all(self, positions: Sequence[int]) -> FloatArray:
         """The cosines of these documents with all of the pool, a row a document."""
-        product = self._rows[list(positions)] @ self._rows.T
-        cosines: FloatArray = product.toarray() if hasattr(product, "toarray") else np.asarray(product)
-        return cosines
+        return dense(self._rows[list(positions)] @ self._rows.T)
 
     def _nearest(self, cosines: FloatArray, position: int) -> Edges:
         cosines[position] = 0.0
@@ -150,8 +148,7 @@ def cosines_at_once(rows: Any) -> FloatArray | None:
     """
     if not hasattr(rows, "toarray") or rows.shape[0] ** 2 > _AT_ONCE:
         return None
-    cosines: FloatArray = (rows @ rows.T).toarray()
-    return cosines
+    return dense(rows @ rows.T)
 
 
 def joined(edges: Sequence[Edges]) -> tuple[IntArray, FloatArray, IntArray]:

@@ -21,8 +21,7 @@ _CLIP = 1e-6
 _FEEDBACK_LIMIT = 3.0
 """Standard deviations: a document from outside the pool can be a wild outlier by a small pool's spread."""
 
-
-_LARGE = 8_000
+LARGE = 8_000
 """Documents of a pool above which one pass over all texts takes less time than one over the factor for each score."""
 
 
@@ -184,7 +183,7 @@ class RelevancePosterior:
         says of a document is a weighted sum of the scored documents' covariances as well.
         """
         k = len(self._order)
-        if not k or len(self) <= _LARGE:
+        if not k or len(self) <= LARGE:
             self.covariance.ask(positions)
             return 0, map(self.covariance.column, positions)
         from scipy.linalg import solve_triangular
@@ -242,7 +241,7 @@ class RelevancePosterior:
 
     def _learned(self, k: int) -> FloatArray:
         """What the scores add to the prior means: the factor's rows, weighted by whitened logits less prior means."""
-        if len(self._prior_mean) <= _LARGE:
+        if len(self._prior_mean) <= LARGE:
             return (self.inverse_scale * self._logits[:k] - self._offsets[:k]) @ self.factor.having(k)
         new = slice(self._summed, k)
         self._sums = self._sums + np.stack([self._logits[new], self._offsets[new]]) @ self.factor.having(k)[new]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ragtune.core.arguments import check_number, check_positive
-from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.core.arrays import FloatArray, IntArray, dense
 from ragtune.core.interfaces import BaseEstimator, TextVectors
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
@@ -66,12 +66,9 @@ class BAGELEstimator(BaseEstimator):
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
         if not len(pool):
             return pool.valuation(np.zeros(0))
-        kept: dict[int, _Processes] = context.remember(self, dict)
-        found = kept.get(len(pool))
-        if found is None or not found.knows_no_more_than(pool.reranked):
-            cosines = self._cosines(pool, context.query) if found is None else found.cosines
-            kept.clear()  # of a pool that grows, only the last processes are of use
-            kept[len(pool)] = found = _Processes(cosines, self.noise)
+        found = context.remember(self, lambda: _Processes(self._cosines(pool, context.query), self.noise))
+        if len(found) < len(pool):
+            found.begin(self._cosines(pool, context.query))
         found.observe(pool.reranked, pool.scores)
         length, mean, variance = found.posterior()
         left = self._left_of_warm_start(pool, context)
@@ -92,8 +89,8 @@ class BAGELEstimator(BaseEstimator):
     def _cosines(self, pool: CandidatePool, query: str) -> FloatArray:
         """Of the documents and, behind them, the query, with each other, shape (n + 1, n + 1)."""
         rows, asked = self._vectors.of(pool.entries), self._vectors.of_query(query)
-        near = _dense(rows @ asked.T)
-        cosines: FloatArray = np.clip(np.block([[_dense(rows @ rows.T), near], [near.T, np.ones((1, 1))]]), -1.0, 1.0)
+        near = dense(rows @ asked.T)
+        cosines: FloatArray = np.clip(np.block([[dense(rows @ rows.T), near], [near.T, np.ones((1, 1))]]), -1.0, 1.0)
         np.fill_diagonal(cosines, 1.0)
         return cosines
 
@@ -110,8 +107,17 @@ class _Processes:
     """
 
     def __init__(self, cosines: FloatArray, noise: float) -> None:
-        self.cosines, self._noise = cosines, noise
+        self._noise = noise
+        self._first: dict[int, float] = {}
+        self.begin(cosines)
+
+    def __len__(self) -> int:
+        return len(self.cosines) - 1
+
+    def begin(self, cosines: FloatArray) -> None:
+        """Begin again with more documents, behind those that were, and what was observed of them yet to be told."""
         count, lengths = len(cosines), len(_LENGTHS)
+        self.cosines = cosines
         self._told: list[int] = []
         self._values: list[float] = []
         self._rows = np.empty((lengths, 32, count))
@@ -120,14 +126,12 @@ class _Processes:
         self._variance = np.ones((lengths, count))
         self._observe(count - 1, 1.0)
 
-    def knows_no_more_than(self, scored: IntArray) -> bool:
-        """Whether all observations are of these documents, or of the query."""
-        return set(self._told[1:]) <= set(scored.tolist())
-
     def observe(self, scored: IntArray, scores: FloatArray) -> None:
-        """Take in the scores of those of these documents that are not known yet."""
-        for position in np.setdiff1d(scored, self._told).tolist():
-            self._observe(position, float(scores[position]))
+        """Take in the scores of these documents; one that had a score is known by that."""
+        for position in scored.tolist():
+            self._first.setdefault(position, float(scores[position]))
+        for position in sorted(self._first.keys() - set(self._told)):
+            self._observe(position, self._first[position])
 
     def _observe(self, position: int, value: float) -> None:
         k = len(self._told)
@@ -156,7 +160,3 @@ class _Processes:
         mean = observed[best] @ self._rows[best, :k, :-1]
         variance = np.maximum(self._variance[best, :-1], 0.0)
         return float(_LENGTHS[best]), centre + spread * mean, spread**2 * variance
-
-
-def _dense(rows: Any) -> FloatArray:
-    return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64)

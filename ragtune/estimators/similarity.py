@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ragtune.core.arguments import check_number, check_positive
-from ragtune.core.arrays import FloatArray
+from ragtune.core.arrays import FloatArray, dense
 from ragtune.core.interfaces import BaseEstimator, TextVectors
 from ragtune.core.policy.scaling import first_stage_scores
 from ragtune.core.pool.pool import CandidatePool
@@ -62,6 +62,7 @@ class _Evidence:
         self._power = power
         self._rows: Any = None
         self._all: FloatArray | None = None
+        self._first: FloatArray = np.zeros(0)  # scores, NaN where there was none
         self._seen = np.zeros(0, dtype=bool)
         self._weight: FloatArray = np.zeros(0)
         self._weighted: FloatArray = np.zeros(0)
@@ -69,23 +70,25 @@ class _Evidence:
     def update(self, pool: CandidatePool) -> tuple[FloatArray, FloatArray]:
         if len(self._seen) != len(pool):
             self._restart(pool)
-        new = pool.reranked[~self._seen[pool.reranked]]
+        unscored = pool.reranked[np.isnan(self._first[pool.reranked])]
+        self._first[unscored] = pool.scores[unscored]
+        new = np.flatnonzero(~np.isnan(self._first) & ~self._seen)
         if len(new):
             influence = self._cosines(new) ** self._power
             self._weight += influence.sum(axis=1)
-            self._weighted += influence @ pool.scores[new]
+            self._weighted += influence @ self._first[new]
             self._seen[new] = True
         return self._weight, self._weighted
 
     def _restart(self, pool: CandidatePool) -> None:
         self._rows = self._vectors.of(pool.entries)
         self._all = cosines_at_once(self._rows)
+        self._first = np.append(self._first, np.full(len(pool) - len(self._first), np.nan))
         self._seen = np.zeros(len(pool), dtype=bool)
         self._weight, self._weighted = np.zeros(len(pool)), np.zeros(len(pool))
 
     def _cosines(self, positions: Any) -> FloatArray:
         if self._all is not None:
             return np.clip(np.ascontiguousarray(self._all[:, positions]), 0.0, 1.0)  # sums go by the layout
-        product = self._rows @ self._rows[positions].T
-        dense: FloatArray = product.toarray() if hasattr(product, "toarray") else np.asarray(product)
-        return np.clip(dense, 0.0, 1.0)
+        cosines: FloatArray = dense(self._rows @ self._rows[positions].T)
+        return np.clip(cosines, 0.0, 1.0)

@@ -18,7 +18,7 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
 from ragtune.estimators._belief import PosteriorBelief
 from ragtune.estimators._first_stage import first_stage_evidence
-from ragtune.estimators._posterior import Prior, RelevancePosterior
+from ragtune.estimators._posterior import LARGE, Prior, RelevancePosterior
 
 MARGINS = "margins"
 """In the trace: by how much each source agrees better with the other sources than the reranker does."""
@@ -76,13 +76,12 @@ class UncertaintyEstimator(BaseEstimator):
         self.echoes = frozenset(echoes)
         self._prior = _trusted(_checked(Prior(**prior)), self.trust)  # type: ignore[arg-type]
 
-    def prepare(self) -> None:
-        import scipy.linalg  # noqa: F401  what large and growing pools ask for, else in the midst of a request
-
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
         if not len(pool):
             return pool.valuation(np.zeros(0))
         posterior = context.remember(self, lambda: self._start(pool))
+        if len(pool) > min(len(posterior), LARGE):
+            _load_solver(context)
         if len(pool) > len(posterior):
             posterior.extend(self._vectors.of(pool.entries[len(posterior) :]))
         reranked = pool.reranked
@@ -123,6 +122,12 @@ class UncertaintyEstimator(BaseEstimator):
             own = np.where(posterior.scored, posterior.inverse_scale * posterior.own_logits - posterior.mean, 0.0)
             key = key + discovered * own
         return key + corroboration * (1.0 - self.trust) / self.trust * posterior.evidence
+
+
+def _load_solver(context: RAGtuneContext) -> None:
+    """Import what growing and large pools alone need; it takes some 40 ms, once a process, and is no request's work."""
+    with context.tracker.clock.paused():
+        import scipy.linalg  # noqa: F401
 
 
 def _trusted(prior: Prior, trust: float) -> Prior:

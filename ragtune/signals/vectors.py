@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ragtune.core.arrays import FloatArray, dense
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseSignal, TextVectors
 from ragtune.core.pool.items import PoolItem
@@ -53,12 +54,12 @@ class VectorsSignal(BaseSignal):
                 f"the documents' vectors have {rows.shape[1]} numbers and the query's has {query.shape[1]}: "
                 "allowed are vectors of one embedder"
             )
-        cosines = np.round(_dense(rows @ query.T), _DECIMALS).tolist()
-        known = _dense(abs(rows).sum(axis=1)) > 0.0
+        cosines = np.round(_column(rows @ query.T), _DECIMALS).tolist()
+        known = _column(abs(rows).sum(axis=1)) > 0.0
         if not abs(query).sum():
             return {}
         return {document.id: cosines[i] for i, document in enumerate(documents) if known[i]}
 
 
-def _dense(column: Any) -> Any:
-    return np.asarray(column.todense() if hasattr(column, "todense") else column, dtype=np.float64).ravel()
+def _column(values: Any) -> FloatArray:
+    return dense(values).astype(np.float64).ravel()

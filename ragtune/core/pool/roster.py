@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain
 from operator import attrgetter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +44,7 @@ class Roster:
         next_rank: ``initial_rank`` of a document that ranks behind all of them.
         made: what :meth:`once` has made.
         made_before: what it had made before the last ones joined.
-        by_id: what :meth:`of_ids` has made.
+        by_id: what :meth:`of_ids` has made, of the first documents in a row.
     """
 
     doc_ids: tuple[str, ...]
@@ -130,7 +131,7 @@ class Roster:
             discovered=read_only(np.concatenate([self.discovered, other.discovered])),
             next_rank=max(self.next_rank, other.next_rank),
             made_before=self.made,
-            by_id={make: self.of_ids(make) + other.of_ids(make) for make in self.by_id},
+            by_id=self._columns_before(other),
         )
         vars(joined)["index"] = index
         return joined
@@ -149,12 +150,13 @@ class Roster:
         return self.made[make]
 
     def of_ids(self, make: Callable[[Sequence[str]], list[int]]) -> list[int]:
-        """What ``make`` makes of each document's id, in order, for reading only; made when first asked for, and then
-        of those alone that join.
+        """What ``make`` makes of each document's id, in order, for reading only; made when asked for, of those that
+        have joined since it was asked for before.
         """
-        if make not in self.by_id:
-            self.by_id[make] = make(self.doc_ids)
-        return self.by_id[make]
+        known = self.by_id.get(make, [])
+        if len(known) < len(self.doc_ids):
+            known = self.by_id[make] = known + make(self.doc_ids[len(known) :])
+        return known
 
     def position(self, doc_id: str) -> int:
         """Position of a document.
@@ -178,6 +180,17 @@ class Roster:
             return np.fromiter(map(index.__getitem__, doc_ids), np.intp, len(doc_ids))
         except KeyError:
             raise UnknownDocumentError(doc_id for doc_id in doc_ids if doc_id not in index) from None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "by_id": {}}  # whoever makes those columns, a whole corpus say, does not travel
+
+    def _columns_before(self, other: Roster) -> ColumnsById:
+        """What is known by id of these documents and, where that is all of them, of another's behind them."""
+        whole = len(self.doc_ids)
+        return {
+            make: [*known, *other.by_id.get(make, ())] if len(known) == whole else known
+            for make, known in self.by_id.items()
+        }
 
 
 def _token_counts(hits: Hits) -> IntArray:

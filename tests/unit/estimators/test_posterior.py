@@ -52,7 +52,7 @@ def _kernel(design: np.ndarray, prior: Prior, rows: csr_matrix) -> np.ndarray:
 @pytest.fixture(params=[100, 0], ids=["small", "large"])
 def either_size(request, monkeypatch) -> None:
     """A pool that counts as small, and one that counts as large: what is known of them is the same."""
-    monkeypatch.setattr(_posterior, "_LARGE", request.param)
+    monkeypatch.setattr(_posterior, "LARGE", request.param)
 
 
 @pytest.mark.usefixtures("either_size")
@@ -120,7 +120,7 @@ def test_extension_equals_having_had_the_documents_from_the_start() -> None:
 def test_a_pool_that_grows_large_is_known_as_well_as_one_that_stays_small(monkeypatch) -> None:
     rows, means, variances = _rows(30), [], []
     for large in (100, 25):
-        monkeypatch.setattr(_posterior, "_LARGE", large)
+        monkeypatch.setattr(_posterior, "LARGE", large)
         posterior = RelevancePosterior(_evidence(20), rows[:20], Prior())
         posterior.update([2, 9], [0.8, 0.3], ["a", "a"])
         posterior.extend(rows[20:])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from importlib.abc import MetaPathFinder
 from typing import Any
 
 import numpy as np
@@ -93,3 +95,32 @@ def test_the_trace_says_how_often_the_covariance_was_regularised(
 ) -> None:
     estimator = UncertaintyEstimator(letters, TfidfEmbedder)
     assert estimator.value(make_pool("abcdef"), make_context()).diagnostics["regularised"] == 0
+
+
+@pytest.mark.parametrize("found", ["", "xy"])
+def test_the_solver_of_growing_pools_is_loaded_where_one_grows_and_off_the_clock(
+    letters: Corpus,
+    make_pool: Callable[..., CandidatePool],
+    make_context: Callable[..., RAGtuneContext],
+    score: Callable[..., None],
+    discover: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    found: str,
+) -> None:
+    estimator, pool, context = UncertaintyEstimator(letters, TfidfEmbedder), make_pool(), make_context()
+    clock, stood = context.tracker.clock, []
+
+    class Watch(MetaPathFinder):
+        def find_spec(self, name: str, path: Any, target: Any = None) -> None:
+            if name == "scipy.linalg":
+                stood.append(clock.now_ms() == clock.now_ms())
+
+    monkeypatch.delitem(sys.modules, "scipy.linalg", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Watch(), *sys.meta_path])
+    estimator.prepare()
+    estimator.value(pool, context)
+    score(pool, a=0.2, f=0.9)
+    estimator.value(pool, context)
+    discover(pool, *found)
+    estimator.value(pool, context)
+    assert stood == ([True] if found else [])

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from experiments.replay.build import load_dataset
-from experiments.study.cells import jobs_of, run_jobs
+from experiments.study.cells import FULL, jobs_of, run_jobs
 from experiments.study.frontier import study_of
 from experiments.study.grid import Grid, PolicyEntry, TraceChoice, composed, grid_of
 from ragtune.core.errors import ConfigError
@@ -127,3 +127,14 @@ def test_neighbours_that_the_reranker_cannot_score_are_counted(
     assert set(cells["tiny", "ours", "4"].ineligible.tolist()) == {1}
     assert set(cells["tiny", "ours", "4"].expanded.tolist()) == {1}
     assert not cells["tiny", "fixed", "4"].ineligible.any()
+
+
+@pytest.mark.parametrize("unit", ["docs", "calls"])
+@pytest.mark.parametrize(("policy", "ordering"), [("settled", "reranked_first"), ("sliding", "posterior")])
+def test_full_quality_is_the_order_of_all_scores_unless_windows_gave_them(
+    grid: Grid, unit: str, policy: str, ordering: str
+) -> None:
+    incumbent = replace(grid.incumbent, overrides=[f"experiment={policy}"])
+    asked = replace(grid, policies=[incumbent], unit=unit, report=False)
+    full = next(job for job in jobs_of(asked, Path("out")) if job.column == FULL)
+    assert full.config["assembler"]["ordering"] == ordering
