@@ -10,14 +10,20 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
+from ragtune.data.run import Entries, Named
 
 PARQUET = b"PAR1"
 ARROW = (b"ARROW1", b"\xff\xff\xff\xff")
 """How the files begin: Arrow's with an index at the end, and its streams, which Hugging Face's ``datasets`` writes."""
 
 _ROWS = 1024
+
+_MANY = 2**16
+"""Rows that are read at once where they stay columns."""
 
 
 def read_columns(
@@ -51,10 +57,87 @@ def read_columns(
             yield number, values
 
 
+def read_entries(path: Path, choose: Callable[[Sequence[str]], Sequence[str | None]]) -> Iterator[Entries]:
+    """The rows of a run that has nothing unusual, in columns: ids are text, scores and ranks finite numbers.
+
+    Args:
+        path: a Parquet or Arrow file.
+        choose: as in :func:`read_columns`; the columns are query id, document id, score and rank.
+
+    Raises:
+        ValueError: if there is anything else in the file, which may still be a run.
+        Exception: pyarrow's own, of files that are damaged.
+    """
+    with ExitStack() as stack:
+        names, batches = _open(path, stack, _MANY)
+        query_id, doc_id, score, rank = choose(names)
+        if query_id is None or doc_id is None or score is None:
+            raise ValueError("a column is missing")
+        for batch in batches([name for name in (query_id, doc_id, score, rank) if name is not None]):
+            batch.validate(full=True)
+            yield _entries(
+                batch.column(query_id),
+                batch.column(doc_id),
+                None if rank is None else batch.column(rank),
+                batch.column(score),
+            )
+
+
+def read_fields(block: bytes, fields: Sequence[str | None], delimiter: str) -> Iterator[Entries]:
+    """Lines of text without quotes as the entries of a run.
+
+    Args:
+        block: whole lines, of UTF-8.
+        fields: for each field, ``query_id``, ``doc_id``, ``rank`` or ``score``; None for one that is not read.
+        delimiter: the character between fields.
+
+    Raises:
+        ValueError: if a line has another number of fields, a rank is no whole number of 64 bits or a score no finite
+            number.
+    """
+    import pyarrow as pa
+    from pyarrow import csv
+
+    name = pa.dictionary(pa.int32(), pa.string())
+    kinds = {"query_id": name, "doc_id": name, "rank": pa.int64(), "score": pa.float64()}
+    columns = [f"{i}" if field is None else field for i, field in enumerate(fields)]
+    table = csv.read_csv(
+        pa.BufferReader(block),
+        csv.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=columns),
+        csv.ParseOptions(delimiter=delimiter, quote_char=False, escape_char=False),
+        csv.ConvertOptions(column_types=kinds, include_columns=list(kinds), null_values=[]),
+    )
+    for batch in table.to_batches():
+        yield _entries(*map(batch.column, kinds))
+
+
+def _entries(query_ids: Any, doc_ids: Any, ranks: Any, scores: Any) -> Entries:
+    """Columns of Arrow as those of a run."""
+    columns = [each for each in (query_ids, doc_ids, ranks, scores) if each is not None]
+    if any(column.null_count for column in columns):
+        raise ValueError("a value is missing")
+    numbers = scores.to_numpy(zero_copy_only=False)
+    places = np.zeros(len(numbers), dtype=np.int64) if ranks is None else ranks.to_numpy(zero_copy_only=False)
+    if numbers.dtype.kind not in "fi" or places.dtype.kind != "i":
+        raise ValueError("no number")
+    scores = numbers.astype(np.float64)
+    if not np.isfinite(scores).all():
+        raise ValueError("a score that is not finite")
+    return Entries(_named(query_ids), _named(doc_ids), places.astype(np.int64), scores)
+
+
+def _named(ids: Any) -> Named:
+    encoded = ids if hasattr(ids, "dictionary") else ids.dictionary_encode()
+    names: list[Any] = encoded.dictionary.to_pylist()
+    if not all(type(name) is str for name in names):
+        raise ValueError("an id that is no text")
+    return Named(names, encoded.indices.to_numpy(zero_copy_only=False))
+
+
 def _batches(path: Path, choose: Callable[[Sequence[str]], Sequence[str | None]]) -> Iterator[list[list[Any]]]:
     """The values of the chosen columns, a list each, for some rows at a time."""
     with ExitStack() as stack:
-        names, batches = _open(path, stack)
+        names, batches = _open(path, stack, _ROWS)
         chosen = choose(names)
         for batch in batches([name for name in chosen if name is not None]):
             batch.validate(full=True)  # in a damaged Arrow file, offsets may point anywhere in memory
@@ -64,14 +147,14 @@ def _batches(path: Path, choose: Callable[[Sequence[str]], Sequence[str | None]]
                 yield [[None] * rows.num_rows if name is None else values[name] for name in chosen]
 
 
-def _open(path: Path, stack: ExitStack) -> tuple[list[str], Callable[[list[str]], Iterator[Any]]]:
-    """The names of the columns, and what reads batches of some of them."""
+def _open(path: Path, stack: ExitStack, rows: int) -> tuple[list[str], Callable[[list[str]], Iterator[Any]]]:
+    """The names of the columns, and what reads batches of some of them; those of a Parquet file have so many rows."""
     if _kind(path) == "Parquet":
         import pyarrow.parquet as pq
 
         # pq.read_table loads the code for folders of files, a third of a second.
         file = stack.enter_context(pq.ParquetFile(path, pre_buffer=False))
-        return file.schema_arrow.names, lambda columns: file.iter_batches(_ROWS, columns=columns)
+        return file.schema_arrow.names, lambda columns: file.iter_batches(rows, columns=columns)
     import pyarrow as pa
 
     source = stack.enter_context(pa.OSFile(str(path)))

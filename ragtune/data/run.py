@@ -139,6 +139,22 @@ def _names_of(letters: NDArray[np.uint8], ends: IntArray, documents: NDArray[np.
     return map(str, map(letters.data.__getitem__, places), repeat("utf-8"))
 
 
+class Named(NamedTuple):
+    """Ids of entries: the names that occur, and the position of each entry's among them, shape (e,)."""
+
+    names: Sequence[str]
+    positions: NDArray[np.integer[Any]]
+
+
+class Entries(NamedTuple):
+    """Entries as columns: ids of queries and documents, ranks of shape (e,), finite scores of shape (e,)."""
+
+    queries: Named
+    documents: Named
+    ranks: IntArray
+    scores: FloatArray
+
+
 class RunBuilder:
     """Takes the entries of a :class:`Run` in, in any order."""
 
@@ -147,19 +163,14 @@ class RunBuilder:
         self._documents: dict[str, int] = {}
         self._blocks: tuple[list[NDArray[Any]], ...] = ([], [], [], [])
 
-    def extend(
-        self, queries: Sequence[str], documents: Sequence[str], ranks: Sequence[int], scores: Sequence[float]
-    ) -> None:
-        """Take entries in, given as columns of equal length.
-
-        Raises:
-            OverflowError: if a rank has more than 64 bits.
-        """
+    def extend(self, entries: Entries) -> None:
+        """Take entries in."""
+        queries, documents, ranks, scores = entries
         columns: tuple[NDArray[Any], ...] = (
             _numbered(self._queries, queries),
             _numbered(self._documents, documents),
-            _small(np.array(ranks, dtype=np.int64)),
-            np.array(scores, dtype=float),
+            _small(ranks),
+            scores,
         )
         for blocks, column in zip(self._blocks, columns, strict=True):
             blocks.append(column)
@@ -210,11 +221,12 @@ def _joined(blocks: list[NDArray[Any]], kind: Any) -> NDArray[Any]:
     return column
 
 
-def _numbered(known: dict[str, int], names: Sequence[str]) -> NDArray[np.uint32]:
-    """The number of each name, which new ones get in their order."""
-    for name in dict.fromkeys(names):
+def _numbered(known: dict[str, int], ids: Named) -> NDArray[np.uint32]:
+    """The number of each entry's name, which new names get in their order."""
+    for name in ids.names:
         known.setdefault(name, len(known))
-    return np.fromiter(map(known.__getitem__, names), np.uint32, len(names))
+    numbers: NDArray[np.uint32] = np.fromiter(map(known.__getitem__, ids.names), np.uint32, len(ids.names))
+    return numbers.take(ids.positions)
 
 
 def _best_first(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import count, groupby, pairwise
@@ -12,8 +11,11 @@ from operator import itemgetter
 from pathlib import Path
 from typing import NoReturn
 
+import numpy as np
+
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
+from ragtune.data.arrowfile import read_entries
 from ragtune.data.diskcache import DiskCache
 from ragtune.data.filedigest import Stamp, file_digests, stamp_of
 from ragtune.data.records import (
@@ -24,7 +26,7 @@ from ragtune.data.records import (
     record_files,
     text_form,
 )
-from ragtune.data.run import Run, RunBuilder, RunEntry
+from ragtune.data.run import Entries, Named, Run, RunBuilder, RunEntry
 from ragtune.data.searchfile import holds_responses, read_responses
 from ragtune.data.textfile import read_lines
 from ragtune.data.trecfile import read_plain_trec
@@ -100,7 +102,7 @@ _WORTH_KEEPING = 2**19
 def _read(path: Path, order: tuple[str, ...], needs_scores: bool) -> Run:
     try:
         run = _plain_run(path)
-    except (ValueError, EOFError, OSError, OverflowError, zlib.error):
+    except Exception:  # pyarrow's own, of damaged files also others: reading on tells what is wrong, and where
         run = _any_run(_entries(path, order, needs_scores))
     if not run:
         raise DatasetError(f"{path}: no entries: a run needs lines of {TREC}")
@@ -113,24 +115,34 @@ def _read(path: Path, order: tuple[str, ...], needs_scores: bool) -> Run:
 
 
 def _plain_run(path: Path) -> Run:
-    """Many lines at a time.
+    """Many lines or rows at a time.
 
     Raises:
-        ValueError, EOFError, OSError, OverflowError, zlib.error: if something is wrong, or only unusual.
+        Exception: of many kinds, if something is wrong, or only unusual.
     """
     builder = RunBuilder()
     for file in record_files(path):
-        for columns in read_plain_trec(file):
-            builder.extend(*columns)
+        for entries in _plain_table(file) if text_form(file) == "arrow" else read_plain_trec(file):
+            builder.extend(entries)
     return builder.built()
+
+
+def _plain_table(file: Path) -> Iterator[Entries]:
+    for entries in read_entries(file, _SCORED.choose):
+        for ids in entries[:2]:
+            for name in ids.names:
+                require_id(name, "id")
+        yield entries
 
 
 def _any_run(found: Iterator[Found]) -> Run:
     """Entry by entry, so that what is wrong is told with its place."""
     builder = RunBuilder()
     for query_id, group in groupby(found, key=itemgetter(1)):
-        entries = [_allowed(*each) for each in group]
-        builder.extend([query_id] * len(entries), *zip(*entries, strict=True))
+        doc_ids, ranks, scores = zip(*(_allowed(*each) for each in group), strict=True)
+        every = np.arange(len(doc_ids))
+        numbers = np.array(ranks, dtype=np.int64), np.array(scores, dtype=float)
+        builder.extend(Entries(Named([query_id], np.zeros_like(every)), Named(doc_ids, every), *numbers))
     return builder.built()
 
 
