@@ -219,3 +219,9 @@ def test_a_window_that_was_cut_orders_what_is_left_among_its_own_places():
 def test_a_bad_option_is_refused_by_name(make, named):
     with pytest.raises(ConfigError, match=named):
         make()
+
+
+@pytest.mark.parametrize("n", [11, 100])
+def test_acurank_ends_where_a_comparer_tells_nothing_apart(n):
+    end = played(AcuRankEstimator(), np.ones(n), told=0)
+    assert end.calls <= 2 * -(-n // 20)
