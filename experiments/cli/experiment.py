@@ -176,9 +176,11 @@ _PRICES = {
 def _report(results: Results, folder: Path, verbosity: int) -> None:
     if verbosity >= 1:
         print_run(results.summary, results.curve)
+        charged = results.summary.cost.charged
         for unit, price in _PRICES.items():
             limit = results.config["budget"][unit.limit]
-            if limit is not None and not results.summary.cost.charged.get(unit.name):
+            # Where nothing was reranked, the limit may be what forbade it.
+            if limit is not None and charged["docs"] and not charged.get(unit.name):
                 print_warning(f"budget.{unit.limit}={limit} never bound: nothing has a price, e.g. {price}")
         if results.summary.views:
             print_views(results.summary.views, results.summary.cost_per_query.charged["docs"])

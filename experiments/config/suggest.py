@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
@@ -14,6 +15,8 @@ from experiments.config.paths import CONF
 from ragtune.core.arguments import did_you_mean
 
 _SLIP = 0.9
+
+_PLACED = re.compile(r"# @package (\w+\.\w+)\n")
 
 
 def did_you_mean_option(name: str, groups: Sequence[str]) -> str:
@@ -53,8 +56,10 @@ def options() -> dict[str, list[str]]:
 
 
 def _names(file: Path) -> Iterator[str]:
-    content: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
-    group = "" if file.parent == CONF else f"{file.parent.name}."
+    text = file.read_text(encoding="utf-8")
+    content: dict[str, Any] = yaml.safe_load(text) or {}
+    placed = _PLACED.match(text)  # one of several of a group is told by its name
+    group = "" if file.parent == CONF else f"{placed[1] if placed else file.parent.name}."
     for default in content.pop("defaults", ()):
         # "/acquisition@acquisition: NAME" puts the options of a group's file below this component.
         for source, choice in default.items() if isinstance(default, dict) else ():

@@ -82,12 +82,14 @@ def _panel(axes: Any, study: Study, collection: Collection, policy: Policy, look
 def _markers(study: Study, line: Line, style: Style) -> dict[str, Any]:
     """Markers of the points that are not so close to the one before that theirs would cover it."""
     shown, last = [], -float("inf")
-    scaled = np.log2(np.maximum(line.spent, 1)) if study.is_grid else line.spent
-    room = 0.05 * max(float(np.ptp(scaled)), 3.0)
-    for i, x in enumerate(scaled):
+    with np.errstate(divide="ignore"):  # what spends nothing has no place on a log axis
+        scaled = np.log2(line.spent) if study.is_grid else line.spent
+    placed = scaled[np.isfinite(scaled)]
+    room = 0.05 * max(float(np.ptp(placed)) if len(placed) else 0.0, 3.0)
+    for i, x in enumerate(scaled.tolist()):
         if x - last >= room:
             shown.append(i)
-            last = float(x)
+            last = x
     return {"marker": style.marker, "markersize": 4.5, "markevery": shown}
 
 
@@ -173,7 +175,7 @@ def _cost_axis(axes: Any, study: Study, collection: Collection) -> None:
     if study.is_grid:
         budgets = [float(column) for column in study.columns]
         largest = max(float(line.spent.max()) for line in collection.lines.values())
-        axes.set_xscale("log", base=2)
+        axes.set_xscale("log", base=2, nonpositive="mask")  # what affords nothing has a line of its own
         axes.xaxis.set_major_locator(FixedLocator(_ticks(budgets, largest)))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))

@@ -23,6 +23,7 @@ from experiments.study.write import draw_collections
 from ragtune.core.errors import ConfigError, RagtuneError
 
 HEAD = {
+    "name": r"^# (.*)\n",
     "command": r"- made by `(.*)`",
     "git_sha": r"- code: `(.*)`",
     "level": r"- intervals: (\d+)%",
@@ -55,7 +56,7 @@ def redraw(folder: Path) -> None:
     policies = pd.read_csv(folder / "policies.csv")
     cells = cells.assign(ineligible_mean=cells.get("ineligible_mean", 0.0))
     text = (folder / "frontier.md").read_text(encoding="utf-8")
-    study = _study(folder.name, cells, policies, _head(folder, text), dict(re.findall(START, text, re.MULTILINE)))
+    study = _study(cells, policies, _head(folder, text), dict(re.findall(START, text, re.MULTILINE)))
     write_text(folder / "frontier.md", markdown(study, cells, policies))
     draw_collections(study, folder)
     if results := overview_of(folder.resolve()):
@@ -72,11 +73,10 @@ def _head(folder: Path, text: str) -> dict[str, Any]:
     return {**said, **counts, "level": int(said["level"]) / 100}
 
 
-def _study(name: str, cells: Any, policies: Any, head: dict[str, Any], starts: Mapping[str, str]) -> Study:
+def _study(cells: Any, policies: Any, head: dict[str, Any], starts: Mapping[str, str]) -> Study:
     named = cells[["policy", "label", "kind"]].drop_duplicates()
     measures = [column for column in cells.columns if f"{column}_diff_low" in cells.columns]
     return Study(
-        name=name,
         collections=[
             _collection(str(name), mine, policies[policies["collection"] == name], measures, starts.get(str(name)))
             for name, mine in cells.groupby("collection", sort=False)

@@ -140,8 +140,8 @@ class Claim:
         name: the claim, in words.
         policy: name of the policy that it is about.
         against: names of the policies that it is held against.
-        budgets: documents that the policy may rerank; budgets of the study.
-        depth: documents of the others: the same budget (``same``), as many as the policy was charged on average, on the
+        budgets: what the policy may spend; budgets of the study.
+        depth: budget of the others: the same (``same``), as many as the policy was charged on average, on the
             line between two budgets (``spent``), every smaller budget (``fewer``), or one of the study's budgets.
         margin: how far below the others the mean may be, >= 0.
         ahead: share of the budgets, in (0, 1], at which the policy has to be significantly above each of the others;
@@ -153,8 +153,8 @@ class Claim:
     name: str
     policy: str
     against: Sequence[str]
-    budgets: Sequence[int]
-    depth: int | str = "same"
+    budgets: Sequence[float]
+    depth: float | str = "same"
     margin: float = 0.0
     ahead: float | None = None
     collections: Sequence[str] = ("*",)
@@ -167,11 +167,11 @@ class Choice:
 
     Attributes:
         default: name of the policy that is kept unless another one is better.
-        budgets: documents at which policies are compared, each counting the same.
+        budgets: those at which policies are compared, each counting the same.
     """
 
     default: str
-    budgets: Sequence[int]
+    budgets: Sequence[float]
 
 
 @dataclass(frozen=True)

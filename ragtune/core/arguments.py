@@ -46,6 +46,17 @@ def check_count(name: str, value: object, low: int = 0, high: float = math.inf) 
     raise ConfigError(f"{name}={quoted(value)}: allowed is a whole number{_range(low, high)}")
 
 
+def check_flag(name: str, value: object) -> bool:
+    """``value`` if it is True or False.
+
+    Raises:
+        ConfigError: naming the argument and the value.
+    """
+    if isinstance(value, bool):
+        return value
+    raise ConfigError(f"{name}={quoted(value)}: allowed are true and false")
+
+
 def check_choice(name: str, value: str, allowed: Iterable[str]) -> str:
     """``value`` if it is one of ``allowed``.
 

@@ -7,7 +7,7 @@ may keep within a request, and where; caches, whose content changes no answer, a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -40,6 +40,8 @@ class BaseRetriever(Component, ABC):
 
     State: none between requests; within a request, ``context.remember``.
     """
+
+    signals: Collection[str] = ()  # names of sources that mean the same in every round: not what it finds documents by
 
     @abstractmethod
     def retrieve(self, context: RAGtuneContext, top_k: int) -> Sequence[ScoredDocument]:
@@ -339,10 +341,7 @@ class TextVectors(Protocol):
     """
 
     def of(self, items: Sequence[PoolItem]) -> Any:
-        """Shape (len(items), d), rows L2-normalised, so that a dot product is a cosine.
-
-        A NumPy array, or a ``scipy.sparse.csr_matrix``; a component that needs the sparse form says so.
-        """
+        """Rows L2-normalised, shape (len(items), d): an array, or a ``csr_matrix`` where the component says so."""
         ...
 
     def of_query(self, text: str) -> Any:

@@ -31,9 +31,10 @@ def words(value: object) -> str:
 
 
 def quoted(value: object) -> str:
-    """A value as a message quotes it: in Python's notation, at most 80 characters."""
+    """A value as a message quotes it: in Python's notation, on one line, at most 80 characters."""
     try:
         text = repr(value)
+        text = " ".join(text.split()) if "\n" in text else text  # an array is written on many
     except Exception:  # nested too deep, a number of too many digits, or a component's object that cannot say
         return f"a {type(value).__name__}"
     return well_formed(text if len(text) <= _QUOTED else f"{text[: _QUOTED - 4]}...{text[-1]}")

@@ -93,7 +93,7 @@ class RetrievalRounds:
             raise
         except Exception as error:
             raise RetrievalError(f"retrieval failed for query {context.query_id!r}: {describe(error)}") from error
-        rounds = [_round(context, context.query, ORIGINAL, found)]
+        rounds = [self._round(context, context.query, ORIGINAL, found)]
         for i, rewrite in enumerate(self._rewrites(context, rounds[0].candidates)):
             known = {doc.id for doc in found}
             if not context.tracker.try_consume_retrieval_round():
@@ -116,7 +116,22 @@ class RetrievalRounds:
             return []
         if len(eligible) < len(found):
             context.trace.add("controller", "ineligible", round=name, count=len(found) - len(eligible))
-        return [_round(context, rewrite, name, eligible)]
+        return [self._round(context, rewrite, name, eligible)]
+
+    def _round(
+        self, context: RAGtuneContext, rewrite: str, name: str, found: Sequence[ScoredDocument]
+    ) -> ReformulationResult:
+        """A round's outcome, each document once, and its event."""
+        candidates = found if isinstance(found, Hits) else _once(found)
+        repeated = {"repeated": len(found) - len(candidates)} if len(candidates) < len(found) else {}
+        context.trace.add("controller", "retrieve", round=name, query=rewrite, found=len(found), **repeated)
+        return ReformulationResult.model_construct(
+            original_query=context.query,
+            reformulated_query=rewrite,
+            strategy=name,
+            candidates=candidates,
+            signals=frozenset(self.retriever.signals),
+        )
 
     def _can_score(self, doc_id: str, context: RAGtuneContext) -> bool:
         with context.tracker.read_only():
@@ -167,9 +182,9 @@ def aggregate(rounds: Sequence[ReformulationResult]) -> CandidatePool:
     """Union of the rounds by document id (rule R3), every round on the original query's scale.
 
     ``initial_rank`` follows the rounds in order, so the original query's documents come first; ``sources`` gains a
-    key per round, or per named source within a round. What the rewrites found is scored by
-    :func:`~ragtune.core.policy.scaling.on_original_scale`; all rewrites together have ``REWRITE_WEIGHT``. The
-    original's own scores stay as they are.
+    key per round, or per named source within a round; a signal has one key in all rounds. What the rewrites found is
+    scored by :func:`~ragtune.core.policy.scaling.on_original_scale`; all rewrites together have ``REWRITE_WEIGHT``. The
+    original's own scores stay as they are, and so do the values of signals.
     """
     if len(rounds) == 1 and isinstance(rounds[0].candidates, Hits):
         return CandidatePool(roster=Roster.of(rounds[0].candidates, rounds[0].strategy))
@@ -177,7 +192,7 @@ def aggregate(rounds: Sequence[ReformulationResult]) -> CandidatePool:
     first: dict[str, ScoredDocument] = {}
     for result in rounds:
         for doc in result.candidates:
-            sources = _named_sources(doc, result.strategy)
+            sources = _named_sources(doc, result)
             if doc.id not in first:
                 first[doc.id], merged[doc.id] = doc, sources
                 continue
@@ -224,25 +239,15 @@ def _rescale_documents(
             first[doc_id] = first[doc_id].model_copy(update={"score": score})
 
 
-def _named_sources(doc: ScoredDocument, round_name: str) -> dict[str, float]:
+def _named_sources(doc: ScoredDocument, found: ReformulationResult) -> dict[str, float]:
     if not doc.sources:
-        return {round_name: float(doc.score)}
-    if round_name == ORIGINAL:
+        return {found.strategy: float(doc.score)}
+    if found.strategy == ORIGINAL:
         return dict(doc.sources)
-    return {f"{round_name}/{source}": score for source, score in doc.sources.items()}
-
-
-def _round(context: RAGtuneContext, rewrite: str, name: str, found: Sequence[ScoredDocument]) -> ReformulationResult:
-    """A round's outcome, each document once, and its event."""
-    candidates = found if isinstance(found, Hits) else _once(found)
-    repeated = {"repeated": len(found) - len(candidates)} if len(candidates) < len(found) else {}
-    context.trace.add("controller", "retrieve", round=name, query=rewrite, found=len(found), **repeated)
-    return ReformulationResult.model_construct(
-        original_query=context.query,
-        reformulated_query=rewrite,
-        strategy=name,
-        candidates=candidates,
-    )
+    return {
+        source if source in found.signals else f"{found.strategy}/{source}": score
+        for source, score in doc.sources.items()
+    }
 
 
 def _once(found: Sequence[ScoredDocument]) -> list[ScoredDocument]:

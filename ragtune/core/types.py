@@ -81,12 +81,16 @@ Listed = Annotated[
 
 
 class ReformulationResult(BaseModel):
-    """Output of one retrieval round (rule P8); ``strategy`` is its name (``original``, ``rewrite_0``)."""
+    """Output of one retrieval round (rule P8); ``strategy`` is its name (``original``, ``rewrite_0``).
+
+    ``signals`` are names of sources that mean the same in every round.
+    """
 
     original_query: str
     reformulated_query: str
     strategy: str = "identity"
     candidates: Listed = Field(default_factory=list)
+    signals: frozenset[str] = frozenset()
 
     model_config = ConfigDict(frozen=True)
 

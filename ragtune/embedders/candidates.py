@@ -11,11 +11,15 @@ import numpy as np
 from ragtune.core.arrays import FloatArray
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseEmbedder
+from ragtune.core.plain import quoted
 from ragtune.core.pool.items import PoolItem
 from ragtune.data.corpus import Corpus
 from ragtune.data.text import terms
 
 _COLUMNS = 2**20
+
+_HUGE = 1e150
+"""Numbers above it have squares that no float holds."""
 
 VECTOR = "vector"
 """The key of a document's metadata that holds its vector, where its source has one at hand."""
@@ -93,19 +97,36 @@ def normalised(vectors: Sequence[Any]) -> FloatArray:
     """A caller's vectors, shape (n, d), each divided by its length; one of zeros stays as it is.
 
     Raises:
-        InputError: if they are not finite numbers of one length.
+        InputError: if they are not finite numbers of one length, naming the first that is none.
     """
     try:
         rows = np.asarray(vectors, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         rows = np.empty(0)
     if rows.ndim != 2 or not np.isfinite(rows).all():
         raise InputError(
-            "the candidates' vectors are not finite numbers of one length: allowed is one vector a document"
+            f"the candidates' vectors are not finite numbers of one length{_odd(vectors)}: allowed is one vector a "
+            "document"
         )
+    if (largest := np.abs(rows).max(axis=1, keepdims=True, initial=0.0)).max(initial=0.0) > _HUGE:
+        rows = rows / np.where(largest > _HUGE, largest, 1.0)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     unit: FloatArray = rows / np.where(lengths > 0, lengths, 1.0)
     return unit
+
+
+def _odd(vectors: Sequence[Any]) -> str:
+    """Which one is not like the first, where there is one."""
+    for i, vector in enumerate(vectors):
+        try:
+            row = np.asarray(vector, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            return f" (vector {i} is {quoted(vector)})"
+        if row.ndim != 1 or not np.isfinite(row).all():
+            return f" (vector {i} is {quoted(vector)})"
+        if len(row) != len(vectors[0]):
+            return f" (vector {i} has {len(row)}, vector 0 has {len(vectors[0])})"
+    return ""
 
 
 def _term_vectors(texts: Sequence[str]) -> Any:

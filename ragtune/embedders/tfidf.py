@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtune.core.arguments import check_count
+from ragtune.core.arguments import check_count, check_flag
 from ragtune.core.interfaces import BaseEmbedder
 from ragtune.core.pool.items import PoolItem
 from ragtune.data.corpus import Corpus
@@ -67,7 +67,7 @@ class TfidfEmbedder(BaseEmbedder):
         self, corpus: Corpus, sublinear_tf: bool = True, min_df: int = 1, cache_dir: str | Path | None = AUTO
     ) -> None:
         self._corpus = corpus
-        self.sublinear_tf = bool(sublinear_tf)
+        self.sublinear_tf = check_flag("tfidf sublinear_tf", sublinear_tf)
         self.min_df = check_count("tfidf min_df", min_df, low=1)
         self._model = _remember(self.name, lambda: self._fetch(cache_dir))
 

@@ -169,13 +169,16 @@ class WindowEstimator(BaseEstimator):
     def play(self, items: Sequence[PoolItem], calls: int | None) -> Play:
         """The policy over the documents that the pool begins with, in its order, which is the first stage's.
 
-        ``calls`` are what the request allows, None where they are not limited; only a policy that reads the budget may
-        look. A window holds at least two documents, each once. A policy that asks for the same window twice in a row
-        has ended.
+        ``calls`` are what the request allows, of full windows where it limits documents; None where it limits neither.
+        Only a policy that reads the budget may look. A window holds at least two documents, each once. A policy that
+        asks for the same window twice in a row has ended.
         """
 
     def _game(self, pool: CandidatePool, context: RAGtuneContext) -> Game:
-        return Game(partial(self.play, pool.entries, context.tracker.budget.max_reranker_calls))
+        limits = context.tracker.budget
+        full = None if limits.max_reranker_docs is None else limits.max_reranker_docs // self.window
+        allowed = [calls for calls in (limits.max_reranker_calls, full) if calls is not None]
+        return Game(partial(self.play, pool.entries, min(allowed, default=None)))
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
         if not len(pool):

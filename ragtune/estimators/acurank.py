@@ -34,7 +34,7 @@ class AcuRankEstimator(WindowEstimator):
 
     Differences: scores are scaled so that the best one is TrueSkill's mean of 25 and none is below 0, which makes the
     method independent of the first stage's scale. Ties of a setwise call are draws. A last window of one document is
-    left out.
+    left out. A round that tells no two documents apart is the last one: draws alone would go on for thousands of calls.
 
     Args:
         window: documents a call, >= 2.
@@ -72,9 +72,12 @@ class AcuRankEstimator(WindowEstimator):
                 certain = above <= self.tolerance
             by_probability = [int(position) for position in np.argsort(-above, kind="stable")]
             windows = self._windows([position for position in by_probability if not certain[position]])
-            is_last |= not windows
+            says_nothing = True
             for window in windows:
-                ratings.learn((yield Ask(window, ratings.ranking)))
+                verdict = yield Ask(window, ratings.ranking)
+                ratings.learn(verdict)
+                says_nothing &= len(verdict.tiers) < 2
+            is_last |= says_nothing
         return ratings.ranking
 
     def _windows(self, positions: Sequence[int]) -> list[Sequence[int]]:

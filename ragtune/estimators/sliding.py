@@ -16,7 +16,8 @@ class SlidingEstimator(WindowEstimator):
 
     The incumbent of listwise reranking: 100 documents in windows of 20 by steps of 10 take 9 calls. Under a limit of c
     calls it goes over as many documents as c calls reach, window + (c - 1) step, the first stage's best: from further
-    down, the last calls that bring them to the front would be missing.
+    down, the last calls that bring them to the front would be missing. A limit on documents is one of as many full
+    windows; how many calls other limits allow is not known beforehand.
 
     Args:
         window: documents a call, >= 2; the paper's w.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -114,16 +114,29 @@ def _columns(scores: Scores | Mapping[str, Scores] | None, count: int) -> dict[s
     return {str(name): _column(f"scores of {str(name)!r}", column, count) for name, column in named.items()}
 
 
-def _column(what: str, scores: Scores, count: int) -> list[float]:
-    try:
-        column = [math.nan if score is None else float(score) for score in scores]
-    except (TypeError, ValueError, OverflowError):
-        raise InputError(f"{what} are {quoted(scores)}: allowed is a list of numbers") from None
+def _column(what: str, scores: Any, count: int) -> list[float]:
+    column = [math.nan if score is None else score for score in _numbers(what, scores)]
     if len(column) != count:
         raise InputError(f"{len(column)} {what} for {count} documents: allowed is one a document")
     if np.isinf(column).any():
         raise InputError(f"{what} hold an infinite number: allowed are finite ones, and None for not found")
     return column
+
+
+def _numbers(what: str, values: Any) -> list[float | None]:
+    """A caller's numbers, as often as they are looked at; no text is one, and keys are in no order of documents."""
+    try:
+        if not isinstance(values, str | bytes | Mapping | Set):
+            return [None if value is None else _number(value) for value in values]
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise InputError(f"{what} are {quoted(values)}: allowed is a list of numbers")
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, str | bytes):
+        raise TypeError
+    return float(value)
 
 
 def _signals(
@@ -134,8 +147,9 @@ def _signals(
         raise InputError(f"signals={quoted(signals)}: allowed is a dict of a list of numbers by name")
     known: dict[str, dict[str, float]] = {}
     for name, column in (signals or {}).items():
-        values = _column(f"values of signal {str(name)!r}", column, count)
-        given = {i: value for i, value in enumerate(values) if column[i] is not None}
+        what = f"values of signal {str(name)!r}"
+        numbers = _numbers(what, column)
+        given = {i: value for i, value in enumerate(_column(what, numbers, count)) if numbers[i] is not None}
         if (nan := next((i for i, value in given.items() if math.isnan(value)), None)) is not None:
             raise InputError(f"signal {str(name)!r}: value nan of document {nan}: allowed is a finite number, or None")
         known[str(name)] = {str(i): value for i, value in given.items()}
@@ -151,6 +165,17 @@ def _cosines(vectors: Sequence[Any] | None, query_vector: Any) -> dict[str, floa
     if vectors is None:
         raise InputError("a query_vector without vectors: allowed is one with a vector for each document")
     given = {str(i): vector for i, vector in enumerate(vectors) if vector is not None}
-    rows = normalised([query_vector, *given.values()])
-    cosines, known = np.round(rows[1:] @ rows[0], _DECIMALS).tolist(), rows[1:].any(axis=1) & rows[0].any()
-    return {doc_id: cosines[i] for i, doc_id in enumerate(given) if known[i]}
+    if not given:
+        return {}
+    rows = normalised(list(given.values()))
+    try:
+        query = normalised([query_vector])
+    except InputError:
+        raise InputError(f"query_vector={quoted(query_vector)}: allowed is a list of finite numbers") from None
+    if rows.shape[1] != query.shape[1]:
+        raise InputError(
+            f"query_vector has {query.shape[1]} numbers and the documents' vectors have {rows.shape[1]}: allowed are "
+            "vectors of one embedder"
+        )
+    cosines = np.round(rows @ query[0], _DECIMALS).tolist()
+    return {doc_id: cosines[i] for i, doc_id in enumerate(given) if rows[i].any() and query.any()}

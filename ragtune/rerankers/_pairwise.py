@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ragtune.core.arguments import check_flag
 from ragtune.core.pool.batch import RerankBatch
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.budget import CostBudget
@@ -84,7 +85,7 @@ class PairwiseReranker(CachedReranker):
         preload: bool,
     ) -> None:
         super().__init__(batch_size, max_length, ms_per_doc, ms_per_call, usd_per_1k_tokens, cache_dir)
-        self.preload = preload
+        self.preload = check_flag("reranker preload", preload)
         self._pass_chars: int | None = None
         """Characters of passages that a pass may hold, padding among them, beyond one pair; None: any number."""
         self._speed: Speed | None = None

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragtune.core.arguments import check_choice
+from ragtune.core.arguments import check_choice, check_flag
 from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.units import ENERGY, FLOPS
@@ -97,7 +97,7 @@ class CrossEncoderReranker(PairwiseReranker):
         self.revision = revision
         self._given = None if isinstance(model, str) else _with_one_output(model)
         self._loaded: Any = None
-        if measure_energy and cache_dir is not None:
+        if check_flag("reranker measure_energy", measure_energy) and cache_dir is not None:
             raise ConfigError(f"reranker measure_energy=True with cache_dir={str(cache_dir)!r}: allowed is null, none")
         self._energy = EnergyMeter() if measure_energy else None
         self._reads_size = architecture == "auto"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import median
 
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseFusion, BaseRetriever, BaseSignal
 from ragtune.core.pool.columns import require_finite
-from ragtune.core.request.context import ORIGINAL, RAGtuneContext
+from ragtune.core.request.context import ORIGINAL, RAGtuneContext, first_stage_of
 from ragtune.core.types import ScoredDocument
 
 SILENT_SIGNAL = "silent_signal"
@@ -33,9 +34,10 @@ class SignalledRetriever(BaseRetriever):
 
     def __init__(self, retriever: BaseRetriever, signals: Mapping[str, BaseSignal], fusion: BaseFusion) -> None:
         for name in signals:
-            if not name or "/" in name:
-                raise ConfigError(f"signal name {name!r}: allowed is a text without '/'")
+            if not name or "/" in name or first_stage_of(name) != name:
+                raise ConfigError(f"signal name {name!r}: allowed is a text without '/', not that of a rewrite's round")
         self.retriever = retriever
+        self.signals = frozenset(signals)
         self._signals = dict(signals)
         self._fusion = fusion
 
@@ -53,20 +55,32 @@ class SignalledRetriever(BaseRetriever):
     def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
         """What the first stage finds, in the order of all sources.
 
-        A signal that tells no two of several documents apart is written to the trace.
+        Of what a rewrite of the query finds, signals say what it is to the user's query, and what they know nothing of
+        has the same value as in the first round. A signal that tells no two of several documents of that apart is left
+        out of all rounds, and written to the trace.
 
         Raises:
-            ConfigError: if a signal has the name of a source of the first stage.
+            ConfigError: if a signal has the name of a source of the first stage, or of a rewrite.
             InvalidScoreError: on a value that is not a finite number, by the names of signal and document.
         """
         found = self.retriever.retrieve(context, top_k)
-        values = {name: signal.values(context, found) for name, signal in self._signals.items()}
-        merged = with_signals(found, values, self._fusion)
-        if len(merged) > 1:
-            for name in self._signals:
-                if name not in (merged[0].sources or {}):
+        heard = context.remember(self, lambda: _Heard(context.query))
+        asked = context.model_copy(update={"query": heard.query, "round": ORIGINAL})
+        known = _known(found, {name: signal.values(asked, found) for name, signal in self._signals.items()})
+        if heard.unknown is None and found:
+            heard.unknown = _unknown(known)
+            for name in known if len(found) > 1 else ():
+                if name not in heard.unknown:
                     context.trace.add("retriever", SILENT_SIGNAL, signal=name)
-        return merged
+        return _merged(found, known, heard.unknown or {}, self._fusion)
+
+
+@dataclass
+class _Heard:
+    """The user's query, and by signal, what documents have of which it knows nothing: None before any was found."""
+
+    query: str
+    unknown: Mapping[str, float] | None = None
 
 
 def with_signals(
@@ -87,28 +101,44 @@ def with_signals(
         ConfigError: if a signal has the name of a first stage.
         InvalidScoreError: on a value that is not a finite number, by the names of signal and document.
     """
-    ids = [document.id for document in documents]
-    columns = {name: _column(name, values, ids) for name, values in signals.items()}
-    telling = {name: column for name, column in columns.items() if len(set(column)) > 1}
-    if not telling:
+    known = _known(documents, signals)
+    return _merged(documents, known, _unknown(known), fusion)
+
+
+def _known(
+    documents: Sequence[ScoredDocument], signals: Mapping[str, Mapping[str, float]]
+) -> dict[str, dict[str, float]]:
+    """What each signal knows of the documents, checked."""
+    known = {}
+    for name, values in signals.items():
+        known[name] = {document.id: values[document.id] for document in documents if document.id in values}
+        require_finite(list(known[name].values()), list(known[name]), f"signal {name!r}: value")
+    return known
+
+
+def _unknown(known: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """The median of each signal that tells documents apart; halved on the way, as two huge numbers have no sum."""
+    telling = {name: values.values() for name, values in known.items() if len(set(values.values())) > 1}
+    return {name: 2.0 * median(value / 2.0 for value in values) for name, values in telling.items()}
+
+
+def _merged(
+    documents: Sequence[ScoredDocument],
+    known: Mapping[str, Mapping[str, float]],
+    unknown: Mapping[str, float],
+    fusion: BaseFusion,
+) -> list[ScoredDocument]:
+    """The documents with the signals of which there is something to say where nothing is known."""
+    if not unknown:
         return list(documents)
     lists = _by_source(documents)
-    for name, column in telling.items():
-        if name in lists:
+    for name, otherwise in unknown.items():
+        if name in lists or first_stage_of(name) != name:
             raise ConfigError(f"signal {name!r} has the name of a first stage: allowed is another one")
-        order = sorted(range(len(ids)), key=lambda i: -column[i])
+        column = [float(known[name].get(document.id, otherwise)) for document in documents]
+        order = sorted(range(len(column)), key=lambda i: -column[i])
         lists[name] = [documents[i].model_copy(update={"score": column[i]}) for i in order]
     return fusion.fuse(lists)
-
-
-def _column(name: str, values: Mapping[str, float], ids: Sequence[str]) -> list[float]:
-    """One value a document; empty where nothing is known of any."""
-    known = {doc_id: values[doc_id] for doc_id in ids if doc_id in values}
-    require_finite(list(known.values()), list(known), f"signal {name!r}: value")
-    if not known:
-        return []
-    unknown = median(known.values())
-    return [float(known.get(doc_id, unknown)) for doc_id in ids]
 
 
 def _by_source(documents: Sequence[ScoredDocument]) -> dict[str, list[ScoredDocument]]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from numbers import Real
 
+from ragtune.core.arguments import check_flag
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseSignal
 from ragtune.core.plain import quoted
@@ -23,7 +25,7 @@ class MetadataSignal(BaseSignal):
 
     def __init__(self, field: str, higher_is_better: bool = True) -> None:
         self.field = field
-        self._sign = 1.0 if higher_is_better else -1.0
+        self._sign = 1.0 if check_flag("signal higher_is_better", higher_is_better) else -1.0
 
     def values(self, context: RAGtuneContext, documents: Sequence[ScoredDocument]) -> Mapping[str, float]:
         """The numbers.
@@ -37,8 +39,10 @@ class MetadataSignal(BaseSignal):
         }
 
     def _number(self, doc_id: str, value: object) -> float:
-        if isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value):
-            return float(value)
+        if isinstance(value, Real) and not isinstance(value, bool):
+            with suppress(OverflowError):
+                if math.isfinite(number := float(value)):
+                    return number
         raise InputError(
             f"{self.field!r} of document {quoted(doc_id)} is {quoted(value)}: allowed is a finite number, "
             "and None where it is not known"

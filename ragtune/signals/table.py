@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ragtune.core.arguments import check_choice
+from ragtune.core.arguments import check_choice, check_flag
 from ragtune.core.errors import DatasetError
 from ragtune.core.interfaces import BaseSignal
 from ragtune.core.plain import quoted
@@ -36,7 +36,7 @@ class TableSignal(BaseSignal):
 
     Raises:
         DatasetError: if the file is unusable, naming the place.
-        ConfigError: if ``by`` is neither.
+        ConfigError: if ``by`` is neither, or a flag is none.
     """
 
     def __init__(
@@ -47,8 +47,8 @@ class TableSignal(BaseSignal):
         witness: bool = True,
         query_ids: Sequence[str] = (),
     ) -> None:
-        self.is_witness = witness
-        self._sign = 1.0 if higher_is_better else -1.0
+        self.is_witness = check_flag("signal witness", witness)
+        self._sign = 1.0 if check_flag("signal higher_is_better", higher_is_better) else -1.0
         self._pairs: Mapping[str, Mapping[str, float]] = {}
         self._documents: Mapping[str, float] = {}
         if check_choice("signal by", by, (_PAIR, _DOCUMENT)) == _DOCUMENT:

@@ -41,6 +41,7 @@ OPTIONS = {
     "an option that lacks a word": (["budget.max_docs=3"], ["did you mean budget.max_reranker_docs?"]),
     "an option that moved to a part": (["scheduler.kappa=1"], ["did you mean scheduler.acquisition.kappa?"]),
     "an option of another choice": (["scheduler.k=5"], ["it is an option of", "scheduler=settled"]),
+    "an option of a signal that is not chosen": (["signal.table.path=x"], ["it is an option of signal=table"]),
     "a choice with a slip": (["budget=tigth"], ["'budget/tigth'", "did you mean tight?"]),
     "an option forced in": (["+foo=1"], ["unknown option 'foo': allowed are dataset, retriever"]),
     "an argument forced in": (["+estimator.foo=1"], ["estimator", "'foo'"]),

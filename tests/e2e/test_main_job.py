@@ -266,6 +266,9 @@ def test_a_limit_in_dollars_that_nothing_can_reach_is_told(main: Main) -> None:
     priced = main("budget=0.01usd", "reranker.usd_per_doc=0.001", "tracking=none", "hydra.run.dir=out2")
     assert "never bound" not in priced.out
     assert "charged per query: 10.0 documents" in priced.out or "charged per query: 9.8 documents" in priced.out
+    little = main("budget=0.0001usd", "reranker.usd_per_doc=0.001", "tracking=none", "hydra.run.dir=out3")
+    assert "charged per query: 0.0 documents" in little.out
+    assert "never bound" not in little.out
 
 
 def test_without_judgments_a_run_is_measured_by_its_agreement_with_reranking_everything(main: Main) -> None:

@@ -13,8 +13,9 @@ from experiments.replay.build import load_dataset
 from experiments.study.compare.run_folder import Run, line_of, rankings_of, reading, require_columns, traces_of
 from experiments.study.decisions import INELIGIBLE, counted, decisions_from_trace
 from experiments.study.report import grades_of, shown
-from experiments.study.study import FINAL, Cell, Collection, Policy, Study
+from experiments.study.study import FINAL, Cell, Collection, Policy, Study, column_of
 from ragtune.core.errors import ConfigError
+from ragtune.core.units import UNITS as ALL
 
 TRACED_RUNS = 4
 """The report can show the decisions of this many runs, the first ones."""
@@ -87,8 +88,9 @@ def _policies(runs: Sequence[Run]) -> list[Policy]:
 
 
 def _label(run: Run) -> str:
-    limit = run.config["budget"].get("max_reranker_docs")
-    return f"{run.summary.policy}, {'no limit' if limit is None else f'{limit} documents'}"
+    limits = {unit: run.config["budget"].get(unit.limit) for unit in ALL}
+    limited = [f"{column_of(limit)} {unit.noun}" for unit, limit in limits.items() if limit is not None]
+    return ", ".join([run.summary.policy, *(limited or ["no limit"])])
 
 
 def _note(run: Run, policy: Policy) -> str:

@@ -86,7 +86,7 @@ def _table(grid: Grid, claim: Claim) -> str:
         lines.append(
             f"| {row.name} | {len(gain)} | {row.full.mean():.3f} | {(row.first - row.full).mean():+.3f} "
             f"| {gain.mean():+.3f} [{low:+.3f}, {high:+.3f}] | {(row.best.elsewhere - row.full).mean():+.3f} "
-            f"| {int(row.best.scored[claim.budgets[0] :].sum())} | {_copied(row.pools):.0%} "
+            f"| {int(row.best.scored[int(claim.budgets[0]) :].sum())} | {_copied(row.pools):.0%} "
             f"| {_neighbours(row.pools):+.2f} | {told} |"
         )
     return "\n".join([*lines, ""])
@@ -94,7 +94,7 @@ def _table(grid: Grid, claim: Claim) -> str:
 
 def _rows(grid: Grid, claim: Claim) -> Iterator[_Row]:
     entries = {entry.name: entry for entry in grid.collections}
-    budget = claim.budgets[0]
+    budget = int(claim.budgets[0])
     for entry in grid.collections:
         if not any(fnmatchcase(entry.name, pattern) for pattern in claim.collections) or (
             claim.plain and not entry.plain

@@ -157,7 +157,7 @@ def _compared(study: Study, claim: Claim, collection: Collection) -> tuple[list[
 
 
 def _others(
-    study: Study, claim: Claim, collection: Collection, other: str, budget: int, spent: float
+    study: Study, claim: Claim, collection: Collection, other: str, budget: float, spent: float
 ) -> Iterator[tuple[float, FloatArray]]:
     """At which depths the other policy stands, and its values there."""
     if claim.depth == "spent":
@@ -165,11 +165,11 @@ def _others(
     elif claim.depth == "fewer":  # each of them: the best one was picked by the queries that it would be tested on
         yield from ((smaller, _values(collection, other, smaller)) for smaller in claim.budgets if smaller < budget)
     else:
-        depth = budget if claim.depth == "same" else int(claim.depth)
+        depth = budget if isinstance(claim.depth, str) else claim.depth
         yield depth, _values(collection, other, depth)
 
 
-def _values(collection: Collection, policy: str, budget: int) -> FloatArray:
+def _values(collection: Collection, policy: str, budget: float) -> FloatArray:
     values: FloatArray = collection.cells[policy, column_of(budget)].values[:, 0]
     return values
 

@@ -47,6 +47,7 @@ def unit_interval(scores: FloatArray) -> FloatArray:
     """Min-max scaling to [0, 1], shape kept; all-equal scores become 0.5. Order-preserving."""
     if not len(scores):
         return scores
+    scores = scores / 2.0  # so that the span of what floats hold is one, too
     low, high = float(scores.min()), float(scores.max())
     if high <= low:
         return np.full(len(scores), 0.5)

@@ -10,6 +10,10 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+import yaml
+
+from experiments.study.compare.run_folder import find_runs
+from experiments.study.compare.runs import study_of_runs
 
 Run = Callable[..., SimpleNamespace]
 
@@ -121,3 +125,16 @@ def test_a_results_folder_that_cannot_be_written_is_refused_before_any_run_is_re
     ended = run_here("a", "--out", "/proc/nope", "b", script="scripts/compare.py", cwd=tmp_path)
     assert ended.code == 2
     assert ended.err == "error: nothing can be written to '/proc/nope': No such file or directory\n"
+
+
+def test_a_run_is_called_by_all_that_limits_it(two_runs: SimpleNamespace, tmp_path: Path) -> None:
+    config = yaml.safe_load((two_runs.ours / "config.yaml").read_text(encoding="utf-8"))
+    folders = []
+    for i, limits in enumerate(({}, {"max_cost_usd": 0.00025}, {"max_reranker_docs": 20, "max_latency_ms": 75.5})):
+        folders.append(tmp_path / f"run{i}")
+        shutil.copytree(two_runs.ours, folders[-1])
+        budget = config["budget"] | {"max_reranker_docs": None} | limits
+        (folders[-1] / "config.yaml").write_text(yaml.safe_dump(config | {"budget": budget}), encoding="utf-8")
+    study = study_of_runs(find_runs(list(map(str, folders)), tmp_path), "python x", texts=False)
+    named = [policy.label.split(", ", 1)[1] for policy in study.policies]
+    assert named == ["no limit", "0.00025 dollars", "20 documents, 75.5 milliseconds"]

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from ragtune.core.arguments import check_choice, check_count, check_number
+from ragtune.core.arguments import check_choice, check_count, check_flag, check_number
 from ragtune.core.errors import ConfigError
 
 
@@ -27,7 +27,15 @@ def test_a_choice_that_is_not_offered_is_refused_with_the_offer() -> None:
         check_choice("method", "bm26", ["lucene", "atire"])
 
 
+@pytest.mark.parametrize("bad", ["maybe", "false", 0, 1, None])
+def test_a_flag_that_is_neither_is_refused_by_quoting_it(bad: object) -> None:
+    with pytest.raises(ConfigError) as error:
+        check_flag("witness", bad)
+    assert f"witness={bad!r}: allowed are true and false" in str(error.value)
+
+
 def test_good_values_pass() -> None:
+    assert check_flag("f", False) is False
     assert check_number("b", 1, 0.0, 1.0) == 1.0
     assert check_count("n", 3) == 3
     assert check_choice("m", "x", "xy") == "x"

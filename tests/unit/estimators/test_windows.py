@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragtune import Corpus, Document
+from ragtune import Corpus, CostBudget, Document
 from ragtune.core.errors import ConfigError
 from ragtune.core.pool.items import PoolItem, SentBatch
+from ragtune.core.pool.pool import CandidatePool
 from ragtune.embedders.tfidf import TfidfEmbedder
 from ragtune.estimators._windows import Game, WindowEstimator, verdict_of
 from ragtune.estimators.acurank import AcuRankEstimator
@@ -24,6 +25,7 @@ from ragtune.estimators.setwise_insertion import SetwiseInsertionEstimator
 from ragtune.estimators.sliding import SlidingEstimator
 from ragtune.estimators.tdpart import TDPartEstimator
 from ragtune.estimators.tourrank import TourRankEstimator
+from ragtune.testing import make_context
 
 
 def documents(n: int) -> list[PoolItem]:
@@ -219,3 +221,22 @@ def test_a_window_that_was_cut_orders_what_is_left_among_its_own_places():
 def test_a_bad_option_is_refused_by_name(make, named):
     with pytest.raises(ConfigError, match=named):
         make()
+
+
+@pytest.mark.parametrize("n", [11, 100])
+def test_acurank_ends_where_a_comparer_tells_nothing_apart(n):
+    end = played(AcuRankEstimator(), np.ones(n), told=0)
+    assert end.calls <= 2 * -(-n // 20)
+
+
+def test_a_limit_on_documents_is_one_of_as_many_full_windows():
+    asked = []
+    for limits in (
+        {"max_reranker_docs": 59},
+        {"max_reranker_calls": 2},
+        {"max_reranker_calls": 2, "max_reranker_docs": 500},
+    ):
+        context = make_context(tracker=CostBudget.only(**limits).create_tracker())
+        asked.append(SlidingEstimator().value(CandidatePool(documents(100)), context).window)
+    assert list(asked[0]) == list(range(10, 30))
+    assert asked[1] == asked[2] == asked[0]

@@ -130,6 +130,9 @@ def test_scores_say_what_the_first_stage_thinks(scores: Any, best: list[int]) ->
         (7, "scores of 'original' are 7"),
         ([float("inf")] * 8, "hold an infinite number"),
         ([10**400] * 8, "scores of 'original' are"),
+        ("87654321", "scores of 'original' are '87654321': allowed is a list of numbers"),
+        (["1"] * 8, "scores of 'original' are"),
+        (np.ones((8, 1)), r"scores of 'original' are array\(\[\[1.\], \[1.\]"),
     ],
 )
 def test_scores_that_are_none_are_named(scores: Any, said: str) -> None:
@@ -151,9 +154,9 @@ def test_vectors_say_which_documents_are_alike(kind: Any) -> None:
     ("vectors", "said"),
     [
         ([[1.0]] * 7, "7 vectors for 8 documents"),
-        ([[1.0]] * 7 + [[1.0, 2.0]], "not finite numbers of one length"),
-        ([[1.0]] * 7 + [[NAN]], "not finite numbers of one length"),
-        ([["x"]] * 8, "not finite numbers of one length"),
+        ([[1.0]] * 7 + [[1.0, 2.0]], r"not finite numbers of one length \(vector 7 has 2, vector 0 has 1\)"),
+        ([[1.0]] * 7 + [[NAN]], r"not finite numbers of one length \(vector 7 is \[nan\]\)"),
+        ([["x"]] * 8, r"not finite numbers of one length \(vector 0 is \['x'\]\)"),
         (8, "vectors"),
     ],
 )
@@ -524,10 +527,34 @@ def test_the_querys_vector_speaks_for_the_documents_near_it() -> None:
         ({"signals": [1.0] * 8}, "signals=.*: allowed is a dict"),
         ({"signals": {"original": list(range(8))}}, "signal 'original' has the name of a first stage"),
         ({"query_vector": [1.0]}, "a query_vector without vectors"),
-        ({"query_vector": [1.0], "vectors": [[1.0, 2.0]] * 8}, "not finite numbers of one length"),
+        ({"query_vector": [1.0], "vectors": [[1.0, 2.0]] * 8}, "query_vector has 1 numbers and .* have 2"),
+        ({"query_vector": 1.0, "vectors": [[1.0]] * 8}, "query_vector=1.0: allowed is a list of finite numbers"),
+        ({"signals": {"clicks": "87654321"}}, "values of signal 'clicks' are '87654321'"),
+        ({"signals": {"clicks": dict.fromkeys(range(8), 1.0)}}, "values of signal 'clicks' are"),
+        ({"signals": {"rewrite_0": list(range(8))}}, "signal 'rewrite_0' has the name of a first stage"),
         ({"query_vector": [1.0], "vectors": [[1.0]] * 8, "signals": {"vectors": [1.0] * 8}}, "allowed is one of them"),
     ],
 )
 def test_a_signal_that_is_none_is_named(given: Any, said: str) -> None:
     with pytest.raises(InputError, match=said):
         make().rank(QUERY, TEXTS, **given)
+
+
+def test_numbers_near_the_end_of_what_floats_hold_are_numbers() -> None:
+    column = [1.5e308, -1.7e308, 1e308, 2.0, 1.2e308, 1.1e308, 0.0, -5.0]
+    few = [c / 1e300 for c in column]
+    far, near = [[1e308, 1e308]] * 4 + [[1e308, 0.0]] * 4, [[1.0, 1.0]] * 4 + [[1.0, 0.0]] * 4
+    for policy in ("uncertainty", "fixed_depth"):
+        huge, small = (
+            make(policy=policy).rank(QUERY, TEXTS, scores, signals={"clicks": scores}, vectors=vectors)
+            for scores, vectors in ((column, far), (few, near))
+        )
+        assert [document.index for document in huge] == [document.index for document in small]
+        assert [document.score for document in huge] == pytest.approx([document.score for document in small])
+
+
+def test_a_signal_may_come_from_a_generator() -> None:
+    recency = [2001.0, None, 2003.0, 2004.0, 2005.0, 2006.0, 2007.0, 2031.0]
+    assert seen(make().rank(QUERY, TEXTS, signals={"year": (year for year in recency)})) == seen(
+        make().rank(QUERY, TEXTS, signals={"year": recency})
+    )

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from ragtune.core.errors import ConfigError, InvalidScoreError
-from ragtune.core.interfaces import BaseSignal
+from ragtune.core.interfaces import BaseReformulator, BaseRetriever, BaseSignal
+from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.rounds import RetrievalPlan, RetrievalRounds, aggregate
 from ragtune.core.types import ScoredDocument
 from ragtune.data.corpus import Corpus
 from ragtune.fusion.rrf import RRFFusion
@@ -92,5 +94,69 @@ def test_what_is_no_finite_number_is_refused_by_signal_and_document(value: float
 def test_a_signal_cannot_take_the_name_of_a_first_stage() -> None:
     with pytest.raises(ConfigError, match="signal 'original' has the name of a first stage"):
         ranked({"original": {"a": 1.0, "b": 2.0}})
-    with pytest.raises(ConfigError, match="signal name 'a/b'"):
-        SignalledRetriever(RunsRetriever.__new__(RunsRetriever), {"a/b": Fixed({})}, RRFFusion())
+    with pytest.raises(ConfigError, match="signal 'rewrite_1' has the name of a first stage"):
+        ranked({"rewrite_1": {"a": 1.0, "b": 2.0}})
+    for name in ("a/b", "", "rewrite_0"):
+        with pytest.raises(ConfigError, match=f"signal name '{name}'"):
+            SignalledRetriever(RunsRetriever.__new__(RunsRetriever), {name: Fixed({})}, RRFFusion())
+
+
+class Views(BaseRetriever):
+    """Given documents for each query, best first."""
+
+    def __init__(self, found: Mapping[str, str]) -> None:
+        self._found = found
+
+    def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
+        ids = self._found[context.query][:top_k]
+        return [ScoredDocument(id=doc_id, score=90.0 - i, original_score=90.0 - i) for i, doc_id in enumerate(ids)]
+
+
+class Asked(Fixed):
+    """Notes what it is asked for."""
+
+    queries: list[str]
+
+    def values(self, context: RAGtuneContext, documents: Sequence[ScoredDocument]) -> Mapping[str, float]:
+        self.queries.append(context.query)
+        return self._values
+
+
+class Rewrites(BaseReformulator):
+    def generate(self, context: RAGtuneContext, first_round: Sequence[ScoredDocument]) -> list[str]:
+        return ["again", "once more"]
+
+
+def pool_of(found: Mapping[str, str], signals: Mapping[str, BaseSignal]) -> tuple[CandidatePool, RAGtuneContext]:
+    context = make_context("query")
+    retriever = SignalledRetriever(Views(found), signals, RRFFusion())
+    return aggregate(RetrievalRounds(retriever, Rewrites(), RetrievalPlan()).run(context)), context
+
+
+def test_a_signal_says_the_same_of_a_document_whichever_round_found_it() -> None:
+    clicks = Asked({"a": 1.0, "b": 8.0, "c": 2.0, "y": 9.0, "z": 0.5})
+    clicks.queries = []
+    pool, context = pool_of({"query": "abcdef", "again": "bxy", "once more": "z"}, {"clicks": clicks})
+    values = {item.doc_id: item.sources["clicks"] for item in pool.entries}
+    assert values == {"a": 1.0, "b": 8.0, "c": 2.0, "y": 9.0, "z": 0.5} | dict.fromkeys("defx", 2.0)
+    assert {name for item in pool.entries for name in item.sources} == {
+        *("original", "clicks", "rewrite_0/original", "rewrite_1/original")
+    }
+    assert clicks.queries == ["query"] * 3
+    assert not context.trace.find(SILENT_SIGNAL)
+
+
+def test_a_signal_that_tells_nothing_of_what_the_query_found_is_silent_once_and_judges_no_rewrite() -> None:
+    pool, context = pool_of({"query": "abc", "again": "xy", "once more": "y"}, {"clicks": Fixed({"x": 1.0, "y": 2.0})})
+    assert not any("clicks" in name for item in pool.entries for name in item.sources)
+    assert len(context.trace.find(SILENT_SIGNAL)) == 1
+
+
+def test_where_the_query_finds_nothing_the_first_rewrite_that_does_is_what_signals_tell_apart() -> None:
+    pool, _ = pool_of({"query": "", "again": "xyw", "once more": "v"}, {"clicks": Fixed({"x": 1.0, "y": 2.0})})
+    assert {item.doc_id: item.sources["clicks"] for item in pool.entries} == {"x": 1.0, "y": 2.0, "w": 1.5, "v": 1.5}
+
+
+def test_two_huge_numbers_have_a_median() -> None:
+    found = with_signals(FOUND, {"clicks": {"a": 1.5e308, "b": 1.7e308}}, RRFFusion())
+    assert {document.id: document.sources["clicks"] for document in found}["f"] == 1.6e308

@@ -5,13 +5,18 @@ from __future__ import annotations
 from io import StringIO
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.axes import Axes
 
+from experiments.study.figures import draw_lines
 from experiments.study.overview import overview_of, write_overview
 from experiments.study.recommendation import Recommendation, recommendation
 from experiments.study.redraw import redraw
+from experiments.study.study import Collection, Line, Policy, Study
 from ragtune.core.errors import ConfigError
+from ragtune.core.units import MONEY
 
 RESULTS = Path(__file__).parents[4] / "results"
 POLICIES = {"fixed": "incumbent", "gar": "peer", "ours": "ours", "oracle": "ceiling"}
@@ -133,7 +138,29 @@ def test_a_study_in_dollars_is_drawn_again_with_its_costs_and_the_names_of_its_b
     redraw(tmp_path)
     first = cells[(cells["collection"] == cells["collection"][0]) & (cells["policy"] == "sliding")]
     assert list(seen[0]) == first["usd_mean"].tolist()
-    assert "| policy | 1 | 1.5 | 2 |" in (tmp_path / "frontier.md").read_text(encoding="utf-8")
+    text = (tmp_path / "frontier.md").read_text(encoding="utf-8")
+    assert "| policy | 1 | 1.5 | 2 |" in text
+    assert text.startswith("# calls\n")
+
+
+def test_points_of_small_amounts_have_markers_and_what_spends_nothing_is_not_on_the_log_axis(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marked: list[list[int]] = []
+    plot = Axes.plot
+    monkeypatch.setattr(
+        Axes, "plot", lambda *given, **how: (marked.append(how.get("markevery", [])), plot(*given, **how))[1]
+    )
+    spent, quality = np.array([0.0, 0.0001, 0.0004, 0.001]), np.array([[0.5], [0.6], [0.7], [0.8]])
+    lines = dict.fromkeys(("fixed", "ours"), Line(spent, spent, quality, quality, quality))
+    one = Collection("a", ["q1"], {}, {}, {}, {}, lines, np.ones(1), 0.01)
+    study = Study(
+        *("t", "c", "abc", [one], [Policy(name, name, POLICIES[name]) for name in lines], "fixed"),
+        *(["1e-05", "0.0001", "0.0004", "0.001"], ["nDCG@10"], "columns", "all", "", 1, 1, 0.95, 0),
+        unit=MONEY,
+    )
+    draw_lines(tmp_path / "a.png", study, one)
+    assert marked == [[], [1, 2, 3]]
 
 
 def test_only_a_folder_of_studies_has_an_index(tmp_path: Path) -> None:
