@@ -12,7 +12,7 @@ from experiments.evaluate.record import QueryRecord
 from experiments.replay import shard
 from experiments.replay.build import INPUTS, SWEPT, controller_of, session_for
 from experiments.replay.fixed_order import FixedOrders, has_fixed_order
-from experiments.replay.shard import KeptReplays, begin
+from experiments.replay.shard import KeptReplays, begin, in_shards
 from experiments.replay.subjects.controller import ControllerSubject
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.pool.items import PoolItem
@@ -121,6 +121,16 @@ def test_a_part_that_does_it_in_a_way_of_its_own_is_asked() -> None:
     assert isinstance(reranker, ReplayReranker)
     rerankers = {"default": _OwnReranker(str(reranker.table.path), reranker.table.scale)}
     assert not has_fixed_order(replace(session, rerankers=rerankers), budget)
+
+
+@pytest.mark.parametrize(("depth", "sizes"), [(10, [64, 64, 2]), (200, [32, 32, 32, 32, 2]), (10_000, [1] * 130)])
+def test_the_deeper_the_pools_the_fewer_queries_are_in_memory_together(depth: int, sizes: list[int]) -> None:
+    config = compose(["tracking=none", "experiment=fixed_depth", f"retrieval.original_query_depth={depth}"])
+    query_ids = [f"q{i}" for i in range(130)]
+    shards = list(in_shards(session_for(results_key(config)), query_ids))
+    assert list(map(len, shards)) == sizes
+    assert [query_id for some in shards for query_id in some] == query_ids
+    assert ControllerSubject().at_once(results_key(config)) == sizes[0]
 
 
 def test_all_is_kept_of_the_first_queries_and_of_the_others_the_latest_shard(monkeypatch: pytest.MonkeyPatch) -> None:
