@@ -167,7 +167,7 @@ class _FixedOrder:
         elif account := tracker.exhausted_account():
             stop = budget_stop(account, tracker.trace, nothing_sent=not batches)
         else:
-            stop = self.plan.stop
+            stop = self.plan.stop.model_copy(update={"details": plain(self.plan.stop.details)})
         if not batches and stop.reason == BUDGET_EXHAUSTED:
             tracker.trace.add("controller", "skip_rerank", reason="budget_denied")
         return stop

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import date
+from typing import Any
 
+import numpy as np
 import pytest
 
 from experiments.config.compose import compose, results_key
@@ -17,10 +21,12 @@ from experiments.replay.subjects.controller import ControllerSubject
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.ordering import Ordering
+from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.context import RAGtuneContext
-from ragtune.core.types import ScoredDocument
+from ragtune.core.types import BatchPlan, BatchProposal, RemainingBudgetView, ScoredDocument, StopRecord
 from ragtune.estimators.baseline import BaselineEstimator
 from ragtune.rerankers.replay import ReplayReranker
+from ragtune.schedulers.one_shot import OneShotScheduler
 
 LIMITS = [{}, {"docs": 0}, {"docs": 25}, {"calls": 0}, {"calls": 3}, {"docs": 33, "calls": 3}, {"docs": 1000}]
 
@@ -121,6 +127,43 @@ def test_a_part_that_does_it_in_a_way_of_its_own_is_asked() -> None:
     assert isinstance(reranker, ReplayReranker)
     rerankers = {"default": _OwnReranker(str(reranker.table.path), reranker.table.scale)}
     assert not has_fixed_order(replace(session, rerankers=rerankers), budget)
+
+
+class _Outspoken(OneShotScheduler):
+    """Says the same with every batch and when it stops."""
+
+    def __init__(self, says: dict[str, Any]) -> None:
+        super().__init__(top_n=3)
+        self._says = says
+
+    def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
+        said = super().select_batch(pool, budget)
+        name = "diagnostics" if isinstance(said, BatchProposal) else "details"
+        return said.model_copy(update={name: self._says})
+
+    def plan(self, pool: CandidatePool) -> BatchPlan:
+        plan = super().plan(pool)
+        return BatchPlan(plan.sizes, plan.stop.model_copy(update={"details": self._says}), self._says)
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        {"share": np.float64(0.5), "many": 2**64, "at": {1: {None: 2}}, "margin": math.nan, "id": np.str_("d")},
+        {"seen": {"d"}, "share": np.float32(0.5)},
+        {"day": date(2024, 2, 29)},
+    ],
+    ids=["what JSON can hold", "what it cannot", "what a writer of JSON knows"],
+)
+def test_whatever_a_scheduler_of_others_says_is_told_as_the_loop_tells_it(says: dict[str, Any]) -> None:
+    config = compose(["tracking=none", "experiment=fixed_depth", "budget=unlimited"])
+    session = session_for(results_key(config))
+    parts = {**session.parts, "scheduler": _Outspoken(says)}
+    session = replace(session, parts=parts, controller=controller_of(config, parts, session.rerankers))
+    query_id, text = next(iter(session.dataset.queries.items()))
+    assert has_fixed_order(session, parts["budget"])
+    [record] = FixedOrders(session, begin(session, [query_id])).under(parts["budget"])
+    assert record.trace == session.controller.run(text, parts["budget"], query_id=query_id).trace.model_dump_json()
 
 
 @pytest.mark.parametrize(("depth", "sizes"), [(10, [64, 64, 2]), (200, [32, 32, 32, 32, 2]), (10_000, [1] * 130)])
