@@ -19,9 +19,11 @@ from experiments.replay.fixed_order import FixedOrders, has_fixed_order
 from experiments.replay.shard import KeptReplays, begin, in_shards
 from experiments.replay.subjects.controller import ControllerSubject
 from ragtune.assemblers.greedy import GreedyAssembler
+from ragtune.core.policy.scaling import first_stage_scores
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import BatchPlan, BatchProposal, RemainingBudgetView, ScoredDocument, StopRecord
 from ragtune.estimators.baseline import BaselineEstimator
@@ -164,6 +166,26 @@ def test_whatever_a_scheduler_of_others_says_is_told_as_the_loop_tells_it(says: 
     assert has_fixed_order(session, parts["budget"])
     [record] = FixedOrders(session, begin(session, [query_id])).under(parts["budget"])
     assert record.trace == session.controller.run(text, parts["budget"], query_id=query_id).trace.model_dump_json()
+
+
+class _OutspokenEstimator(BaselineEstimator):
+    """Says how many documents there are whenever it is asked."""
+
+    def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
+        return pool.valuation(first_stage_scores(pool), diagnostics={"valued": np.int64(len(pool))})
+
+
+def test_what_an_estimator_says_is_told_whenever_it_would_have_been_asked() -> None:
+    config = compose(["tracking=none", "estimator=baseline", "scheduler.batch_size=4", "budget=tight"])
+    session = session_for(results_key(config))
+    parts = {**session.parts, "estimator": _OutspokenEstimator()}
+    session = replace(session, parts=parts, controller=controller_of(config, parts, session.rerankers))
+    query_id, text = next(iter(session.dataset.queries.items()))
+    assert has_fixed_order(session, parts["budget"])
+    [record] = FixedOrders(session, begin(session, [query_id])).under(parts["budget"])
+    expected = QueryRecord.of(session.controller.run(text, parts["budget"], query_id=query_id))
+    assert record.to_line() == expected.to_line()
+    assert record.trace.count('"valued":') == 6
 
 
 @pytest.mark.parametrize(("depth", "sizes"), [(10, [64, 64, 2]), (200, [32, 32, 32, 32, 2]), (10_000, [1] * 130)])
