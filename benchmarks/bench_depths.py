@@ -71,7 +71,7 @@ def anytime(data: Path) -> tuple[Callable[[], Any], int]:
 
     def run() -> Any:
         means = np.zeros(DEPTHS)
-        for some in in_shards(judged):
+        for some in in_shards(session, judged):
             states = map(_states, ShardReplay(session, some).under(budget, traced=False))
             means += measures.of_states(states).reshape(len(some), DEPTHS, -1)[:, :, 0].sum(axis=0)
         return means / len(judged)

@@ -88,7 +88,9 @@ class _FixedOrder:
     def __init__(self, session: Session, begun: Begun) -> None:
         self.begun, self._context, parts = begun, begun.context, session.parts
         self.pool = pool = begun.pool.fork()
-        pool.apply_priorities(parts["estimator"].value(pool, self._context))
+        valued = parts["estimator"].value(pool, self._context)
+        pool.apply_priorities(valued)
+        self._valued = plain(getattr(valued, "diagnostics", None))
         self.plan = parts["scheduler"].plan(pool)
         self._diagnostics = plain(self.plan.diagnostics)
         by = pool.priorities if pool.estimates.acquisition is None else pool.estimates.acquisition
@@ -112,7 +114,7 @@ class _FixedOrder:
     ) -> QueryRecord:
         """Its record under a budget that allows the batches that end there, given the scores of what is sent."""
         doc_ids, tracker = self.begun.doc_ids, self._context.tracker.fork(budget, PlainTrace.forked)
-        costs = [tracker.amounts(), *self._sent(tracker, ends, scores)]
+        costs = list(self._sent(tracker, ends, scores))
         stop = self._stop(tracker, ends).model_dump()
         tracker.trace.add("controller", "stop", **stop)
         documents = list(map(doc_ids.__getitem__, rankings[-1].tolist()))
@@ -136,8 +138,9 @@ class _FixedOrder:
         )
 
     def _sent(self, tracker: CostTracker, ends: Sequence[int], scores: Sequence[float]) -> Iterator[list[float]]:
-        """Book batch by batch as the loop does, tell of it, and yield what has been spent by then."""
+        """Book batch by batch as the loop does, tell of it, and yield what has been spent by then; first before any."""
         strategy, tell = self.begun.strategy, tracker.trace.add
+        yield self._noted(tracker)
         for start, end in pairwise(ends):
             doc_ids, cost = self.ids[start:end], self._price(self._lengths[start:end])
             tell(
@@ -155,7 +158,12 @@ class _FixedOrder:
                 if took_ms != cost.latency_ms:
                     tracker.settle(cost, cost.model_copy(update={"latency_ms": took_ms}))
             tell("reranker", "rerank", strategy=strategy, scores=dict(zip(doc_ids, scores[start:end], strict=True)))
-            yield tracker.amounts()
+            yield self._noted(tracker)
+
+    def _noted(self, tracker: CostTracker) -> list[float]:
+        if self._valued:
+            tracker.trace.add("estimator", "value", **self._valued)
+        return tracker.amounts()
 
     def _price(self, lengths: list[int]) -> CostObject:
         return self.begun.reranker.price(self._context.query, lengths)
@@ -167,7 +175,7 @@ class _FixedOrder:
         elif account := tracker.exhausted_account():
             stop = budget_stop(account, tracker.trace, nothing_sent=not batches)
         else:
-            stop = self.plan.stop
+            stop = self.plan.stop.model_copy(update={"details": plain(self.plan.stop.details)})
         if not batches and stop.reason == BUDGET_EXHAUSTED:
             tracker.trace.add("controller", "skip_rerank", reason="budget_denied")
         return stop

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from ragtune.core.request.clock import Clock
-from ragtune.core.request.trace import ControllerTrace
+from ragtune.core.request.trace import ControllerTrace, TraceEvent
 
 
 class PlainTrace(ControllerTrace):
@@ -30,4 +30,13 @@ class PlainTrace(ControllerTrace):
 
 def text_of(trace: ControllerTrace) -> str:
     """What ``model_dump_json`` says of a trace whose events are plain data, at a twentieth of its time."""
-    return orjson.dumps({"query_id": trace.query_id, "events": trace.events}).decode()
+    events: list[Any] = trace.events
+    try:
+        return orjson.dumps({"query_id": trace.query_id, "events": events}, option=_NO_OTHERS).decode()
+    except TypeError:  # what parts of others may note: a number of NumPy or of more than 64 bits, a key that is no text
+        whole = ControllerTrace(query_id=trace.query_id, events=[TraceEvent(**event) for event in events])
+        return whole.model_dump_json()
+
+
+_NO_OTHERS = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
+"""Kinds of details that traces tell in words."""

@@ -13,13 +13,20 @@ from experiments.replay.fixed_order import FixedOrders, has_fixed_order
 from ragtune.core.output import ControllerOutput
 from ragtune.core.request.budget import CostBudget
 
-AT_ONCE = 64
-"""Queries that are replayed in one pass where no score changes what a policy does: more are no faster."""
+_QUERIES, _CANDIDATES = 64, 6400
+"""How many are replayed in one pass at most: more are no faster, and the rankings after each batch, which are in memory
+together, grow with the square of a query's candidates."""
 
 
-def in_shards(query_ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The queries in shards of :data:`AT_ONCE`."""
-    return (query_ids[start : start + AT_ONCE] for start in range(0, len(query_ids), AT_ONCE))
+def at_once(session: Session) -> int:
+    """How many queries to replay in one pass, where no score changes what the policy does."""
+    return min(_QUERIES, max(1, _CANDIDATES // session.controller.rounds.plan.original_query_depth))
+
+
+def in_shards(session: Session, query_ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The queries in shards of :func:`at_once`."""
+    size = at_once(session)
+    return (query_ids[start : start + size] for start in range(0, len(query_ids), size))
 
 
 class ShardReplay:

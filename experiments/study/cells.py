@@ -189,7 +189,7 @@ def _replayed(jobs: Sequence[Job]) -> list[dict[str, Any]]:
     queries = session.dataset.queries
     measures = Measures(jobs[0].measures, session.dataset.qrels)
     if not any(job.traced for job in jobs) and all(has_fixed_order(session, budget) for budget in budgets):
-        shards = (ShardReplay(session, some) for some in in_shards(session.dataset.judged))
+        shards = (ShardReplay(session, some) for some in in_shards(session, session.dataset.judged))
         answered = (zip(*(shard.under(b, traced=False) for b in budgets), strict=True) for shard in shards)
         rows = [list(map(_recorded, records)) for answers in answered for records in answers]
     else:

@@ -12,8 +12,8 @@ class InlineExecutor(Executor):
     """Runs every query in this process.
 
     Args:
-        together: queries that are handed over at once. Those of a live reranker that scores many batches in one call
-            are in lockstep; a kill costs what it costs to look their scores up again.
+        together: queries that are handed over at once, at least. Those of a live reranker that scores many batches in
+            one call are in lockstep; a kill costs what it costs to look their scores up again.
 
     Raises:
         ConfigError: on an argument out of range.

@@ -13,7 +13,7 @@ from experiments.datasets.dataset import Dataset
 from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.replay.build import NO_PARTS, Session, controller_of, session_for
 from experiments.replay.fixed_order import has_fixed_order
-from experiments.replay.shard import AT_ONCE, KeptReplays, ShardReplay, in_shards
+from experiments.replay.shard import KeptReplays, ShardReplay, at_once, in_shards
 from experiments.replay.subjects.subject import Incumbents, Subject
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.errors import ScoreTableError
@@ -58,12 +58,12 @@ class ControllerSubject(Subject):
         if len(query_ids) > 1 and _gains_by_lockstep(session):
             requests = (Request(session.dataset.queries[query_id], query_id) for query_id in query_ids)
             return [QueryRecord.of(output) for output in session.controller.run_many(requests)]
-        replays = (_replay_of(session, some) for some in in_shards(query_ids))
+        replays = (_replay_of(session, some) for some in in_shards(session, query_ids))
         return [record for replay in replays for record in replay.under(session.parts["budget"])]
 
     def at_once(self, config_json: str) -> int:
         session = session_for(config_json)
-        return AT_ONCE if has_fixed_order(session, session.parts["budget"]) else 1
+        return at_once(session) if has_fixed_order(session, session.parts["budget"]) else 1
 
     def incumbents(self, config: Mapping[str, Any]) -> Incumbents:
         session = session_for(results_key(config))
@@ -109,6 +109,7 @@ class FixedDepth(Incumbents):
         self._budgets = {"fixed depth": budget, "everything": budget.model_copy(update=_FOR_EVERYTHING)}
         same = results_key({key: value for key, value in config.items() if key not in (*_FIXED_DEPTH, *NO_PARTS)})
         self._found = {name: _remembered(json.dumps([same, b.model_dump()])) for name, b in self._budgets.items()}
+        self._begins_alike, self._waiting = has_fixed_order(session, budget), list[str]()
         self._session, self._policy = session, "own"
         if not all(_are_alike(session.parts[group], part) for group, part in _FIXED_DEPTH.items()):
             parts = {**session.parts, **_FIXED_DEPTH}
@@ -116,19 +117,24 @@ class FixedDepth(Incumbents):
             self._session, self._policy = replace(session, parts=parts, controller=controller), "fixed depth"
 
     def meet(self, query_ids: Sequence[str]) -> None:
-        for name in list(self._found):
-            known = self._found[name]
-            for some in in_shards([query_id for query_id in query_ids if query_id not in known]):
-                replay = _replay_of(self._session, some, self._policy)
-                try:
-                    known.update(zip(some, replay.ranked_under(self._budgets[name]), strict=True))
-                except ScoreTableError:
-                    del self._found[name]
-                    break
+        self._waiting += query_ids
+        if self._begins_alike or len(self._waiting) >= at_once(self._session):
+            waiting, self._waiting = self._waiting, []
+            self._replay(waiting)
 
     def over(self, query_ids: Sequence[str]) -> dict[str, list[Ranked]]:
-        self.meet(query_ids)
+        self._replay(query_ids)
         return {name: [known[query_id] for query_id in query_ids] for name, known in self._found.items()}
+
+    def _replay(self, query_ids: Sequence[str]) -> None:
+        for some in in_shards(self._session, query_ids):
+            for name, known in list(self._found.items()):
+                if missing := [query_id for query_id in some if query_id not in known]:
+                    replay = _replay_of(self._session, missing, self._policy)
+                    try:
+                        known.update(zip(missing, replay.ranked_under(self._budgets[name]), strict=True))
+                    except ScoreTableError:
+                        del self._found[name]
 
 
 def _are_alike(one: object, other: object) -> bool:

@@ -15,7 +15,9 @@ class Incumbents:
     """What a policy has to beat, replayed in this process; here: nothing."""
 
     def meet(self, query_ids: Sequence[str]) -> None:
-        """Replay queries through each of them: best when they have just been replayed, as they begin with the same."""
+        """Replay queries through each of them, now or later: best when they have just been replayed by a policy that
+        begins with the same.
+        """
 
     def over(self, query_ids: Sequence[str]) -> dict[str, list[Ranked]]:
         """The replays of each incumbent that can answer all of these queries, by its name, in their order."""

@@ -150,7 +150,7 @@ def _replayed(job: _Job) -> Curve:
 
 
 def _records(session: Session, queries: Sequence[str]) -> list[QueryRecord]:
-    replays, budget = (ShardReplay(session, some) for some in in_shards(queries)), session.parts["budget"]
+    replays, budget = (ShardReplay(session, some) for some in in_shards(session, queries)), session.parts["budget"]
     return [record for replay in replays for record in replay.under(budget, traced=False)]
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import date
+from typing import Any
 
+import numpy as np
 import pytest
 
 from experiments.config.compose import compose, results_key
@@ -12,15 +16,19 @@ from experiments.evaluate.record import QueryRecord
 from experiments.replay import shard
 from experiments.replay.build import INPUTS, SWEPT, controller_of, session_for
 from experiments.replay.fixed_order import FixedOrders, has_fixed_order
-from experiments.replay.shard import KeptReplays, begin
+from experiments.replay.shard import KeptReplays, begin, in_shards
 from experiments.replay.subjects.controller import ControllerSubject
 from ragtune.assemblers.greedy import GreedyAssembler
+from ragtune.core.policy.scaling import first_stage_scores
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.ordering import Ordering
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext
-from ragtune.core.types import ScoredDocument
+from ragtune.core.types import BatchPlan, BatchProposal, RemainingBudgetView, ScoredDocument, StopRecord
 from ragtune.estimators.baseline import BaselineEstimator
 from ragtune.rerankers.replay import ReplayReranker
+from ragtune.schedulers.one_shot import OneShotScheduler
 
 LIMITS = [{}, {"docs": 0}, {"docs": 25}, {"calls": 0}, {"calls": 3}, {"docs": 33, "calls": 3}, {"docs": 1000}]
 
@@ -121,6 +129,73 @@ def test_a_part_that_does_it_in_a_way_of_its_own_is_asked() -> None:
     assert isinstance(reranker, ReplayReranker)
     rerankers = {"default": _OwnReranker(str(reranker.table.path), reranker.table.scale)}
     assert not has_fixed_order(replace(session, rerankers=rerankers), budget)
+
+
+class _Outspoken(OneShotScheduler):
+    """Says the same with every batch and when it stops."""
+
+    def __init__(self, says: dict[str, Any]) -> None:
+        super().__init__(top_n=3)
+        self._says = says
+
+    def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
+        said = super().select_batch(pool, budget)
+        name = "diagnostics" if isinstance(said, BatchProposal) else "details"
+        return said.model_copy(update={name: self._says})
+
+    def plan(self, pool: CandidatePool) -> BatchPlan:
+        plan = super().plan(pool)
+        return BatchPlan(plan.sizes, plan.stop.model_copy(update={"details": self._says}), self._says)
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        {"share": np.float64(0.5), "many": 2**64, "at": {1: {None: 2}}, "margin": math.nan, "id": np.str_("d")},
+        {"seen": {"d"}, "share": np.float32(0.5)},
+        {"day": date(2024, 2, 29)},
+    ],
+    ids=["what JSON can hold", "what it cannot", "what a writer of JSON knows"],
+)
+def test_whatever_a_scheduler_of_others_says_is_told_as_the_loop_tells_it(says: dict[str, Any]) -> None:
+    config = compose(["tracking=none", "experiment=fixed_depth", "budget=unlimited"])
+    session = session_for(results_key(config))
+    parts = {**session.parts, "scheduler": _Outspoken(says)}
+    session = replace(session, parts=parts, controller=controller_of(config, parts, session.rerankers))
+    query_id, text = next(iter(session.dataset.queries.items()))
+    assert has_fixed_order(session, parts["budget"])
+    [record] = FixedOrders(session, begin(session, [query_id])).under(parts["budget"])
+    assert record.trace == session.controller.run(text, parts["budget"], query_id=query_id).trace.model_dump_json()
+
+
+class _OutspokenEstimator(BaselineEstimator):
+    """Says how many documents there are whenever it is asked."""
+
+    def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
+        return pool.valuation(first_stage_scores(pool), diagnostics={"valued": np.int64(len(pool))})
+
+
+def test_what_an_estimator_says_is_told_whenever_it_would_have_been_asked() -> None:
+    config = compose(["tracking=none", "estimator=baseline", "scheduler.batch_size=4", "budget=tight"])
+    session = session_for(results_key(config))
+    parts = {**session.parts, "estimator": _OutspokenEstimator()}
+    session = replace(session, parts=parts, controller=controller_of(config, parts, session.rerankers))
+    query_id, text = next(iter(session.dataset.queries.items()))
+    assert has_fixed_order(session, parts["budget"])
+    [record] = FixedOrders(session, begin(session, [query_id])).under(parts["budget"])
+    expected = QueryRecord.of(session.controller.run(text, parts["budget"], query_id=query_id))
+    assert record.to_line() == expected.to_line()
+    assert record.trace.count('"valued":') == 6
+
+
+@pytest.mark.parametrize(("depth", "sizes"), [(10, [64, 64, 2]), (200, [32, 32, 32, 32, 2]), (10_000, [1] * 130)])
+def test_the_deeper_the_pools_the_fewer_queries_are_in_memory_together(depth: int, sizes: list[int]) -> None:
+    config = compose(["tracking=none", "experiment=fixed_depth", f"retrieval.original_query_depth={depth}"])
+    query_ids = [f"q{i}" for i in range(130)]
+    shards = list(in_shards(session_for(results_key(config)), query_ids))
+    assert list(map(len, shards)) == sizes
+    assert [query_id for some in shards for query_id in some] == query_ids
+    assert ControllerSubject().at_once(results_key(config)) == sizes[0]
 
 
 def test_all_is_kept_of_the_first_queries_and_of_the_others_the_latest_shard(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,9 @@ from experiments.evaluate.curves import Bootstrap, Curve, curve
 from experiments.evaluate.incumbents import by_agreement, compare, depth_line
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord, Ranked
+from experiments.replay import shard
 from experiments.replay.build import INPUTS
+from experiments.replay.shard import begin
 from experiments.replay.subjects.controller import ControllerSubject
 from ragtune.core.errors import ConfigError, ScoreTableError
 from ragtune.core.request.context import RAGtuneContext
@@ -107,6 +109,45 @@ def test_the_jobs_of_a_sweep_share_what_does_not_depend_on_the_policy(replayed: 
         replayed("experiment=ore", "budget.max_reranker_docs=4", "retrieval.original_query_depth=3")
     )
     assert len(shallow["everything"][0].doc_ids) == 3
+
+
+@pytest.mark.parametrize("policy", ["baseline", "similarity"])
+def test_queries_of_many_shards_are_retrieved_once_for_all_incumbents(
+    replayed: Replayed, monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    plain = replayed(
+        f"estimator={policy}", "budget.max_reranker_docs=4", "retrieval.original_query_depth=6400", "seed=3"
+    )
+    config, subject, query_ids = {**plain.config, INPUTS: "as they are"}, ControllerSubject(), plain.dataset.judged[:3]
+    retrieved: list[str] = []
+    retrieve = RetrievalRounds.run
+
+    def counted(self: RetrievalRounds, context: RAGtuneContext) -> Any:
+        retrieved.append(context.query_id)
+        return retrieve(self, context)
+
+    monkeypatch.setattr(RetrievalRounds, "run", counted)
+    incumbents = subject.incumbents(config)
+    incumbents.meet(query_ids)
+    incumbents.over(query_ids)
+    assert retrieved == query_ids
+
+
+def test_incumbents_of_a_policy_that_reads_scores_wait_until_many_are_replayed_in_one_pass(
+    replayed: Replayed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = replayed("estimator=similarity", "budget.max_reranker_docs=4", "seed=4")
+    begun: list[list[str]] = []
+    monkeypatch.setattr(shard, "begin", lambda session, ids: [begun.append(list(ids)), *begin(session, ids)][1:])
+    incumbents, query_ids = (
+        ControllerSubject().incumbents({**run.config, INPUTS: "as they are"}),
+        run.dataset.judged[:3],
+    )
+    for query_id in query_ids:
+        incumbents.meet([query_id])
+    assert begun == []
+    assert [ranked.query_id for ranked in incumbents.over(query_ids)["everything"]] == query_ids
+    assert begun == [query_ids]
 
 
 def test_a_query_is_retrieved_and_scored_once_for_the_policy_and_its_incumbents(
