@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ragtune.core.arrays import IntArray
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
 from ragtune.data.run import Entries, Named
@@ -73,7 +74,9 @@ def read_entries(path: Path, choose: Callable[[Sequence[str]], Sequence[str | No
         query_id, doc_id, score, rank = choose(names)
         if query_id is None or doc_id is None or score is None:
             raise ValueError("a column is missing")
-        for batch in batches([name for name in (query_id, doc_id, score, rank) if name is not None]):
+        for batch in batches(
+            [name for name in (query_id, doc_id, score, rank) if name is not None], [query_id, doc_id]
+        ):
             batch.validate(full=True)
             yield _entries(
                 batch.column(query_id),
@@ -116,8 +119,8 @@ def _entries(query_ids: Any, doc_ids: Any, ranks: Any, scores: Any) -> Entries:
     columns = [each for each in (query_ids, doc_ids, ranks, scores) if each is not None]
     if any(column.null_count for column in columns):
         raise ValueError("a value is missing")
-    numbers = scores.to_numpy(zero_copy_only=False)
-    places = np.zeros(len(numbers), dtype=np.int64) if ranks is None else ranks.to_numpy(zero_copy_only=False)
+    numbers = np.from_dlpack(scores)  # Arrow's own way loads all of pandas
+    places = np.zeros(len(numbers), dtype=np.int64) if ranks is None else np.from_dlpack(ranks)
     if numbers.dtype.kind not in "fi" or places.dtype.kind != "i":
         raise ValueError("no number")
     scores = numbers.astype(np.float64)
@@ -131,7 +134,8 @@ def _named(ids: Any) -> Named:
     names: list[Any] = encoded.dictionary.to_pylist()
     if not all(type(name) is str for name in names):
         raise ValueError("an id that is no text")
-    return Named(names, encoded.indices.to_numpy(zero_copy_only=False))
+    positions: IntArray = np.from_dlpack(encoded.indices).astype(np.intp)
+    return Named(names, positions)
 
 
 def _batches(path: Path, choose: Callable[[Sequence[str]], Sequence[str | None]]) -> Iterator[list[list[Any]]]:
@@ -139,7 +143,7 @@ def _batches(path: Path, choose: Callable[[Sequence[str]], Sequence[str | None]]
     with ExitStack() as stack:
         names, batches = _open(path, stack, _ROWS)
         chosen = choose(names)
-        for batch in batches([name for name in chosen if name is not None]):
+        for batch in batches([name for name in chosen if name is not None], ()):
             batch.validate(full=True)  # in a damaged Arrow file, offsets may point anywhere in memory
             for start in range(0, batch.num_rows, _ROWS):
                 rows = batch.slice(start, _ROWS)
@@ -147,22 +151,30 @@ def _batches(path: Path, choose: Callable[[Sequence[str]], Sequence[str | None]]
                 yield [[None] * rows.num_rows if name is None else values[name] for name in chosen]
 
 
-def _open(path: Path, stack: ExitStack, rows: int) -> tuple[list[str], Callable[[list[str]], Iterator[Any]]]:
+_Batches = Callable[[Sequence[str], Sequence[str]], Iterator[Any]]
+"""Reads some columns, those that hold ids as dictionaries where that takes less than reading each value."""
+
+
+def _open(path: Path, stack: ExitStack, rows: int) -> tuple[list[str], _Batches]:
     """The names of the columns, and what reads batches of some of them; those of a Parquet file have so many rows."""
     if _kind(path) == "Parquet":
         import pyarrow.parquet as pq
 
-        # pq.read_table loads the code for folders of files, a third of a second.
-        file = stack.enter_context(pq.ParquetFile(path, pre_buffer=False))
-        return file.schema_arrow.names, lambda columns: file.iter_batches(rows, columns=columns)
+        def read(columns: Sequence[str], ids: Sequence[str]) -> Iterator[Any]:
+            # pq.read_table loads the code for folders of files, a third of a second.
+            again = stack.enter_context(pq.ParquetFile(path, pre_buffer=False, read_dictionary=ids))
+            batches: Iterator[Any] = again.iter_batches(rows, columns=columns)
+            return batches
+
+        return stack.enter_context(pq.ParquetFile(path, pre_buffer=False)).schema_arrow.names, read
     import pyarrow as pa
 
     source = stack.enter_context(pa.OSFile(str(path)))
     if _begins_with(path, ARROW[0]):
         reader = stack.enter_context(pa.ipc.open_file(source))
-        return reader.schema.names, lambda _: (reader.get_batch(i) for i in range(reader.num_record_batches))
+        return reader.schema.names, lambda *_: (reader.get_batch(i) for i in range(reader.num_record_batches))
     stream = stack.enter_context(pa.ipc.open_stream(source))
-    return stream.schema.names, lambda _: iter(stream)
+    return stream.schema.names, lambda *_: iter(stream)
 
 
 def _kind(path: Path) -> str:

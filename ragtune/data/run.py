@@ -143,7 +143,7 @@ class Named(NamedTuple):
     """Ids of entries: the names that occur, and the position of each entry's among them, shape (e,)."""
 
     names: Sequence[str]
-    positions: NDArray[np.integer[Any]]
+    positions: IntArray
 
 
 class Entries(NamedTuple):

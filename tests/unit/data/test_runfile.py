@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import NoReturn
@@ -361,3 +363,16 @@ def test_a_single_long_id_does_not_widen_the_columns_that_are_kept(
     file.write_text("".join(f"q Q0 {name} 1 5 t\n" for name in (*range(1000), "https://" + "x" * 2000)))
     read_run(file)
     assert sum(each.stat().st_size for each in (tmp_path / "cache" / "runs").rglob("*.npy")) < 100_000
+
+
+def test_reading_columns_loads_no_pandas(tmp_path: Path) -> None:
+    """Which would take a fifth of a second of every start."""
+    (tmp_path / "a.run").write_bytes(LINES)
+    pq.write_table(pa.table({"qid": ["q"], "docno": ["d"], "score": [1.0]}), tmp_path / "a.parquet")
+    code = (
+        "import sys; from ragtune.data.runfile import read_run; "
+        "found = [read_run(path) for path in sys.argv[1:]]; "
+        "print(*(name for name in ('pandas', 'pyarrow.compute') if name in sys.modules))"
+    )
+    files = [str(tmp_path / name) for name in ("a.run", "a.parquet")]
+    assert subprocess.run([sys.executable, "-c", code, *files], check=True, capture_output=True).stdout == b"\n"
