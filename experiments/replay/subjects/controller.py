@@ -63,7 +63,9 @@ class ControllerSubject(Subject):
 
     def at_once(self, config_json: str) -> int:
         session = session_for(config_json)
-        return at_once(session) if has_fixed_order(session, session.parts["budget"]) else 1
+        if _gains_by_lockstep(session) or not has_fixed_order(session, session.parts["budget"]):
+            return 1
+        return at_once(session)
 
     def incumbents(self, config: Mapping[str, Any]) -> Incumbents:
         session = session_for(results_key(config))
