@@ -1,4 +1,4 @@
-"""Tables of Apache Arrow, Parquet files and Arrow's own, some rows at a time.
+"""Files that Apache Arrow reads, some rows at a time: its tables, Parquet and its own, and plain lines of text.
 
 The one module of this package that needs pyarrow, which it loads once there is such a file.
 """
