@@ -64,7 +64,7 @@ class FixedOrders:
             ends = group.ends(budget)
             first, last = np.moveaxis(group.rankings([0, ends[-1]]), 1, 0)
             for order, *rankings in zip(group.orders, first, last, strict=True):
-                found[order] = order.ranked(ends, *rankings)
+                found[order] = order.ranked(ends[-1], *rankings)
         return list(map(found.__getitem__, self._all))
 
     def under(self, budget: CostBudget, *, traced: bool = True) -> list[QueryRecord]:
@@ -104,9 +104,8 @@ class _FixedOrder:
         """What requests that are cut into batches and ranked together have in common."""
         return len(self.order), tuple(self.plan.sizes), self.pool.estimates.posterior is None
 
-    def ranked(self, ends: Sequence[int], first: Positions, final: Positions) -> Ranked:
-        """How it ends after the batches that end there."""
-        docs = sum(self._price(self._lengths[start:end]).docs for start, end in pairwise(ends))
+    def ranked(self, docs: int, first: Positions, final: Positions) -> Ranked:
+        """How it ends after so many documents."""
         return Ranked(self._context.query_id, self.begun.doc_ids, first, final, docs)
 
     def under(
