@@ -6,14 +6,15 @@ import json
 import shlex
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from experiments.config.compose import results_key
 from experiments.evaluate.curves import Bootstrap, curve
-from experiments.evaluate.incumbents import by_agreement, compare, depth_line
+from experiments.evaluate.evaluation import Evaluation
+from experiments.evaluate.incumbents import EVERYTHING, by_agreement, compare
 from experiments.evaluate.summary import Summary, has_given_up, summarize
 from experiments.evaluate.views import views_of
 from experiments.publish.files import Results, per_query_table, read_summary, write_results, write_summary
@@ -93,24 +94,18 @@ def _produce(
     if dataset.qrels:
         measures = load_measures(config)
     else:
-        dataset, measures = by_agreement(dataset, beaten.over(dataset.judged).get("everything"))
+        dataset, measures = by_agreement(dataset, beaten.over(dataset.judged).get(EVERYTHING))
     judged = dataset.judged
-    counted = set(judged)
-
-    def finish(query_ids: Sequence[str]) -> None:
-        beaten.meet([query_id for query_id in query_ids if query_id in counted])
-
     allowed = check_number("failures.max_share", config["failures"]["max_share"], 0.0, 1.0)
     folder.mkdir(parents=True, exist_ok=True)
+    evaluation = Evaluation(judged, measures, beaten.over, beaten.together, folder)
     with Journal(folder, run, resume=config["resume"]) as journal:
         with progress_bar(f"replaying {dataset.name}", enabled=progress) as update:
-            records = replay(subject, work, list(dataset.queries), journal, update, finish)
-        measured = [record for record in records if record.query_id in counted]
+            records = replay(subject, work, list(dataset.queries), journal, update, evaluation.add)
         bootstrap = Bootstrap(**config["bootstrap"], seed=config["seed"])
-        drawn = curve(measured, measures, bootstrap)
+        drawn = curve(evaluation.steps(), measures.names, bootstrap)
         views = views_of(records, subject.views, judged, measures, bootstrap)
-        incumbents = beaten.over(judged)
-        against = compare(measured, drawn, incumbents, measures, bootstrap)
+        against = compare(drawn, evaluation.faced(), bootstrap)
         summary = Summary(
             **dict(summarize(dataset, records, drawn, max_failed_share=allowed)),
             views={view.name: view.figures for view in views} or None,
@@ -121,9 +116,7 @@ def _produce(
             wall_s=round(time.perf_counter() - started, 3),
             mlflow_run_id=None,
         )
-        everything = incumbents.get("everything")
-        line = depth_line(everything, drawn, measures) if everything is not None else None
-        results = Results(config, dataset, records, drawn, summary, views, line)
+        results = Results(config, dataset, records, drawn, summary, views, evaluation.depth_line(drawn))
         write_results(folder, results, picture=not in_sweep)
         if summary.has_failed:
             journal.forget([record.query_id for record in records if record.dropped or has_given_up(record)])

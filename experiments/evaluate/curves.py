@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.evaluate.measures import Measures
-from experiments.evaluate.record import QueryRecord
+from experiments.evaluate.steps import Steps
 
 FloatArray = NDArray[np.float64]
 
@@ -72,35 +71,21 @@ class Curve:
         return int(self.docs[reached[0]]) if len(reached) else None
 
 
-def curve(records: Sequence[QueryRecord], measures: Measures, bootstrap: Bootstrap) -> Curve:
+def curve(steps: Steps, measures: Sequence[str], bootstrap: Bootstrap) -> Curve:
     """The curve of a run.
 
     A query that retrieved nothing counts with the measures' default, 0, at every step.
 
     Args:
-        records: of the judged queries.
-        measures: what is measured.
+        steps: of the judged queries.
+        measures: names of what was measured.
         bootstrap: of the intervals.
     """
-    spent = np.array([step for record in records for step in record.costs], dtype=float)
-    docs = np.flatnonzero(np.bincount(spent[:, 0].astype(np.int64)))  # np.unique loads all of masked arrays
-    first = np.cumsum([0, *(len(record.costs) for record in records[:-1])])
-    step = first[:, None] + states_at(records, docs)
-    per_query = measures.of_states(record.states() for record in records)[step]
-    costs = spent[step].mean(axis=0)
+    docs = np.flatnonzero(np.bincount(steps.costs[:, 0].astype(np.int64)))  # np.unique loads all of masked arrays
+    at = steps.at(docs)
+    per_query, costs = steps.values[at], steps.costs[at].mean(axis=0)
     interval = bootstrap.interval(per_query)
-    return Curve(measures.names, docs, costs.reshape(len(docs), -1), per_query, interval)
-
-
-def states_at(records: Sequence[QueryRecord], docs: NDArray[np.int64]) -> NDArray[np.intp]:
-    """For each query and number of documents, the latest anytime step that it pays for, shape (q, len(docs))."""
-    counts = np.array([len(record.costs) for record in records])
-    spent = np.array([step[0] for record in records for step in record.costs])
-    # One ascending row, so that one search finds all: each query's numbers lie behind those of the one before.
-    behind = np.arange(len(records)) * (max(spent.max(), docs.max()) + 1)
-    found = np.searchsorted(spent + np.repeat(behind, counts), behind[:, None] + docs, side="right") - 1
-    steps: NDArray[np.intp] = found - (np.cumsum(counts) - counts)[:, None]
-    return steps
+    return Curve(measures, docs, costs.reshape(len(docs), -1), per_query, interval)
 
 
 Draw = Callable[[np.random.Generator, int, int], NDArray[Any]]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,41 +13,78 @@ from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.evaluate.significance import holm, randomization_test
 from experiments.evaluate.states import Positions, States, after_each
+from experiments.evaluate.steps import places
 from experiments.evaluate.summary import Agreement, Comparison
-from ragtune.core.arrays import IntArray
+from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import ConfigError
 from ragtune.facade.agreement import Places
+
+EVERYTHING = "everything"
+"""The incumbent that reranks the whole pool."""
 
 POINTS = 20
 """Depths at which the line of fixed depth is drawn."""
 
 
-def compare(
-    records: Sequence[QueryRecord],
-    run: Curve,
-    incumbents: Mapping[str, Sequence[Ranked]],
-    measures: Measures,
-    bootstrap: Bootstrap,
-) -> dict[str, Comparison]:
+@dataclass(frozen=True, eq=False)
+class Faced:
+    """How some queries of a run stand beside the same queries of one incumbent, as columns.
+
+    Attributes:
+        query_ids: ids of the q queries.
+        values: shape (q, m), measures of the incumbent's final rankings.
+        docs: shape (q,), documents that the incumbent was charged.
+        alike: shape (q, 3), of both rankings: overlap, rank-biased overlap, and Kendall's tau, which is not a number
+            where the run lacks a document that the incumbent has.
+    """
+
+    query_ids: Sequence[str]
+    values: FloatArray
+    docs: IntArray
+    alike: FloatArray
+
+    @classmethod
+    def joined(cls, parts: Sequence[Faced], query_ids: Sequence[str]) -> Faced:
+        """These queries, in their order, all of which are in the parts."""
+        chosen = places(query_ids, [query_id for part in parts for query_id in part.query_ids])
+        columns = (np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "docs", "alike"))
+        return cls(query_ids, *(column[chosen] for column in columns))
+
+
+def face(
+    records: Sequence[QueryRecord], incumbents: Mapping[str, Sequence[Ranked]], measures: Measures
+) -> dict[str, Faced]:
+    """Queries of a run beside each incumbent's replays of the same queries, in the same order.
+
+    Args:
+        records: of the run.
+        incumbents: replays by the name of the incumbent.
+        measures: what is measured.
+    """
+    states = (each for found in zip(*incumbents.values(), strict=True) for each in _states(found))
+    values = measures.of_states(states).reshape(len(records), len(incumbents), len(measures.names))
+    query_ids = [record.query_id for record in records]
+    return {
+        name: Faced(query_ids, values[:, i], np.array([each.docs for each in ranked]), _alike(records, ranked))
+        for i, (name, ranked) in enumerate(incumbents.items())
+    }
+
+
+def compare(run: Curve, faced: Mapping[str, Faced], bootstrap: Bootstrap) -> dict[str, Comparison]:
     """Compare a run with its incumbents on the judged queries.
 
     Args:
-        records: of the run's judged queries.
         run: the run's curve, whose last step is compared.
-        incumbents: replays of the same queries, in the same order, by the name of the incumbent.
-        measures: what is measured.
+        faced: the same queries, in the same order, beside each incumbent, by its name.
         bootstrap: of the intervals; the test takes as many random sign vectors, and the same seed.
 
     Returns:
         A comparison an incumbent, with the p-values of Fisher's randomization test, corrected by Holm's method too.
     """
-    if not incumbents:
+    if not faced:
         return {}
-    own = run.per_query[:, -1, :]
-    names = run.measures
-    states = (each for found in zip(*incumbents.values(), strict=True) for each in _states(found))
-    values = measures.of_states(states).reshape(len(own), len(incumbents), len(names))
-    theirs = {name: np.ascontiguousarray(values[:, i]) for i, name in enumerate(incumbents)}
+    own, names = run.per_query[:, -1, :], run.measures
+    theirs = {name: np.ascontiguousarray(beside.values) for name, beside in faced.items()}
     differences = np.stack([own - values for values in theirs.values()], axis=1)
     flat = differences.reshape(len(own), -1)
     interval = bootstrap.interval(flat)
@@ -57,15 +94,15 @@ def compare(
     corrected = np.stack([holm(column) for column in p.T], axis=1)
     return {
         name: Comparison(
-            docs_per_query=float(np.mean([ranked.docs for ranked in incumbents[name]])),
+            docs_per_query=float(np.mean(beside.docs)),
             measures=dict(zip(names, theirs[name].mean(axis=0).tolist(), strict=True)),
             difference=dict(zip(names, mean[i].tolist(), strict=True)),
             interval=dict(zip(names, zip(low[i].tolist(), high[i].tolist(), strict=True), strict=True)),
             p=dict(zip(names, p[i].tolist(), strict=True)),
             p_holm=dict(zip(names, corrected[i].tolist(), strict=True)),
-            agreement=_agreement(records, incumbents[name]),
+            agreement=_agreement(beside.alike),
         )
-        for i, name in enumerate(incumbents)
+        for i, (name, beside) in enumerate(faced.items())
     }
 
 
@@ -106,22 +143,31 @@ AGREEMENT = ("P@10", "Compat(p=0.9)", "nDCG@10")
 _STANDS_IN = "queries without judgments, for which the top 10 of reranking everything stands in"
 
 
-def depth_line(everything: Sequence[Ranked], run: Curve, measures: Measures) -> dict[int, float]:
+def depth_line(
+    everything: Iterable[Ranked], run: Curve, query_ids: Sequence[str], measures: Measures
+) -> dict[int, float]:
     """What fixed depth reaches with as many documents as a run, told by one replay that has reranked everything.
 
     At depth d the first d of the first stage stand in the order of their scores, and the rest behind them as they were.
 
     Args:
-        everything: the replay of each query.
+        everything: the replay of each query, in any order.
         run: a run's curve, whose steps are the depths, thinned out to :data:`POINTS`.
+        query_ids: ids of the queries, in the order in which means are taken.
         measures: what is measured; the first is the headline.
 
     Returns:
         Mean headline by depth.
     """
     depths = run.docs[np.bincount(np.linspace(0, len(run.docs) - 1, POINTS).round().astype(int)) > 0]
-    states = (States(ranked.query_id, ranked.doc_ids, _at_depths(ranked, depths)) for ranked in everything)
-    values = measures.headline_of(states).reshape(len(everything), len(depths))
+    found: list[str] = []
+
+    def states() -> Iterator[States]:
+        for ranked in everything:
+            found.append(ranked.query_id)
+            yield States(ranked.query_id, ranked.doc_ids, _at_depths(ranked, depths))
+
+    values = measures.headline_of(states()).reshape(-1, len(depths))[places(query_ids, found)]
     return dict(zip(depths.tolist(), values.mean(axis=0).tolist(), strict=True))
 
 
@@ -130,14 +176,17 @@ def _at_depths(ranked: Ranked, depths: IntArray) -> Positions:
     return after_each(depths, ranked.first, ranked.final, ranked.first)
 
 
-def _agreement(records: Sequence[QueryRecord], others: Sequence[Ranked]) -> Agreement:
+def _alike(records: Sequence[QueryRecord], others: Sequence[Ranked]) -> FloatArray:
+    """The columns of :attr:`Faced.alike`."""
     alike = Places.of(map(_comparable, records, others), k=10)
-    is_one_pool = all(map(_holds, records, others))  # an expander may let the run look elsewhere
-    return Agreement(
-        overlap=float(np.mean(alike.overlap())),
-        rbo=float(np.mean(alike.rank_biased_overlap(p=0.9))),
-        tau=float(np.mean(alike.kendall_tau())) if is_one_pool else None,
-    )
+    holds = np.fromiter(map(_holds, records, others), bool, len(records))  # an expander may let the run look elsewhere
+    tau = np.where(holds, alike.kendall_tau(), np.nan)
+    return np.stack([alike.overlap(), alike.rank_biased_overlap(p=0.9), tau], axis=1)
+
+
+def _agreement(alike: FloatArray) -> Agreement:
+    overlap, rbo, tau = (float(np.mean(np.ascontiguousarray(column))) for column in alike.T)
+    return Agreement(overlap=overlap, rbo=rbo, tau=None if np.isnan(tau) else tau)
 
 
 def _holds(record: QueryRecord, other: Ranked) -> bool:

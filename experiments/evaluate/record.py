@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -131,7 +132,17 @@ class QueryRecord:
         return {event["details"]["signal"] for event in events if event["action"] == SILENT_SIGNAL}
 
     @property
-    def charged(self) -> list[float]:
+    def pool_docs(self) -> int:
+        """Number of documents in the final pool."""
+        return len(self.doc_ids)
+
+    @property
+    def stop_reason(self) -> str:
+        """Why reranking stopped, in a word."""
+        return str(self.stop["reason"])
+
+    @property
+    def charged(self) -> Sequence[float]:
         """The total cost charged, in each of ``UNITS``."""
         return self.costs[-1]
 
@@ -139,6 +150,10 @@ class QueryRecord:
     def overrun_ms(self) -> float:
         """Milliseconds by which the query has passed its time limit; 0 within it or without one."""
         return float(self.account.get("latency_overrun", 0.0))
+
+    def whole(self) -> QueryRecord:
+        """The record with all that it says at hand."""
+        return self
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, QueryRecord) and self._plain() == other._plain()
@@ -156,16 +171,23 @@ class QueryRecord:
         return QueryRecord.from_line, (self.to_line(),)
 
     def _plain(self) -> dict[str, Any]:
-        return {**vars(self), "rankings": packed(self.rankings, len(self.doc_ids))}
+        rankings = packed(self.rankings, len(self.doc_ids))
+        return {**vars(self), "doc_ids": _joined(self.doc_ids), "rankings": rankings}
 
     @classmethod
-    def from_line(cls, line: bytes) -> QueryRecord:
-        """Read a record from a line that :meth:`to_line` has written, or that is JSON of all of it."""
+    def from_line(cls, line: bytes, *, stays: bool = True) -> QueryRecord:
+        """Read a record from a line that :meth:`to_line` has written, or that is JSON of all of it.
+
+        Args:
+            line: the line.
+            stays: whether it is held together with many others, most of whose documents are the same.
+        """
         fields, tab, trace = line.partition(b"\t")
         known: dict[str, Any] = from_json(fields)
         if tab:
             known["trace"] = trace.decode()
-        known["doc_ids"] = list(map(sys.intern, known["doc_ids"]))  # most documents are candidates of many queries
+        doc_ids = _parted(known["doc_ids"])
+        known["doc_ids"] = list(map(sys.intern, doc_ids)) if stays else doc_ids
         known["rankings"] = unpacked(known["rankings"], len(known["doc_ids"]))
         return cls(**known)
 
@@ -177,60 +199,79 @@ class Lines(Protocol):
         """The bytes that begin at a place."""
 
 
+def _joined(doc_ids: list[str]) -> str | list[str]:
+    """The ids as one text, which JSON reads in a fifth of the time; as they are where one of them has a space."""
+    joined = " ".join(doc_ids)
+    return joined if _parted(joined) == doc_ids else doc_ids
+
+
+def _parted(doc_ids: str | list[str]) -> list[str]:
+    """The ids that were :func:`_joined`, or that an earlier version has written as they are."""
+    if isinstance(doc_ids, list):
+        return doc_ids
+    return doc_ids.split(" ") if doc_ids else []
+
+
 class StoredRecord(QueryRecord):
     """A record whose long parts are read from where they are kept, each time that they are asked for.
 
-    What is asked for most of them is at hand: the states, where they take few bytes, and what was found in the trace.
+    At hand is what is asked for all queries of a run together.
 
     Args:
-        record: the whole record, which is not held.
+        record: the whole record.
         lines, at, length: where its line is.
         former: another record of the run; what is the same of both is held once.
+        held: whether documents, rankings and costs are at hand as well.
     """
 
-    _SHARED = ("actual", "stop", "dropped", "batches", "overrun_ms", "margins", "silent_signals")
-    _OWN = ("query_id", "context_docs", "context_tokens")
-    __slots__ = ("_at", "_length", "_lines", "_rankings", "costs", "doc_ids", *_OWN, *_SHARED)
+    _SHARED = ("stop_reason", "dropped", "batches", "overrun_ms", "margins", "silent_signals")
+    _OWN = ("query_id", "pool_docs", "context_docs", "context_tokens")
+    _COSTS = ("actual", "charged")
+    _LONG = ("doc_ids", "rankings", "costs")
+    __slots__ = ("_at", "_held", "_length", "_lines", *_OWN, *_SHARED, *_COSTS)
     _lines: Lines
     _at: int
     _length: int
-    _rankings: Orders | None
+    _held: tuple[Any, ...] | None
 
     def __init__(
-        self, record: QueryRecord, lines: Lines, at: int, length: int, former: StoredRecord | None = None
+        self, record: QueryRecord, lines: Lines, at: int, length: int, former: StoredRecord | None, *, held: bool
     ) -> None:
         known, put = former or record, object.__setattr__
         for name in self._SHARED:
             put(self, name, _once(getattr(record, name), getattr(known, name)))
-        for name in (*self._OWN, "doc_ids"):
+        for name in self._COSTS:
+            put(self, name, _once(array("d", getattr(record, name)), getattr(known, name)))
+        for name in self._OWN:
             put(self, name, getattr(record, name))
-        put(self, "costs", _rows_once(record.costs, known.costs))
-        put(self, "_rankings", record.rankings if sum(map(len, record.rankings)) <= _FEW else None)
+        put(self, "_held", (record.doc_ids, record.rankings, _rows_once(record.costs, known.costs)) if held else None)
         put(self, "_lines", lines)
         put(self, "_at", at)
         put(self, "_length", length)
 
     def __getattr__(self, name: str) -> Any:
-        if name not in ("rankings", "account"):
-            raise AttributeError(name)
-        return self._rankings if name == "rankings" and self._rankings is not None else getattr(self._whole(), name)
+        if name in self._LONG:
+            return getattr(self.whole(), name) if self._held is None else self._held[self._LONG.index(name)]
+        if name in ("account", "stop"):
+            return getattr(self.whole(), name)
+        raise AttributeError(name)
 
     @property
     def trace(self) -> str:
         _, tab, trace = self._line().partition(b"\t")
-        return trace.decode() if tab else self._whole().trace
+        return trace.decode() if tab else self.whole().trace
 
     def to_line(self) -> bytes:
         return self._line()
 
     def _plain(self) -> dict[str, Any]:
-        return self._whole()._plain()
+        return self.whole()._plain()
 
     def _line(self) -> bytes:
         return self._lines.read(self._at, self._length)
 
-    def _whole(self) -> QueryRecord:
-        return QueryRecord.from_line(self._line())
+    def whole(self) -> QueryRecord:
+        return QueryRecord.from_line(self._line(), stays=False)
 
 
 def _once(value: Any, known: Any) -> Any:
@@ -241,10 +282,6 @@ def _once(value: Any, known: Any) -> Any:
 def _rows_once(rows: list[list[float]], known: list[list[float]]) -> list[list[float]]:
     """The rows, each held once where it is known already at its place."""
     return known if known == rows else [_once(*pair) for pair in zip_longest(rows, known[: len(rows)])]
-
-
-_FEW = 4096
-"""Positions in all rankings of a query that are held: of a hundred candidates, those of some forty batches."""
 
 
 class Ranked(NamedTuple):

@@ -256,7 +256,7 @@ def summarize(dataset: Dataset, records: Sequence[QueryRecord], curve: Curve, *,
         aucc=curve.area(),
         docs_to_95pct=curve.docs_to(0.95, final),
         docs_to_99pct=curve.docs_to(0.99, final),
-        stop_reasons=dict(sorted(Counter(record.stop["reason"] for record in records).items())),
+        stop_reasons=dict(sorted(Counter(record.stop_reason for record in records).items())),
         dropped_docs=sum(len(record.dropped) for record in records),
         latency_overrun_ms=_overruns([record.overrun_ms for record in records]),
         failures=failures_of(records, max_failed_share),
@@ -286,7 +286,7 @@ def failures_of(records: Sequence[QueryRecord], max_share: float) -> Failures:
 
 def has_given_up(record: QueryRecord) -> bool:
     """Whether the query stopped because a reranker had failed too often."""
-    return bool(record.stop["reason"] == STRATEGY_CLOSED)
+    return record.stop_reason == STRATEGY_CLOSED
 
 
 def _overruns(overruns: Sequence[float]) -> Overruns:

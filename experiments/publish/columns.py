@@ -12,10 +12,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic_core import to_json
 
-Columns = dict[str, Sequence[Any]]
-"""Values by column, all of one length: texts, truth values, integers, or numbers, None where one is missing."""
+Column = Sequence[Any] | NDArray[Any]
+"""Texts, truth values, integers, or numbers; where one is missing, None or NaN."""
+
+Columns = dict[str, Column]
+"""Columns by name, all of one length."""
 
 _PANDAS = {"large_string": ("object", "str"), "double": ("float64", "float64")}
 """What pandas calls types that Arrow calls otherwise, in its notes for other readers and in its frames."""
@@ -69,10 +74,19 @@ def _pandas_version() -> str:
 
 def _rows(table: Columns) -> Iterator[list[Any]]:
     """The rows, in which what is no number is missing."""
-    return ([None if value != value else value for value in row] for row in zip(*table.values(), strict=True))
+    longest = max(map(len, table.values()), default=0)
+    for start in range(0, longest, _BLOCK):
+        some = (_plain(values[start : start + _BLOCK]) for values in table.values())
+        yield from ([None if value != value else value for value in row] for row in zip(*some, strict=True))
 
 
-def _arrow_type(values: Sequence[Any]) -> str:
+def _plain(values: Column) -> Sequence[Any]:
+    return values.tolist() if isinstance(values, np.ndarray) else values
+
+
+def _arrow_type(values: Column) -> str:
+    if isinstance(values, np.ndarray):
+        return str(values.dtype)
     kinds = {type(value) for value in values} - {type(None)}
     if kinds <= {str}:
         return "large_string"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from experiments.evaluate.summary import Summary
-from experiments.publish.columns import Columns
+from experiments.publish.columns import Column, Columns
 from experiments.publish.palette import styles_of
 from ragtune.core.units import MONEY, TOKENS, UNITS
 
@@ -59,7 +58,7 @@ def _further(curve: Columns) -> list[tuple[str, str]]:
     return money + [(unit.label, unit.column) for unit in UNITS if unit.column in curve and not unit.is_always_told]
 
 
-def _draw(axes: Any, costs: Sequence[float], curve: Columns, summary: Summary) -> None:
+def _draw(axes: Any, costs: Column, curve: Columns, summary: Summary) -> None:
     headline, ink = next(iter(summary.measures)), _OURS.ink
     mean = curve[headline]
     interval = {"facecolor": ink, "alpha": 0.18, "linewidth": 0, "label": "95% interval"}

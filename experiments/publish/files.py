@@ -16,16 +16,19 @@ from typing import Any
 
 import numpy as np
 import yaml
+from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.curves import Curve
 from experiments.evaluate.record import UNITS, QueryRecord, told
+from experiments.evaluate.steps import places
 from experiments.evaluate.summary import Summary
 from experiments.evaluate.views import View
 from experiments.publish.columns import Columns, read_csv, write_csv, write_parquet
 from experiments.publish.figures import FIXED_DEPTH, draw_curve
 from ragtune.core import units
+from ragtune.core.arrays import FloatArray
 from ragtune.core.errors import DatasetError
 from ragtune.data.textfile import read_json
 from ragtune.data.values import require_id
@@ -165,26 +168,35 @@ def _yaml(text: str) -> str:
 
 def per_query_table(results: Results) -> Columns:
     """One row a query: measures (missing where unjudged), costs, stop reason and context size."""
-    values = [results.curve.per_query[:, -1, :], *(view.per_query for view in results.views)]
-    names = [*results.curve.measures, *(f"{view.name}/{name}" for view in results.views for name in view.measures)]
-    measured = dict(zip(results.dataset.judged, np.hstack(values).tolist(), strict=True))
-    records = results.records
-    table: Columns = {
-        "query_id": [record.query_id for record in records],
-        "judged": [record.query_id in measured for record in records],
-    }
-    rows = [measured.get(record.query_id, [None] * len(names)) for record in records]
-    table |= zip(names, zip(*rows, strict=True), strict=True)
-    known = told([cost for r in records for cost in (r.charged, r.actual)])
-    for kind, costs in (("charged", [r.charged for r in records]), ("actual", [r.actual for r in records])):
-        table |= {f"{kind}_{UNITS[i]}": [cost[i] for cost in costs] for i in known}
-    return table | {
-        "stop_reason": [record.stop["reason"] for record in records],
-        "pool_docs": [len(record.doc_ids) for record in records],
+    records, curve = results.records, results.curve
+    query_ids = [record.query_id for record in records]
+    rows = places(results.dataset.judged, query_ids)
+    judged = np.zeros(len(records), dtype=bool)
+    judged[rows] = True
+    values = [curve.per_query[:, -1, :], *(view.per_query for view in results.views)]
+    names = [*curve.measures, *(f"{view.name}/{name}" for view in results.views for name in view.measures)]
+    measured = np.full((len(records), len(names)), np.nan)
+    measured[rows] = np.hstack(values)
+    charged, actual = (np.array([getattr(r, kind) for r in records], dtype=float) for kind in ("charged", "actual"))
+    known = told(charged + actual)
+    table: Columns = {"query_id": query_ids, "judged": judged}
+    table |= {name: measured[:, j] for j, name in enumerate(names)}
+    for kind, costs in (("charged", charged), ("actual", actual)):
+        table |= {f"{kind}_{UNITS[i]}": _amounts(units.UNITS[i], costs[:, i]) for i in known}
+    counts = {
+        "pool_docs": [record.pool_docs for record in records],
         "dropped_docs": [len(record.dropped) for record in records],
         "context_docs": [record.context_docs for record in records],
         "context_tokens": [record.context_tokens for record in records],
     }
+    table["stop_reason"] = [record.stop_reason for record in records]
+    return table | {name: np.array(numbers, dtype=np.int64) for name, numbers in counts.items()}
+
+
+def _amounts(unit: units.Unit, amounts: FloatArray) -> NDArray[Any]:
+    """A column of costs; those that are counted as integers."""
+    is_whole = unit.is_count and bool((amounts == np.floor(amounts)).all())
+    return amounts.astype(np.int64) if is_whole else amounts
 
 
 def curve_table(curve: Curve, depth_line: Mapping[int, float] | None = None) -> Columns:

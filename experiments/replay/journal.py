@@ -15,9 +15,12 @@ from experiments.evaluate.record import QueryRecord, StoredRecord
 from experiments.replay.inputs import require_same
 from ragtune.core.errors import ConfigError
 
-_VERSION = 3
+_VERSION = 4
 """Version of the lines that are written. Of the first, which has none in its header, traces were JSON in JSON; up to
-the second, rankings were lists of positions. Both are read."""
+the second, rankings were lists of positions; up to the third, ids of documents were a list. All of them are read."""
+
+_ROOM = 8_000_000
+"""Bytes of documents and rankings, eight an id and one or two a place, that are held of a run's first queries."""
 
 
 class Finished(Protocol):
@@ -163,11 +166,12 @@ class JournalOf(Generic[R]):
 
 
 class Journal(JournalOf[QueryRecord]):
-    """The journal of a run in its folder. It holds the short parts of its records."""
+    """The journal of a run in its folder. It holds the short parts of its records, and the long ones of the first."""
 
     def __init__(self, folder: Path, identity: Mapping[str, Any], *, resume: bool) -> None:
         self._lines: _Lines | None = None
         self._latest: StoredRecord | None = None
+        self._room = _ROOM
         super().__init__(folder, identity, resume=resume)
 
     @staticmethod
@@ -179,7 +183,8 @@ class Journal(JournalOf[QueryRecord]):
     def _held(self, record: QueryRecord, at: int, length: int) -> QueryRecord:
         if self._lines is None:
             self._lines = _Lines(self.path)
-        self._latest = StoredRecord(record, self._lines, at, length - 1, self._latest)
+        self._room -= 8 * len(record.doc_ids) + sum(map(len, record.rankings))
+        self._latest = StoredRecord(record, self._lines, at, length - 1, self._latest, held=self._room >= 0)
         return self._latest
 
     def forget(self, query_ids: Collection[str]) -> None:

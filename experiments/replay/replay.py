@@ -19,7 +19,7 @@ def replay(
     query_ids: Sequence[str],
     journal: Journal,
     progress: Progress,
-    finish: Callable[[Sequence[str]], None],
+    finish: Callable[[Sequence[QueryRecord]], None],
 ) -> list[QueryRecord]:
     """Replay every query that the journal lacks.
 
@@ -29,17 +29,21 @@ def replay(
         query_ids: all queries.
         journal: has the finished queries, and gets the others.
         progress: told of the queries done.
-        finish: told of queries, right after they have been replayed; workers do not wait for it.
+        finish: given the whole records of queries: first those that the journal has, then others right after they have
+            been replayed; workers do not wait for it.
 
     Returns:
         The records of all queries, in the given order.
     """
     key = results_key(config)
     todo = [q for q in query_ids if q not in journal.finished]
+    for query_id in query_ids:
+        if query_id in journal.finished:
+            finish([journal.finished[query_id].whole()])
     executor = component(config, "executor")
     progress(len(query_ids) - len(todo), len(query_ids))
     for records in executor.run(subject.replay_shard, key, todo, subject.at_once(key)):
         journal.append(*records)
-        finish([record.query_id for record in records])
+        finish(records)
         progress(len(journal.finished), len(query_ids))
     return [journal.finished[q] for q in query_ids]

@@ -9,6 +9,7 @@ from experiments.config.compose import compose
 from experiments.evaluate.curves import Bootstrap, Curve, curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord
+from experiments.evaluate.steps import Steps
 from experiments.publish.palette import styles_of
 from experiments.replay.build import build_session
 
@@ -48,7 +49,7 @@ def _curve(data: Path, policy: tuple[str, ...]) -> Curve:
     queries = session.dataset.queries
     records = [QueryRecord.of(session.controller.run(queries[q], query_id=q)) for q in session.dataset.judged]
     measures = Measures(["nDCG@10"], session.dataset.qrels)
-    return curve(records, measures, Bootstrap(resamples=1000, level=0.95, seed=0))
+    return curve(Steps.of(records, measures), measures.names, Bootstrap(resamples=1000, level=0.95, seed=0))
 
 
 def _draw(file: Path, fixed: Curve, ours: Curve, full: float, reached: int | None) -> None:

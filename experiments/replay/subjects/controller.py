@@ -10,6 +10,7 @@ from typing import Any
 from experiments.config.compose import results_key
 from experiments.config.names import policy_name
 from experiments.datasets.dataset import Dataset
+from experiments.evaluate.incumbents import EVERYTHING
 from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.replay.build import NO_PARTS, Session, controller_of, session_for
 from experiments.replay.fixed_order import has_fixed_order
@@ -108,35 +109,35 @@ class FixedDepth(Incumbents):
 
     def __init__(self, config: Mapping[str, Any], session: Session) -> None:
         budget: CostBudget = session.parts["budget"]
-        self._budgets = {"fixed depth": budget, "everything": budget.model_copy(update=_FOR_EVERYTHING)}
+        self._budgets = {"fixed depth": budget, EVERYTHING: budget.model_copy(update=_FOR_EVERYTHING)}
         same = results_key({key: value for key, value in config.items() if key not in (*_FIXED_DEPTH, *NO_PARTS)})
-        self._found = {name: _remembered(json.dumps([same, b.model_dump()])) for name, b in self._budgets.items()}
-        self._begins_alike, self._waiting = has_fixed_order(session, budget), list[str]()
+        self._known = {name: _remembered(json.dumps([same, b.model_dump()])) for name, b in self._budgets.items()}
+        begins_alike = has_fixed_order(session, budget)
         self._session, self._policy = session, "own"
         if not all(_are_alike(session.parts[group], part) for group, part in _FIXED_DEPTH.items()):
             parts = {**session.parts, **_FIXED_DEPTH}
             controller = controller_of(config, parts, session.rerankers)
             self._session, self._policy = replace(session, parts=parts, controller=controller), "fixed depth"
-
-    def meet(self, query_ids: Sequence[str]) -> None:
-        self._waiting += query_ids
-        if self._begins_alike or len(self._waiting) >= at_once(self._session):
-            waiting, self._waiting = self._waiting, []
-            self._replay(waiting)
+        self.together = 1 if begins_alike else at_once(self._session)
 
     def over(self, query_ids: Sequence[str]) -> dict[str, list[Ranked]]:
-        self._replay(query_ids)
-        return {name: [known[query_id] for query_id in query_ids] for name, known in self._found.items()}
-
-    def _replay(self, query_ids: Sequence[str]) -> None:
+        found: dict[str, list[Ranked]] = {name: [] for name in self._budgets}
         for some in in_shards(self._session, query_ids):
-            for name, known in list(self._found.items()):
-                if missing := [query_id for query_id in some if query_id not in known]:
-                    replay = _replay_of(self._session, missing, self._policy)
-                    try:
-                        known.update(zip(missing, replay.ranked_under(self._budgets[name]), strict=True))
-                    except ScoreTableError:
-                        del self._found[name]
+            for name in list(self._budgets):
+                try:
+                    found[name] += self._replayed(name, some)
+                except ScoreTableError:
+                    del self._budgets[name]
+        return {name: found[name] for name in self._budgets}
+
+    def _replayed(self, name: str, query_ids: Sequence[str]) -> list[Ranked]:
+        known, fresh = self._known[name], dict[str, Ranked]()
+        if missing := [query_id for query_id in query_ids if query_id not in known]:
+            replay = _replay_of(self._session, missing, self._policy)
+            fresh = dict(zip(missing, replay.ranked_under(self._budgets[name]), strict=True))
+            if len(known) + len(fresh) <= _room(self._session):
+                known.update(fresh)
+        return [fresh[query_id] if query_id in fresh else known[query_id] for query_id in query_ids]
 
 
 def _are_alike(one: object, other: object) -> bool:
@@ -150,9 +151,13 @@ def _replay_of(session: Session, query_ids: Sequence[str], policy: str = "own") 
     """
     if session.kept is None or not has_fixed_order(session, session.parts["budget"]):
         return ShardReplay(session, query_ids)
-    room = _KEPT_DOCS // session.controller.rounds.plan.original_query_depth if session.is_swept else 0
-    kept: KeptReplays = session.kept.setdefault("replays", KeptReplays(room))
+    kept: KeptReplays = session.kept.setdefault("replays", KeptReplays(_room(session) if session.is_swept else 0))
     return kept.of(session, query_ids, policy)
+
+
+def _room(session: Session) -> int:
+    """How many queries are kept for the next jobs."""
+    return _KEPT_DOCS // session.controller.rounds.plan.original_query_depth
 
 
 def _remembered(key: str) -> dict[str, Ranked]:

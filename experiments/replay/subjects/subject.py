@@ -12,15 +12,21 @@ from ragtune.core.errors import ConfigError
 
 
 class Incumbents:
-    """What a policy has to beat, replayed in this process; here: nothing."""
+    """What a policy has to beat, replayed in this process; here: nothing.
 
-    def meet(self, query_ids: Sequence[str]) -> None:
-        """Replay queries through each of them, now or later: best when they have just been replayed by a policy that
-        begins with the same.
-        """
+    Attributes:
+        together: how many queries are best replayed at once.
+    """
+
+    together = 64
 
     def over(self, query_ids: Sequence[str]) -> dict[str, list[Ranked]]:
-        """The replays of each incumbent that can answer all of these queries, by its name, in their order."""
+        """Replay these queries through each incumbent: best when a policy that begins with the same has just done so.
+
+        Returns:
+            The replays in the order of the queries, by the name of the incumbent; one that cannot answer all of them is
+            left out, then and ever after.
+        """
         return {}
 
 

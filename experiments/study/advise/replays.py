@@ -13,10 +13,11 @@ import numpy as np
 from experiments.config.compose import compose, results_key
 from experiments.config.progress import Progress
 from experiments.datasets.dataset import Dataset, Qrels
-from experiments.evaluate.curves import FloatArray, states_at
+from experiments.evaluate.curves import FloatArray
 from experiments.evaluate.incumbents import by_agreement
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord, Ranked
+from experiments.evaluate.steps import latest
 from experiments.replay.build import Session, session_for
 from experiments.replay.shard import ShardReplay, in_shards
 from experiments.replay.subjects.controller import is_free
@@ -155,7 +156,8 @@ def _records(session: Session, queries: Sequence[str]) -> list[QueryRecord]:
 
 
 def _curve(candidate: Candidate, records: Sequence[QueryRecord], budgets: Sequence[int], measures: Measures) -> Curve:
-    states = states_at(records, np.array(budgets))
+    counts = np.array([len(record.costs) for record in records])
+    states = latest(counts, np.array([step[0] for record in records for step in record.costs]), np.array(budgets))
     costs = np.array([np.array(r.costs, dtype=float)[states[i]] for i, r in enumerate(records)])
     spent = {unit: costs[:, :, UNITS.index(unit)].astype(np.int64) for unit in ("docs", "calls", "tokens")}
     if candidate.batch is None:

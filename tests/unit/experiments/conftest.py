@@ -41,7 +41,7 @@ def replayed(compose_tiny: Callable[..., dict[str, Any]], tmp_path: Path) -> Cal
             subject = component(config, "subject")
             dataset = subject.open(results_key(config))
             records = replay(
-                subject, config, list(dataset.queries), journal, lambda done, total: None, lambda query_id: None
+                subject, config, list(dataset.queries), journal, lambda done, total: None, lambda records: None
             )
         return SimpleNamespace(config=config, dataset=dataset, records=records)
 

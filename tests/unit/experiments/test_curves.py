@@ -11,6 +11,7 @@ from experiments.evaluate import curves
 from experiments.evaluate.curves import Bootstrap, Curve, bootstrap_interval, curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord
+from experiments.evaluate.steps import Steps
 
 QRELS = {"q1": {"a": 1}, "q2": {"b": 1}}
 RR = Measures(["RR@10", "AP"], QRELS)
@@ -32,11 +33,15 @@ def record(query_id: str, docs: list[int], rankings: list[list[int]], doc_ids: s
     )
 
 
+def _curve(records: list[QueryRecord], bootstrap: Bootstrap) -> Curve:
+    return curve(Steps.of(records, RR), RR.names, bootstrap)
+
+
 @pytest.fixture
 def drawn() -> Curve:
     first = record("q1", [0, 2, 4], [[2, 1, 0], [1, 0, 2], [0, 1, 2]])  # RR 1/3, 1/2, 1
     second = record("q2", [0, 3], [[0, 1, 2], [1, 0, 2]])  # RR 1/2, 1
-    return curve([first, second], RR, Bootstrap(resamples=50, level=0.9, seed=1))
+    return _curve([first, second], Bootstrap(resamples=50, level=0.9, seed=1))
 
 
 def test_the_steps_are_every_cost_at_which_some_query_stood(drawn: Curve) -> None:
@@ -55,7 +60,7 @@ def test_the_area_is_the_mean_height_of_the_step_curve(drawn: Curve) -> None:
 
 
 def test_a_curve_of_one_step_has_its_height_as_area() -> None:
-    only = curve([record("q1", [0], [[0, 1, 2]])], RR, Bootstrap(resamples=5, level=0.9, seed=0))
+    only = _curve([record("q1", [0], [[0, 1, 2]])], Bootstrap(resamples=5, level=0.9, seed=0))
     assert only.area() == 1.0
 
 
@@ -69,7 +74,7 @@ def test_documents_to_a_share_is_the_first_step_that_reaches_it(drawn: Curve) ->
 def test_a_query_that_found_nothing_counts_zero_at_every_step() -> None:
     found = record("q1", [0, 2], [[0, 1, 2], [0, 1, 2]])
     nothing = record("q2", [0], [[]], doc_ids="")
-    assert curve([found, nothing], RR, Bootstrap(resamples=5, level=0.9, seed=0)).mean[:, 0].tolist() == [0.5, 0.5]
+    assert _curve([found, nothing], Bootstrap(resamples=5, level=0.9, seed=0)).mean[:, 0].tolist() == [0.5, 0.5]
 
 
 def test_the_interval_holds_the_mean_and_repeats_with_its_seed(drawn: Curve) -> None:

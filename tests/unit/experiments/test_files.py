@@ -14,9 +14,10 @@ import pandas as pd
 import pytest
 
 from experiments.config.names import policy_name
-from experiments.evaluate.curves import Bootstrap, curve
+from experiments.evaluate.curves import Bootstrap, Curve, curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord
+from experiments.evaluate.steps import Steps
 from experiments.evaluate.summary import Summary
 from experiments.publish import files as outputs
 from experiments.publish.files import Results, picture_of, read_summary, write_results, write_summary
@@ -27,12 +28,15 @@ from ragtune.rerankers.architecture import ARCHITECTURES
 FILES = ["config.yaml", "curve.csv", "curve.png", "per_query.parquet", "run.trec", "summary.json", "traces.jsonl.gz"]
 
 
+def drawn_of(run: SimpleNamespace, names: list[str]) -> Curve:
+    steps = Steps.of(run.records, Measures(names, run.dataset.qrels))
+    return curve(steps, names, Bootstrap(resamples=20, level=0.95, seed=0))
+
+
 @pytest.fixture
 def results(replayed: Callable[..., SimpleNamespace], make_summary: Callable[..., Summary]) -> Results:
     run = replayed("budget.max_reranker_docs=4")
-    drawn = curve(
-        run.records, Measures(["nDCG@10", "AP"], run.dataset.qrels), Bootstrap(resamples=20, level=0.95, seed=0)
-    )
+    drawn = drawn_of(run, ["nDCG@10", "AP"])
     return Results(run.config, run.dataset, run.records, drawn, make_summary(policy="p"))
 
 
@@ -120,7 +124,7 @@ def test_a_unit_that_somebody_prices_has_columns_and_a_limit_and_no_other_has(
     limit = 1e9
     options = ("reranker.architecture=minilm-l6", "reranker.docs_per_search_unit=3", f"budget.max_flops={limit}")
     run = replayed(*options, "budget.max_reranker_docs=null")
-    drawn = curve(run.records, Measures(["nDCG@10"], run.dataset.qrels), Bootstrap(resamples=20, level=0.95, seed=0))
+    drawn = drawn_of(run, ["nDCG@10"])
     write_results(folder, Results(run.config, run.dataset, run.records, drawn, make_summary(policy="p")))
     size, corpus = ARCHITECTURES["minilm-l6"], run.dataset.corpus
     tokens = {doc_id: corpus.scored(doc_id, 0.0).token_count for doc_id in corpus.doc_ids}

@@ -11,12 +11,12 @@ import pytest
 
 from experiments.config.compose import results_key
 from experiments.evaluate.curves import Bootstrap, Curve, curve
-from experiments.evaluate.incumbents import by_agreement, compare, depth_line
+from experiments.evaluate.incumbents import by_agreement, compare, depth_line, face
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord, Ranked
-from experiments.replay import shard
+from experiments.evaluate.steps import Steps
+from experiments.evaluate.summary import Comparison
 from experiments.replay.build import INPUTS
-from experiments.replay.shard import begin
 from experiments.replay.subjects.controller import ControllerSubject
 from ragtune.core.errors import ConfigError, ScoreTableError
 from ragtune.core.request.context import RAGtuneContext
@@ -38,7 +38,13 @@ def incumbents_of(run: SimpleNamespace) -> dict[str, list[Ranked]]:
 def measured(run: SimpleNamespace) -> tuple[list[QueryRecord], Curve, Measures]:
     records = [record for record in run.records if record.query_id in run.dataset.qrels]
     measures = Measures(["nDCG@10", "AP"], run.dataset.qrels)
-    return records, curve(records, measures, Bootstrap(**SETTINGS)), measures
+    drawn = curve(Steps.of(records, measures), measures.names, Bootstrap(**SETTINGS))
+    return records, drawn, measures
+
+
+def compared(run: SimpleNamespace) -> tuple[Curve, dict[str, Comparison]]:
+    records, drawn, measures = measured(run)
+    return drawn, compare(drawn, face(records, incumbents_of(run), measures), Bootstrap(**SETTINGS))
 
 
 @pytest.mark.parametrize("limit", ["max_reranker_docs=6", "max_reranker_calls=1", "max_tokens=60"])
@@ -54,8 +60,7 @@ def test_fixed_depth_is_what_its_own_experiment_replays_under_the_same_budget(re
 
 def test_the_difference_has_an_interval_and_a_corrected_p(replayed: Replayed) -> None:
     run = replayed("experiment=uncertainty", "budget.max_reranker_docs=4", "scheduler.batch_size=2")
-    records, drawn, measures = measured(run)
-    found = compare(records, drawn, incumbents_of(run), measures, Bootstrap(**SETTINGS))
+    drawn, found = compared(run)
     assert list(found) == ["fixed depth", "everything"]
     for against in found.values():
         for j, name in enumerate(drawn.measures):
@@ -69,8 +74,7 @@ def test_the_difference_has_an_interval_and_a_corrected_p(replayed: Replayed) ->
 
 def test_fixed_depth_beside_itself_makes_no_difference(replayed: Replayed) -> None:
     run = replayed("experiment=fixed_depth", "budget.max_reranker_docs=5")
-    records, drawn, measures = measured(run)
-    against = compare(records, drawn, incumbents_of(run), measures, Bootstrap(**SETTINGS))["fixed depth"]
+    against = compared(run)[1]["fixed depth"]
     assert set(against.difference.values()) == {0.0}
     assert set(against.p.values()) == {1.0}
     assert (against.agreement.overlap, against.agreement.rbo) == (1.0, 1.0)
@@ -79,7 +83,8 @@ def test_fixed_depth_beside_itself_makes_no_difference(replayed: Replayed) -> No
 def test_the_line_of_fixed_depth_is_that_of_runs_at_each_depth(replayed: Replayed) -> None:
     run = replayed("experiment=uncertainty", "budget.max_reranker_docs=6", "scheduler.batch_size=2")
     _, drawn, measures = measured(run)
-    line = depth_line(incumbents_of(run)["everything"], drawn, measures)
+    everything = incumbents_of(run)["everything"]
+    line = depth_line(reversed(everything), drawn, run.dataset.judged, measures)
     assert list(line) == drawn.docs.tolist() == [0, 2, 4, 6]
     for depth, headline in line.items():
         budget = f"budget.max_reranker_docs={depth}"
@@ -95,7 +100,7 @@ def test_where_a_reranker_is_live_nothing_is_spent_on_comparisons(
     assert incumbents_of(run)
     monkeypatch.setattr(NoOpReranker, "is_recorded", False)
     assert incumbents_of(run) == {}
-    assert compare([], measured(run)[1], {}, measured(run)[2], Bootstrap(**SETTINGS)) == {}
+    assert compared(run)[1] == {}
 
 
 def test_the_jobs_of_a_sweep_share_what_does_not_depend_on_the_policy(replayed: Replayed) -> None:
@@ -128,26 +133,8 @@ def test_queries_of_many_shards_are_retrieved_once_for_all_incumbents(
 
     monkeypatch.setattr(RetrievalRounds, "run", counted)
     incumbents = subject.incumbents(config)
-    incumbents.meet(query_ids)
     incumbents.over(query_ids)
     assert retrieved == query_ids
-
-
-def test_incumbents_of_a_policy_that_reads_scores_wait_until_many_are_replayed_in_one_pass(
-    replayed: Replayed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = replayed("estimator=similarity", "budget.max_reranker_docs=4", "seed=4")
-    begun: list[list[str]] = []
-    monkeypatch.setattr(shard, "begin", lambda session, ids: [begun.append(list(ids)), *begin(session, ids)][1:])
-    incumbents, query_ids = (
-        ControllerSubject().incumbents({**run.config, INPUTS: "as they are"}),
-        run.dataset.judged[:3],
-    )
-    for query_id in query_ids:
-        incumbents.meet([query_id])
-    assert begun == []
-    assert [ranked.query_id for ranked in incumbents.over(query_ids)["everything"]] == query_ids
-    assert begun == [query_ids]
 
 
 def test_a_query_is_retrieved_and_scored_once_for_the_policy_and_its_incumbents(
@@ -171,7 +158,6 @@ def test_a_query_is_retrieved_and_scored_once_for_the_policy_and_its_incumbents(
     monkeypatch.setattr(ReplayReranker, "scores_of", noted)
     incumbents = subject.incumbents(config)
     subject.replay_shard(results_key(config), query_ids)
-    incumbents.meet(query_ids)
     found = incumbents.over(query_ids)
     assert retrieved == query_ids
     assert len(scored) == len(set(scored)) == sum(len(ranked.doc_ids) for ranked in found["everything"])

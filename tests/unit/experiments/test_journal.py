@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import resource
+from array import array
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from experiments.evaluate.record import QueryRecord
+from experiments.replay import journal as journals
 from experiments.replay.journal import Journal
 from ragtune.core.errors import ConfigError
 
@@ -35,11 +37,19 @@ def test_resuming_finds_every_finished_query(begun: Path, records: list[QueryRec
         assert list(journal.finished.values()) == records
 
 
-def test_what_is_held_of_a_record_is_what_the_record_says(begun: Path, records: list[QueryRecord]) -> None:
+@pytest.mark.parametrize("room", [0, 100, 10**6])  # for no record, for one, for all
+def test_what_is_held_of_a_record_is_what_the_record_says(
+    begun: Path, records: list[QueryRecord], monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    monkeypatch.setattr(journals, "_ROOM", room)
     with Journal(begun.parent, IDENTITY, resume=True) as journal:
         for held, record in zip(journal.finished.values(), records, strict=True):
-            assert held == record
-            assert {name: getattr(held, name) for name in vars(record)} | {"rankings": record.rankings} == vars(record)
+            assert held == held.whole() == record
+            alike = {"rankings": record.rankings, "actual": array("d", record.actual)}
+            assert {name: getattr(held, name) for name in vars(record)} | alike == {**vars(record), **alike}
+            assert list(held.actual) == record.actual
+            assert list(held.charged) == record.charged
+            assert (held.pool_docs, held.stop_reason) == (len(record.doc_ids), record.stop["reason"])
             assert held.states().rankings() == record.states().rankings()
             assert (held.ranking, held.margins, held.overrun_ms) == (record.ranking, record.margins, record.overrun_ms)
             assert held.states([1]).rankings() == record.states([1]).rankings()

@@ -94,7 +94,7 @@ def test_without_reranking_the_order_is_retrievals_and_nothing_is_charged(
 ) -> None:
     for record in run("rerank_stage=none").values():
         assert view(record, "reranked") == view(record, "retrieval")
-        assert record.charged == [0.0] * len(UNITS)
+        assert list(record.charged) == [0.0] * len(UNITS)
 
 
 def test_a_budget_that_allows_all_gives_what_the_fixed_depth_gives(run: Callable[..., dict[str, QueryRecord]]) -> None:
@@ -110,7 +110,7 @@ def test_the_budget_is_kept_and_every_batch_is_a_state(run: Callable[..., dict[s
     assert [cost[DOCS] for cost in record.costs] == [0, 1, 2, 3, 3, 3]
     assert record.stop["reason"] == "budget_exhausted"
     assert record.rankings[-3].tolist() == [record.doc_ids.index(doc_id) for doc_id in view(record, "reranked")]
-    assert record.actual == [0] * len(UNITS)
+    assert list(record.actual) == [0] * len(UNITS)
 
 
 def test_what_knows_queries_and_documents_by_id_works_in_the_pipeline(

@@ -1,0 +1,89 @@
+"""Queries are measured as they are finished, in whatever order and company, and little of them is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments.evaluate import evaluation as evaluations
+from experiments.evaluate.curves import Bootstrap, curve
+from experiments.evaluate.evaluation import Evaluation
+from experiments.evaluate.incumbents import EVERYTHING, compare, depth_line, face
+from experiments.evaluate.measures import Measures
+from experiments.evaluate.record import Ranked
+from experiments.evaluate.spool import Spool
+from experiments.evaluate.steps import Steps
+from experiments.replay.subjects.controller import ControllerSubject
+
+Replayed = Callable[..., SimpleNamespace]
+BOOTSTRAP: dict[str, Any] = {"resamples": 20, "level": 0.95, "seed": 0}
+
+
+@pytest.fixture
+def run(replayed: Replayed) -> SimpleNamespace:
+    """A run, its incumbents, and what they are measured by."""
+    done = replayed("experiment=uncertainty", "budget.max_reranker_docs=6", "scheduler.batch_size=2")
+    done.measures = Measures(["nDCG@10", "AP"], done.dataset.qrels)
+    done.beaten = ControllerSubject().incumbents(done.config).over
+    done.judged = [record for record in done.records if record.query_id in done.dataset.qrels]
+    return done
+
+
+@pytest.mark.parametrize(("size", "together", "room"), [(1, 1, 0), (1, 2, 15), (3, 64, 10**6)])
+def test_the_order_and_the_company_in_which_queries_are_finished_make_no_difference(
+    run: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, together: int, room: int
+) -> None:
+    monkeypatch.setattr(evaluations, "_ROOM", room)
+    (folder := tmp_path / "waiting").mkdir()
+    found = Evaluation(run.dataset.judged, run.measures, run.beaten, together, folder)
+    backwards = run.records[::-1]
+    for start in range(0, len(backwards), size):
+        found.add(backwards[start : start + size])
+    steps, expected = found.steps(), Steps.of(run.judged, run.measures)
+    assert steps.query_ids == run.dataset.judged
+    for name in ("counts", "costs", "values"):
+        assert np.array_equal(getattr(steps, name), getattr(expected, name))
+    drawn = curve(steps, run.measures.names, Bootstrap(**BOOTSTRAP))
+    replays = run.beaten(run.dataset.judged)
+    faced = face(run.judged, replays, run.measures)
+    assert compare(drawn, found.faced(), Bootstrap(**BOOTSTRAP)) == compare(drawn, faced, Bootstrap(**BOOTSTRAP))
+    line = depth_line(replays[EVERYTHING], drawn, run.dataset.judged, run.measures)
+    assert found.depth_line(drawn) == line
+    assert list(folder.iterdir()) == []  # what waits on disk has no name
+
+
+def test_an_incumbent_that_cannot_answer_a_later_query_is_left_out_of_all(run: SimpleNamespace, tmp_path: Path) -> None:
+    last = run.dataset.judged[-1]
+
+    def beaten(query_ids: Sequence[str]) -> dict[str, Sequence[Ranked]]:
+        found = run.beaten(query_ids)
+        return {name: found[name] for name in found if name != EVERYTHING or last not in query_ids}
+
+    found = Evaluation(run.dataset.judged, run.measures, beaten, 1, tmp_path)
+    for record in run.judged:
+        found.add([record])
+    assert list(found.faced()) == ["fixed depth"]
+    assert found.depth_line(curve(found.steps(), run.measures.names, Bootstrap(**BOOTSTRAP))) is None
+
+
+def test_incumbents_wait_until_so_many_queries_are_together(run: SimpleNamespace, tmp_path: Path) -> None:
+    asked: list[list[str]] = []
+    found = Evaluation(run.dataset.judged, run.measures, lambda ids: asked.append(list(ids)) or {}, 3, tmp_path)
+    for record in run.records:
+        found.add([record])
+    found.steps()
+    assert asked == [run.dataset.judged[:3], run.dataset.judged[3:]]
+
+
+def test_what_is_spooled_comes_back_in_its_order_each_time(tmp_path: Path) -> None:
+    spool: Spool[str] = Spool(tmp_path, room=3)
+    things = ["a", "bb", "ccc", "d"]
+    for thing in things:
+        spool.append(thing, len(thing))
+    assert [list(spool), list(spool)] == [things, things]
+    assert list(tmp_path.iterdir()) == []
