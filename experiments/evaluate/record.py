@@ -151,8 +151,8 @@ class QueryRecord:
         """Milliseconds by which the query has passed its time limit; 0 within it or without one."""
         return float(self.account.get("latency_overrun", 0.0))
 
-    def whole(self) -> QueryRecord:
-        """The record with all that it says at hand."""
+    def opened(self) -> QueryRecord:
+        """The record with its documents, rankings and costs at hand."""
         return self
 
     def __eq__(self, other: object) -> bool:
@@ -202,7 +202,7 @@ class Lines(Protocol):
 def _joined(doc_ids: list[str]) -> str | list[str]:
     """The ids as one text, which JSON reads in a fifth of the time; as they are where one of them has a space."""
     joined = " ".join(doc_ids)
-    return joined if _parted(joined) == doc_ids else doc_ids
+    return joined if all(doc_ids) and joined.count(" ") == max(len(doc_ids) - 1, 0) else doc_ids
 
 
 def _parted(doc_ids: str | list[str]) -> list[str]:
@@ -251,26 +251,29 @@ class StoredRecord(QueryRecord):
 
     def __getattr__(self, name: str) -> Any:
         if name in self._LONG:
-            return getattr(self.whole(), name) if self._held is None else self._held[self._LONG.index(name)]
+            return getattr(self._whole(), name) if self._held is None else self._held[self._LONG.index(name)]
         if name in ("account", "stop"):
-            return getattr(self.whole(), name)
+            return getattr(self._whole(), name)
         raise AttributeError(name)
 
     @property
     def trace(self) -> str:
         _, tab, trace = self._line().partition(b"\t")
-        return trace.decode() if tab else self.whole().trace
+        return trace.decode() if tab else self._whole().trace
 
     def to_line(self) -> bytes:
         return self._line()
 
     def _plain(self) -> dict[str, Any]:
-        return self.whole()._plain()
+        return self._whole()._plain()
 
     def _line(self) -> bytes:
         return self._lines.read(self._at, self._length)
 
-    def whole(self) -> QueryRecord:
+    def opened(self) -> QueryRecord:
+        return self._whole() if self._held is None else self
+
+    def _whole(self) -> QueryRecord:
         return QueryRecord.from_line(self._line(), stays=False)
 
 

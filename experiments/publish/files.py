@@ -77,7 +77,7 @@ def write_results(folder: Path, results: Results, *, picture: bool = True) -> No
     partial.mkdir(parents=True)
     try:
         write_yaml(partial / "config.yaml", results.config)
-        _write_run(partial / "run.trec", ((record.query_id, record.ranking) for record in results.records))
+        _write_run(partial / "run.trec", ((record.query_id, record.opened().ranking) for record in results.records))
         for view in results.views:
             _write_run(partial / f"run.{view.name}.trec", view.rankings.items())
         write_parquet(partial / "per_query.parquet", per_query_table(results))

@@ -39,7 +39,7 @@ def replay(
     todo = [q for q in query_ids if q not in journal.finished]
     for query_id in query_ids:
         if query_id in journal.finished:
-            finish([journal.finished[query_id].whole()])
+            finish([journal.finished[query_id].opened()])
     executor = component(config, "executor")
     progress(len(query_ids) - len(todo), len(query_ids))
     for records in executor.run(subject.replay_shard, key, todo, subject.at_once(key)):

@@ -44,7 +44,7 @@ def test_what_is_held_of_a_record_is_what_the_record_says(
     monkeypatch.setattr(journals, "_ROOM", room)
     with Journal(begun.parent, IDENTITY, resume=True) as journal:
         for held, record in zip(journal.finished.values(), records, strict=True):
-            assert held == held.whole() == record
+            assert held == held.opened() == record
             alike = {"rankings": record.rankings, "actual": array("d", record.actual)}
             assert {name: getattr(held, name) for name in vars(record)} | alike == {**vars(record), **alike}
             assert list(held.actual) == record.actual
