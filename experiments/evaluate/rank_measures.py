@@ -17,7 +17,7 @@ FloatArray = NDArray[np.float64]
 
 
 _KEPT = 10_000
-"""Queries whose candidates' grades are kept: a run asks for them four times, and the jobs of a sweep share them."""
+"""Queries whose grades are kept: a run asks for them four times, and the jobs of a sweep share them."""
 
 
 class RankMeasures:
@@ -66,10 +66,13 @@ class RankMeasures:
 
     def _best(self, query: str) -> FloatArray:
         """Grades down the best possible ranking, shape (1, length); none is below 0."""
-        if query not in self._ideal:
+        best = self._ideal.get(query)
+        if best is None:
             grades = np.array([sorted(self._qrels[query].values(), reverse=True)], dtype=float)
-            self._ideal[query] = np.maximum(grades, 0.0)
-        return self._ideal[query]
+            best = np.maximum(grades, 0.0)
+            if len(self._ideal) < _KEPT:
+                self._ideal[query] = best
+        return best
 
     def _grades(self, states: States) -> list[FloatArray]:
         """Grades down the ranks, in arrays of shape (rankings, length); none is below 0."""
