@@ -15,6 +15,7 @@ from experiments.config.compose import results_key
 from experiments.evaluate.curves import Bootstrap, curve
 from experiments.evaluate.evaluation import Evaluation
 from experiments.evaluate.incumbents import EVERYTHING, by_agreement, compare
+from experiments.evaluate.record import QueryRecord
 from experiments.evaluate.summary import Summary, has_given_up, summarize
 from experiments.evaluate.views import views_of
 from experiments.publish.files import Results, per_query_table, read_summary, write_results, write_summary
@@ -119,10 +120,15 @@ def _produce(
         results = Results(config, dataset, records, drawn, summary, views, evaluation.depth_line(drawn))
         write_results(folder, results, picture=not in_sweep)
         if summary.has_failed:
-            journal.forget([record.query_id for record in records if record.dropped or has_given_up(record)])
+            journal.forget([record.query_id for record in records if _lacks_scores(record)])
         else:
             journal.remove()
     return results
+
+
+def _lacks_scores(record: QueryRecord) -> bool:
+    """Whether something of the query failed, so that another try may answer it better."""
+    return bool(record.dropped) or bool(record.batches.get("failed")) or has_given_up(record)
 
 
 def _fail_if_failed(summary: Summary, folder: Path) -> None:

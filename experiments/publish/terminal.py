@@ -159,7 +159,7 @@ def print_run(summary: Summary, curve: Curve) -> None:
         console.print(_agreement_line(against_all.agreement))
     stops = ", ".join(f"{reason} {count}" for reason, count in summary.stop_reasons.items())
     console.print(f"stopped: {stops}; 95% of the final quality at {summary.docs_to_95pct} documents a query")
-    if summary.dropped_docs:
+    if summary.dropped_docs or summary.failures.batches_failed:
         console.print(f"[bold]{_unscored_line(summary)}[/bold]")
     if summary.latency_overrun_ms.queries:
         console.print(_late_line(summary.latency_overrun_ms))
@@ -238,10 +238,8 @@ def short(value: float, form: str) -> str:
 
 def _unscored_line(summary: Summary) -> str:
     failures = summary.failures
-    return (
-        f"without a score, so ranked behind: {summary.dropped_docs} documents; "
-        f"{failures.batches_failed} of {failures.batches_sent} batches failed (see traces)"
-    )
+    behind = f"without a score, so ranked behind: {summary.dropped_docs} documents; " if summary.dropped_docs else ""
+    return f"{behind}{failures.batches_failed} of {failures.batches_sent} batches failed (see traces)"
 
 
 def _late_line(late: Overruns) -> str:

@@ -231,6 +231,9 @@ def _warnings(request: p.RerankQuery, ranking: Ranking) -> list[str]:
     if ranking.stop is not None and ranking.stop.reason == STRATEGY_CLOSED:
         why = ranking.batches.first_error or ranking.stop.message
         found.append(f"the model fails, so that documents it has not read are in the first stage's order: {why}")
+    elif ranking.batches.failed and not ranking.failures:
+        told = f"{ranking.batches.failed} of {ranking.batches.sent} calls failed, whose documents stay where they were"
+        found.append(f"{told}: {ranking.batches.first_error}")
     return found
 
 

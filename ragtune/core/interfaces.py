@@ -209,9 +209,11 @@ class BaseReranker(Component, ABC):
     State: none between requests; within a request, ``context.remember``.
     """
 
+    compares: bool = False  # whether a score says how a document stands in its batch, not what it is worth (rule F6)
+
     @abstractmethod
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
-        """``{doc_id: calibrated relevance in [0, 1]}``; ids it could not score are left out (they are DROPPED).
+        """``{doc_id: calibrated relevance in [0, 1]}``; ids it could not score are left out (rules F1, F6).
 
         A score that is no number in [0, 1] costs the document that it belongs to, and no other. What the batch really
         cost in tokens, time and money, failed or not, goes to ``context.meter``; documents are counted by the loop.
@@ -291,9 +293,8 @@ class BaseAssembler(Component, ABC):
     def assemble(self, items: Sequence[PoolItem], context: RAGtuneContext) -> list[ScoredDocument]:
         """The final documents, best first, paid for in tokens through ``context.tracker``.
 
-        ``items`` are CANDIDATE or RERANKED (rule P6) and, unless the failure policy says otherwise, those that
-        could not be scored (DROPPED), which ``ordering.sort`` ranks behind all others. A document's ``score`` is the
-        key that the list is sorted by. Tokens that were not paid for are charged afterwards.
+        ``items`` are CANDIDATE, RERANKED or, where failures keep them, DROPPED (rule A2); ``ordering.sort`` ranks them.
+        A document's ``score`` is the key that the list is sorted by. Tokens not paid for are charged afterwards.
         """
 
 

@@ -54,7 +54,7 @@ class RerankLoop:
         self._estimator = estimator
         self._scheduler = scheduler
         self._strategies = tuple(rerankers)
-        self._batches = BatchRunner(rerankers, failures)
+        self._batches = BatchRunner(rerankers, failures, sends_again=scheduler.sends_again)
         self._keeps_dropped = failures.keep_unscored
         self._ordering = ordering
         self._expander = expander if expander is not None and expander.is_active else None

@@ -38,10 +38,12 @@ class Verdict(NamedTuple):
         order: the window, best first; documents of which nothing was said keep their places.
         tiers: the documents that were judged, best first, those together that were not told apart: a setwise call has
             the best one and the rest, a listwise call has tiers of one.
+        has_failed: whether the call brought no score at all (rule F6).
     """
 
     order: Sequence[int]
     tiers: Sequence[Sequence[int]]
+    has_failed: bool = False
 
 
 Play = Generator[Ask, Verdict, Sequence[int]]
@@ -63,6 +65,20 @@ def verdict_of(window: Sequence[int], scores: Mapping[int, float]) -> Verdict:
         else:
             tiers.append([position])
     return Verdict([next(ordered) if position in scores else position for position in window], tiers)
+
+
+def by_halves(ask: Ask) -> Generator[Ask, Verdict, Verdict]:
+    """The verdict on a window on which all that follows hangs: where the call fails, its first half is asked for, and
+    half of that, since a shorter prompt has another answer (rule F6). What was not asked about keeps its place, and the
+    verdict says that the call for the whole has failed.
+    """
+    window, size = list(ask.window), len(ask.window)
+    while size > 1:
+        verdict = yield Ask(window[:size], ask.ranking)
+        if not verdict.has_failed:
+            return Verdict([*verdict.order, *window[size:]], verdict.tiers, size < len(window))
+        size //= 2
+    return Verdict(window, [], has_failed=True)
 
 
 class _Recording:
@@ -117,7 +133,8 @@ class Game:
         for batch in batches[self.heard :]:
             self.heard += 1
             known = zip(batch.positions.tolist(), batch.scores.tolist(), strict=True)
-            self._go_on({at: score for at, score in known if score == score})
+            scores = {at: score for at, score in known if score == score}
+            self._go_on(scores, has_failed=not scores)
 
     def pass_over(self) -> None:
         """Go on as if the window could not be compared."""
@@ -128,9 +145,9 @@ class Game:
         twin._verdicts = list(self._verdicts)
         return twin
 
-    def _go_on(self, scores: Mapping[int, float]) -> None:
+    def _go_on(self, scores: Mapping[int, float], *, has_failed: bool = False) -> None:
         if self.ask.window:
-            self._verdicts.append(verdict_of(self.ask.window, scores))
+            self._verdicts.append(verdict_of(self.ask.window, scores)._replace(has_failed=has_failed))
             self.ask = self._now()
 
     def _now(self) -> Ask:
@@ -171,7 +188,8 @@ class WindowEstimator(BaseEstimator):
 
         ``calls`` are what the request allows, of full windows where it limits documents; None where it limits neither.
         Only a policy that reads the budget may look. A window holds at least two documents, each once. A policy that
-        asks for the same window twice in a row has ended.
+        asks for the same window twice in a row has ended. After a call that failed it goes on as if the window stood in
+        order, or asks :func:`by_halves` (rule F6).
         """
 
     def _game(self, pool: CandidatePool, context: RAGtuneContext) -> Game:

@@ -13,7 +13,7 @@ from ragtune.core.arrays import FloatArray
 from ragtune.core.errors import ConfigError
 from ragtune.core.policy.gaussian import tail
 from ragtune.core.pool.items import PoolItem
-from ragtune.estimators._windows import Ask, Play, Verdict, WindowEstimator
+from ragtune.estimators._windows import Ask, Play, Verdict, WindowEstimator, by_halves
 
 _MEAN = 25.0
 """TrueSkill's own mean of a rating, to which its performance noise is scaled: here that of the best document."""
@@ -74,7 +74,7 @@ class AcuRankEstimator(WindowEstimator):
             windows = self._windows([position for position in by_probability if not certain[position]])
             says_nothing = True
             for window in windows:
-                verdict = yield Ask(window, ratings.ranking)
+                verdict = yield from by_halves(Ask(window, ratings.ranking))
                 ratings.learn(verdict)
                 says_nothing &= len(verdict.tiers) < 2
             is_last |= says_nothing

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.pool.items import PoolItem
-from ragtune.estimators._windows import Ask, Play, Verdict, WindowEstimator
+from ragtune.estimators._windows import Ask, Play, Verdict, WindowEstimator, by_halves
 
 
 class BlitzRankEstimator(WindowEstimator):
@@ -33,7 +33,7 @@ class BlitzRankEstimator(WindowEstimator):
     """
 
     def play(self, items: Sequence[PoolItem], calls: int | None) -> Play:
-        graph = TournamentGraph(len(items))
+        graph, unheard = TournamentGraph(len(items)), set[tuple[int, ...]]()
         while True:
             fewest = np.lexsort((graph.below, graph.above)).tolist()
             final = graph.related >= len(items) - 1
@@ -45,7 +45,12 @@ class BlitzRankEstimator(WindowEstimator):
                     window.append(position)
                 if len(window) == self.window:
                     break
-            graph.learn((yield Ask(window, graph.ranking)))
+            if tuple(window) in unheard:
+                return graph.ranking
+            verdict = yield from by_halves(Ask(window, graph.ranking))
+            if verdict.has_failed:
+                unheard.add(tuple(window))
+            graph.learn(verdict)
 
 
 class TournamentGraph:

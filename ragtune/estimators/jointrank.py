@@ -9,7 +9,7 @@ import numpy as np
 from ragtune.core.arguments import check_count
 from ragtune.core.arrays import FloatArray
 from ragtune.core.pool.items import PoolItem
-from ragtune.estimators._windows import Ask, Play, Verdict, WindowEstimator
+from ragtune.estimators._windows import Ask, Play, Verdict, WindowEstimator, by_halves
 
 _DAMPING = 0.85
 
@@ -45,8 +45,10 @@ class JointRankEstimator(WindowEstimator):
 
     def play(self, items: Sequence[PoolItem], calls: int | None) -> Play:
         wins = np.zeros((len(items), len(items)))
-        for block in self._blocks(len(items), calls):
-            _count(wins, (yield Ask(block, _ranking(wins))))
+        blocks = self._blocks(len(items), calls)
+        for block in blocks:
+            ask = Ask(block, _ranking(wins))
+            _count(wins, (yield ask) if len(blocks) > 1 else (yield from by_halves(ask)))
         return _ranking(wins)
 
     def _blocks(self, n: int, calls: int | None) -> list[list[int]]:

@@ -55,7 +55,8 @@ class KnockoutEstimator(WindowEstimator):
         while low < high:
             middle = (low + high) // 2
             rival = champions[middle]
-            winner = (yield Ask([rival, playing[0]], _ranking(groups, taken, champions))).order[0]
+            verdict = yield Ask([rival, playing[0]], _ranking(groups, taken, champions))
+            winner = min(rival, playing[0]) if verdict.has_failed else verdict.order[0]  # it failed: the first stage's
             low, high = (low, middle) if winner == playing[0] else (middle + 1, high)
         champions.insert(low, playing[0])
 

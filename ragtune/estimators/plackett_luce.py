@@ -15,7 +15,7 @@ from ragtune.estimators._factor import next_row
 from ragtune.estimators._first_stage import first_stage_evidence
 from ragtune.estimators._order import PlackettLucePosterior
 from ragtune.estimators._posterior import Prior, RelevancePosterior
-from ragtune.estimators._windows import Ask, Play, WindowEstimator
+from ragtune.estimators._windows import Ask, Play, WindowEstimator, by_halves
 
 
 class PlackettLuceEstimator(WindowEstimator):
@@ -66,7 +66,10 @@ class PlackettLuceEstimator(WindowEstimator):
             if window in shown:
                 return ranking
             shown.add(window)
-            posterior.learn((yield Ask(window, ranking)).tiers)
+            verdict = yield from by_halves(Ask(window, ranking))
+            if verdict.has_failed and not verdict.tiers:
+                return ranking
+            posterior.learn(verdict.tiers)
 
     def _prior(self, items: Sequence[PoolItem]) -> PlackettLucePosterior:
         prior, rows = Prior(), self._vectors.of(items)

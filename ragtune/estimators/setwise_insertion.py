@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 
 from ragtune.core.pool.items import PoolItem
-from ragtune.estimators._windows import Ask, Play, Verdict, WindowEstimator
+from ragtune.estimators._windows import Ask, Play, Verdict, WindowEstimator, by_halves
 
 
 class SetwiseInsertionEstimator(WindowEstimator):
@@ -34,18 +34,24 @@ class SetwiseInsertionEstimator(WindowEstimator):
 
     def play(self, items: Sequence[PoolItem], calls: int | None) -> Play:
         everything = list(range(len(items)))
-        first, waiting = everything[: min(self.window, self.top_k)], everything[min(self.window, self.top_k) :]
-        gone: list[int] = []
-        verdict = (yield Ask(first, everything)) if len(first) > 1 else Verdict(first, [first])
-        top = list(verdict.order)
-        if len(verdict.tiers) < len(top):
-            top, waiting = yield from self._selected(everything, top[0])
+        first = everything[: min(self.window, self.top_k)]
+        passed, gone = list[int](), list[int]()
+        verdict = (yield from by_halves(Ask(first, everything))) if len(first) > 1 else Verdict(first, [first])
+        top = [position for tier in verdict.tiers for position in tier]
+        wanted = len(top) if verdict.has_failed else len(first)
+        if top and len(verdict.tiers) == wanted:
+            waiting = [position for position in everything if position not in top]
+        else:
+            top, waiting = yield from self._selected(everything, verdict.order[0])
         while len(top) < min(self.top_k, len(items)):
             challenger, *waiting = waiting
             top = yield from self._inserted(top, challenger, waiting)
         while waiting:
             guard, chunk, left = top[-1], waiting[: self.window - 1], waiting[self.window - 1 :]
-            verdict = yield Ask([guard, *chunk], [*top, *waiting, *gone])
+            verdict = yield Ask([guard, *chunk], [*top, *passed, *waiting, *gone])
+            if verdict.has_failed:  # nothing is known of them, so they keep their order
+                waiting, passed = left, [*passed, *chunk]
+                continue
             level = next((i for i, tier in enumerate(verdict.tiers) if guard in tier), 0)
             better = [position for tier in verdict.tiers[:level] for position in tier]
             behind = [position for position in verdict.order if position not in (*better, guard)]
@@ -55,8 +61,8 @@ class SetwiseInsertionEstimator(WindowEstimator):
             alike = [position for position in verdict.tiers[level] if position != guard]
             gone = [guard, *(position for position in behind if position not in alike), *gone]
             waiting = [*better[1:], *alike, *left]
-            top = yield from self._inserted(top[:-1], better[0], [*waiting, *gone])
-        return [*top, *gone]
+            top = yield from self._inserted(top[:-1], better[0], [*passed, *waiting, *gone])
+        return [*top, *passed, *gone]
 
     def _selected(
         self, everything: Sequence[int], champion: int

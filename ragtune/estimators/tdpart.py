@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ragtune.core.errors import ConfigError
 from ragtune.core.pool.items import PoolItem
-from ragtune.estimators._windows import Ask, Play, WindowEstimator
+from ragtune.estimators._windows import Ask, Play, WindowEstimator, by_halves
 
 
 class TDPartEstimator(WindowEstimator):
@@ -37,7 +37,7 @@ class TDPartEstimator(WindowEstimator):
         candidates, behind = list(range(len(items))), list[int]()
         while True:
             first, rest = candidates[: self.window], candidates[self.window :]
-            first = list((yield Ask(first, candidates + behind)).order)
+            first = list((yield from by_halves(Ask(first, candidates + behind))).order)
             if not rest:
                 return first + behind
             above, pivot, below = first[: self.top_k - 1], first[self.top_k - 1], first[self.top_k :]

@@ -23,7 +23,8 @@ class TourRankEstimator(WindowEstimator):
     is smaller than it.
 
     Differences: a call gives an order, of which only who goes on counts, as in the paper's prompt. The documents of a
-    group are shown as they stand, where the paper shuffles them; groups come one after the other.
+    group are shown as they stand, where the paper shuffles them; groups come one after the other. Of a group whose call
+    failed, those that stand first go on.
 
     Args:
         tournaments: tournaments at most, >= 1; the paper's r.
@@ -44,11 +45,17 @@ class TourRankEstimator(WindowEstimator):
                 if len(alive) <= goes_on:
                     continue
                 count = -(-len(alive) // size)
-                winners: list[int] = []
+                winners, passed = list[int](), list[int]()
                 for group in (alive[i::count] for i in range(count)):
-                    best = list((yield Ask(group, _by_points(points))).order[: -(-goes_on // count)])
-                    points[best] += 1
+                    verdict = yield Ask(group, _by_points(points))
+                    best = list(verdict.order[: -(-goes_on // count)])
                     winners += best
+                    if verdict.has_failed:
+                        passed += best
+                    else:
+                        points[best] += 1
+                if len(passed) < len(winners):  # else nothing was compared that their points would keep up with
+                    points[passed] += 1
                 alive = [position for position in alive if position in winners]
         return _by_points(points)
 

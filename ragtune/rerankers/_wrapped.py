@@ -19,6 +19,7 @@ class WrappedReranker(BaseReranker):
 
     def __init__(self, inner: BaseReranker) -> None:
         self.inner = inner
+        self.compares = inner.compares
 
     def prepare(self) -> None:
         self.inner.prepare()

@@ -52,6 +52,8 @@ class LLMListwiseReranker(LLMReranker):
         ConfigError: on an argument out of range, or a template that is missing or has other placeholders.
     """
 
+    compares = True
+
     def __init__(
         self,
         llm: LLMClient,

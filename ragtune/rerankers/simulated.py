@@ -57,6 +57,8 @@ class SimulatedReranker(BaseReranker):
         ConfigError: on an argument out of range.
     """
 
+    compares = True
+
     def __init__(
         self,
         scores: str,

@@ -47,7 +47,8 @@ class SlidingWindowScheduler(BatchScheduler):
         super().__init__(self.step, **choice)
 
     def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
-        return propose(self.chosen(pool, self.step if pool.batches else self.window), budget)
+        is_first = len(pool.eligible) == len(pool)  # or failed, and its documents are candidates again (rule F6)
+        return propose(self.chosen(pool, self.window if is_first else self.step), budget)
 
     def plan(self, pool: CandidatePool) -> BatchPlan:
         return self.planned(len(pool), first=self.window)

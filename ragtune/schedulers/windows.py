@@ -33,7 +33,7 @@ class WindowsScheduler(BaseScheduler):
         wanted = pool.estimates.window
         if wanted is None:
             return propose(pool.top_candidates(self.window), budget)
-        if not wanted:
+        if not wanted and budget.strategies[0] not in budget.closed:  # else it has ended for want of answers
             return StopRecord(reason="nothing_to_compare", source="scheduler", details={"calls": len(pool.batches)})
         proposal = propose([pool.doc_ids[position] for position in wanted], budget)
         if isinstance(proposal, BatchProposal) and len(proposal.doc_ids) < min(2, len(wanted)):

@@ -115,6 +115,9 @@ class RerankerContract(_CommonContract):
 
     tolerance: ClassVar[float] = 1e-5
 
+    def test_does_not_say_that_it_compares(self, reranker: BaseReranker) -> None:
+        assert not reranker.compares
+
     def test_a_score_does_not_depend_on_the_rest_of_the_batch(
         self, reranker: BaseReranker, items: list[PoolItem]
     ) -> None:
@@ -126,6 +129,9 @@ class RerankerContract(_CommonContract):
 
 class ComparingRerankerContract(_CommonContract):
     """For rerankers that score a document by its rank in the batch. Derive from it and define :meth:`make`."""
+
+    def test_says_that_it_compares(self, reranker: BaseReranker) -> None:
+        assert reranker.compares
 
     def test_the_best_of_a_batch_scores_a_half_and_no_two_score_alike(
         self, reranker: BaseReranker, items: list[PoolItem]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from llm_server import Chat, Rule
+from llm_server import Chat, Fault, Rule
 
 Main = Callable[..., SimpleNamespace]
 
@@ -54,6 +54,64 @@ def test_a_model_is_asked_as_often_as_the_budget_says_and_the_record_replays(
     assert llm_server.requests == []
     assert again["cost"]["charged"] == summary["cost"]["charged"]
     assert replayed["nDCG@10"].tolist() == queries["nDCG@10"].tolist()
+
+
+WINDOWS = {
+    "acurank": ["estimator.window=8"],
+    "blitzrank": ["estimator.window=8"],
+    "jointrank": ["estimator.window=8"],
+    "knockout": [],
+    "plackett_luce": ["estimator.window=8"],
+    "setwise_insertion": [],
+    "sliding": ["estimator.window=6", "estimator.step=3"],
+    "tdpart": ["estimator.window=8", "estimator.top_k=3"],
+    "tourrank": [],
+}
+
+
+@pytest.fixture
+def asked(tiny: list[str], llm_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A model on a server that orders by words, asked once a window."""
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    llm_server.rules.insert(0, Rule(lambda chat: "ranking" in chat.text, by_shared_words))
+    model = {
+        "model": "test",
+        "base_url": llm_server.url,
+        "cache_dir": tmp_path / "record",
+        "repair": "false",
+        "max_retries": 0,
+        "breaker_failures": 999,
+    }
+    options = [f"reranker.llm.{name}={value}" for name, value in model.items()]
+    prices = "+reranker.llm.prices.test={prompt: 0.001, completion: 0.002}"
+    return [*tiny[:-1], "reranker=llm_listwise", *options, prices, "budget=unlimited", "hydra.run.dir=run"]
+
+
+@pytest.mark.parametrize("policy", WINDOWS)
+def test_a_window_that_a_server_refuses_costs_its_call_and_no_document(
+    main: Main, asked: list[str], llm_server: Any, policy: str
+) -> None:
+    command = [*asked, f"experiment={policy}", *WINDOWS[policy], "budget.max_reranker_calls=8"]
+    first_stage = main(*command, "budget.max_reranker_calls=0", "hydra.run.dir=first")
+    assert first_stage.code == 0, first_stage.err
+
+    llm_server.faults += [Fault("server_error")] * 999
+    dead = main(*command)
+    assert (dead.code, len(llm_server.requests)) == (1, 3 * 3)  # three queries, then the strategy is closed for the run
+    assert "the reranker failed: 9 of 9 batches, 4 of 4 queries given up" in dead.err
+    nothing, something = (json.loads((dead.cwd / folder / "summary.json").read_text()) for folder in ("first", "run"))
+    assert something["measures"] == nothing["measures"]
+    assert (something["dropped_docs"], something["stop_reasons"]) == (0, {"strategy_closed": 4})
+
+    llm_server.requests.clear()
+    llm_server.faults[:] = [Fault("server_error"), None, None] * 99
+    mended = main(*command, "resume=true")
+    assert mended.code == 0, mended.err
+    summary = json.loads((mended.cwd / "run" / "summary.json").read_text())
+    assert summary["dropped_docs"] == 0
+    assert summary["failures"]["batches_failed"] == sum(bool(request.fault) for request in llm_server.requests)
+    assert len(llm_server.requests) <= summary["cost"]["charged"]["calls"] <= 4 * 8
+    assert summary["measures"]["nDCG@10"] > nothing["measures"]["nDCG@10"]
 
 
 def test_a_simulated_comparer_needs_no_model_and_shows_tokens_and_dollars(main: Main, tiny: list[str]) -> None:

@@ -20,7 +20,8 @@ class FailurePolicy(BaseModel):
             requests to come, >= 1.
         retry_after_s: seconds after which a strategy so closed is tried again, by one request, >= 0.
         keep_unscored: whether documents that could not be scored (DROPPED) stay in the answer, behind the rest and in
-            first-stage order. False leaves them out, which is rule F1 to the letter.
+            first-stage order, or where they are if they were compared (rule F6). False leaves them out, which is rule
+            F1 to the letter.
     """
 
     batches_in_a_row: int = Field(default=3, ge=1)

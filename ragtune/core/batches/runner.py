@@ -83,11 +83,16 @@ class BatchRunner:
     Args:
         rerankers: the rerankers by strategy name.
         policy: rules of how long a failing strategy is tried.
+        sends_again: whether the scheduler sends documents again, so that every batch is a comparison.
     """
 
-    def __init__(self, rerankers: Mapping[str, BaseReranker], policy: FailurePolicy) -> None:
+    def __init__(
+        self, rerankers: Mapping[str, BaseReranker], policy: FailurePolicy, *, sends_again: bool = False
+    ) -> None:
         self._rerankers = rerankers
         self._policy = policy
+        comparing = {strategy for strategy, reranker in rerankers.items() if sends_again or reranker.compares}
+        self._puts_back = comparing if policy.keep_unscored else set()
         self.forget_failures()
         self._paces = {strategy: Pace() for strategy in rerankers}
         self._simulates_time = {strategy: bool(reranker.simulates_time) for strategy, reranker in rerankers.items()}
@@ -166,7 +171,8 @@ class BatchRunner:
     def run(
         self, pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal, cost: CostObject, book: BatchBook
     ) -> Wishes[None]:
-        """Have one paid batch scored: scores in, and what has no score, of this batch or an earlier one, is DROPPED.
+        """Have one paid batch scored: scores in. What has no score, of this batch or an earlier one, is DROPPED, or a
+        candidate again where documents are compared (rules F1 and F6).
 
         Raises:
             InputError: if the reranker raises one.
@@ -190,7 +196,7 @@ class BatchRunner:
             context.tracker.refund(charged)
             self._count_failure(context, proposal.strategy, answer, book)
         self._note_overrun(context, started_ms)
-        self._drop(pool, context, answer.lost, book)
+        self._lose(pool, context, proposal.strategy, answer.lost, book)
 
     @staticmethod
     def _ask(pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal) -> Wishes[Answer]:
@@ -233,18 +239,23 @@ class BatchRunner:
         if book.breakers.failed_with(strategy, str(answer.error), was_asked=answer.was_asked):
             context.trace.add("controller", "close_strategy", strategy=strategy, error=book.breakers.closed[strategy])
 
-    @staticmethod
-    def _drop(pool: CandidatePool, context: RAGtuneContext, lost: Mapping[str, str], book: BatchBook) -> None:
+    def _lose(
+        self, pool: CandidatePool, context: RAGtuneContext, strategy: str, lost: Mapping[str, str], book: BatchBook
+    ) -> None:
         if not lost:
             return
         kept = [doc_id for doc_id in lost if not np.isnan(pool.scores[pool.index_of(doc_id)])]
         pool.transition(kept, ItemState.RERANKED)  # what an earlier batch said of them still holds
         lost = {doc_id: why for doc_id, why in lost.items() if doc_id not in kept}
-        pool.transition(lost, ItemState.DROPPED)
-        book.dropped |= lost
+        if strategy in self._puts_back:
+            pool.transition(lost, ItemState.CANDIDATE, again=True)
+        else:
+            pool.transition(lost, ItemState.DROPPED)
+            book.dropped |= lost
+        action = "put_back" if strategy in self._puts_back else "drop"
         for why in dict.fromkeys(lost.values()):
             doc_ids = [doc_id for doc_id, reason in lost.items() if reason == why]
-            context.trace.add("controller", "drop", doc_ids=doc_ids, error=why)
+            context.trace.add("controller", action, doc_ids=doc_ids, error=why)
 
     @staticmethod
     def _note_overrun(context: RAGtuneContext, started_ms: float) -> None:

@@ -80,8 +80,8 @@ def is_closed(array: Any) -> bool:
 class CandidateRanking:
     """Finds the best CANDIDATE documents by an array of numbers, equal ones in the pool's order.
 
-    An estimator whose values stay hands in the same closed array batch after batch: it is sorted once, since no
-    document ever becomes a candidate again. Otherwise a partition finds the best in O(n).
+    An estimator whose values stay hands in the same closed array batch after batch: it is sorted once, as long as no
+    document becomes a candidate again. Otherwise a partition finds the best in O(n).
     """
 
     def __init__(self) -> None:

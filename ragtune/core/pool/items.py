@@ -37,10 +37,21 @@ TRANSITIONS: Mapping[ItemState, frozenset[ItemState]] = {
 
 STATES = tuple(ItemState)
 CODE = {state: code for code, state in enumerate(STATES)}
-ORIGINS = {
+_ORIGINS = {
     target: frozenset(CODE[state] for state, targets in TRANSITIONS.items() if target in targets) for target in STATES
 }
 """States by code, codes by state, and the codes from which each state is reached."""
+
+_AGAIN = {
+    ItemState.IN_FLIGHT: frozenset({CODE[ItemState.RERANKED]}),
+    ItemState.CANDIDATE: frozenset({CODE[ItemState.IN_FLIGHT]}),
+}
+"""The codes from which states are reached beyond the table where documents are compared (rules P3 and F6)."""
+
+
+def origins(target: ItemState, *, again: bool) -> frozenset[int]:
+    """The codes from which ``target`` is reached; ``again`` where documents may be sent more than once."""
+    return _ORIGINS[target] | _AGAIN.get(target, frozenset()) if again else _ORIGINS[target]
 
 
 def forbidden(doc_id: str, state: ItemState, target: ItemState) -> IllegalTransitionError:

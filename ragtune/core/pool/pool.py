@@ -29,7 +29,7 @@ from ragtune.core.pool.columns import (
     where,
 )
 from ragtune.core.pool.entries import Entries
-from ragtune.core.pool.items import CODE, ORIGINS, STATES, ItemState, PoolItem, SentBatch, forbidden, noted, tie_key
+from ragtune.core.pool.items import CODE, STATES, ItemState, PoolItem, SentBatch, forbidden, noted, origins, tie_key
 from ragtune.core.pool.roster import Roster
 from ragtune.core.pool.valuation import Valuation, unknown
 from ragtune.core.request.gate import Gate
@@ -276,7 +276,7 @@ class CandidatePool:
     ) -> None:
         """Move all of ``doc_ids`` to ``target``, or none of them; ``strategy`` scores those that go IN_FLIGHT.
 
-        With ``again``, documents that have a score may go IN_FLIGHT once more (rule P3).
+        With ``again``, what has a score may go IN_FLIGHT once more, and what is there CANDIDATE (rules P3 and F6).
 
         Raises:
             ControllerOnlyError: while a component is at work.
@@ -285,12 +285,13 @@ class CandidatePool:
         """
         self._gate.require_open()
         positions = self._positions(doc_ids)
-        origins = ORIGINS[target] | {RERANKED} if again else ORIGINS[target]
-        if (stuck := first_not_in(origins, self._states, positions)) is not None:
+        if (stuck := first_not_in(origins(target, again=again), self._states, positions)) is not None:
             raise forbidden(self.doc_ids[stuck], STATES[self._states[stuck]], target)
         self._states = replaced(self._states, positions, CODE[target])
         if target is ItemState.IN_FLIGHT:
             self._batches = (*self._batches, SentBatch.of(strategy, positions))
+        if target is ItemState.CANDIDATE:
+            self._ranking = CandidateRanking()
         self._changed()
 
     def update_scores(self, scores: Mapping[str, float], strategy: str) -> None:

@@ -288,6 +288,27 @@ def test_a_dead_model_leaves_the_first_stages_order_with_a_warning_and_is_soon_l
     assert "ragtune_rerank_upstream_errors_total 6.0" in figures
 
 
+def test_a_comparison_that_fails_leaves_documents_where_they_were_with_a_warning() -> None:
+    calls = 0
+
+    class Comparer(FunctionReranker):
+        compares = True
+
+    def once_dead(query: str, texts: Sequence[str]) -> list[float]:
+        nonlocal calls
+        calls += 1
+        return dead(query, texts) if calls == 1 else count_tea(query, texts)
+
+    with serving(RerankServer(Comparer(once_dead), "comparer", batch_size=3)) as address:
+        request = {"query": "tea", "documents": TEXTS, "budget": {"docs": 3, "calls": 1}}
+        failed, answered = (ask(address, "/v2/rerank", request) for _ in range(2))
+    assert order(failed) == [0, 1, 2, 3, 4]
+    [warning] = failed.json()["meta"]["warnings"]
+    assert "1 of 1 calls failed, whose documents stay where they were: " in warning
+    assert "upstream is away" in warning
+    assert "warnings" not in answered.json()["meta"]
+
+
 def test_it_stands_in_front_of_a_rerank_server_and_cuts_its_work(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UPSTREAM_KEY", KEY)
     upstream = HttpReranker(url, model="m", api_key_env="UPSTREAM_KEY", cache_dir=None)

@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
 
 from ragtune import Corpus, CostBudget, Document
 from ragtune.core.errors import ConfigError
@@ -179,6 +182,74 @@ def test_the_posterior_over_orders_goes_on_after_a_setwise_call():
     worth = worths(30)[0]
     end = played(ours(window=5), worth, calls=25, told=1)
     assert end.ranking[0] == best(worth, 1)[0]
+
+
+POLICIES = {
+    "acurank": lambda: AcuRankEstimator(window=8, top_k=5),
+    "blitzrank": lambda: BlitzRankEstimator(window=8, top_k=5),
+    "jointrank": lambda: JointRankEstimator(window=8),
+    "knockout": lambda: KnockoutEstimator(top_k=5),
+    "plackett_luce": lambda: PlackettLuceEstimator(None, lambda corpus: NoTexts(), window=8),
+    "setwise_insertion": lambda: SetwiseInsertionEstimator(top_k=5),
+    "sliding": lambda: SlidingEstimator(window=8, step=4),
+    "tdpart": lambda: TDPartEstimator(window=8, top_k=4),
+    "tourrank": lambda: TourRankEstimator(tournaments=2),
+}
+
+
+class NoTexts:
+    """Documents that have nothing in common."""
+
+    def of(self, items: Any) -> csr_matrix:
+        return csr_matrix((len(items), 1))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@given(
+    n=st.sampled_from([2, 9, 30]),
+    calls=st.sampled_from([None, 1, 3, 12]),
+    told=st.sampled_from([None, 1]),
+    seed=st.integers(0, 99),
+    refused=st.lists(st.booleans(), max_size=20),
+    poison=st.none() | st.integers(0, 29),
+    is_dead=st.booleans(),
+)
+@settings(max_examples=30, deadline=None)
+def test_a_policy_goes_on_after_failed_windows_and_ends(policy, n, calls, told, seed, refused, poison, is_dead):
+    """Some calls fail, or those that show one document, or from some call on all; nobody else ends it."""
+    worth = np.random.default_rng(seed).permutation(n).astype(float)
+    game = Game(partial(POLICIES[policy]().play, documents(n), calls))
+    batches, judged, answers = [], set[int](), iter(refused)
+    while game.ask.window and (calls is None or len(batches) < calls):
+        window = list(game.ask.window)
+        assert len(set(window)) == len(window) >= 2
+        has_failed = next(answers, is_dead) or poison in window
+        batches.append(SentBatch.of("default", np.array(window)) if has_failed else sent(window, worth, told))
+        game.hear(batches)
+        judged |= set() if has_failed else set(window)
+        ranking = list(game.ask.ranking)
+        assert sorted(ranking) == list(range(n))
+        never = [position for position in ranking if position not in judged]
+        if policy != "knockout" or not judged:  # there a champion stands before what other groups have left
+            assert never == sorted(never), "what was never compared stays in the first stage's order"
+        assert len(batches) < 60 * n
+
+
+@pytest.mark.parametrize("make", [BlitzRankEstimator, TDPartEstimator, AcuRankEstimator, JointRankEstimator, ours])
+def test_a_window_on_which_all_hangs_is_asked_for_by_halves(make):
+    game = Game(partial(make().play, documents(40), 4))
+    asked: list[SentBatch] = []
+    if make is AcuRankEstimator:  # its first pass goes over the list whatever becomes of it
+        asked += [sent(list(range(20)), np.arange(40.0)), sent(list(range(20, 40)), np.arange(40.0))]
+        game.hear(asked)
+    first = list(game.ask.window)
+    asked.append(SentBatch.of("default", np.array(first)))
+    game.hear(asked)
+    assert list(game.ask.window) == first[: len(first) // 2]
+    before = game.ask.ranking
+    asked.append(sent(list(game.ask.window), np.arange(40.0)))
+    game.hear(asked)
+    assert game.ask.ranking != before
 
 
 def test_a_copy_of_a_game_goes_on_alike_and_by_itself():

@@ -58,6 +58,15 @@ def test_what_was_lost_or_odd_is_told(make_summary: MakeSummary, capsys: pytest.
     assert "warning: 2 documents without text (kept)" in out
 
 
+def test_windows_that_failed_are_told_though_they_cost_no_document(
+    make_summary: MakeSummary, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_run(make_summary(), curve(3))
+    out = capsys.readouterr().out
+    assert "1 of 4 batches failed (see traces)" in out
+    assert "ranked behind" not in out
+
+
 def test_where_a_run_costs_money_every_row_shows_tokens_and_dollars(
     make_summary: MakeSummary, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -154,3 +154,16 @@ def test_texts_that_pose_as_instructions_stay_behind_their_fences(asking: Asking
 def test_bad_arguments_are_refused_by_quoting_them(asking: Asking, options: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         asking(LLMListwiseReranker, **options)
+
+
+@pytest.mark.parametrize("fault", ["server_error", "refusal"])
+def test_a_window_that_failed_is_asked_about_again_where_it_is_sent_again(
+    asking: Asking, make_context: MakeContext, fault: str
+) -> None:
+    made = asking(LLMListwiseReranker, highest_first, faults=[fault], llm={"repair": False})
+    context = make_context()
+    with pytest.raises(LLMError):
+        made.reranker.rerank(candidates(4), context, "x")
+    assert order(made.reranker.rerank(candidates(4), context, "x")) == ["d3", "d2", "d1", "d0"]
+    assert made.reranker.rerank(candidates(4), context, "x")
+    assert made.service.calls == 2  # an answer is not asked for again

@@ -86,10 +86,26 @@ def test_one_request_answers_for_many_budgets_in_calls(controller):
 
 def test_a_call_that_fails_takes_nothing_from_what_was_compared_before(controller):
     output = controller(SlidingEstimator(window=8, step=4, depth=30), Truth(broken=14)).run("q")
-    assert output.batches.failed == 1
-    assert sorted(output.dropped) == ["doc_014", "doc_015", "doc_016", "doc_017"]
-    assert set(output.ranking[-4:]) == set(output.dropped)
+    assert output.batches.failed == 2  # both windows that hold it
+    assert output.dropped == {}
     assert output.ranking.index("doc_029") < output.ranking.index("doc_018")
+    assert [doc_id for doc_id in output.ranking if doc_id in ("doc_014", "doc_015")] == ["doc_014", "doc_015"]
+
+
+def test_the_leading_documents_stay_in_front_where_their_window_fails(controller):
+    output = controller(SlidingEstimator(window=8, step=4, depth=30), Truth(broken=0), max_reranker_calls=1).run("q")
+    assert output.ranking == tuple(f"doc_{i:03d}" for i in range(30))
+    assert (output.final_budget_state["rerank_calls"], output.batches.failed) == (1, 1)
+
+
+def test_where_every_call_fails_the_first_stages_order_stands(controller):
+    def refuses(items):
+        raise RuntimeError("no answer")
+
+    output = controller(BlitzRankEstimator(window=8, top_k=3), refuses).run("q")
+    assert output.ranking == tuple(f"doc_{i:03d}" for i in range(30))
+    assert [len(call.details["doc_ids"]) for call in output.trace.find("propose")] == [8, 4, 2]
+    assert output.stop.reason == "strategy_closed"
 
 
 def test_an_estimator_without_a_wish_gets_windows_of_its_best_each_once(controller):

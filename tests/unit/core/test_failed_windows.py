@@ -1,0 +1,131 @@
+"""A batch that compares and fails says nothing of its documents: they stay where they were (rule F6)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ragtune.core.batches.failures import FailurePolicy
+from ragtune.core.interfaces import BaseReranker
+from ragtune.core.output import ControllerOutput
+from ragtune.core.pool.items import ItemState, PoolItem
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.rerankers._wrapped import WrappedReranker
+from ragtune.schedulers.greedy import GreedyScheduler
+from ragtune.schedulers.one_shot import OneShotScheduler
+from ragtune.schedulers.sliding_window import SlidingWindowScheduler
+
+REFUSED = RuntimeError("no answer")
+
+
+def ids(*numbers: int) -> list[str]:
+    return [f"doc_{number:03d}" for number in numbers]
+
+
+def last_first(items: Any) -> dict[str, float]:
+    best_first = sorted(items, key=lambda item: -item.initial_rank)
+    return {item.doc_id: 1 / (2 + rank) for rank, item in enumerate(best_first)}
+
+
+@pytest.fixture
+def comparing(fakes: Any) -> Any:
+    """Makes a reranker that says of itself that it compares."""
+
+    class Comparing(fakes.Reranker):
+        compares = True
+
+    return Comparing
+
+
+def sent(output: ControllerOutput) -> list[list[str]]:
+    return [event.details["doc_ids"] for event in output.trace.find("propose")]
+
+
+def test_one_failed_call_leaves_the_first_stages_order(fakes: Any, comparing: Any) -> None:
+    output = fakes.controller(reranker=comparing(script=[REFUSED]), scheduler=OneShotScheduler(8)).run("q")
+    assert output.ranking == tuple(ids(*range(20)))
+    assert output.dropped == {}
+    assert (output.batches.sent, output.batches.failed) == (1, 1)
+    assert (output.history[-1].cost.docs, output.history[-1].cost.calls) == (8, 1)
+    assert output.trace.find("put_back")[0].details == {"doc_ids": ids(*range(8)), "error": "RuntimeError: no answer"}
+    assert output.trace.find("drop") == []
+
+
+def test_a_wrapper_compares_where_what_it_wraps_does(fakes: Any, comparing: Any) -> None:
+    class Passing(WrappedReranker):
+        def rerank(self, items: Any, context: Any, strategy: str) -> dict[str, float]:
+            return self.inner.rerank(items, context, strategy)
+
+    for reranker in (comparing(script=[REFUSED]), fakes.Reranker(script=[REFUSED])):
+        output = fakes.controller(reranker=Passing(reranker), scheduler=OneShotScheduler(8)).run("q")
+        assert (output.ranking[0] == "doc_000") is reranker.compares
+
+
+def test_a_document_that_an_answer_leaves_out_stays_where_it_was(fakes: Any, comparing: Any) -> None:
+    def without_the_first(items: Any) -> dict[str, float]:
+        return {doc_id: score for doc_id, score in last_first(items).items() if doc_id != "doc_000"}
+
+    output = fakes.controller(reranker=comparing(script=[without_the_first]), scheduler=OneShotScheduler(8)).run("q")
+    assert output.dropped == {}
+    assert output.trace.find("put_back")[0].details["doc_ids"] == ["doc_000"]
+    assert output.ranking[-1] != "doc_000"
+
+
+@pytest.mark.parametrize("scheduler", [GreedyScheduler(batch_size=5), SlidingWindowScheduler(window=5, step=3)])
+def test_documents_that_went_back_are_sent_again_and_scored(fakes: Any, comparing: Any, scheduler: Any) -> None:
+    script = [REFUSED, last_first, REFUSED, REFUSED, *[last_first] * 9]
+    output = fakes.controller(reranker=comparing(script=script), scheduler=scheduler).run("q")
+    windows = sent(output)
+    assert windows[0] == windows[1] == ids(*range(5))
+    assert windows[2] == windows[3] == windows[4]
+    assert output.stop.reason == "pool_exhausted"
+    assert output.history[-1].cost.calls == len(windows)
+    assert output.dropped == {}
+
+
+def test_hopeless_work_ends_and_the_first_stages_order_stands(fakes: Any, comparing: Any) -> None:
+    output = fakes.controller(reranker=comparing(script=[REFUSED] * 99), scheduler=GreedyScheduler(batch_size=5)).run(
+        "q"
+    )
+    assert sent(output) == [ids(*range(5))] * 3
+    assert output.stop.reason == "strategy_closed"
+    assert output.ranking == tuple(ids(*range(20)))
+    assert output.history[-1].cost.calls == 3
+
+
+def test_to_the_letter_a_failed_window_leaves_the_answer(fakes: Any, comparing: Any) -> None:
+    letter = FailurePolicy(keep_unscored=False)
+    output = fakes.controller(reranker=comparing(script=[REFUSED]), scheduler=OneShotScheduler(8), failures=letter).run(
+        "q"
+    )
+    assert output.ranking == tuple(ids(*range(8, 20)))
+    assert list(output.dropped) == ids(*range(8))
+
+
+def test_scores_of_single_documents_are_lost_as_before(fakes: Any) -> None:
+    assert not BaseReranker.compares
+    output = fakes.controller(reranker=fakes.Reranker(script=[REFUSED]), scheduler=OneShotScheduler(8)).run("q")
+    assert output.ranking == tuple(ids(*range(8, 20), *range(8)))
+
+
+def test_a_document_that_comes_back_is_found_among_the_best_again() -> None:
+    pool = CandidatePool(PoolItem(doc_id=f"d{i}", initial_rank=i) for i in range(6))
+    by = pool.base_scores
+    for _ in range(2):  # the same closed array again and again: it is sorted once
+        assert pool.top_candidates(2, by) == ["d0", "d1"]
+    pool.transition(["d0", "d1"], ItemState.IN_FLIGHT)
+    assert pool.top_candidates(2, by) == ["d2", "d3"]
+    pool.transition(["d1"], ItemState.CANDIDATE, again=True)
+    assert pool.top_candidates(2, by) == ["d1", "d2"]
+
+
+def test_the_strategy_alone_that_compares_puts_back(fakes: Any, comparing: Any) -> None:
+    from ragtune.schedulers.cascade import CascadeScheduler
+
+    strong, weak = comparing(script=[REFUSED] * 99), fakes.Reranker()
+    scheduler = CascadeScheduler({"strong": 99}, batch_size=5, escalate_above=0.0, min_docs=0)
+    output = fakes.controller(reranker={"default": weak, "strong": strong}, scheduler=scheduler).run("q")
+    assert [len(batch) for batch in strong.batches] == [5, 5, 5]
+    assert sorted(doc_id for batch in weak.batches for doc_id in batch) == ids(*range(20))
+    assert output.dropped == {}
