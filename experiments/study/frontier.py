@@ -56,11 +56,7 @@ def study_of(grid: Grid, cells: Cells, command: str) -> Study:
         columns=[column_of(budget) for budget in grid.budgets],
         measures=list(grid.measures),
         family="columns",
-        target_label=(
-            "the incumbent without a limit"
-            if compares_windows(incumbent)
-            else "every pool document reranked, reranked_first order"
-        ),
+        target_label=_target_label(cells, by_windows=compares_windows(incumbent)),
         traced_column=column_of(grid.traces.budget),
         resamples=grid.resamples,
         permutations=grid.permutations,
@@ -71,6 +67,14 @@ def study_of(grid: Grid, cells: Cells, command: str) -> Study:
         choice=grid.choice,
         unit=grid.limited,
     )
+
+
+def _target_label(cells: Cells, *, by_windows: bool) -> str:
+    if by_windows:
+        return "the incumbent without a limit"
+    stops = {stop for (_, _, column), cell in cells.items() if column == FULL for stop in cell.stops}
+    is_all = stops <= {"pool_exhausted", "empty_pool"}
+    return f"{'every pool document reranked' if is_all else 'the incumbent without a limit'}, reranked_first order"
 
 
 def _collection(grid: Grid, entry: CollectionEntry, cells: Cells) -> Collection:

@@ -138,3 +138,18 @@ def test_full_quality_is_the_order_of_all_scores_unless_windows_gave_them(
     asked = replace(grid, policies=[incumbent], unit=unit, report=False)
     full = next(job for job in jobs_of(asked, Path("out")) if job.column == FULL)
     assert full.config["assembler"]["ordering"] == ordering
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        ("fixed_depth", "every pool document reranked, reranked_first order"),
+        ("score_cutoff", "the incumbent without a limit, reranked_first order"),  # which stops before the end
+        ("sliding", "the incumbent without a limit"),
+    ],
+)
+def test_full_quality_is_told_as_that_of_the_whole_pool_only_where_it_is(grid: Grid, policy: str, words: str) -> None:
+    incumbent = replace(grid.incumbent, overrides=[f"experiment={policy}"])
+    asked = replace(grid, policies=[incumbent], budgets=[4], traces=TraceChoice(4), report=False)
+    cells = run_jobs(jobs_of(asked, Path("out")), 1, lambda done, total: None)
+    assert study_of(asked, cells, "").target_label == words
