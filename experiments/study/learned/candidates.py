@@ -77,7 +77,9 @@ def _candidates(
 ) -> Candidates:
     belief = session.parts["estimator"].value(pool, context).belief
     if belief is None:
-        raise ConfigError("a learned prior takes the place of another: the policy's estimator has none, uncertainty has")
+        raise ConfigError(
+            "a learned prior takes the place of another: the policy's estimator has none, uncertainty has"
+        )
     doc_ids, means = list(pool.doc_ids), np.asarray(belief.mean)
     bill = np.argsort(-means, kind="stable")[:BILL].tolist()
     reranker = next(iter(session.rerankers.values()))

@@ -14,6 +14,9 @@ from ragtune.core.errors import ConfigError
 Correction = Callable[[FloatArray], FloatArray]
 """From features of shape (n, f) to what is added to the prior means, shape (n,)."""
 
+COPY = "copy"
+"""Stands for a model where nothing is learned: the prior mean as it is."""
+
 MODELS = ("ridge", "trees")
 """A linear model, and gradient-boosted trees."""
 

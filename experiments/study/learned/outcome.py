@@ -12,38 +12,49 @@ from experiments.evaluate.significance import holm, randomization_test
 from experiments.publish.columns import Columns
 from experiments.study.frontier import Cells
 from experiments.study.grid import PolicyEntry
-from experiments.study.learned.replays import BUDGETS, Variant, histories, variants_of
+from experiments.study.learned.fit import COPY
+from experiments.study.learned.replays import BUDGETS, COLUMN, Variant, copy_of, histories, variants_of
 from experiments.study.study import Collection, Study, column_of
 from experiments.study.tables import ends, resampled_means
 
 ALL = "mean of the groups"
 """Stands for a collection in the rows of means."""
 
+OTHERS, NOTHING = "others", "nothing"
+"""What was learned from, where it is no number of the collection's own queries."""
+
+PRIOR = "prior"
+"""What is compared with: the policy as it is; otherwise :data:`COPY`, see :func:`copy_of`."""
+
 
 @dataclass(frozen=True)
 class Row:
-    """A learned prior beside the other one, on one collection at one budget.
+    """A learned prior beside another one, on one collection at one budget.
 
     Attributes:
-        learned_from: ``others`` for the queries of the other groups, else how many of the same collection.
+        learned_from: :data:`OTHERS`, :data:`NOTHING`, or the number of the collection's own queries.
+        evaluated_on: ``all`` queries, or the ``rest``, which come after those of the longest history.
         base, model, use: as of :class:`Variant`.
+        against: :data:`PRIOR` or :data:`COPY`.
         collection: name of the collection, or :data:`ALL`.
         queries: how many it was evaluated on; of the means, the number of groups.
         budget: documents reranked.
-        unlearned, learned: mean of the headline with the base's prior and with the learned one.
+        reference, learned: means of the headline.
         low, high: ends of the difference's interval.
-        p, p_holm: of the randomization test, as it is and corrected over all comparisons of the collection that have
-            the same queries; None of the means.
+        p, p_holm: of the randomization test, as it is and corrected over all comparisons on the collection that have
+            ``evaluated_on`` and ``against`` in common; None of the means.
     """
 
     learned_from: str
+    evaluated_on: str
     base: str
     model: str
     use: str
+    against: str
     collection: str
     queries: int
     budget: int
-    unlearned: float
+    reference: float
     learned: float
     low: float
     high: float
@@ -53,22 +64,22 @@ class Row:
     @property
     def difference(self) -> float:
         """The learned prior's mean less the other's."""
-        return self.learned - self.unlearned
+        return self.learned - self.reference
 
 
 @dataclass(frozen=True)
 class _Compared:
-    """Variants on one collection at all budgets: c comparisons over q queries.
+    """What is compared on one collection: c pairs of a variant and a budget, over q queries.
 
     Attributes:
-        variants: as many as there are comparisons, each with its budget.
-        unlearned, learned: shape (q, c).
-        drawn: shape (resamples, c), differences in resamples of the queries.
+        pairs: c of them.
+        reference, learned: shape (q, c).
+        drawn: shape (resamples, c), mean differences in resamples of the queries.
     """
 
     collection: Collection
-    variants: Sequence[tuple[Variant, int]]
-    unlearned: FloatArray
+    pairs: Sequence[tuple[Variant, int]]
+    reference: FloatArray
     learned: FloatArray
     drawn: FloatArray
 
@@ -81,10 +92,19 @@ def rows_of(study: Study, cells: Cells, bases: Sequence[PolicyEntry]) -> list[Ro
         cells: of bases and variants.
         bases: policies whose priors are replaced.
     """
-    left_out = [_compared(study, cells, c, variants_of(bases, [None]), 0) for c in study.collections]
-    long_enough = [(c, seen) for c in study.collections if (seen := histories(len(c.queries)))]
-    curves = [_compared(study, cells, c, variants_of(bases, seen), max(seen)) for c, seen in long_enough]
-    return [row for family in (left_out, curves) for row in _family(study, family)]
+    rows: list[Row] = []
+    for evaluated_on in ("all", "rest"):
+        for against in (PRIOR, COPY):
+            family = []
+            for collection in study.collections:
+                seen = histories(len(collection.queries))
+                history = [None] if evaluated_on == "all" else seen
+                variants = _asked(bases, history, against) if history else []
+                skipped = 0 if evaluated_on == "all" else max(seen, default=0)
+                if variants:
+                    family.append(_compared(study, cells, collection, variants, against, skipped))
+            rows += _rows(study, family, evaluated_on, against)
+    return rows
 
 
 def table_of(rows: Sequence[Row]) -> Columns:
@@ -96,45 +116,67 @@ def table_of(rows: Sequence[Row]) -> Columns:
     }
 
 
-def _compared(
-    study: Study, cells: Cells, collection: Collection, variants: Sequence[Variant], skipped: int
-) -> _Compared:
-    """Compare on the queries that come after those of the longest history."""
-    each = [(variant, budget) for variant in variants for budget in BUDGETS]
+def _asked(bases: Sequence[PolicyEntry], history: Sequence[int | None], against: str) -> list[Variant]:
+    variants = variants_of(bases, history)
+    if against == COPY:  # which is a column itself
+        return [variant for variant in variants if variant.use == COLUMN]
+    return [*variants, *map(copy_of, bases)]
 
-    def values(policy: str, budget: int) -> FloatArray:
-        headline: FloatArray = cells[collection.name, policy, column_of(budget)].values[skipped:, 0]
+
+def _compared(
+    study: Study, cells: Cells, collection: Collection, variants: Sequence[Variant], against: str, skipped: int
+) -> _Compared:
+    pairs = [(variant, budget) for variant in variants for budget in BUDGETS]
+
+    def values(policy: PolicyEntry, budget: int) -> FloatArray:
+        headline: FloatArray = cells[collection.name, policy.name, column_of(budget)].values[skipped:, 0]
         return headline
 
-    unlearned = np.column_stack([values(variant.base.name, budget) for variant, budget in each])
-    learned = np.column_stack([values(variant.entry.name, budget) for variant, budget in each])
-    return _Compared(collection, each, unlearned, learned, resampled_means(study, collection, learned - unlearned))
+    def other(base: PolicyEntry) -> PolicyEntry:
+        return base if against == PRIOR else copy_of(base).entry
+
+    reference = np.column_stack([values(other(variant.base), budget) for variant, budget in pairs])
+    learned = np.column_stack([values(variant.entry, budget) for variant, budget in pairs])
+    return _Compared(collection, pairs, reference, learned, resampled_means(study, collection, learned - reference))
 
 
-def _family(study: Study, family: Sequence[_Compared]) -> Iterator[Row]:
+def _rows(study: Study, family: Sequence[_Compared], evaluated_on: str, against: str) -> Iterator[Row]:
     for compared in family:
-        differences = compared.learned - compared.unlearned
+        differences = compared.learned - compared.reference
         p = randomization_test(differences, permutations=study.permutations, seed=study.seed)
-        low, high = ends(study, compared.drawn)
-        unlearned, learned = compared.unlearned.mean(axis=0), compared.learned.mean(axis=0)
-        told = zip(compared.variants, unlearned, learned, low, high, p, holm(p), strict=True)
-        for (variant, budget), *numbers in told:
-            yield _row(variant, compared.collection.name, len(differences), budget, numbers)
-    for variant, budget in dict.fromkeys(one for compared in family for one in compared.variants):
-        groups: dict[str, list[tuple[float, float, FloatArray]]] = {}
-        for compared in family:
-            if (variant, budget) in compared.variants:
-                i = compared.variants.index((variant, budget))
-                means = float(compared.unlearned[:, i].mean()), float(compared.learned[:, i].mean())
-                groups.setdefault(compared.collection.group, []).append((*means, compared.drawn[:, i]))
-        before, after, drawn = (
-            np.mean([np.mean([one[part] for one in group], axis=0) for group in groups.values()], axis=0)
-            for part in range(3)
-        )
-        yield _row(variant, ALL, len(groups), budget, [before, after, *ends(study, drawn)])
+        columns = (compared.reference.mean(axis=0), compared.learned.mean(axis=0), *ends(study, compared.drawn))
+        for pair, *numbers in zip(compared.pairs, *columns, p, holm(p), strict=True):
+            where = (evaluated_on, against, compared.collection.name, len(differences))
+            yield _row(*pair, *where, numbers)
+    for pair in dict.fromkeys(pair for compared in family for pair in compared.pairs):
+        count, numbers = _mean(study, family, pair)
+        yield _row(*pair, evaluated_on, against, ALL, count, numbers)
 
 
-def _row(variant: Variant, collection: str, queries: int, budget: int, numbers: Sequence[float]) -> Row:
-    learned_from = "others" if variant.seen is None else str(variant.seen)
-    what = (learned_from, variant.base.name, variant.model, variant.use, collection, queries, budget)
-    return Row(*what, *map(float, numbers))
+def _mean(study: Study, family: Sequence[_Compared], pair: tuple[Variant, int]) -> tuple[int, list[float]]:
+    """The number of groups that have a pair, and its means over them, a group's members first."""
+    groups: dict[str, list[tuple[float, float, FloatArray]]] = {}
+    for compared in family:
+        if pair in compared.pairs:
+            i = compared.pairs.index(pair)
+            means = float(compared.reference[:, i].mean()), float(compared.learned[:, i].mean())
+            groups.setdefault(compared.collection.group, []).append((*means, compared.drawn[:, i]))
+    before, after, drawn = (
+        np.mean([np.mean([member[part] for member in group], axis=0) for group in groups.values()], axis=0)
+        for part in range(3)
+    )
+    return len(groups), [before, after, *ends(study, drawn)]
+
+
+def _row(
+    variant: Variant,
+    budget: int,
+    evaluated_on: str,
+    against: str,
+    collection: str,
+    queries: int,
+    numbers: Sequence[float],
+) -> Row:
+    learned_from = NOTHING if variant.model == COPY else OTHERS if variant.seen is None else str(variant.seen)
+    what = (variant.base.name, variant.model, variant.use, against, collection, queries, budget)
+    return Row(learned_from, evaluated_on, *what, *map(float, numbers))

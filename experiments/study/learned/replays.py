@@ -17,7 +17,7 @@ from experiments.study.frontier import Cells
 from experiments.study.grid import CollectionEntry, Grid, PolicyEntry, TraceChoice
 from experiments.study.learned.candidates import candidates_of, first
 from experiments.study.learned.estimator import LearnedPriorEstimator
-from experiments.study.learned.fit import MODELS, Past, fitted, lessons, others, predicted
+from experiments.study.learned.fit import COPY, MODELS, Lessons, Past, fitted, lessons, others, predicted
 from experiments.study.write import file_stem
 
 BUDGETS = (5, 10, 20)
@@ -42,7 +42,7 @@ class Variant:
 
     Attributes:
         base: the policy whose prior it replaces.
-        model: one of :data:`MODELS`.
+        model: one of :data:`MODELS`, or :data:`COPY`.
         use: one of :data:`USES`.
         seen: queries of the same collection that were learned from; None for all queries of the other groups.
     """
@@ -67,6 +67,11 @@ class Variant:
 def variants_of(bases: Sequence[PolicyEntry], history: Sequence[int | None]) -> list[Variant]:
     """All models and uses for some policies, each with one history after the other."""
     return [Variant(*what) for what in product(bases, MODELS, USES, history)]
+
+
+def copy_of(base: PolicyEntry) -> Variant:
+    """The policy with its own prior mean as one more signal: what a column brings that nobody has learned."""
+    return Variant(base, COPY, COLUMN)
 
 
 def histories(queries: int) -> list[int]:
@@ -105,7 +110,7 @@ def replay(grid: Grid, cells: Path, progress: Progress) -> Cells:
     bases = bases_of(grid)
     for base in bases:
         _write_predictions(grid, base)
-    variants = variants_of(bases, [None, *HISTORY])
+    variants = [*variants_of(bases, [None, *HISTORY]), *map(copy_of, bases)]
     seen = {variant.entry.name: variant.seen for variant in variants}
     long_enough = {entry.name: {None, *histories(_judged(grid, entry))} for entry in grid.collections}
     everything = replace(grid, policies=[*grid.policies, *(variant.entry for variant in variants)])
@@ -125,13 +130,16 @@ def _write_predictions(grid: Grid, base: PolicyEntry) -> None:
         order[entry.name] = session.dataset.judged
     for entry in grid.collections:
         mine, queries = everything[entry.name], order[entry.name]
-        taught = {None: lessons(others(everything, entry.name))}
+        folder = Path(entry.variables["learned"])
+        same = {query_id: (one.doc_ids, one.means) for query_id, one in mine.queries.items()}
+        _write_run(folder / _file_name(base, COPY, None), same)
+        taught: dict[int | None, Lessons] = {None: lessons(others(everything, entry.name))}
         for seen in histories(len(queries)):
             taught[seen] = lessons([Past(mine.group, first(mine.queries, queries[:seen]))])
         for (seen, taught_by), model in product(taught.items(), MODELS):
             learned = fitted(model, taught_by, grid.seed)
             means = {query_id: (one.doc_ids, predicted(one, learned)) for query_id, one in mine.queries.items()}
-            _write_run(Path(entry.variables["learned"], _file_name(base, model, seen)), means)
+            _write_run(folder / _file_name(base, model, seen), means)
 
 
 def _file_name(base: PolicyEntry, model: str, seen: int | None) -> str:
