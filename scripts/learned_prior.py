@@ -23,16 +23,10 @@ from ragtune.core.errors import RagtuneError
 def main() -> int:
     """Write the files and return the exit code: 0 done, 2 bad input."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--config", default="signals", help="a file of conf/frontier without .yaml, or a YAML file's path"
-    )
+    parser.add_argument("--config", default="signals", help="a file of conf/frontier without .yaml, or a YAML file")
     parser.add_argument("--data", help="folder of the collections: the configuration's ${data}")
-    parser.add_argument(
-        "--policies", default="default,default-minilm", help="whose priors are replaced, separated by commas"
-    )
-    parser.add_argument(
-        "--out", type=Path, default=Path("results", "frontier", "learned"), help="folder of the results"
-    )
+    parser.add_argument("--policies", default="default,default-minilm", help="whose priors are replaced")
+    parser.add_argument("--out", type=Path, default=Path("results", "frontier", "learned"), help="results")
     arguments = parser.parse_args()
     command = shlex.join(["python", "scripts/learned_prior.py", *sys.argv[1:]])
     try:

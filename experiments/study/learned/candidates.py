@@ -58,8 +58,10 @@ def candidates_of(session: Session) -> dict[str, Candidates]:
         session: of a policy whose estimator has a belief, with a recorded reranker.
 
     Raises:
-        ConfigError: if the estimator has no belief.
+        ConfigError: if the estimator has no belief, or scores are not recorded.
     """
+    if not all(reranker.is_recorded for reranker in session.rerankers.values()):
+        raise ConfigError("a prior is learned from recorded scores: give a score table, reranker.scores=FILE")
     asked = ((query_id, Request(session.dataset.queries[query_id], query_id)) for query_id in session.dataset.judged)
     begun = {query_id: session.controller.begin(request) for query_id, request in asked}
     found = {query_id: (pool, context) for query_id, (pool, context) in begun.items() if len(pool)}
@@ -77,9 +79,7 @@ def _candidates(
 ) -> Candidates:
     belief = session.parts["estimator"].value(pool, context).belief
     if belief is None:
-        raise ConfigError(
-            "a learned prior takes the place of another: the policy's estimator has none, uncertainty has"
-        )
+        raise ConfigError("the policy's estimator has no prior that could be learned: allowed is estimator=uncertainty")
     doc_ids, means = list(pool.doc_ids), np.asarray(belief.mean)
     bill = np.argsort(-means, kind="stable")[:BILL].tolist()
     reranker = next(iter(session.rerankers.values()))

@@ -19,6 +19,7 @@ from experiments.study.learned.candidates import candidates_of, first
 from experiments.study.learned.estimator import LearnedPriorEstimator
 from experiments.study.learned.fit import COPY, MODELS, Lessons, Past, fitted, lessons, others, predicted
 from experiments.study.write import file_stem
+from ragtune.core.errors import ConfigError
 
 BUDGETS = (5, 10, 20)
 """Documents after which policies are compared."""
@@ -85,7 +86,15 @@ def bases_of(grid: Grid) -> list[PolicyEntry]:
 
 
 def prepared(grid: Grid, bases: Sequence[str], folder: Path) -> Grid:
-    """A study's grid with nothing but what is needed: its collections, incumbent, and the policies that are named."""
+    """A study's grid with nothing but what is needed: its collections, incumbent, and the policies that are named.
+
+    Raises:
+        ConfigError: if a policy is unknown or none of the study's own.
+    """
+    ours = [entry.name for entry in grid.policies if entry.kind == "ours"]
+    for name in bases:
+        if name not in ours:
+            raise ConfigError(f"policy {name!r}: allowed are those of kind ours, {', '.join(ours)}")
     kept = replace(
         grid.only([], bases), budgets=BUDGETS, claims=(), choice=None, report=False, traces=TraceChoice(BUDGETS[0])
     )
@@ -110,12 +119,13 @@ def replay(grid: Grid, cells: Path, progress: Progress) -> Cells:
     bases = bases_of(grid)
     for base in bases:
         _write_predictions(grid, base)
-    variants = [*variants_of(bases, [None, *HISTORY]), *map(copy_of, bases)]
-    seen = {variant.entry.name: variant.seen for variant in variants}
     long_enough = {entry.name: {None, *histories(_judged(grid, entry))} for entry in grid.collections}
+    history = [seen for seen in (None, *HISTORY) if any(seen in mine for mine in long_enough.values())]
+    variants = [*variants_of(bases, history), *map(copy_of, bases)]
+    seen_by = {variant.entry.name: variant.seen for variant in variants}
     everything = replace(grid, policies=[*grid.policies, *(variant.entry for variant in variants)])
-    jobs = jobs_of(everything, cells)
-    return run_jobs([job for job in jobs if seen.get(job.policy) in long_enough[job.collection]], grid.jobs, progress)
+    jobs = [job for job in jobs_of(everything, cells) if seen_by.get(job.policy) in long_enough[job.collection]]
+    return run_jobs(jobs, grid.jobs, progress)
 
 
 def _judged(grid: Grid, entry: CollectionEntry) -> int:
@@ -134,8 +144,8 @@ def _write_predictions(grid: Grid, base: PolicyEntry) -> None:
         same = {query_id: (one.doc_ids, one.means) for query_id, one in mine.queries.items()}
         _write_run(folder / _file_name(base, COPY, None), same)
         taught: dict[int | None, Lessons] = {None: lessons(others(everything, entry.name))}
-        for seen in histories(len(queries)):
-            taught[seen] = lessons([Past(mine.group, first(mine.queries, queries[:seen]))])
+        for count in histories(len(queries)):
+            taught[count] = lessons([Past(mine.group, first(mine.queries, queries[:count]))])
         for (seen, taught_by), model in product(taught.items(), MODELS):
             learned = fitted(model, taught_by, grid.seed)
             means = {query_id: (one.doc_ids, predicted(one, learned)) for query_id, one in mine.queries.items()}

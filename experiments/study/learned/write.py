@@ -10,10 +10,10 @@ from experiments.publish.columns import write_csv
 from experiments.publish.files import write_text
 from experiments.study.frontier import study_of
 from experiments.study.grid import Grid
-from experiments.study.learned.figure import draw_curves
-from experiments.study.learned.outcome import rows_of, table_of
-from experiments.study.learned.page import NAME, learned_page, picture_name
+from experiments.study.learned.figures import draw_curves
+from experiments.study.learned.markdown import NAME, learned_page, picture_name
 from experiments.study.learned.replays import bases_of, prepared, replay
+from experiments.study.learned.tables import rows_of, table_of
 from experiments.study.write import require_writable
 
 

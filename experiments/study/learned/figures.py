@@ -8,8 +8,8 @@ from typing import Any
 
 from experiments.publish.palette import BLUE, GREEN, VERMILION
 from experiments.study.learned.fit import MODELS
-from experiments.study.learned.outcome import ALL, PRIOR, Row
 from experiments.study.learned.replays import BUDGETS, HISTORY, USES
+from experiments.study.learned.tables import ALL, PRIOR, Row
 from experiments.study.study import Policy, Study
 
 _INKS = dict(zip(BUDGETS, (VERMILION, GREEN, BLUE), strict=True))
@@ -20,7 +20,7 @@ _PENS: dict[str, dict[str, Any]] = {
 
 
 def draw_curves(file: Path, study: Study, base: Policy, rows: Sequence[Row]) -> None:
-    """Draw a row of panels for each collection, a column for each use; the three budgets have a colour each.
+    """Draw a row of panels for each collection that is long enough, a column for each use; budgets have a colour each.
 
     Args:
         file: the PNG to write.
@@ -31,10 +31,11 @@ def draw_curves(file: Path, study: Study, base: Policy, rows: Sequence[Row]) -> 
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    mine = [
-        r for r in rows if (r.base, r.evaluated_on, r.against) == (base.name, "rest", PRIOR) and r.collection != ALL
-    ]
+    mine = [row for row in rows if (row.base, row.evaluated_on, row.against) == (base.name, "rest", PRIOR)]
+    mine = [row for row in mine if row.collection != ALL]
     names = list(dict.fromkeys(row.collection for row in mine))
+    if not names:
+        return
     figure = Figure(figsize=(7.0, 1.2 + 1.5 * len(names)), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(len(names), len(USES), sharex=True, sharey="row", squeeze=False)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from experiments.study.learned.candidates import BILL, FEATURES
 from experiments.study.learned.fit import COPY, MODELS, STRENGTH
-from experiments.study.learned.outcome import ALL, NOTHING, OTHERS, PRIOR, Row
 from experiments.study.learned.replays import BUDGETS, COLUMN, HISTORY, LEAST, USES
+from experiments.study.learned.tables import ALL, NOTHING, OTHERS, PRIOR, Row
 from experiments.study.study import Policy, Study
 from experiments.study.tables import SIGNIFICANT
 
@@ -15,8 +15,6 @@ NAME = "learned_prior"
 """The files' name, without its end."""
 
 _WAYS = [(model, use) for model in MODELS for use in USES]
-
-Find = Callable[..., Row | None]
 
 
 def picture_name(base: Policy) -> str:
@@ -37,13 +35,17 @@ def learned_page(study: Study, rows: Sequence[Row]) -> str:
 
 
 def _head(study: Study, rows: Sequence[Row]) -> str:
+    features = "\n".join(f"- {feature}" for feature in FEATURES)
     return f"""# A prior that learns from the reranker's scores
 
-{_verdict(rows, PRIOR, "the prior that nobody fitted")} {_verdict(rows, COPY, "a copy of the prior mean as a column")}
+Learned from other collections and held against {_verdict(rows, PRIOR, "the prior as it is")}
+Held against {_verdict(rows, COPY, "a copy of the prior mean as one more signal, a column that nobody has learned")}
 
-A model is fitted to the reranker's own scores of the {BILL} documents that the prior ranks first, query by query: a
-ridge, or gradient-boosted trees. It predicts by how much they differ from the prior mean, from what every candidate has
-before scoring: {"; ".join(FEATURES)}. No judgment is used.
+A ridge, or gradient-boosted trees, is fitted to the reranker's own scores of the {BILL} documents that the prior ranks
+first, query by query. It predicts by how much they differ from the prior mean. No judgment is used. What it predicts
+from, all known of every candidate before scoring:
+
+{features}
 
 - **mean**: the prediction takes the place of the prior mean
 - **column**: it is one more signal beside the others, whose weight the posterior learns; no witness
@@ -66,10 +68,7 @@ def _verdict(rows: Sequence[Row], against: str, what: str) -> str:
     told = [row for row in rows if row.learned_from == OTHERS and row.against == against and row.p_holm is not None]
     sure = [row for row in told if row.p_holm is not None and row.p_holm < SIGNIFICANT]
     better = sum(row.difference > 0 for row in sure)
-    return (
-        f"**Learned from other collections and held against {what}: of {len(told)} comparisons on a collection, "
-        f"{better} significantly better, {len(sure) - better} worse.**"
-    )
+    return f"{what}:\n**of {len(told)} comparisons, {better} are significantly better and {len(sure) - better} worse.**"
 
 
 def _means(bases: Sequence[Policy], rows: Sequence[Row]) -> str:
@@ -110,11 +109,12 @@ be left. After 0 queries the prior is the one that nobody fitted. Means over the
 differences are from the prior on the same queries, and `copy` is the copy's.
 """
     for base in bases:
+        mine = _pick(rows, evaluated_on="rest", base=base.name, collection=ALL)
         yield f"### {base.label}\n"
-        yield f"![Quality by queries seen, {base.label}]({picture_name(base)})\n"
+        if mine:
+            yield f"![Quality by queries seen, {base.label}]({picture_name(base)})\n"
         yield f"| queries seen | groups | model | use | against | {_budgets()} |"
         yield f"|---:|---:|---|---|---|{'---:|' * len(BUDGETS)}"
-        mine = _pick(rows, evaluated_on="rest", base=base.name, collection=ALL)
         for seen in (NOTHING, *map(str, HISTORY)):
             some = _pick(mine, learned_from=seen)
             for key in dict.fromkeys((row.model, row.use, row.against) for row in some):

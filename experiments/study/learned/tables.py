@@ -145,38 +145,29 @@ def _rows(study: Study, family: Sequence[_Compared], evaluated_on: str, against:
         differences = compared.learned - compared.reference
         p = randomization_test(differences, permutations=study.permutations, seed=study.seed)
         columns = (compared.reference.mean(axis=0), compared.learned.mean(axis=0), *ends(study, compared.drawn))
+        where = (evaluated_on, against, compared.collection.name, len(differences))
         for pair, *numbers in zip(compared.pairs, *columns, p, holm(p), strict=True):
-            where = (evaluated_on, against, compared.collection.name, len(differences))
-            yield _row(*pair, *where, numbers)
+            yield _row(pair, where, numbers)
     for pair in dict.fromkeys(pair for compared in family for pair in compared.pairs):
-        count, numbers = _mean(study, family, pair)
-        yield _row(*pair, evaluated_on, against, ALL, count, numbers)
+        groups, mean = _mean(study, family, pair)
+        yield _row(pair, (evaluated_on, against, ALL, groups), mean)
 
 
 def _mean(study: Study, family: Sequence[_Compared], pair: tuple[Variant, int]) -> tuple[int, list[float]]:
     """The number of groups that have a pair, and its means over them, a group's members first."""
-    groups: dict[str, list[tuple[float, float, FloatArray]]] = {}
+    groups: dict[str, list[tuple[FloatArray, ...]]] = {}
     for compared in family:
         if pair in compared.pairs:
             i = compared.pairs.index(pair)
-            means = float(compared.reference[:, i].mean()), float(compared.learned[:, i].mean())
-            groups.setdefault(compared.collection.group, []).append((*means, compared.drawn[:, i]))
-    before, after, drawn = (
-        np.mean([np.mean([member[part] for member in group], axis=0) for group in groups.values()], axis=0)
-        for part in range(3)
-    )
-    return len(groups), [before, after, *ends(study, drawn)]
+            both = compared.reference[:, i].mean(keepdims=True), compared.learned[:, i].mean(keepdims=True)
+            groups.setdefault(compared.collection.group, []).append((*both, compared.drawn[:, i]))
+    of_groups = [[np.mean(parts, axis=0) for parts in zip(*members, strict=True)] for members in groups.values()]
+    before, after, resampled = (np.mean(parts, axis=0) for parts in zip(*of_groups, strict=True))
+    return len(groups), [before.item(), after.item(), *ends(study, resampled)]
 
 
-def _row(
-    variant: Variant,
-    budget: int,
-    evaluated_on: str,
-    against: str,
-    collection: str,
-    queries: int,
-    numbers: Sequence[float],
-) -> Row:
+def _row(pair: tuple[Variant, int], where: tuple[str, str, str, int], numbers: Sequence[float]) -> Row:
+    (variant, budget), (evaluated_on, against, collection, queries) = pair, where
     learned_from = NOTHING if variant.model == COPY else OTHERS if variant.seen is None else str(variant.seen)
     what = (variant.base.name, variant.model, variant.use, against, collection, queries, budget)
     return Row(learned_from, evaluated_on, *what, *map(float, numbers))
