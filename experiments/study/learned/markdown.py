@@ -38,8 +38,8 @@ def _head(study: Study, rows: Sequence[Row]) -> str:
     features = "\n".join(f"- {feature}" for feature in FEATURES)
     return f"""# A prior that learns from the reranker's scores
 
-Learned from other collections and held against {_verdict(rows, PRIOR, "the prior as it is")}
-Held against {_verdict(rows, COPY, "a copy of the prior mean as one more signal, a column that nobody has learned")}
+Learned from other collections, on each collection, and held against {_verdict(rows, PRIOR, "the prior as it is")}
+Held against {_verdict(rows, COPY, "a copy of the prior mean as a column, which nobody has learned")}
 
 A ridge, or gradient-boosted trees, is fitted to the reranker's own scores of the {BILL} documents that the prior ranks
 first, query by query. It predicts by how much they differ from the prior mean. No judgment is used. What it predicts
@@ -47,16 +47,21 @@ from, all known of every candidate before scoring:
 
 {features}
 
+How a prediction is used:
+
 - **mean**: the prediction takes the place of the prior mean
 - **column**: it is one more signal beside the others, whose weight the posterior learns; no witness
 - **copy**: the prior mean itself as a column. Nothing is learned, so what it brings is not the learning's
+
+How it was measured:
 
 - made by `{study.command}`
 - code: `{study.git_sha}`
 - {study.measures[0]}, differences; intervals: {study.level:.0%}, {study.resamples} bootstrap resamples of the queries,
   the models held fixed; collections over the same queries share them; seed {study.seed}
 - **bold**: p < {SIGNIFICANT} by the randomization test ({study.permutations} sign vectors), corrected by Holm's method
-  over all comparisons on the collection: policies, models, uses, budgets and, of the curves, histories
+  over all comparisons on the collection: policies, models, uses, budgets and, of the curves, histories; the intervals
+  and those of the means are not corrected
 - scores are logits less their query's mean, in standard deviations within the queries of the collection; each group of
   collections has the same weight; the ridge's penalty is {STRENGTH:.0f} documents; nothing was tuned
 - `{NAME}.csv` has all comparisons
