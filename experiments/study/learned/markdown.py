@@ -73,7 +73,7 @@ def _verdict(rows: Sequence[Row], against: str, what: str) -> str:
     told = [row for row in rows if row.learned_from == OTHERS and row.against == against and row.p_holm is not None]
     sure = [row for row in told if row.p_holm is not None and row.p_holm < SIGNIFICANT]
     better = sum(row.difference > 0 for row in sure)
-    return f"{what}:\n**of {len(told)} comparisons, {better} are significantly better and {len(sure) - better} worse.**"
+    return f"{what}:\n**significantly better in {better} of {len(told)} comparisons, worse in {len(sure) - better}.**"
 
 
 def _means(bases: Sequence[Policy], rows: Sequence[Row]) -> str:
