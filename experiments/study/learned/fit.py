@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,8 +60,8 @@ def others(everything: Mapping[str, Past], name: str) -> list[Past]:
 def lessons(pasts: Sequence[Past]) -> Lessons:
     """What the paid scores teach.
 
-    The scale is the posterior's: logits less their query's mean, which its intercept takes up, in standard deviations
-    within the queries of the collection.
+    Logits are standardised over all scores of a collection and reranker; where they lie on the whole is left to the
+    prior's intercept.
 
     Raises:
         ConfigError: if there is no score, or collections have different numbers of sources.
@@ -98,14 +98,10 @@ def _features(past: Past) -> FloatArray:
 
 
 def _targets(past: Past) -> FloatArray:
-    said = np.concatenate(list(_centred(one.logits for one in past.queries.values())))
-    believed = np.concatenate(list(_centred(one.means[one.bill] for one in past.queries.values())))
-    targets: FloatArray = said / (np.sqrt((said**2).mean()) or 1.0) - believed
+    said = np.concatenate([one.logits for one in past.queries.values()])
+    believed = np.concatenate([one.means[one.bill] for one in past.queries.values()])
+    targets: FloatArray = (said - said.mean()) / (said.std() or 1.0) - (believed - believed.mean())
     return targets
-
-
-def _centred(values: Iterable[FloatArray]) -> Iterable[FloatArray]:
-    return (some - some.mean() for some in values)
 
 
 def _ridge(taught: Lessons) -> Correction:

@@ -62,8 +62,8 @@ How it was measured:
 - **bold**: p < {SIGNIFICANT} by the randomization test ({study.permutations} sign vectors), corrected by Holm's method
   over all comparisons on the collection: policies, models, uses, budgets and, of the curves, histories; the intervals
   and those of the means are not corrected
-- scores are logits less their query's mean, in standard deviations within the queries of the collection; each group of
-  collections has the same weight; the ridge's penalty is {STRENGTH:.0f} documents; nothing was tuned
+- scores are logits, standardised over the scores of the collection that are learned from; each group of collections
+  has the same weight; the ridge's penalty is {STRENGTH:.0f} documents; nothing was tuned
 - `{NAME}.csv` has all comparisons
 """
 

@@ -32,7 +32,7 @@ def _past(group: str, seed: int, queries: int = 12, n: int = 30) -> Past:
     for i in range(queries):
         features = rng.standard_normal((n, 3))
         means, bill = features[:, 0] * 0.3, list(range(BILL))
-        logits = 7.0 * (means + 2.0 * features[:, 1])[bill] - 40.0 * i
+        logits = 7.0 * (means + 2.0 * features[:, 1])[bill] - 40.0
         found[f"{seed}-{i}"] = Candidates([f"d{j}" for j in range(n)], means, features, bill, logits)
     return Past(group, found)
 
