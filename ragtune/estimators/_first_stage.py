@@ -55,6 +55,17 @@ class FirstStageEvidence:
         lowest: FloatArray = self.columns.min(axis=0)
         return lowest
 
+    def joined_by(self, name: str, scores: FloatArray, rows: Any) -> FirstStageEvidence:
+        """With one more source, whose agreement with others proves nothing.
+
+        Args:
+            name: of the source.
+            scores: its scores of the n documents, shape (n,).
+            rows: text vectors of the documents, as for :func:`source_weights`.
+        """
+        columns = np.column_stack([self.columns, _column(scores)])
+        return FirstStageEvidence(columns, source_weights(columns, rows), (*self.names, name), {*self.echoes, name})
+
 
 def first_stage_evidence(
     items: Sequence[PoolItem], rows: Any = None, echoes: Collection[str] = ()

@@ -139,6 +139,11 @@ class RelevancePosterior:
         self._refit()
 
     @property
+    def has_feedback(self) -> bool:
+        """Whether some documents read more like the first stage's top documents than others do."""
+        return self._feedback_deviation >= _CLIP
+
+    @property
     def corroboration(self) -> float:
         """Weight of the first-stage evidence in the final order that the scores so far bear out, > 0."""
         first = slice(self._ranked)
@@ -272,7 +277,7 @@ class RelevancePosterior:
 
     def _feedback_of_new(self, rows: Any) -> FloatArray:
         """The same for documents that joined later; 0 where the ranked ones have no spread to measure by."""
-        if self._feedback_deviation < _CLIP:
+        if not self.has_feedback:
             return np.zeros(rows.shape[0])
         likeness: FloatArray = (rows @ self._centroid - self._feedback_mean) / self._feedback_deviation
         return np.clip(likeness, -_FEEDBACK_LIMIT, _FEEDBACK_LIMIT)

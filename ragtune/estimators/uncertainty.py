@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ragtune.core.arguments import check_count, check_number
+from ragtune.core.arguments import check_count, check_flag, check_number
 from ragtune.core.arrays import FloatArray
 from ragtune.core.interfaces import BaseEstimator, TextVectors
 from ragtune.core.pool.columns import read_only
@@ -22,6 +22,9 @@ from ragtune.estimators._posterior import LARGE, Prior, RelevancePosterior
 
 MARGINS = "margins"
 """In the trace: by how much each source agrees better with the other sources than the reranker does."""
+
+_FEEDBACK = "the first stage with feedback"
+"""Name of the source that ``feedback_source`` adds, which no retriever has."""
 
 _TINY = 1e-6
 """The least noise and scale: below it, rounding decides."""
@@ -55,6 +58,9 @@ class UncertaintyEstimator(BaseEstimator):
         trust: in [0, 1]: 0 is the sources' order, 1 the reranker's.
         echoes: names of sources whose agreement with others proves nothing, as they read the same words; a harness
             gives the signals that are no witnesses. They stay evidence like all others.
+        feedback_source: whether the prior's own order is one more source. Likeness to the first stage's top documents
+            has changed it (pseudo-relevance feedback, Rocchio 1971), so it says more than the first stage where
+            documents have texts, and nothing new where they have none.
         prior: hyper-parameters by name, see ``Prior``.
 
     Raises:
@@ -69,11 +75,13 @@ class UncertaintyEstimator(BaseEstimator):
         vectors: Callable[[Any], TextVectors],
         trust: float = 0.5,
         echoes: Collection[str] = (),
+        feedback_source: bool = False,
         **prior: float,
     ) -> None:
         self._vectors = vectors(corpus)
         self.trust = check_number("estimator.trust", trust, low=0.0, high=1.0)
         self.echoes = frozenset(echoes)
+        self.feedback_source = check_flag("estimator.feedback_source", feedback_source)
         self._prior = _trusted(_checked(Prior(**prior)), self.trust)  # type: ignore[arg-type]
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
@@ -92,7 +100,11 @@ class UncertaintyEstimator(BaseEstimator):
 
     def _start(self, pool: CandidatePool) -> RelevancePosterior:
         rows = self._vectors.of(pool.entries)
-        return RelevancePosterior(first_stage_evidence(pool.entries, rows, self.echoes), rows, self._prior)
+        evidence = first_stage_evidence(pool.entries, rows, self.echoes)
+        posterior = RelevancePosterior(evidence, rows, self._prior)
+        if not self.feedback_source or not posterior.has_feedback:
+            return posterior
+        return RelevancePosterior(evidence.joined_by(_FEEDBACK, posterior.mean, rows), rows, self._prior)
 
     def _valuation(self, pool: CandidatePool, posterior: RelevancePosterior) -> Valuation:
         corroboration = posterior.corroboration

@@ -37,7 +37,7 @@ class LearnedPriorEstimator(UncertaintyEstimator):
         means: str | Path,
         trust: float = 0.5,
         echoes: Collection[str] = (),
-        **prior: float,
+        **prior: Any,
     ) -> None:
         super().__init__(corpus, vectors, trust, echoes, **prior)
         self._path = str(means)

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragtune import Corpus
+from ragtune import Corpus, Document
 from ragtune.core.errors import ConfigError
+from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.embedders.tfidf import TfidfEmbedder
@@ -124,3 +125,44 @@ def test_the_solver_of_growing_pools_is_loaded_where_one_grows_and_off_the_clock
     discover(pool, *found)
     estimator.value(pool, context)
     assert stood == ([True] if found else [])
+
+
+@pytest.fixture
+def valued(make_context: Callable[..., RAGtuneContext], score: Callable[..., None]) -> Callable[..., Any]:
+    """The belief on documents with these texts after two scores, and their prior means; sources by name."""
+
+    def run(texts: str, sources: dict[str, list[float]], **options: Any) -> tuple[PosteriorBelief, np.ndarray]:
+        corpus = Corpus(Document(id=str(i), text=text) for i, text in enumerate(texts.split(",")))
+        estimator = UncertaintyEstimator(corpus, TfidfEmbedder, **options)
+        said = [dict(zip(sources, values, strict=True)) for values in zip(*sources.values(), strict=True)]
+        pool = CandidatePool(
+            PoolItem.from_document(corpus.scored(str(i), scores["bm25"]), i, scores) for i, scores in enumerate(said)
+        )
+        context = make_context()
+        pool.apply_priorities(estimator.value(pool, context))
+        before = np.asarray(estimator.value(pool, context).belief.mean)
+        score(pool, **{"0": 0.1, "3": 0.8})
+        belief = estimator.value(pool, context).belief
+        assert isinstance(belief, PosteriorBelief)
+        return belief, before
+
+    return run
+
+
+TEXTS = "red fox,red fox runs,blue sea,red sea,blue whale in the sea,red fox and dog"
+BM25 = {"bm25": [9.0, 7.5, 7.0, 6.0, 4.0, 3.0]}
+
+
+def test_its_own_prior_as_a_source_is_what_a_signal_of_the_prior_means_would_say(valued: Callable[..., Any]) -> None:
+    plain, means = valued(TEXTS, BM25)
+    found, _ = valued(TEXTS, BM25, feedback_source=True)
+    as_signal, _ = valued(TEXTS, {**BM25, "means": means.tolist()}, echoes=["means"])
+    np.testing.assert_allclose(found.key, as_signal.key)
+    np.testing.assert_allclose(found.variance, as_signal.variance)
+    assert not np.allclose(found.key, plain.key)
+
+
+def test_where_documents_have_no_text_its_prior_says_nothing_new(valued: Callable[..., Any]) -> None:
+    plain, _ = valued(",,,,,", BM25)
+    found, _ = valued(",,,,,", BM25, feedback_source=True)
+    np.testing.assert_array_equal(found.key, plain.key)
