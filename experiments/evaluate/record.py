@@ -104,7 +104,7 @@ class QueryRecord:
 
     def ranking_at(self, step: int) -> list[str]:
         """Document ids at an anytime step, best first."""
-        return [self.doc_ids[i] for i in self.rankings[step]]
+        return list(map(self.doc_ids.__getitem__, self.rankings[step]))
 
     def states(self, steps: Sequence[int] | None = None) -> States:
         """The ranking at some anytime steps, or at all of them."""

@@ -55,6 +55,21 @@ def test_what_is_held_of_a_record_is_what_the_record_says(
             assert held.states([1]).rankings() == record.states([1]).rankings()
 
 
+def test_a_ranking_is_read_back_with_as_many_looks_at_the_disk_however_long_it_is(
+    begun: Path, records: list[QueryRecord], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journals, "_ROOM", 0)
+    looks: list[int] = []
+    read = journals._Lines.read
+    monkeypatch.setattr(journals._Lines, "read", lambda *a: (looks.append(1), read(*a))[1])
+    with Journal(begun.parent, IDENTITY, resume=True) as journal:
+        for held, record in zip(journal.finished.values(), records, strict=True):
+            assert [held.opened().ranking_at(step) for step in (0, -1)] == [record.ranking_at(step) for step in (0, -1)]
+            looks.clear()
+            assert held.ranking_at(0) == record.ranking_at(0)
+            assert len(looks) <= 2  # documents and rankings
+
+
 def test_a_record_is_on_disk_as_soon_as_it_is_appended(tmp_path: Path, records: list[QueryRecord]) -> None:
     with Journal(tmp_path, IDENTITY, resume=False) as journal:
         journal.append(records[0])
