@@ -19,7 +19,6 @@ cannot answer some of them is left out from then on."""
 _ROOM = 1_000_000
 """Candidates of the incumbent that are held, ranked, until the line of fixed depth is drawn: some ten bytes each."""
 
-
 _TOGETHER = 512
 """Queries that are measured at once: fewer take longer, of more the records take much memory."""
 

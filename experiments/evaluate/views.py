@@ -61,7 +61,7 @@ def views_of(
     """
     views = []
     for name, position in positions.items():
-        rankings = {record.query_id: record.ranking_at(position) for record in records}
+        rankings = {record.query_id: record.opened().ranking_at(position) for record in records}
         values = measures.of_states(States.of(query_id, rankings.get(query_id, ())) for query_id in judged)
         views.append(View(name, rankings, measures.names, values, bootstrap.interval(values)))
     return views

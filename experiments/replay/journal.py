@@ -17,10 +17,11 @@ from ragtune.core.errors import ConfigError
 
 _VERSION = 4
 """Version of the lines that are written. Of the first, which has none in its header, traces were JSON in JSON; up to
-the second, rankings were lists of positions; up to the third, ids of documents were a list. All of them are read."""
+the second, rankings were lists of positions; up to the third, ids of documents were always a list. All are read."""
 
 _ROOM = 8_000_000
-"""Bytes of documents and rankings, eight an id and one or two a place, that are held of a run's first queries."""
+"""How much is held of the documents and rankings of a run's first queries: eight for each id, one for each place, which
+takes a byte, or two in a pool of more than 256."""
 
 
 class Finished(Protocol):

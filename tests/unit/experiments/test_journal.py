@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import resource
 from array import array
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -55,13 +56,35 @@ def test_what_is_held_of_a_record_is_what_the_record_says(
             assert held.states([1]).rankings() == record.states([1]).rankings()
 
 
+def test_a_ranking_is_read_back_with_as_many_looks_at_the_disk_however_long_it_is(
+    begun: Path, records: list[QueryRecord], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journals, "_ROOM", 0)
+    looks: list[int] = []
+    read = journals._Lines.read
+    monkeypatch.setattr(journals._Lines, "read", lambda *a: (looks.append(1), read(*a))[1])
+    with Journal(begun.parent, IDENTITY, resume=True) as journal:
+        for held, record in zip(journal.finished.values(), records, strict=True):
+            assert [held.opened().ranking_at(step) for step in (0, -1)] == [record.ranking_at(step) for step in (0, -1)]
+            looks.clear()
+            assert held.ranking_at(0) == record.ranking_at(0)
+            assert len(looks) <= 2  # documents and rankings
+
+
 def test_a_record_is_on_disk_as_soon_as_it_is_appended(tmp_path: Path, records: list[QueryRecord]) -> None:
     with Journal(tmp_path, IDENTITY, resume=False) as journal:
         journal.append(records[0])
         assert QueryRecord.from_line(journal.path.read_bytes().splitlines()[1]) == records[0]
 
 
-GARBAGE = [b'{"query_id": "q2", "doc', b'{"query_id": "q2", "doc\n', b"\x00\x00\xff\n", b'{"query_id": 3}\n', b"[1]\n"]
+GARBAGE = [
+    b'{"ids": 3, "rankings": []}\n',
+    b'{"query_id": "q2", "doc',
+    b'{"query_id": "q2", "doc\n',
+    b"\x00\x00\xff\n",
+    b'{"query_id": 3}\n',
+    b"[1]\n",
+]
 
 
 @pytest.mark.parametrize("garbage", [*GARBAGE, None])
@@ -96,6 +119,19 @@ def test_a_journal_of_the_first_version_is_gone_on_with(begun: Path, records: li
     with Journal(begun.parent, IDENTITY, resume=True) as journal:
         assert list(journal.finished.values()) == records
         assert [record.trace for record in journal.finished.values()] == [record.trace for record in records]
+
+
+@pytest.mark.parametrize("doc_ids", [[], ["a"], ["a", "b"], ["a b"], ["a", ""], [""], [" "], ["\t", "d\u00f6k\n"]])
+def test_whatever_the_ids_they_come_back_and_are_a_list_to_whoever_expects_one(
+    records: list[QueryRecord], doc_ids: list[str]
+) -> None:
+    order = list(range(len(doc_ids)))[::-1]
+    record = replace(records[0], doc_ids=doc_ids, rankings=[order] * 3)
+    line = record.to_line()
+    assert QueryRecord.from_line(line) == record
+    assert QueryRecord.from_line(line).doc_ids == doc_ids
+    # A former version may go on with its own journal, to which this one has added: a text would be letters to it.
+    assert json.loads(line.partition(b"\t")[0]).get("doc_ids", doc_ids) == doc_ids
 
 
 def test_a_journal_of_a_later_version_is_refused(begun: Path) -> None:
