@@ -15,6 +15,7 @@ from ragtune.rerankers._wrapped import WrappedReranker
 from ragtune.schedulers.greedy import GreedyScheduler
 from ragtune.schedulers.one_shot import OneShotScheduler
 from ragtune.schedulers.sliding_window import SlidingWindowScheduler
+from ragtune.schedulers.windows import WindowsScheduler
 
 REFUSED = RuntimeError("no answer")
 
@@ -92,6 +93,19 @@ def test_hopeless_work_ends_and_the_first_stages_order_stands(fakes: Any, compar
     assert output.stop.reason == "strategy_closed"
     assert output.ranking == tuple(ids(*range(20)))
     assert output.history[-1].cost.calls == 3
+
+
+@pytest.mark.parametrize("answers", [[], [last_first] * 3])
+@pytest.mark.parametrize("scheduler", [GreedyScheduler(batch_size=5), WindowsScheduler(window=5)])
+def test_it_ends_without_a_limit_however_many_failures_are_allowed(
+    fakes: Any, comparing: Any, scheduler: Any, answers: list[Any]
+) -> None:
+    patient = FailurePolicy(batches_in_a_row=10**9)
+    reranker = comparing(script=[*answers, *[REFUSED] * 99])
+    output = fakes.controller(reranker=reranker, scheduler=scheduler, failures=patient).run("q")
+    assert output.stop.reason == "strategy_closed"
+    assert output.batches.failed == 20 + 1
+    assert len(output.ranking) == 20
 
 
 def test_to_the_letter_a_failed_window_leaves_the_answer(fakes: Any, comparing: Any) -> None:
