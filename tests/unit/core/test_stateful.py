@@ -28,8 +28,8 @@ SCORES = st.one_of(
     st.floats(0.0, 1.0), st.sampled_from([math.nan, math.inf, -0.1, 7.3, "0.5", None, True, [0.5], 10**400])
 )
 STATES = tuple(ItemState)
-AGAIN = {ItemState.IN_FLIGHT: {ItemState.RERANKED}, ItemState.CANDIDATE: {ItemState.IN_FLIGHT}}
-"""From where documents are moved beside the table where they are compared (rules P3 and F6)."""
+AGAIN = {(ItemState.RERANKED, ItemState.IN_FLIGHT), (ItemState.IN_FLIGHT, ItemState.CANDIDATE)}
+"""Where documents go beside the table if they are compared (rules P3 and F6)."""
 
 
 def is_score(value: Any) -> bool:
@@ -45,6 +45,10 @@ class PoolMachine(RuleBasedStateMachine):
         self.states: dict[str, ItemState] = {}
         self.scores: dict[str, float] = {}
         self.ranked_by = np.zeros(0)
+
+    @initialize(n=st.integers(0, 4))
+    def begin(self, n: int) -> None:
+        self.add([f"d{i}" for i in range(n)], 0.5)
 
     def attempt(self, is_allowed: bool, call: Any, *arguments: Any) -> bool:
         try:
@@ -70,11 +74,14 @@ class PoolMachine(RuleBasedStateMachine):
         if self.attempt(is_legal, self.pool.transition, ids, to):
             self.states |= dict.fromkeys(ids, to)
 
-    @rule(ids=st.lists(IDS, min_size=1, max_size=4), to=st.sampled_from(STATES))
-    def move_again(self, ids: list[str], to: ItemState) -> None:
-        is_known = set(ids) <= set(self.states) and len(set(ids)) == len(ids)
-        allowed = AGAIN.get(to, set()) | {state for state in STATES if to in TRANSITIONS[state]}
-        is_legal = is_known and all(self.states[doc_id] in allowed for doc_id in ids)
+    @rule(
+        state=st.sampled_from(STATES),
+        to=st.sampled_from([ItemState.IN_FLIGHT, ItemState.CANDIDATE]),
+        count=st.integers(1, 3),
+    )
+    def move_again(self, state: ItemState, to: ItemState, count: int) -> None:
+        ids = [doc_id for doc_id, present in self.states.items() if present is state][:count]
+        is_legal = not ids or to in TRANSITIONS[state] or (state, to) in AGAIN
         if self.attempt(is_legal, partial(self.pool.transition, again=True), ids, to):
             self.states |= dict.fromkeys(ids, to)
 
