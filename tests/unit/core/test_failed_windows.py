@@ -74,7 +74,9 @@ def test_a_document_that_an_answer_leaves_out_stays_where_it_was(fakes: Any, com
 
 
 @pytest.mark.parametrize("scheduler", [GreedyScheduler(batch_size=5), SlidingWindowScheduler(window=5, step=3)])
-def test_half_of_the_documents_that_went_back_are_sent_next_and_all_are_scored(fakes: Any, comparing: Any, scheduler: Any) -> None:
+def test_half_of_the_documents_that_went_back_are_sent_next_and_all_are_scored(
+    fakes: Any, comparing: Any, scheduler: Any
+) -> None:
     script = [REFUSED, last_first, REFUSED, REFUSED, *[last_first] * 9]
     output = fakes.controller(reranker=comparing(script=script), scheduler=scheduler).run("q")
     windows = sent(output)
