@@ -232,7 +232,7 @@ def _warnings(request: p.RerankQuery, ranking: Ranking) -> list[str]:
         why = ranking.batches.first_error or ranking.stop.message
         found.append(f"the model fails, so that documents it has not read are in the first stage's order: {why}")
     elif ranking.batches.failed and not ranking.failures:
-        told = f"{ranking.batches.failed} of {ranking.batches.sent} calls failed, whose documents stay where they were"
+        told = f"{ranking.batches.failed} of {ranking.batches.sent} calls failed"
         found.append(f"{told}: {ranking.batches.first_error}")
     return found
 

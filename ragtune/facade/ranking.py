@@ -41,7 +41,8 @@ class Ranking(Sequence[RankedDocument]):
         cost: what was charged: documents, calls, tokens, milliseconds, dollars.
         saved: what reranking the other documents too was expected to cost on top, in one call.
         stop: why no more was scored, reason and figures; None for a ranking on the way.
-        failures: for each document that the reranker failed to score, by index, why.
+        failures: for each document that the reranker failed to score, by index, why; those of a comparison that failed
+            stay where they were (rule F6).
         batches: calls that were sent and that failed as a whole, and the first failure in words.
     """
 

@@ -248,12 +248,13 @@ class BudgetedReranker:
     def _final(self, job: Job, request: Request, output: ControllerOutput, top_k: int | None) -> Ranking:
         ranked = _ranked(job, output.history[-1])
         unread = {str(document.index) for document in ranked if not document.reranked}
+        failed = {doc_id: why for doc_id, why in _put_back(output).items() if doc_id in unread} | output.dropped
         return Ranking(
             ranked[:top_k],
             output.history[-1].cost,
             self._price(job.query, [document for document in request.candidates if document.id in unread]),
             output.stop,
-            {int(doc_id): why for doc_id, why in output.dropped.items()},
+            {int(doc_id): why for doc_id, why in failed.items()},
             output.batches,
         )
 
@@ -286,6 +287,12 @@ class BudgetedReranker:
             return self._reranker.expected_cost(items, context)
         except Exception:  # the ranking is there: a price that cannot be told must not cost it
             return price_by_count([item.doc_id for item in items], "")
+
+
+def _put_back(output: ControllerOutput) -> dict[str, str]:
+    """The documents whose comparison failed (rule F6), and why."""
+    events = [event.details for event in output.trace.find("put_back")]
+    return {doc_id: details["error"] for details in events for doc_id in details["doc_ids"]}
 
 
 def _job(i: int, job: Any) -> Job:

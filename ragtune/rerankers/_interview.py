@@ -63,13 +63,13 @@ class Interview:
         for items, cost in zip(new.values(), paid, strict=True):
             self._paid_docs.update(item.doc_id for item in items if cost.calls)
         self._estimated += sum(map(self._llm.is_estimated, outcomes))
-        errors = [outcome for outcome in outcomes if isinstance(outcome, LLMError)]
-        for error in errors:
-            if isinstance(error, CacheMissError):
-                raise error
-        self.first_error = self.first_error or next(iter(errors), None)
+        for outcome in outcomes:
+            if isinstance(outcome, CacheMissError):
+                raise outcome
         self._known.update(zip(new, outcomes, strict=True))
-        return [self._known[question.conversation] for question in questions]
+        told = [self._known[question.conversation] for question in questions]
+        self.first_error = self.first_error or next((each for each in told if isinstance(each, LLMError)), None)
+        return told
 
     def report(self, docs: int) -> None:
         """Hand in the bill of a batch of ``docs`` documents."""

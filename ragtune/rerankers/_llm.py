@@ -95,9 +95,6 @@ class LLMReranker(BaseReranker):
 
     def _known(self, context: RAGtuneContext) -> dict[Conversation, Outcome]:
         known: dict[Conversation, Outcome] = context.remember(self, dict)
-        if self.compares:  # a window that failed may be asked for again (rule F6)
-            for conversation in [asked for asked, outcome in known.items() if isinstance(outcome, LLMError)]:
-                del known[conversation]
         return known
 
     def _shown(self, item: PoolItem) -> str:

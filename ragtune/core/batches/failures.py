@@ -15,7 +15,8 @@ class FailurePolicy(BaseModel):
     """Rules for batches that fail as a whole: the reranker raised, or no score that it returned can be used.
 
     Attributes:
-        batches_in_a_row: failed batches in a row after which a strategy is closed for the request, >= 1.
+        batches_in_a_row: failed batches in a row after which a strategy is closed for the request, >= 1. More of them
+            than there are documents always close it.
         requests_in_a_row: requests in a row without a single scored batch after which a strategy is closed for the
             requests to come, >= 1.
         retry_after_s: seconds after which a strategy so closed is tried again, by one request, >= 0.
@@ -87,8 +88,8 @@ class RequestBreakers:
         record = self.records[strategy]
         record.in_a_row, record.has_scored = 0, True
 
-    def failed_with(self, strategy: str, error: str, *, was_asked: bool = True) -> bool:
-        """A batch failed; whether the strategy is closed for the request now.
+    def failed_with(self, strategy: str, error: str, *, docs: int, was_asked: bool = True) -> bool:
+        """A batch failed, in a pool of so many ``docs``; whether the strategy is closed for the request now.
 
         For the run it counts only if the reranker was asked: that a queue is full says nothing about what is behind it.
         """
@@ -99,7 +100,8 @@ class RequestBreakers:
         record.in_a_row += 1
         record.error = record.error or error
         record.has_failed |= was_asked
-        if record.in_a_row >= self.run.policy.batches_in_a_row:
+        # What failed may be sent again (rule F6), so a policy that never gives up would go on for ever.
+        if record.in_a_row >= min(self.run.policy.batches_in_a_row, docs + 1):
             self.closed[strategy] = record.error
         return strategy in self.closed
 

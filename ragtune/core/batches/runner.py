@@ -194,7 +194,7 @@ class BatchRunner:
             context.trace.add("reranker", "rerank", strategy=proposal.strategy, scores=answer.scores)
         else:
             context.tracker.refund(charged)
-            self._count_failure(context, proposal.strategy, answer, book)
+            self._count_failure(context, proposal.strategy, answer, book, docs=len(pool))
         self._note_overrun(context, started_ms)
         self._lose(pool, context, proposal.strategy, answer.lost, book)
 
@@ -235,8 +235,10 @@ class BatchRunner:
             self._paces[proposal.strategy].observe(docs, max(0.0, took_ms - context.meter.waited_ms))
         return _booked(said, docs, took_ms)
 
-    def _count_failure(self, context: RAGtuneContext, strategy: str, answer: Answer, book: BatchBook) -> None:
-        if book.breakers.failed_with(strategy, str(answer.error), was_asked=answer.was_asked):
+    def _count_failure(
+        self, context: RAGtuneContext, strategy: str, answer: Answer, book: BatchBook, *, docs: int
+    ) -> None:
+        if book.breakers.failed_with(strategy, str(answer.error), docs=docs, was_asked=answer.was_asked):
             context.trace.add("controller", "close_strategy", strategy=strategy, error=book.breakers.closed[strategy])
 
     def _lose(

@@ -11,6 +11,8 @@ from ragtune.core.arrays import IntArray
 from ragtune.core.component import declares
 from ragtune.core.interfaces import BaseAcquisition
 from ragtune.core.pool.belief import Belief
+from ragtune.core.pool.columns import CANDIDATE
+from ragtune.core.pool.items import SentBatch
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BUDGET_EXHAUSTED, STRATEGY_CLOSED, BatchProposal, RemainingBudgetView, StopRecord
 
@@ -72,7 +74,8 @@ def _affordable(wish: Sequence[str], budget: RemainingBudgetView, strategy: str)
 def choose(pool: CandidatePool, count: int, acquisition: BaseAcquisition | None, *, diverse: bool = True) -> list[str]:
     """The ``count`` eligible documents to score next, best first, ties by rule.
 
-    There are fewer of them where the estimator wants to be asked again sooner (``Valuation.batch_limit``).
+    There are fewer of them where the estimator wants to be asked again sooner (``Valuation.batch_limit``), and half as
+    many as in a comparison that has just failed (rule F6).
 
     Args:
         pool: the candidates.
@@ -85,11 +88,18 @@ def choose(pool: CandidatePool, count: int, acquisition: BaseAcquisition | None,
     belief = pool.belief
     if pool.estimates.batch_limit is not None:
         count = min(count, pool.estimates.batch_limit)
+    if pool.batches and _went_back(pool, pool.batches[-1]):
+        count = min(count, max(1, len(pool.batches[-1].positions) // 2))
     if acquisition is None or belief is None:
         return pool.top_candidates(count)
     if not diverse:
         return pool.top_candidates(count, acquisition.utility(belief, pool))
     return [pool.doc_ids[i] for i in _one_by_one(pool, count, acquisition, belief)]
+
+
+def _went_back(pool: CandidatePool, batch: SentBatch) -> bool:
+    """Whether the batch brought no score, and its documents are candidates again."""
+    return bool(np.isnan(batch.scores).all()) and bool((pool.states[batch.positions] == CANDIDATE).any())
 
 
 def _one_by_one(pool: CandidatePool, count: int, acquisition: BaseAcquisition, belief: Belief) -> list[int]:

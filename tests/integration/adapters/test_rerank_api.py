@@ -302,11 +302,19 @@ def test_a_comparison_that_fails_leaves_documents_where_they_were_with_a_warning
     with serving(RerankServer(Comparer(once_dead), "comparer", batch_size=3)) as address:
         request = {"query": "tea", "documents": TEXTS, "budget": {"docs": 3, "calls": 1}}
         failed, answered = (ask(address, "/v2/rerank", request) for _ in range(2))
+        figures = httpx2.get(f"{address}/metrics", headers={"X-API-Key": KEY}).text
+        calls = 0
+        again = ask(address, "/v2/rerank", request | {"budget": {"docs": 6, "calls": 2}})
     assert order(failed) == [0, 1, 2, 3, 4]
+    assert len(failed.json()["ragtune"]["failed"]) == 3
     [warning] = failed.json()["meta"]["warnings"]
-    assert "1 of 1 calls failed, whose documents stay where they were: " in warning
+    assert "3 documents could not be reranked: " in warning
     assert "upstream is away" in warning
     assert "warnings" not in answered.json()["meta"]
+    assert 'ragtune_rerank_documents_total{outcome="failed"} 3.0' in figures
+    assert again.json()["ragtune"]["failed"] == []
+    [warning] = again.json()["meta"]["warnings"]
+    assert "1 of 2 calls failed: " in warning
 
 
 def test_it_stands_in_front_of_a_rerank_server_and_cuts_its_work(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from ragtune.rerankers._wrapped import WrappedReranker
 from ragtune.schedulers.greedy import GreedyScheduler
 from ragtune.schedulers.one_shot import OneShotScheduler
 from ragtune.schedulers.sliding_window import SlidingWindowScheduler
+from ragtune.schedulers.windows import WindowsScheduler
 
 REFUSED = RuntimeError("no answer")
 
@@ -73,12 +74,16 @@ def test_a_document_that_an_answer_leaves_out_stays_where_it_was(fakes: Any, com
 
 
 @pytest.mark.parametrize("scheduler", [GreedyScheduler(batch_size=5), SlidingWindowScheduler(window=5, step=3)])
-def test_documents_that_went_back_are_sent_again_and_scored(fakes: Any, comparing: Any, scheduler: Any) -> None:
+def test_half_of_the_documents_that_went_back_are_sent_next_and_all_are_scored(
+    fakes: Any, comparing: Any, scheduler: Any
+) -> None:
     script = [REFUSED, last_first, REFUSED, REFUSED, *[last_first] * 9]
     output = fakes.controller(reranker=comparing(script=script), scheduler=scheduler).run("q")
     windows = sent(output)
-    assert windows[0] == windows[1] == ids(*range(5))
-    assert windows[2] == windows[3] == windows[4]
+    assert windows[:2] == [ids(*range(5)), ids(0, 1)]
+    assert windows[2][:2] == ids(2, 3)
+    assert windows[3:5] == [windows[2][: len(windows[2]) // 2], ids(2)]
+    assert len(windows[5]) > 1
     assert output.stop.reason == "pool_exhausted"
     assert output.history[-1].cost.calls == len(windows)
     assert output.dropped == {}
@@ -88,10 +93,23 @@ def test_hopeless_work_ends_and_the_first_stages_order_stands(fakes: Any, compar
     output = fakes.controller(reranker=comparing(script=[REFUSED] * 99), scheduler=GreedyScheduler(batch_size=5)).run(
         "q"
     )
-    assert sent(output) == [ids(*range(5))] * 3
+    assert sent(output) == [ids(*range(5)), ids(0, 1), ids(0)]
     assert output.stop.reason == "strategy_closed"
     assert output.ranking == tuple(ids(*range(20)))
     assert output.history[-1].cost.calls == 3
+
+
+@pytest.mark.parametrize("answers", [[], [last_first] * 3])
+@pytest.mark.parametrize("scheduler", [GreedyScheduler(batch_size=5), WindowsScheduler(window=5)])
+def test_it_ends_without_a_limit_however_many_failures_are_allowed(
+    fakes: Any, comparing: Any, scheduler: Any, answers: list[Any]
+) -> None:
+    patient = FailurePolicy(batches_in_a_row=10**9)
+    reranker = comparing(script=[*answers, *[REFUSED] * 99])
+    output = fakes.controller(reranker=reranker, scheduler=scheduler, failures=patient).run("q")
+    assert output.stop.reason == "strategy_closed"
+    assert output.batches.failed == 20 + 1
+    assert len(output.ranking) == 20
 
 
 def test_to_the_letter_a_failed_window_leaves_the_answer(fakes: Any, comparing: Any) -> None:
@@ -126,6 +144,6 @@ def test_the_strategy_alone_that_compares_puts_back(fakes: Any, comparing: Any) 
     strong, weak = comparing(script=[REFUSED] * 99), fakes.Reranker()
     scheduler = CascadeScheduler({"strong": 99}, batch_size=5, escalate_above=0.0, min_docs=0)
     output = fakes.controller(reranker={"default": weak, "strong": strong}, scheduler=scheduler).run("q")
-    assert [len(batch) for batch in strong.batches] == [5, 5, 5]
+    assert [len(batch) for batch in strong.batches] == [5, 2, 1]
     assert sorted(doc_id for batch in weak.batches for doc_id in batch) == ids(*range(20))
     assert output.dropped == {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ SCORES = st.one_of(
     st.floats(0.0, 1.0), st.sampled_from([math.nan, math.inf, -0.1, 7.3, "0.5", None, True, [0.5], 10**400])
 )
 STATES = tuple(ItemState)
+AGAIN = {(ItemState.RERANKED, ItemState.IN_FLIGHT), (ItemState.IN_FLIGHT, ItemState.CANDIDATE)}
+"""Where documents go beside the table if they are compared (rules P3 and F6)."""
 
 
 def is_score(value: Any) -> bool:
@@ -41,6 +44,11 @@ class PoolMachine(RuleBasedStateMachine):
         self.pool = CandidatePool()
         self.states: dict[str, ItemState] = {}
         self.scores: dict[str, float] = {}
+        self.ranked_by = np.zeros(0)
+
+    @initialize(n=st.integers(0, 4))
+    def begin(self, n: int) -> None:
+        self.add([f"d{i}" for i in range(n)], 0.5)
 
     def attempt(self, is_allowed: bool, call: Any, *arguments: Any) -> bool:
         try:
@@ -66,6 +74,17 @@ class PoolMachine(RuleBasedStateMachine):
         if self.attempt(is_legal, self.pool.transition, ids, to):
             self.states |= dict.fromkeys(ids, to)
 
+    @rule(
+        state=st.sampled_from(STATES),
+        to=st.sampled_from([ItemState.IN_FLIGHT, ItemState.CANDIDATE]),
+        count=st.integers(1, 3),
+    )
+    def move_again(self, state: ItemState, to: ItemState, count: int) -> None:
+        ids = [doc_id for doc_id, present in self.states.items() if present is state][:count]
+        is_legal = not ids or to in TRANSITIONS[state] or (state, to) in AGAIN
+        if self.attempt(is_legal, partial(self.pool.transition, again=True), ids, to):
+            self.states |= dict.fromkeys(ids, to)
+
     @rule(scores=st.dictionaries(IDS, SCORES, min_size=1, max_size=4))
     def score(self, scores: dict[str, Any]) -> None:
         are_sent = all(self.states.get(doc_id) is ItemState.IN_FLIGHT for doc_id in scores)
@@ -84,6 +103,14 @@ class PoolMachine(RuleBasedStateMachine):
         with self.pool.read_only():
             self.attempt(False, self.pool.transition, ids, ItemState.DROPPED)
             self.attempt(False, self.pool.update_scores, dict.fromkeys(ids, 0.5), "default")
+
+    @invariant()
+    def finds_the_best_candidates(self) -> None:
+        if len(self.ranked_by) != len(self.pool):
+            self.ranked_by = self.pool.priorities
+        candidates = [i for i, state in enumerate(self.states.values()) if state is ItemState.CANDIDATE]
+        best = sorted(candidates, key=lambda i: -self.ranked_by[i])[:3]
+        assert self.pool.top_candidates(3, self.ranked_by) == [self.pool.doc_ids[i] for i in best]
 
     @invariant()
     def agrees_with_the_model(self) -> None:
