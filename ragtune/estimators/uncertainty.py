@@ -75,7 +75,7 @@ class UncertaintyEstimator(BaseEstimator):
         vectors: Callable[[Any], TextVectors],
         trust: float = 0.5,
         echoes: Collection[str] = (),
-        feedback_source: bool = False,
+        feedback_source: bool = True,
         **prior: float,
     ) -> None:
         self._vectors = vectors(corpus)
