@@ -75,6 +75,7 @@ def one_run(data: Path, policy: str) -> dict[str, float]:
     sys.path.insert(0, str(ROOT))
     from experiments.cli import experiment
     from experiments.config.compose import compose
+    from experiments.evaluate import evaluation
     from experiments.evaluate.curves import Bootstrap
     from experiments.replay.build import build_session
     from experiments.replay.subjects.controller import FixedDepth
@@ -90,7 +91,12 @@ def one_run(data: Path, policy: str) -> dict[str, float]:
     config = compose([*collection, *scores, *quiet, *POLICIES[policy]])
     incumbents = [
         timed(owner, name)
-        for owner, name in ((FixedDepth, "meet"), (experiment, "compare"), (experiment, "depth_line"))
+        for owner, name in (
+            (FixedDepth, "over"),
+            (evaluation, "face"),
+            (experiment, "compare"),
+            (evaluation.Evaluation, "depth_line"),
+        )
     ]
     drawn = timed(Bootstrap, "draw")  # within the comparison, though the run's own intervals take nearly all of it
     with tempfile.TemporaryDirectory() as folder:
