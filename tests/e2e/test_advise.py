@@ -55,7 +55,7 @@ def served(line: str) -> argparse.Namespace:
 
 @pytest.fixture(scope="module")
 def advice(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
-    """The advice on every second query of the shipped collection, with prices."""
+    """The advice on the shipped collection, with prices."""
     folder = tmp_path_factory.mktemp("advice")
     (folder / "prices.yaml").write_text(PRICES)
     options = (
@@ -68,7 +68,7 @@ def advice(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
         "--out",
         str(folder / "out"),
     )
-    assert call("dataset=demo", "dataset.every=2", *options) == 0
+    assert call("dataset=demo", *options) == 0
     return SimpleNamespace(folder=folder / "out", said=json.loads((folder / "out" / "advice.json").read_text()))
 
 
