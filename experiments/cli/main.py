@@ -168,15 +168,17 @@ def _run(cfg: DictConfig, folder: Path, overrides: list[str], *, in_sweep: bool)
 
 def _complain(error: BaseException, folder: Path | None = None, prefix: str = "") -> int:
     """Say what went wrong in one line (a defect of the program: with its traceback) and return the exit code."""
-    from experiments.replay.journal import Journal
     from ragtune.core.errors import ConfigError
 
     again = f"hydra.run.dir={folder} resume=true" if folder else "resume=true and the same folder"
     if isinstance(error, HydraException | OmegaConfBaseException) or _is_hydras(error):
         error = ConfigError(readable(error))
     kept = f"finished queries are kept: repeat the command with {again}"
-    if folder and not (folder / Journal.NAME).exists():
-        kept = "no query was finished before: repeat the command"
+    if folder:
+        from experiments.replay.journal import Journal
+
+        if not (folder / Journal.NAME).exists():
+            kept = "no query was finished before: repeat the command"
     return complain(error, prefix, kept, folder)
 
 
