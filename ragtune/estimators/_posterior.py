@@ -13,13 +13,14 @@ from ragtune.estimators._calibration import LogitCalibration
 from ragtune.estimators._corroboration import Corroboration
 from ragtune.estimators._covariance import Covariance
 from ragtune.estimators._factor import Factor, next_row
-from ragtune.estimators._first_stage import FirstStageEvidence, standardised
+from ragtune.estimators._feedback import Feedback, squared_lengths
+from ragtune.estimators._first_stage import FirstStageEvidence
 
 _CLIP = 1e-6
 """Scores are kept this far from 0 and 1, so that their logits are finite."""
 
-_FEEDBACK_LIMIT = 3.0
-"""Standard deviations: a document from outside the pool can be a wild outlier by a small pool's spread."""
+_FEEDBACK = "the first stage with feedback"
+"""Name of the source that the prior's own order is, which no retriever has."""
 
 LARGE = 8_000
 """Documents of a pool above which one pass over all texts takes less time than one over the factor for each score."""
@@ -67,19 +68,25 @@ class RelevancePosterior:
         evidence: evidence of the first stage on the n documents.
         rows: L2-normalised text vectors, shape (n, terms), ``scipy.sparse.csr_matrix``.
         prior: hyper-parameters.
+        feedback_source: whether the prior's own order is one more source. Likeness to the first stage's top documents
+            has changed it, so it says more than the first stage where documents have texts, and nothing new elsewhere.
     """
 
-    def __init__(self, evidence: FirstStageEvidence, rows: Any, prior: Prior) -> None:
+    def __init__(self, evidence: FirstStageEvidence, rows: Any, prior: Prior, feedback_source: bool = False) -> None:
         self._prior = prior
         n = rows.shape[0]
-        lengths = _squared_lengths(rows)
-        feedback = self._feedback(evidence.pooled, rows, lengths)
+        self._feedback = Feedback(evidence.pooled, rows, prior.feedback_docs)
+        if feedback_source and self._feedback.says_something:
+            means = self._means(evidence.pooled, self._feedback.column)
+            evidence = evidence.joined_by(_FEEDBACK, means, rows)
+            self._feedback = Feedback(evidence.pooled, rows, prior.feedback_docs)
+        feedback = self._feedback.column
         self.evidence = evidence.pooled
         self._corroboration = Corroboration(evidence)
         self._weights = evidence.weights
         self._worst = evidence.worst
         self.covariance = Covariance(
-            self._features(evidence.columns, feedback), rows, self._own(lengths), prior.text_weight
+            self._features(evidence.columns, feedback), rows, self._own(squared_lengths(rows)), prior.text_weight
         )
         self._prior_mean = self._means(evidence.pooled, feedback)
         self.factor = Factor(n)
@@ -122,14 +129,14 @@ class RelevancePosterior:
         evidence of the first-stage documents that read like them.
         """
         count = rows.shape[0]
-        feedback = self._feedback_of_new(rows)
+        feedback = self._feedback.of_new(rows)
         design = self._features(np.tile(self._worst, (count, 1)), feedback)
         pooled = np.full(count, self._worst @ self._weights)
         columns = np.zeros((self.factor.room, count))
         columns[: len(self._order)] = self._project(design, rows)
         variance = self._prior_variance(design) - (columns**2).sum(axis=0)
         self.factor = self.factor.widened(columns)
-        self.covariance = self.covariance.extended(design, rows, self._own(_squared_lengths(rows)))
+        self.covariance = self.covariance.extended(design, rows, self._own(squared_lengths(rows)))
         self._prior_mean = np.append(self._prior_mean, self._means(pooled, feedback))
         self.evidence = np.append(self.evidence, 0.5 * (pooled + self._borrowed(rows)))
         self.variance = np.append(self.variance, variance)
@@ -137,11 +144,6 @@ class RelevancePosterior:
         self.own_logits = np.append(self.own_logits, np.zeros(count))
         self._summed, self._sums = 0, np.zeros((2, len(self._prior_mean)))
         self._refit()
-
-    @property
-    def has_feedback(self) -> bool:
-        """Whether some documents read more like the first stage's top documents than others do."""
-        return self._feedback_deviation >= _CLIP
 
     @property
     def corroboration(self) -> float:
@@ -264,24 +266,6 @@ class RelevancePosterior:
         variance: FloatArray = (design**2).sum(axis=1) + self._prior.text_weight + self._prior.own_variance
         return variance
 
-    def _feedback(self, pooled: FloatArray, rows: Any, lengths: FloatArray) -> FloatArray:
-        """Standardised cosine with the rank-weighted mean of the first-stage top documents, each without itself."""
-        top = np.argsort(-pooled, kind="stable")[: self._prior.feedback_docs]
-        weights = 1.0 / np.log2(2.0 + np.arange(len(top)))
-        weights /= weights.sum()
-        self._centroid = _weighted_sum(rows, top.tolist(), weights.tolist())
-        likeness = rows @ self._centroid
-        likeness[top] = (likeness[top] - weights * lengths[top]) / np.maximum(1.0 - weights, _CLIP)
-        self._feedback_mean, self._feedback_deviation = float(likeness.mean()), float(likeness.std())
-        return standardised(likeness)
-
-    def _feedback_of_new(self, rows: Any) -> FloatArray:
-        """The same for documents that joined later; 0 where the ranked ones have no spread to measure by."""
-        if not self.has_feedback:
-            return np.zeros(rows.shape[0])
-        likeness: FloatArray = (rows @ self._centroid - self._feedback_mean) / self._feedback_deviation
-        return np.clip(likeness, -_FEEDBACK_LIMIT, _FEEDBACK_LIMIT)
-
     def _features(self, columns: FloatArray, feedback: FloatArray) -> FloatArray:
         """Design matrix with the prior deviations folded in, so that its Gram matrix is the linear part of K."""
         prior = self._prior
@@ -291,16 +275,3 @@ class RelevancePosterior:
 
     def _means(self, pooled: FloatArray, feedback: FloatArray) -> FloatArray:
         return self._prior.intercept + self._prior.evidence_slope * pooled + self._prior.feedback_slope * feedback
-
-
-def _squared_lengths(rows: Any) -> FloatArray:
-    return np.asarray(rows.multiply(rows).sum(axis=1), dtype=float).ravel()
-
-
-def _weighted_sum(rows: Any, positions: Sequence[int], weights: Sequence[float]) -> FloatArray:
-    """The sum of some rows, each times its weight, shape (terms,)."""
-    total = np.zeros(rows.shape[1])
-    for position, weight in zip(positions, weights, strict=True):
-        place = slice(rows.indptr[position], rows.indptr[position + 1])
-        total[rows.indices[place]] += rows.data[place] * weight
-    return total

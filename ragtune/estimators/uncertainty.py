@@ -23,9 +23,6 @@ from ragtune.estimators._posterior import LARGE, Prior, RelevancePosterior
 MARGINS = "margins"
 """In the trace: by how much each source agrees better with the other sources than the reranker does."""
 
-_FEEDBACK = "the first stage with feedback"
-"""Name of the source that ``feedback_source`` adds, which no retriever has."""
-
 _TINY = 1e-6
 """The least noise and scale: below it, rounding decides."""
 
@@ -101,10 +98,7 @@ class UncertaintyEstimator(BaseEstimator):
     def _start(self, pool: CandidatePool) -> RelevancePosterior:
         rows = self._vectors.of(pool.entries)
         evidence = first_stage_evidence(pool.entries, rows, self.echoes)
-        posterior = RelevancePosterior(evidence, rows, self._prior)
-        if not self.feedback_source or not posterior.has_feedback:
-            return posterior
-        return RelevancePosterior(evidence.joined_by(_FEEDBACK, posterior.mean, rows), rows, self._prior)
+        return RelevancePosterior(evidence, rows, self._prior, self.feedback_source)
 
     def _valuation(self, pool: CandidatePool, posterior: RelevancePosterior) -> Valuation:
         corroboration = posterior.corroboration
