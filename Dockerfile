@@ -8,6 +8,7 @@ COPY --chown=ragtune . .
 RUN pip install --no-cache-dir --constraint constraints.txt --editable ".[$EXTRAS]"
 USER ragtune
 ENV RAGTUNE_CACHE=/results/cache
-WORKDIR /results
+# What is written to results/ of the current folder, as everywhere, is then in the volume.
+WORKDIR /
 ENTRYPOINT ["ragtune"]
 CMD ["--help"]
