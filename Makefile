@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Nothing is compiled beforehand: of the 35,000 modules few are ever imported, and those are compiled then.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
-.PHONY: help run ui test chaos check format docs docs-serve examples bench tables clean
+.PHONY: help run ui test slurm chaos check format docs docs-serve examples bench tables clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -21,6 +21,9 @@ ui: $(VENV)/.ui ## the SuperPrompt page over the demo collection, http://127.0.0
 
 test: $(VENV)/.dev ## every test, a file and its threads to a core
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+
+slurm: $(VENV)/.dev ## a sweep on a real Slurm cluster of two nodes on this machine, where Debian's slurmctld and slurmd are installed
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest tests/slurm
 
 chaos: $(VENV)/.dev ## kills, full disks, locked and damaged files, dishonest components; CHAOS_SEED=n for other moments
 	CHAOS_EXAMPLES=10000 $(BIN)/python -m pytest tests/chaos \

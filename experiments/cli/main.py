@@ -30,6 +30,9 @@ from experiments.config.paths import CONF
 from experiments.publish.folders import note_missing, remove_if_empty, remove_new_empty
 from ragtune.adapters.dispatch import DONE, INTERRUPTED, complain
 
+LOST = {"BrokenProcessPool", "UncompletedJobError", "WorkersLostError"}
+"""What joblib's launcher, submitit's and executors raise where a process died at work."""
+
 PROGRAMS = {"config": "run.py", "pipeline": "scripts/pipeline.py"}
 """What makes a run again in the checkout, by the file of conf/ that its configuration begins with."""
 
@@ -94,8 +97,16 @@ def _launch(root: str) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else DONE
     except (Exception, KeyboardInterrupt) as error:
-        return _complain(error)
+        return _complain(error, sweep=_sweep_in_progress())
     return DONE
+
+
+def _sweep_in_progress() -> Path | None:
+    if "experiments.cli.sweep" not in sys.modules:
+        return None
+    from experiments.cli.sweep import folder_in_progress
+
+    return folder_in_progress()
 
 
 def _compose_and_run(root: str, overrides: Sequence[str], *, is_sweep: bool) -> None:
@@ -132,15 +143,14 @@ def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> float | Non
     from experiments.cli.sweep import forget_failure, note_failure
     from experiments.publish.lock import locked
 
-    prefix = f"job {folder.name} ({' '.join(overrides)}): "
+    prefix, sweep = f"job {folder.name} ({' '.join(overrides)}): ", Path(HydraConfig.get().sweep.dir).absolute()
     with ExitStack() as stack:
         stack.callback(remove_if_empty, folder)
         try:
             stack.enter_context(locked(folder))
         except Exception as error:
-            raise SystemExit(
-                _complain(error, folder, prefix)
-            ) from None  # the folder is another run's: not a word in it
+            # The folder is another run's: not a word in it.
+            raise SystemExit(_complain(error, folder, prefix, sweep)) from None
         try:
             forget_failure(folder)
             return _run(cfg, folder, overrides, in_sweep=True)
@@ -148,7 +158,7 @@ def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> float | Non
             _complain(error)  # nobody reads what it prints; its files are written
             return None
         except Exception as error:
-            note_failure(folder, _complain(error, folder, prefix))
+            note_failure(folder, _complain(error, folder, prefix, sweep))
             return None
 
 
@@ -166,20 +176,37 @@ def _run(cfg: DictConfig, folder: Path, overrides: list[str], *, in_sweep: bool)
     return run_experiment(config, folder, overrides, in_sweep=in_sweep)
 
 
-def _complain(error: BaseException, folder: Path | None = None, prefix: str = "") -> int:
-    """Say what went wrong in one line (a defect of the program: with its traceback) and return the exit code."""
+def _complain(error: BaseException, folder: Path | None = None, prefix: str = "", sweep: Path | None = None) -> int:
+    """Say what went wrong in one line (a defect of the program: with its traceback) and return the exit code.
+
+    Args:
+        error: what was raised.
+        folder: of the run or job, if one had begun.
+        prefix: what it happened to.
+        sweep: folder of the sweep, if it is one's.
+    """
     from ragtune.core.errors import ConfigError
 
-    again = f"hydra.run.dir={folder} resume=true" if folder else "resume=true and the same folder"
     if isinstance(error, HydraException | OmegaConfBaseException) or _is_hydras(error):
         error = ConfigError(readable(error))
-    kept = f"finished queries are kept: repeat the command with {again}"
+    kept = _what_is_kept(folder, sweep)
+    if LOST & {kind.__name__ for kind in type(error).__mro__}:
+        from experiments.replay.executors.executor import WorkersLostError, told
+        from ragtune.core.errors import RagtuneError
+
+        error = RagtuneError(f"{error if isinstance(error, WorkersLostError) else told(error)}; {kept}")
+    return complain(error, prefix, kept, folder)
+
+
+def _what_is_kept(folder: Path | None, sweep: Path | None) -> str:
+    """What an interruption leaves, and how to go on."""
     if folder:
         from experiments.replay.journal import Journal
 
         if not (folder / Journal.NAME).exists():
-            kept = "no query was finished before: repeat the command"
-    return complain(error, prefix, kept, folder)
+            return "no query was finished before: repeat the command"
+    where = f"hydra.sweep.dir={sweep}" if sweep else f"hydra.run.dir={folder}" if folder else "the same folder"
+    return f"finished queries are kept: repeat the command with {where} resume=true"
 
 
 def _is_hydras(error: BaseException) -> bool:

@@ -193,6 +193,11 @@ def _finish(sweep: _Sweep, status: str, tables: Sequence[Path] = (), jobs: Seque
             sweep.tracking.finish(sweep.parent, status)
 
 
+def folder_in_progress() -> Path | None:
+    """Folder of the sweep in progress, if any."""
+    return _unfinished[0].folder if _unfinished else None
+
+
 def abandon_unfinished(*, is_interrupted: bool) -> None:
     """Close a sweep that was cut short; a sweep without a single job leaves nothing behind.
 

@@ -86,3 +86,17 @@ def test_submitits_jobs_are_processes_that_find_this_checkout(run: Run, tiny: li
     assert ended.code == 0, ended.err
     assert pd.read_csv(tmp_path / "sweep" / "sweep.csv")["estimator"].nunique() == 2
     assert len(list((tmp_path / "sweep" / ".submitit").glob("*/*_submitted.pkl"))) >= 2
+
+
+@pytest.mark.parametrize("launcher", ["joblib", "submitit_local"])
+def test_a_job_whose_process_dies_is_told_of_in_one_line(
+    run: Run, tiny: list[str], tmp_path: Path, launcher: str
+) -> None:
+    pytest.importorskip(f"hydra_plugins.hydra_{launcher.partition('_')[0]}_launcher", reason="needs the extra dev")
+    grid = [*tiny[:-1], "budget=2,4", "reranker._target_=misbehaving.Deadly", "hydra.sweep.dir=sweep"]
+    ended = run("-m", *grid, f"hydra/launcher={launcher}", "tracking=none", "verbosity=0", cwd=tmp_path)
+    assert ended.code == 1
+    assert "Traceback" not in ended.err
+    died = "error: a worker process died, killed or out of memory ("
+    (line,) = [line for line in ended.err.splitlines() if line.startswith(died)]
+    assert line.endswith(f": repeat the command with hydra.sweep.dir={tmp_path / 'sweep'} resume=true")

@@ -5,12 +5,16 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from textwrap import shorten
 
 from experiments.evaluate.record import QueryRecord
 from ragtune.core.errors import ConfigError, RagtuneError
 
 _LARGEST = 1024
 """Queries of a shard, whose records are in memory at once."""
+
+_WORDS = 400
+"""Characters of what a library says."""
 
 ShardWork = Callable[[str, Sequence[str]], list[QueryRecord]]
 
@@ -23,14 +27,12 @@ class WorkersLostError(RagtuneError):
     """
 
     def __init__(self, error: Exception) -> None:
-        super().__init__(
-            f"{told(error)}; finished queries are kept: repeat the command with the same hydra.run.dir and resume=true"
-        )
+        super().__init__(told(error))
 
 
-def told(error: Exception) -> str:
-    """In words, that a worker process died, with the first line of what the executor's library knows of it."""
-    said = str(error).strip().partition("\n")[0] or "no more is known"
+def told(error: BaseException) -> str:
+    """In words, that a worker process died, with the first paragraph of what the executor's library knows of it."""
+    said = shorten(str(error).strip().partition("\n\n")[0], _WORDS, placeholder=" ...") or "no more is known"
     return f"a worker process died, killed or out of memory ({type(error).__name__}: {said})"
 
 
