@@ -68,16 +68,20 @@ def verdict_of(window: Sequence[int], scores: Mapping[int, float]) -> Verdict:
 
 
 def by_halves(ask: Ask) -> Generator[Ask, Verdict, Verdict]:
-    """The verdict on a window on which all that follows hangs: where the call fails, its first half is asked for, and
-    half of that, since a shorter prompt has another answer (rule F6). What was not asked about keeps its place, and the
-    verdict says that the call for the whole has failed.
+    """The verdict on a window on which all that follows hangs: where the call fails, its first half is asked for, since
+    a shorter prompt has another answer, and then half as many of those that come next, since a document that no model
+    takes was perhaps among the first (rule F6). What was not judged keeps its place, and the verdict says that the call
+    for the whole has failed.
     """
-    window, size = list(ask.window), len(ask.window)
+    window, start, size = list(ask.window), 0, len(ask.window)
     while size > 1:
-        verdict = yield Ask(window[:size], ask.ranking)
+        end = start + size
+        verdict = yield Ask(window[start:end], ask.ranking)
         if not verdict.has_failed:
-            return Verdict([*verdict.order, *window[size:]], verdict.tiers, size < len(window))
-        size //= 2
+            order = [*window[:start], *verdict.order, *window[end:]]
+            return Verdict(order, verdict.tiers, size < len(window))
+        start = end % len(window)
+        size = min((size + 1) // 2, len(window) - start)
     return Verdict(window, [], has_failed=True)
 
 
