@@ -100,11 +100,9 @@ def flat(figures: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 def draw_growth(rows: list[dict[str, Any]], file: Path) -> None:
     """CPU seconds and peak memory of a run by its number of queries, a line a policy."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9.0, 3.8), layout="constrained")
-    FigureCanvasAgg(figure)
     for axes, unit, label in zip(figure.subplots(1, 2), ("cpu_s", "peak_mb"), ("CPU seconds", "peak MB"), strict=True):
         for policy in dict.fromkeys(row["policy"] for row in rows):
             mine = [row for row in rows if row["policy"] == policy]

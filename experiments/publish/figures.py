@@ -27,13 +27,11 @@ def draw_curve(file: Path, curve: Columns, summary: Summary) -> None:
         curve: the table of the run's curve, see :func:`experiments.publish.files.curve_table`.
         summary: the run's.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     panels = [("documents reranked per query (at most)", "documents")]
     panels += [(f"{name} per query (mean)", column) for name, column in _further(curve)]
     figure = Figure(figsize=(6.4 * len(panels), 4.6))
-    FigureCanvasAgg(figure)
     for i, (label, column) in enumerate(panels):
         axes = figure.add_axes(((i + 0.11) / len(panels), 0.27, 0.86 / len(panels), 0.66))
         _draw(axes, curve[column], curve, summary)

@@ -155,13 +155,10 @@ def _frame(study: Study, collection: Collection) -> tuple[float, float]:
 
 def _blank(height: float) -> Any:
     from matplotlib import rcParams
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     rcParams["hatch.linewidth"] = 0.3
-    figure = Figure(figsize=(WIDTH, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
+    return Figure(figsize=(WIDTH, height), layout="constrained")
 
 
 def _cost_label(study: Study) -> str:

@@ -53,11 +53,9 @@ def _curve(data: Path, policy: tuple[str, ...]) -> Curve:
 
 
 def _draw(file: Path, fixed: Curve, ours: Curve, full: float, reached: int | None) -> None:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.6, 4.4))
-    FigureCanvasAgg(figure)
     axes = figure.add_axes((0.09, 0.12, 0.89, 0.80))
     lines = ((fixed, "fixed depth"), (ours, "experiment=settled"))
     for (drawn, label), style in zip(lines, styles_of(["incumbent", "ours"]), strict=True):

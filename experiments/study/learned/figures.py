@@ -28,7 +28,6 @@ def draw_curves(file: Path, study: Study, base: Policy, rows: Sequence[Row]) -> 
         base: the policy whose prior is learned.
         rows: the comparisons.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     mine = [row for row in rows if (row.base, row.evaluated_on, row.against) == (base.name, "rest", PRIOR)]
@@ -37,7 +36,6 @@ def draw_curves(file: Path, study: Study, base: Policy, rows: Sequence[Row]) -> 
     if not names:
         return
     figure = Figure(figsize=(7.0, 1.2 + 1.5 * len(names)), layout="constrained")
-    FigureCanvasAgg(figure)
     panels = figure.subplots(len(names), len(USES), sharex=True, sharey="row", squeeze=False)
     for name, line in zip(names, panels, strict=True):
         for use, axes in zip(USES, line, strict=True):

@@ -20,11 +20,9 @@ def draw_claim(file: Path, study: Study, found: Held) -> None:
         study: what was measured.
         found: the claim.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.0, 1.0 + 0.19 * len(found.order)), layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.subplots()
     for place, name in enumerate(reversed(found.order)):
         mine = found.rows[found.rows["collection"] == name]
