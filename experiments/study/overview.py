@@ -88,12 +88,12 @@ def _articles(results: Path, kind: str) -> Iterator[str]:
 
     for table in sorted(results.glob(f"{kind}/*/{kind}.csv")):
         cells = pd.read_csv(table)
-        yield _article(table.parent, kind, cells, recommendation(cells, headline_of(cells)))
+        yield _article(table.parent, kind, cells, recommendation(cells, measures_of(cells)[0]))
 
 
-def headline_of(cells: Any) -> str:
-    """The first measure of a table of cells, which is the one that its policies are ranked by."""
-    return str(next(name for name in cells.columns if f"{name}_diff_low" in cells.columns))
+def measures_of(cells: Any) -> list[str]:
+    """The measures of a table of cells; by the first of them, its policies are ranked."""
+    return [name for name in cells.columns if f"{name}_diff_low" in cells.columns]
 
 
 def _article(folder: Path, kind: str, cells: Any, found: Recommendation) -> str:

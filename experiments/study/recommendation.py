@@ -153,10 +153,7 @@ def _nothing_better(rows: Any, measure: str, rule: str) -> Recommendation:
         row = mine.loc[mine[f"{measure}_diff"].idxmax()]
         where = f" at {row['budget']} {_noun(rows)}" if limit else ""
         evidence.append(f"{row['collection']}: the largest gain is {row['label']}{where}: {_difference(row, measure)}.")
-    if not limit:
-        title = f"Keep {label}: nothing here is significantly better."
-    else:
-        title = f"Keep {label}{limit}: nothing here is significantly better."
+    title = f"Keep {label}{limit}: nothing here is significantly better."
     place = " at the same budget" if limit else ""
     summary = f"In {measure}, no policy is significantly above it{place} on half of the collections and below on none."
     return Recommendation(title, summary, tuple(evidence), rule, str(incumbent["policy"].iloc[0]), column)

@@ -17,7 +17,7 @@ import numpy as np
 from experiments.evaluate.record import UNITS
 from experiments.publish.files import write_text
 from experiments.study.markdown import markdown
-from experiments.study.overview import headline_of, overview_of, write_overview
+from experiments.study.overview import measures_of, overview_of, write_overview
 from experiments.study.study import Collection, Line, Policy, Study, unit_of
 from experiments.study.write import draw_collections
 from ragtune.core.errors import ConfigError, RagtuneError
@@ -75,7 +75,7 @@ def _head(folder: Path, text: str) -> dict[str, Any]:
 
 def _study(cells: Any, policies: Any, head: dict[str, Any], starts: Mapping[str, str]) -> Study:
     named = cells[["policy", "label", "kind"]].drop_duplicates()
-    measures = [column for column in cells.columns if f"{column}_diff_low" in cells.columns]
+    measures = measures_of(cells)
     return Study(
         collections=[
             _collection(str(name), mine, policies[policies["collection"] == name], measures, starts.get(str(name)))
@@ -84,7 +84,7 @@ def _study(cells: Any, policies: Any, head: dict[str, Any], starts: Mapping[str,
         policies=[Policy(*map(str, row)) for row in named.itertuples(index=False)],
         reference=str(named.loc[named["kind"] == "incumbent", "policy"].iloc[0]),
         columns=list(cells["budget"].unique()),
-        measures=[headline_of(cells), *(measure for measure in measures if measure != headline_of(cells))],
+        measures=measures,
         family="columns",
         traced_column=str(cells["budget"].iloc[0]),
         unit=unit_of(cells),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from experiments.study.overview import headline_of
+from experiments.study.overview import measures_of
 from ragtune.core.errors import ConfigError
 
 KEYS = ["collection", "policy", "budget"]
@@ -38,7 +38,7 @@ def changes_page(before: Any, after: Any, source: str) -> str:
         before, after: tables of cells, see :func:`read_cells`.
         source: what ``before`` is called in the text.
     """
-    measure = headline_of(after)
+    measure = measures_of(after)[0]
     ours = after[after["kind"] == "ours"]
     both = ours.merge(before[[*KEYS, measure]], on=KEYS, suffixes=("", "_before"))
     both = both.assign(change=both[measure] - both[f"{measure}_before"])
