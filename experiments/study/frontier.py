@@ -55,7 +55,6 @@ def study_of(grid: Grid, cells: Cells, command: str) -> Study:
         reference=grid.incumbent.name,
         columns=[column_of(budget) for budget in grid.budgets],
         measures=list(grid.measures),
-        family="columns",
         target_label=_target_label(cells, by_windows=compares_windows(incumbent)),
         traced_column=column_of(grid.traces.budget),
         resamples=grid.resamples,

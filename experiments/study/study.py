@@ -208,10 +208,8 @@ class Study:
         collections: at least one collection.
         policies: all policies, with the reference.
         reference: name of the policy that the others are tested against.
-        columns: budgets as text, or the one column ``final`` where runs are compared.
+        columns: budgets as text, or the one column :data:`FINAL` where runs are compared.
         measures: names; the first is the headline.
-        family: ``columns`` where Holm's correction spans a policy's columns, ``policies`` where it spans all
-            policies of a column.
         target_label: what ``Collection.target`` is.
         traced_column: the column whose decisions can be looked at.
         resamples, permutations, level, seed: settings of the intervals and tests.
@@ -220,6 +218,8 @@ class Study:
         claims: what the study is to show.
         choice: how one of its policies is chosen; None where none is.
         unit: what the budgets limit and the lines' costs count.
+        is_grid: whether the columns are budgets, a policy's being one family of Holm's correction; otherwise the study
+            compares runs, in a single column, which is one.
     """
 
     name: str
@@ -230,7 +230,6 @@ class Study:
     reference: str
     columns: Sequence[str]
     measures: Sequence[str]
-    family: str
     target_label: str
     traced_column: str
     resamples: int
@@ -242,6 +241,7 @@ class Study:
     claims: Sequence[Claim] = ()
     choice: Choice | None = None
     unit: Unit = DOCS
+    is_grid: bool = True
 
     @property
     def noun(self) -> str:
@@ -252,8 +252,3 @@ class Study:
     def by_name(self) -> Mapping[str, Policy]:
         """Policies by name."""
         return {policy.name: policy for policy in self.policies}
-
-    @property
-    def is_grid(self) -> bool:
-        """Whether the columns are budgets; otherwise the study compares runs, in a single column."""
-        return self.family == "columns"

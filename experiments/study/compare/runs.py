@@ -50,7 +50,7 @@ def study_of_runs(runs: Sequence[Run], command: str, *, texts: bool) -> Study:
         reference=policies[0].name,
         columns=[FINAL],
         measures=measures,
-        family="policies",
+        is_grid=False,
         target_label=f"what {policies[0].label} ends with",
         traced_column=FINAL,
         resamples=bootstrap["resamples"],

@@ -49,7 +49,6 @@ def study(*collections: Collection) -> Study:
         reference="fixed",
         columns=["10", "20"],
         measures=["nDCG@10"],
-        family="columns",
         target_label="all",
         traced_column="10",
         resamples=200,

@@ -156,7 +156,7 @@ def test_points_of_small_amounts_have_markers_and_what_spends_nothing_is_not_on_
     one = Collection("a", ["q1"], {}, {}, {}, {}, lines, np.ones(1), 0.01)
     study = Study(
         *("t", "c", "abc", [one], [Policy(name, name, POLICIES[name]) for name in lines], "fixed"),
-        *(["1e-05", "0.0001", "0.0004", "0.001"], ["nDCG@10"], "columns", "all", "", 1, 1, 0.95, 0),
+        *(["1e-05", "0.0001", "0.0004", "0.001"], ["nDCG@10"], "all", "", 1, 1, 0.95, 0),
         unit=MONEY,
     )
     draw_lines(tmp_path / "a.png", study, one)

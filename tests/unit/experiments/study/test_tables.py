@@ -53,7 +53,7 @@ def study() -> Callable[..., Study]:
         collection = Collection("tiny set", ids, texts, {}, {}, cells, lines, np.array([0.7, 0.5]), 40.0)
         fixed = {"name": "t", "command": "python x", "git_sha": "abc", "collections": [collection]}
         fixed |= {"policies": POLICIES, "reference": "fixed", "columns": ["10", "20"], "measures": ["nDCG@10", "R@100"]}
-        fixed |= {"family": "columns", "target_label": "all", "traced_column": "10", "resamples": 100}
+        fixed |= {"target_label": "all", "traced_column": "10", "resamples": 100}
         return Study(**{**fixed, "permutations": 999, "level": 0.95, "seed": 0, **changes})  # type: ignore[arg-type]
 
     return make
@@ -73,9 +73,9 @@ def test_a_clear_gain_is_significant_in_both_tests_and_the_reference_has_no_test
 
 
 def test_holm_spans_budgets_of_a_policy_or_policies_of_a_column(study: Callable[..., Study]) -> None:
-    rows = {family: cells_table(study(family=family)) for family in ("columns", "policies")}
-    for family, key in (("columns", "policy"), ("policies", "budget")):
-        others = rows[family][rows[family]["policy"] != "fixed"]
+    for is_grid, key in ((True, "policy"), (False, "budget")):
+        rows = cells_table(study(is_grid=is_grid))
+        others = rows[rows["policy"] != "fixed"]
         for _, members in others.groupby(key):
             plain = sorted(members["nDCG@10_p_t"])
             assert members["nDCG@10_p_t_holm"].min() == pytest.approx(min(1.0, 2 * plain[0]))
