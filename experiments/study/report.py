@@ -162,9 +162,8 @@ def _totals(collection: Collection) -> dict[str, float]:
 
 
 def _line(line: Line) -> dict[str, Any]:
-    further = {} if line.costs is None else dict(zip(UNITS[1:], line.costs.T[1:], strict=True))
     return {
-        **{unit: [_number(x) for x in amounts] for unit, amounts in further.items()},
+        **{unit: [_number(x) for x in amounts] for unit, amounts in zip(UNITS[1:], line.costs.T[1:], strict=True)},
         "allowed": line.allowed.tolist(),
         "docs": _rounded(line.spent),
         **{key: _rounded(getattr(line, key).T) for key in ("mean", "low", "high")},

@@ -52,9 +52,9 @@ class Cell:
         docs, calls, expanded: shape (q,), charged documents and calls, and documents added to the pool.
         ineligible: shape (q,), neighbours that an expander found and the reranker cannot score.
         stops: why each query stopped.
-        decisions: by query id, what was reranked when and why (see ``decisions.py``); only where asked for.
         recorded: shape (q, u - 2), charged in each of ``UNITS`` but documents and calls, as the reranker counts it, 0
-            where it does not; None where that is not kept.
+            where it does not.
+        decisions: by query id, what was reranked when and why (see ``decisions.py``); only where asked for.
     """
 
     values: FloatArray
@@ -63,8 +63,8 @@ class Cell:
     expanded: NDArray[np.int64]
     ineligible: NDArray[np.int64]
     stops: Sequence[str]
+    recorded: FloatArray
     decisions: Mapping[str, Any] = field(default_factory=dict)
-    recorded: FloatArray | None = None
 
     def in_unit(self, unit: Unit) -> FloatArray:
         """What each query was charged in a unit, shape (q,)."""
@@ -73,9 +73,8 @@ class Cell:
 
     @property
     def charged(self) -> FloatArray:
-        """What each query was charged, shape (q, u), in each of ``UNITS``; 0 where it is not kept."""
-        recorded = np.zeros((len(self.docs), len(UNITS) - 2)) if self.recorded is None else self.recorded
-        return np.column_stack([self.docs, self.calls, recorded])
+        """What each query was charged, shape (q, u), in each of ``UNITS``."""
+        return np.column_stack([self.docs, self.calls, self.recorded])
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ class Line:
         allowed: shape (s,), amount allowed at each point, in the study's unit.
         spent: shape (s,), mean amount charged there, in that unit.
         mean, low, high: shape (s, m), with the bootstrap interval.
-        costs: shape (s, u), mean charged there in each of ``UNITS``; None where only documents are known.
+        costs: shape (s, u), mean charged there in each of ``UNITS``.
     """
 
     allowed: FloatArray
@@ -94,7 +93,7 @@ class Line:
     mean: FloatArray
     low: FloatArray
     high: FloatArray
-    costs: FloatArray | None = None
+    costs: FloatArray
 
 
 @dataclass(frozen=True)

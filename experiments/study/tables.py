@@ -116,9 +116,7 @@ def _costs(cell: Cell) -> dict[str, Any]:
 
 
 def _recorded(cell: Cell, *, mean: bool) -> dict[str, Any]:
-    """What was charged besides documents and calls, as columns; empty where it is not kept."""
-    if cell.recorded is None:
-        return {}
+    """What was charged besides documents and calls, as columns."""
     columns = {UNITS[i]: cell.recorded[:, i - 2] for i in told(cell.charged) if i >= 2}
     return {f"{name}_mean": float(values.mean()) for name, values in columns.items()} if mean else columns
 

@@ -17,7 +17,7 @@ from experiments.study.protocol.claims_page import claims_page
 from experiments.study.protocol.leave_one_out import leave_one_out
 from experiments.study.study import Cell, Choice, Claim, Collection, Policy, Study
 from ragtune.core.errors import ConfigError
-from ragtune.core.units import CALLS, MONEY
+from ragtune.core.units import CALLS, MONEY, UNITS
 
 KINDS = {"fixed": "incumbent", "gar": "peer", "default": "ours", "bold": "ours", "shy": "ours"}
 CHOICE = Choice("default", [10, 20])
@@ -32,7 +32,8 @@ def collection(name: str, quality: Quality, group: str = "", docs: Mapping[str, 
         for budget, mean in zip((10, 20), means, strict=True):
             charged = np.full(40, (docs or {}).get(policy, budget))
             values = (mean + np.roll(noise, budget) - noise.mean())[:, None]
-            cells[policy, str(budget)] = Cell(values, charged, charged, charged * 0, charged * 0, ["x"] * 40)
+            counts = (charged, charged, charged * 0, charged * 0)
+            cells[policy, str(budget)] = Cell(values, *counts, ["x"] * 40, np.zeros((40, len(UNITS) - 2)))
     queries = [f"q{i}" for i in range(40)]
     lines = dict.fromkeys(quality)
     return Collection(name, queries, {}, {}, {}, cells, lines, np.zeros(1), 0.0, dataset=name, group=group or name)  # type: ignore[arg-type]

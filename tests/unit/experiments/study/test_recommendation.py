@@ -152,7 +152,7 @@ def test_points_of_small_amounts_have_markers_and_what_spends_nothing_is_not_on_
         Axes, "plot", lambda *given, **how: (marked.append(how.get("markevery", [])), plot(*given, **how))[1]
     )
     spent, quality = np.array([0.0, 0.0001, 0.0004, 0.001]), np.array([[0.5], [0.6], [0.7], [0.8]])
-    lines = dict.fromkeys(("fixed", "ours"), Line(spent, spent, quality, quality, quality))
+    lines = dict.fromkeys(("fixed", "ours"), Line(spent, spent, quality, quality, quality, spent))
     one = Collection("a", ["q1"], {}, {}, {}, {}, lines, np.ones(1), 0.01)
     study = Study(
         *("t", "c", "abc", [one], [Policy(name, name, POLICIES[name]) for name in lines], "fixed"),

@@ -15,6 +15,7 @@ from experiments.study.report import html
 from experiments.study.study import Cell, Collection, Line, Policy, Study
 from experiments.study.tables import cells_table, per_query_table, policies_table
 from experiments.study.write import file_stem, write_study
+from ragtune.core.units import UNITS
 
 POLICIES = [
     Policy("fixed", "fixed depth", "incumbent"),
@@ -29,7 +30,8 @@ def cell(quality: float, docs: int, spread: np.ndarray) -> Cell:
     values = np.column_stack([quality + spread, np.full(q, 0.5)])
     counts = np.full(q, docs)
     expanded, ineligible = np.zeros((2, q), dtype=int)
-    return Cell(values, counts, np.ones(q, dtype=int), expanded, ineligible, ["budget_exhausted"] * q)
+    stops, recorded = ["budget_exhausted"] * q, np.zeros((q, len(UNITS) - 2))
+    return Cell(values, counts, np.ones(q, dtype=int), expanded, ineligible, stops, recorded)
 
 
 @pytest.fixture
@@ -47,7 +49,8 @@ def study() -> Callable[..., Study]:
         lines = {}
         for p in POLICIES:
             mean = np.array([cells[p.name, c].values.mean(axis=0) for c in ("10", "20")])
-            lines[p.name] = Line(np.array([10.0, 20.0]), np.array([10.0, 20.0]), mean, mean - 0.1, mean + 0.1)
+            spent, costs = np.array([10.0, 20.0]), np.zeros((2, len(UNITS)))
+            lines[p.name] = Line(spent, spent, mean, mean - 0.1, mean + 0.1, costs)
         ids = [f"q{i}" for i in range(queries)]
         texts = dict.fromkeys(ids, text) if text else {}
         collection = Collection("tiny set", ids, texts, {}, {}, cells, lines, np.array([0.7, 0.5]), 40.0)
