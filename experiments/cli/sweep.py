@@ -19,10 +19,11 @@ from omegaconf import DictConfig, OmegaConf
 from experiments.config.compose import register_resolvers
 from experiments.config.jobs import parsed
 from experiments.config.paths import PROJECT_ROOT
+from experiments.evaluate.incumbents import FIXED_DEPTH
 from experiments.evaluate.summary import Summary
 from experiments.publish.files import SUMMARY, read_summary
 from experiments.publish.lock import locked
-from experiments.publish.sweep_baseline import FIXED_DEPTH, check_baseline
+from experiments.publish.sweep_baseline import check_baseline
 from experiments.publish.sweep_table import print_sweep
 from experiments.publish.terminal import print_path
 from experiments.publish.track import PARENT_FILE, Tracking, parent_of

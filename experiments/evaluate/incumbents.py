@@ -19,8 +19,8 @@ from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import ConfigError
 from ragtune.facade.agreement import Places
 
-EVERYTHING = "everything"
-"""The incumbent that reranks the whole pool."""
+FIXED_DEPTH, EVERYTHING = "fixed depth", "everything"
+"""The incumbents: the first stage's best documents, as many as a run's budget affords, and the whole pool."""
 
 POINTS = 20
 """Depths at which the line of fixed depth is drawn."""

@@ -12,6 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from experiments.evaluate.curves import FloatArray, bootstrap_interval, in_blocks
 
+SIGNIFICANT = 0.05
+"""Level of corrected p-values."""
+
 TIE = 1e-9
 """Differences up to this are rounding: the queries are tied."""
 

@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from experiments.config.overrides import choices_of, spelled_out
+from experiments.evaluate.incumbents import FIXED_DEPTH
 from experiments.evaluate.significance import PairedDifferences, paired_differences
 from experiments.evaluate.summary import Summary
 from ragtune.core.errors import ConfigError
-
-FIXED_DEPTH = "fixed depth"
-"""The baseline that every job brings along: the first stage's best documents, as many as the job's budget affords."""
 
 JOBS_NAMED = 8
 """An error lists the choices of this many jobs."""

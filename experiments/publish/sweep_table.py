@@ -10,15 +10,13 @@ from typing import Any
 import numpy as np
 
 from experiments.config.overrides import choices_of
-from experiments.evaluate.significance import PairedDifferences, holm
+from experiments.evaluate.incumbents import FIXED_DEPTH
+from experiments.evaluate.significance import SIGNIFICANT, PairedDifferences, holm
 from experiments.evaluate.summary import Summary
 from experiments.publish.columns import write_csv
-from experiments.publish.sweep_baseline import FIXED_DEPTH, differences, references
-from experiments.publish.terminal import fitting_table, print_warning, short
+from experiments.publish.sweep_baseline import differences, references
+from experiments.publish.terminal import fitting_table, print_warning, short, short_p
 from ragtune.core.errors import ConfigError
-
-SIGNIFICANT = 0.05
-"""Level of the corrected p-values."""
 
 NOTE = f"*: differs from {{}}, p < {SIGNIFICANT} after Holm's correction for the jobs."
 
@@ -142,7 +140,7 @@ def _shown(row: Mapping[str, Any], headline: str, columns: Sequence[str]) -> lis
     if "diff" in row:
         cells["vs"] = short(row["diff"], "+.3f") + _mark(row)
         cells["interval of it"] = " ".join(short(row[f"diff_{end}"], "+.3f") for end in ("low", "high"))
-        cells["p (Holm)"] = "<.001" if row["p_holm"] < 0.001 else short(row["p_holm"], ".3f")
+        cells["p (Holm)"] = short_p(row["p_holm"])
     return [_cell(cells[column]) for column in columns]
 
 

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from experiments.config.progress import Progress
 from experiments.evaluate.curves import Curve
+from experiments.evaluate.incumbents import EVERYTHING
 from experiments.evaluate.record import UNITS, told
 from experiments.evaluate.summary import Agreement, Comparison, Overruns, Summary, ViewFigures
 from experiments.publish.columns import Columns
@@ -155,7 +156,7 @@ def print_run(summary: Summary, curve: Curve) -> None:
         _add_comparison(table, name, against, blank)
     console.print(table)
     console.print(_costs_line(summary))
-    if against_all := (summary.incumbents or {}).get("everything"):
+    if against_all := (summary.incumbents or {}).get(EVERYTHING):
         console.print(_agreement_line(against_all.agreement))
     stops = ", ".join(f"{reason} {count}" for reason, count in summary.stop_reasons.items())
     console.print(f"stopped: {stops}; 95% of the final quality at {summary.docs_to_95pct} documents a query")
@@ -186,7 +187,7 @@ def _add_comparison(table: Any, name: str, against: Comparison, blank: Sequence[
     table.add_row(f"{name} ({against.docs_per_query:.0f})", *blank, *(f"{v:.4f}" for v in against.measures.values()))
     table.add_row("difference", *blank, *(f"[bold]{value:+.4f}[/bold]" for value in against.difference.values()))
     table.add_row("95% interval", *blank, *intervals)
-    table.add_row("p", *blank, *("<.001" if p < 0.001 else short(p, ".3f") for p in against.p_holm.values()))
+    table.add_row("p", *blank, *map(short_p, against.p_holm.values()))
 
 
 def fitting_table(
@@ -234,6 +235,11 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], left: Collection
 def short(value: float, form: str) -> str:
     """A number without the zero before its point."""
     return format(value, form).replace("0.", ".", 1)
+
+
+def short_p(p: float) -> str:
+    """A p-value, as tables of the terminal write it."""
+    return "<.001" if p < 0.001 else short(p, ".3f")
 
 
 def _unscored_line(summary: Summary) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from experiments.evaluate.significance import SIGNIFICANT
 from experiments.study.recommendation import recommendation
 from experiments.study.study import Collection, Study
-from experiments.study.tables import SIGNIFICANT, p_text, verdict
+from experiments.study.tables import p_text, verdict
 from ragtune.core.units import DOCS, Unit
 
 

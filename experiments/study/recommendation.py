@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from experiments.evaluate.significance import SIGNIFICANT
 from experiments.study.study import FINAL, unit_of
-from experiments.study.tables import SIGNIFICANT, p_text, verdict
+from experiments.study.tables import p_text, verdict
 
 KEPT = 0.99
 """Share of a policy's best mean quality that its recommended budget has to keep."""

@@ -12,6 +12,7 @@ import numpy as np
 from experiments.evaluate.curves import FloatArray, bootstrap_interval
 from experiments.evaluate.record import UNITS, told
 from experiments.evaluate.significance import (
+    SIGNIFICANT,
     area,
     cost_to_reach,
     holm,
@@ -21,9 +22,6 @@ from experiments.evaluate.significance import (
     wins_losses_ties,
 )
 from experiments.study.study import Cell, Collection, Study
-
-SIGNIFICANT = 0.05
-"""Level of the corrected p-values."""
 
 
 def cells_table(study: Study) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 from experiments.config.compose import results_key
 from experiments.config.names import policy_name
 from experiments.datasets.dataset import Dataset
-from experiments.evaluate.incumbents import EVERYTHING
+from experiments.evaluate.incumbents import EVERYTHING, FIXED_DEPTH
 from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.replay.build import NO_PARTS, Session, controller_of, session_for
 from experiments.replay.fixed_order import has_fixed_order
@@ -27,7 +27,7 @@ from ragtune.estimators.baseline import BaselineEstimator
 from ragtune.expanders.none import NoExpander
 from ragtune.schedulers.one_shot import OneShotScheduler
 
-_FIXED_DEPTH = {
+_FIXED_PARTS = {
     "expander": NoExpander(),
     "estimator": BaselineEstimator(),
     "scheduler": OneShotScheduler(),
@@ -109,15 +109,15 @@ class FixedDepth(Incumbents):
 
     def __init__(self, config: Mapping[str, Any], session: Session) -> None:
         budget: CostBudget = session.parts["budget"]
-        self._budgets = {"fixed depth": budget, EVERYTHING: budget.model_copy(update=_FOR_EVERYTHING)}
-        same = results_key({key: value for key, value in config.items() if key not in (*_FIXED_DEPTH, *NO_PARTS)})
+        self._budgets = {FIXED_DEPTH: budget, EVERYTHING: budget.model_copy(update=_FOR_EVERYTHING)}
+        same = results_key({key: value for key, value in config.items() if key not in (*_FIXED_PARTS, *NO_PARTS)})
         self._known = {name: _remembered(json.dumps([same, b.model_dump()])) for name, b in self._budgets.items()}
         begins_alike = has_fixed_order(session, budget)
         self._session, self._policy = session, "own"
-        if not all(_are_alike(session.parts[group], part) for group, part in _FIXED_DEPTH.items()):
-            parts = {**session.parts, **_FIXED_DEPTH}
+        if not all(_are_alike(session.parts[group], part) for group, part in _FIXED_PARTS.items()):
+            parts = {**session.parts, **_FIXED_PARTS}
             controller = controller_of(config, parts, session.rerankers)
-            self._session, self._policy = replace(session, parts=parts, controller=controller), "fixed depth"
+            self._session, self._policy = replace(session, parts=parts, controller=controller), FIXED_DEPTH
         self.together = 1 if begins_alike else at_once(self._session)
 
     def over(self, query_ids: Sequence[str]) -> dict[str, list[Ranked]]:

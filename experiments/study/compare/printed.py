@@ -11,7 +11,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from experiments.publish.terminal import fitting_table, short
+from experiments.publish.terminal import fitting_table, short_p
 from experiments.study.compare.difference import Difference, Row
 from experiments.study.compare.store import TrackedRun
 
@@ -119,13 +119,8 @@ def _figures(row: Row, kind: str) -> list[str]:
     if row.difference is None or row.low is None or row.high is None:
         return [*cells, "", "", "", ""]
     interval = f"{row.low:{'+.3f' if kind else signed}} {row.high:{'+.3f' if kind else signed}}"
-    return [*cells, format(row.difference, signed), interval, _p(row.p), _p(row.p_holm)]
-
-
-def _p(value: float | None) -> str:
-    if value is None:
-        return ""
-    return "<.001" if value < 0.001 else short(value, ".3f")
+    tested = ("" if p is None else short_p(p) for p in (row.p, row.p_holm))
+    return [*cells, format(row.difference, signed), interval, *tested]
 
 
 def _verdict(found: Difference) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from experiments.evaluate.significance import SIGNIFICANT
 from experiments.study.learned.candidates import BILL, FEATURES
 from experiments.study.learned.fit import COPY, MODELS, STRENGTH
 from experiments.study.learned.replays import BUDGETS, COLUMN, HISTORY, LEAST, USES
 from experiments.study.learned.tables import ALL, NOTHING, OTHERS, PRIOR, Row
 from experiments.study.study import Policy, Study
-from experiments.study.tables import SIGNIFICANT
 
 NAME = "learned_prior"
 """The files' name, without its end."""

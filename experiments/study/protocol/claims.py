@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from experiments.evaluate.curves import FloatArray
-from experiments.evaluate.significance import TIE, holm, paired_tests
+from experiments.evaluate.significance import SIGNIFICANT, TIE, holm, paired_tests
 from experiments.study.protocol.verdicts import Finding, findings, side_columns
 from experiments.study.study import Claim, Collection, Study, column_of
-from experiments.study.tables import SIGNIFICANT, ends, resampled_means
+from experiments.study.tables import ends, resampled_means
 from ragtune.core.errors import ConfigError
 
 

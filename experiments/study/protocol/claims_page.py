@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from experiments.evaluate.significance import SIGNIFICANT
 from experiments.study.protocol.claims import Held
 from experiments.study.protocol.verdicts import POWER, Verdict
 from experiments.study.study import Study, column_of
-from experiments.study.tables import SIGNIFICANT, p_text
+from experiments.study.tables import p_text
 
 _MANY = 100_000
 """So many queries no collection has: what needs more is not told apart."""

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from experiments.evaluate.curves import FloatArray
-from experiments.evaluate.significance import TIE, holm
-from experiments.study.tables import SIGNIFICANT
+from experiments.evaluate.significance import SIGNIFICANT, TIE, holm
 
 POWER = 0.8
 """Probability with which the number of queries that is asked for would tell."""
@@ -31,7 +30,7 @@ class Finding:
     """A claim on one collection.
 
     Attributes:
-        verdict: what is proven at the level of :data:`experiments.study.tables.SIGNIFICANT`.
+        verdict: what is proven at the level of :data:`experiments.evaluate.significance.SIGNIFICANT`.
         p: the smaller of the p-values of both proofs, corrected over the collections.
         needed: queries with which the verdict would be told with probability :data:`POWER`, if differences and
             deviations were those that were measured; infinity where a difference lies on the line.
