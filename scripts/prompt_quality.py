@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from experiments.datasets.beir import BeirDataset
 from experiments.evaluate.prompt_quality import asked_row, covered_row, table, uncovered_row
+from ragtune.adapters.dispatch import complain
 from ragtune.core.errors import ConfigError, RagtuneError
 from ragtune.core.request.clock import VirtualClock
 from ragtune.superprompt.build import build_pipeline
@@ -51,8 +52,7 @@ def main() -> int:
         for folder in arguments.folders:
             rows |= _rows(folder, arguments.every, arguments.reranker, uncovered, covered)
     except RagtuneError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 2
+        return complain(error)
     sys.stdout.write(f"reranker: {arguments.reranker}\n\n{table(rows)}\n")
     return 0
 

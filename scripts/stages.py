@@ -18,6 +18,7 @@ from experiments.config.paths import PROJECT_ROOT
 from experiments.datasets.beir import BeirDataset
 from experiments.study.stages.report import write_stages
 from experiments.study.stages.study import Outcome, run_stages
+from ragtune.adapters.dispatch import complain
 from ragtune.core.errors import ConfigError, RagtuneError
 from ragtune.rerankers.replay import ReplayReranker
 from ragtune.superprompt.options import load_options
@@ -47,8 +48,7 @@ def main() -> int:
     try:
         return _run(arguments, command)
     except RagtuneError as error:
-        sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
-        return 2 if isinstance(error, ValueError) else 1
+        return complain(error)
 
 
 def _run(arguments: argparse.Namespace, command: str) -> int:

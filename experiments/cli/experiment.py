@@ -37,6 +37,7 @@ from experiments.replay.replay import replay
 from experiments.replay.subjects.subject import Subject
 from ragtune.core.arguments import check_number
 from ragtune.core.errors import DatasetError, FailedRunError
+from ragtune.core.plain import first_line
 from ragtune.core.units import ENERGY, FLOPS, MONEY, SEARCH_UNITS
 
 
@@ -153,9 +154,8 @@ def _track(tracking: Tracking, folder: Path, summary: Summary) -> None:
     try:
         run_id = tracking.log(folder, parent_of(folder))
     except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         sys.stderr.write(
-            f"warning: tracking failed ({reason}); the results are safe in {folder}: "
+            f"warning: tracking failed ({first_line(error)}); the results are safe in {folder}: "
             f"log them later with ragtune relog {folder}\n"
         )
         return

@@ -29,6 +29,7 @@ from experiments.publish.terminal import print_path
 from experiments.publish.track import PARENT_FILE, Tracking, parent_of
 from experiments.replay.build import component
 from ragtune.core.errors import ConfigError, DatasetError
+from ragtune.core.plain import first_line
 
 NAME_LENGTH = 100
 """Characters of the name of a sweep that no folder was chosen for."""
@@ -170,8 +171,7 @@ def _open_parent(config: DictConfig, sweep: _Sweep) -> _Sweep:
         resumed = parent_of(folder / "job") if config.resume else None
         parent = resumed or tracking.start_sweep(_sweep_name(config, folder))
     except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        sys.stderr.write(f"warning: tracking is not available, results go to files only: {reason}\n")
+        sys.stderr.write(f"warning: tracking is not available, results go to files only: {first_line(error)}\n")
         return sweep
     file = folder / PARENT_FILE
     former = file.read_text(encoding="utf-8") if file.is_file() else None

@@ -134,9 +134,15 @@ def description(summary: Summary, run_id: str) -> str:
     for incumbent, against in (summary.incumbents or {}).items():
         means = (f"{against.measures[name]:.4f} ({against.difference[name]:+.4f})" for name in names)
         rows.append([incumbent, f"{against.docs_per_query:.1f}", *means])
-    table = "\n".join("| " + " | ".join(line) + " |" for line in (heads, ["---"] * len(heads), *rows))
     said = f"{summary.queries} queries of {summary.dataset}; 95% intervals; in brackets the run's difference."
-    return f"{table}\n\n{said}\n\n![curve.png, an artifact](get-artifact?path=curve.png&run_uuid={run_id})"
+    picture = f"![curve.png, an artifact](get-artifact?path=curve.png&run_uuid={run_id})"
+    return f"{markdown_table(heads, rows)}\n\n{said}\n\n{picture}"
+
+
+def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
 def _with_interval(summary: Summary) -> Iterator[tuple[float, tuple[float, float]]]:
@@ -149,18 +155,18 @@ def metrics(summary: Summary, curve_csv: Path) -> list[Any]:
     import pandas as pd
     from mlflow.entities import Metric
 
-    final = {metric_name(name): value for name, value in summary.measures.items()}
+    final = {allowed(name): value for name, value in summary.measures.items()}
     for view, figures in (summary.views or {}).items():
-        final |= {f"{view}/{metric_name(name)}": value for name, value in figures.measures.items()}
+        final |= {f"{view}/{allowed(name)}": value for name, value in figures.measures.items()}
     for incumbent, against in (summary.incumbents or {}).items():
-        final |= {f"vs {incumbent}/{metric_name(name)}": value for name, value in against.difference.items()}
+        final |= {f"vs {incumbent}/{allowed(name)}": value for name, value in against.difference.items()}
     for kind, costs in (("charged", summary.cost_per_query.charged), ("actual", summary.cost_per_query.actual)):
         final |= {f"{kind}_{unit}": value for unit, value in costs.items() if value or unit == "docs"}
     single = {name: getattr(summary, name) for name in ("aucc", "docs_to_95pct", "docs_to_99pct", "wall_s")}
     final |= {name: value for name, value in single.items() if value is not None}
     found = [Metric(key, float(value), 0, 0) for key, value in final.items()]
     curve = pd.read_csv(curve_csv)
-    drawn = {f"curve/{metric_name(name)}": name for name in summary.measures}
+    drawn = {f"curve/{allowed(name)}": name for name in summary.measures}
     drawn |= {f"cost/{name}": name for name in COST_COLUMNS if name in curve and curve[name].any()}
     for key, column in drawn.items():
         steps = zip(curve["documents"], curve[column], strict=True)
@@ -168,11 +174,6 @@ def metrics(summary: Summary, curve_csv: Path) -> list[Any]:
     return found
 
 
-def metric_name(measure: str) -> str:
-    """MLflow allows no ``@`` in names: ``nDCG@10`` becomes ``nDCG_10``."""
-    return allowed(measure)
-
-
 def allowed(name: str) -> str:
-    """The name with every character that MLflow refuses on some platform replaced by ``_``."""
+    """The name with every character that MLflow refuses on some platform replaced by ``_``: ``nDCG_10``."""
     return re.sub(r"[^\w. /-]", "_", name)

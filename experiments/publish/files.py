@@ -33,6 +33,7 @@ from ragtune.core.errors import DatasetError
 from ragtune.data.textfile import read_json
 from ragtune.data.values import require_id
 
+CONFIG = "config.yaml"
 SUMMARY = "summary.json"
 CURVE = "curve.csv"
 
@@ -76,7 +77,7 @@ def write_results(folder: Path, results: Results, *, picture: bool = True) -> No
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        write_yaml(partial / "config.yaml", results.config)
+        write_yaml(partial / CONFIG, results.config)
         _write_run(partial / "run.trec", ((record.query_id, record.opened().ranking) for record in results.records))
         for view in results.views:
             _write_run(partial / f"run.{view.name}.trec", view.rankings.items())
@@ -158,6 +159,12 @@ def require_summary(folder: Path) -> Summary:
 def write_yaml(file: Path, config: Mapping[str, Any]) -> None:
     """Write plain data as YAML, with the keys in their order."""
     file.write_text("".join(_yaml(json.dumps({key: value})) for key, value in config.items()), encoding="utf-8")
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The configuration of the run that a folder holds."""
+    config: dict[str, Any] = yaml.safe_load((folder / CONFIG).read_text(encoding="utf-8"))
+    return config
 
 
 @lru_cache(maxsize=128)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import yaml
-
 from experiments.config.compose import register_resolvers
-from experiments.publish.files import require_summary, write_summary
+from experiments.publish.files import read_config, require_summary, write_summary
 from experiments.publish.track import Tracking, parent_of
 from experiments.replay.build import component
 
@@ -30,7 +28,7 @@ def relog(folder: Path, *, force: bool = False) -> str:
     if summary.mlflow_run_id and not force:
         return f"already logged as {summary.mlflow_run_id}"
     register_resolvers()
-    config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
+    config = read_config(folder)
     tracking: Tracking = component(config, "tracking")
     run_id = tracking.log(folder, parent_of(folder), again=force)
     write_summary(folder, summary.tracked_as(run_id))

@@ -14,6 +14,7 @@ from experiments.evaluate.incumbents import FIXED_DEPTH
 from experiments.evaluate.significance import SIGNIFICANT, PairedDifferences, holm
 from experiments.evaluate.summary import Summary
 from experiments.publish.columns import write_csv
+from experiments.publish.described import markdown_table
 from experiments.publish.sweep_baseline import differences, references
 from experiments.publish.terminal import fitting_table, print_warning, short, short_p
 from ragtune.core.errors import ConfigError
@@ -76,7 +77,7 @@ def print_sweep(
         console.print(note)
     if len(table.columns) < len(heads):
         console.print(f"{len(heads) - len(table.columns)} columns more than have room here: sweep.md, sweep.csv")
-    (folder / "sweep.md").write_text(f"{_markdown(heads, shown)}\n{note}\n", encoding="utf-8")
+    (folder / "sweep.md").write_text(f"{markdown_table(heads, shown)}\n\n{note}\n", encoding="utf-8")
     tex = _latex(heads, shown)
     (folder / "sweep.tex").write_text(f"{tex}% {note}\n" if note else tex, encoding="utf-8")
     return [folder / f"sweep.{kind}" for kind in ("csv", "md", "tex")]
@@ -153,12 +154,6 @@ def _cell(value: Any) -> str:
 
 def _mark(row: Mapping[str, Any]) -> str:
     return "" if row["p_holm"] >= SIGNIFICANT else "*"
-
-
-def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    table = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
-    return f"{table}\n"
 
 
 _LATEX = str.maketrans(

@@ -16,9 +16,10 @@ from typing import Any
 
 from experiments.evaluate.summary import Summary
 from experiments.publish import described
-from experiments.publish.files import CURVE, PICTURE, SUMMARY, picture_of, read_summary
+from experiments.publish.files import CONFIG, CURVE, PICTURE, SUMMARY, picture_of, read_config, read_summary
 from experiments.publish.trackstore import TrackingError, prepare_file
 from ragtune.core.errors import ConfigError, RagtuneError
+from ragtune.core.plain import first_line
 
 PARENT_FILE = "mlflow_parent.json"
 """File in the folder of a sweep with the id of its parent run."""
@@ -27,7 +28,7 @@ MAX_PARAMS_A_CALL, MAX_METRICS_A_CALL, MAX_PARAM_LENGTH = 100, 1000, 6000
 """MLflow's limits (REST API, log-batch)."""
 
 ARTIFACTS = (
-    "config.yaml",
+    CONFIG,
     SUMMARY,
     "run.trec",
     "per_query.parquet",
@@ -162,7 +163,7 @@ class MlflowTracking(Tracking):
         except RagtuneError:
             raise
         except Exception as error:
-            raise TrackingError(str(error).splitlines()[0] if str(error) else type(error).__name__) from error
+            raise TrackingError(first_line(error)) from error
 
     def _logged_before(self, results: str) -> str | None:
         """The finished run of those files, if there is one. A kill or a dead server leaves others: those go."""
@@ -176,7 +177,7 @@ class MlflowTracking(Tracking):
 
     def _log_anew(self, folder: Path, summary: Summary, parent: str | None, results: str) -> str:
         tags = {RESULTS_TAG: results}
-        config = _read_yaml(folder / "config.yaml")
+        config = read_config(folder)
         name = described.run_name(summary, config)
         started = int((time.time() - summary.wall_s) * 1000)  # so that MLflow's duration is the run's
         run = self._connect().create_run(self._experiment_id(), start_time=started, run_name=name, tags=tags)
@@ -238,8 +239,7 @@ class MlflowTracking(Tracking):
         except RagtuneError:
             raise
         except Exception as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise TrackingError(f"the runs at {self.uri} cannot be read: {reason}") from error
+            raise TrackingError(f"the runs at {self.uri} cannot be read: {first_line(error)}") from error
         return runs
 
     def _pages(self, experiment_id: str, page: int) -> Iterator[Any]:
@@ -300,10 +300,3 @@ def _dataset_input(summary: Summary) -> Any:
 
 def _chunks(items: list[Any], size: int) -> Iterator[list[Any]]:
     return (items[i : i + size] for i in range(0, len(items), size))
-
-
-def _read_yaml(file: Path) -> dict[str, Any]:
-    import yaml
-
-    config: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
-    return config

@@ -14,6 +14,7 @@ from experiments.config.compose import register_resolvers
 from experiments.config.paths import CONF
 from experiments.study.grid import Grid, grid_of
 from ragtune.core.errors import ConfigError
+from ragtune.core.plain import first_line
 
 FOLDER = CONF / "frontier"
 
@@ -35,7 +36,7 @@ def load_grid(name: str, options: Sequence[str] = ()) -> Grid:
         loaded = OmegaConf.merge(_read(file), *map(_option, options))
         raw: Any = OmegaConf.to_container(loaded, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
-        raise ConfigError(f"{file.name}: {str(error).splitlines()[0]}") from None
+        raise ConfigError(f"{file.name}: {first_line(error)}") from None
     except (YAMLError, OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file.name} cannot be read: {' '.join(str(error).split())}") from None
     raw = {key: value for key, value in raw.items() if key not in PLACES}
@@ -63,6 +64,4 @@ def _option(text: str) -> Any:
     try:
         return OmegaConf.from_dotlist([text])
     except YAMLError as error:
-        raise ConfigError(
-            f"cannot parse {text!r}: {str(error).splitlines()[0]}; options are given as KEY=VALUE"
-        ) from None
+        raise ConfigError(f"cannot parse {text!r}: {first_line(error)}; options are given as KEY=VALUE") from None

@@ -40,6 +40,11 @@ def quoted(value: object) -> str:
     return well_formed(text if len(text) <= _QUOTED else f"{text[: _QUOTED - 4]}...{text[-1]}")
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of what an error says; its type where it says nothing."""
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
 def well_formed(text: str) -> str:
     """``text`` with every lone surrogate replaced by ``?``: neither UTF-8 nor JSON over HTTP can carry one."""
     return text.encode("utf-8", "replace").decode("utf-8")

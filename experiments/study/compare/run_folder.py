@@ -14,10 +14,11 @@ from typing import Any
 
 from experiments.config.compose import compose
 from experiments.evaluate.summary import Summary
-from experiments.publish.files import COST_COLUMNS, SUMMARY, require_summary
+from experiments.publish.files import CONFIG, COST_COLUMNS, SUMMARY, read_config, require_summary
 from experiments.replay.build import component
 from experiments.study.study import Line
 from ragtune.core.errors import ConfigError, DatasetError, InputError
+from ragtune.core.plain import first_line
 from ragtune.core.units import UNITS
 
 CONFIG_KEYS = ("seed", "bootstrap.resamples", "bootstrap.level", "budget")
@@ -112,7 +113,7 @@ def _download(run_id: str, downloads: Path) -> Path:
         folder.mkdir(parents=True)
         client.download_artifacts(run_id, "", str(folder))
     except MlflowException as error:
-        raise ConfigError(f"{unknown}: {_first_line(error)}") from None
+        raise ConfigError(f"{unknown}: {first_line(error)}") from None
     return folder
 
 
@@ -123,13 +124,12 @@ def read_run(folder: Path, name: str) -> Run:
         DatasetError: if it holds no complete run, or a file is missing or damaged.
     """
     import pandas as pd
-    import yaml
 
     with reading(folder / SUMMARY):
         summary = require_summary(folder)
     _require_keys(folder / SUMMARY, {"tags": summary.tags}, TAGS)
-    with reading(folder / "config.yaml") as file:
-        config = yaml.safe_load(file.read_text(encoding="utf-8"))
+    with reading(folder / CONFIG) as file:
+        config = read_config(folder)
     _require_keys(file, config, CONFIG_KEYS)
     with reading(folder / "per_query.parquet") as file:
         table = pd.read_parquet(file)
@@ -203,7 +203,7 @@ def reading(file: Path) -> Iterator[Path]:
     except KeyError as error:
         raise DatasetError(f"{str(file)!r} is damaged: {error} is missing") from None
     except (OSError, EOFError, zlib.error, yaml.YAMLError, ValueError, TypeError, AttributeError) as error:
-        raise DatasetError(f"{str(file)!r} is damaged: {_first_line(error)}") from None
+        raise DatasetError(f"{str(file)!r} is damaged: {first_line(error)}") from None
 
 
 def require_columns(file: Path, table: Any, names: Sequence[str]) -> None:
@@ -224,7 +224,3 @@ def _require_keys(file: Path, data: Any, names: Sequence[str]) -> None:
             if not isinstance(node, Mapping) or key not in node:
                 raise DatasetError(f"{str(file)!r} is damaged: {name} is missing")
             node = node[key]
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from experiments.config.compose import compose
-from experiments.publish.described import metric_name
+from experiments.publish.described import allowed
 from experiments.publish.track import MlflowTracking
 from experiments.replay.build import component
 from experiments.study.compare.run_folder import ID_CHARACTERS, distinct_names
@@ -101,7 +101,7 @@ def _read(run: Any, short: str) -> TrackedRun:
 
 def _measures(asked: str, metrics: Mapping[str, float]) -> Iterator[tuple[str, float]]:
     """Measures by their own names where those are known, else by MLflow's (of runs without judgments)."""
-    names = {metric_name(name): name for name in yaml.safe_load(asked)}
+    names = {allowed(name): name for name in yaml.safe_load(asked)}
     found = {key.removeprefix("curve/") for key in metrics if key.startswith("curve/")} & set(metrics)
     yield from ((names[key], metrics[key]) for key in names if key in found)
     yield from ((key, metrics[key]) for key in sorted(found - set(names)))
@@ -135,7 +135,7 @@ def measure_of(name: str, runs: Sequence[TrackedRun]) -> str:
     """
     known = list(dict.fromkeys(measure for run in runs for measure in run.measures))
     for measure in known:
-        if name in (measure, metric_name(measure)):
+        if name in (measure, allowed(measure)):
             return measure
     raise ConfigError(f"unknown measure {name!r}: the runs have {', '.join(known) or 'none'}")
 

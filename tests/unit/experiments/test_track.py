@@ -15,7 +15,7 @@ import yaml
 
 from experiments.config.compose import compose
 from experiments.evaluate.summary import Summary
-from experiments.publish.described import budget_name, metric_name, params, run_name
+from experiments.publish.described import allowed, budget_name, params, run_name
 from experiments.publish.files import read_summary, write_summary
 from experiments.publish.relog import relog
 from experiments.publish.track import ARTIFACTS, PARENT_FILE, MlflowTracking, NoTracking, parent_of
@@ -240,7 +240,7 @@ def test_no_tracking_logs_nothing(tmp_path: Path) -> None:
     ("measure", "name"), [("nDCG@10", "nDCG_10"), ("AP", "AP"), ("ERR(rel=1)@20", "ERR_rel_1__20"), ("P@5", "P_5")]
 )
 def test_metric_names_hold_only_what_mlflow_allows(measure: str, name: str) -> None:
-    assert metric_name(measure) == name
+    assert allowed(measure) == name
 
 
 def test_parameters_name_the_choices_and_leave_out_what_says_nothing() -> None:
