@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any
 
@@ -158,6 +159,10 @@ class Claim:
     ahead: float | None = None
     collections: Sequence[str] = ("*",)
     plain: bool = False
+
+    def is_about(self, name: str, plain: str) -> bool:
+        """Whether it is about a collection, by its name and that of the one without its signals."""
+        return any(fnmatchcase(name, pattern) for pattern in self.collections) and bool(plain or not self.plain)
 
 
 @dataclass(frozen=True)

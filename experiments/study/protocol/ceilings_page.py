@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import partial
 
 import numpy as np
@@ -95,11 +94,7 @@ def _table(grid: Grid, claim: Claim) -> str:
 def _rows(grid: Grid, claim: Claim) -> Iterator[_Row]:
     entries = {entry.name: entry for entry in grid.collections}
     budget = int(claim.budgets[0])
-    for entry in grid.collections:
-        if not any(fnmatchcase(entry.name, pattern) for pattern in claim.collections) or (
-            claim.plain and not entry.plain
-        ):
-            continue
+    for entry in (entry for entry in grid.collections if claim.is_about(entry.name, entry.plain)):
         pools = _pools(grid, entry)
         theirs = _pools(grid, entries[entry.plain]) if claim.plain else pools
         full, first = _fixed(theirs, int(claim.depth)), _fixed(pools, budget)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
@@ -63,7 +62,7 @@ def held(study: Study, claim: Claim) -> Held | None:
     means: dict[str, list[float]] = {}
     resampled: dict[str, list[FloatArray]] = {}
     by_chance: dict[str, float] = {}
-    for collection in _claimed(study, claim):
+    for collection in (c for c in study.collections if claim.is_about(c.name, c.plain)):
         compared, differences = _compared(study, claim, collection)
         drawn = resampled_means(study, collection, differences)
         rows += _rows(study, claim, collection, compared, differences, drawn)
@@ -102,13 +101,6 @@ def _standing(claim: Claim, rows: Any) -> tuple[float, float]:
 def _by_chance(claim: Claim, noise: FloatArray) -> float:
     """Share of the resamples, shape (resamples, rows), in which one of the rows is below the line."""
     return float((noise < -claim.margin - TIE).any(axis=1).mean()) if claim.ahead is None else np.nan
-
-
-def _claimed(study: Study, claim: Claim) -> Iterator[Collection]:
-    for collection in study.collections:
-        wanted = any(fnmatchcase(collection.name, pattern) for pattern in claim.collections)
-        if wanted and (collection.plain or not claim.plain):
-            yield collection
 
 
 def _rows(
