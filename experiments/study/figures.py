@@ -49,7 +49,8 @@ def draw_lines(file: Path, study: Study, collection: Collection) -> None:
     for axes in panels[len(others) :]:
         axes.set_axis_off()
         panels[len(others) - columns].xaxis.set_tick_params(labelbottom=True)
-    handles = {fill(label, 80): handle for axes in panels for handle, label in _named(axes)}
+    named = [pair for axes in panels for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
+    handles = {fill(label, 80): handle for handle, label in named}
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=1, frameon=False, fontsize=SMALL)
     vertical = f"mean {study.measures[0]} over {len(collection.queries)} queries"
     figure.suptitle(f"{collection.name}: {vertical}\nby {_cost_label(study)}", fontsize=10)
@@ -91,10 +92,6 @@ def _markers(study: Study, line: Line, style: Style) -> dict[str, Any]:
             shown.append(i)
             last = x
     return {"marker": style.marker, "markersize": 4.5, "markevery": shown}
-
-
-def _named(axes: Any) -> list[tuple[Any, str]]:
-    return list(zip(*axes.get_legend_handles_labels(), strict=True))
 
 
 def draw_front(file: Path, study: Study, collection: Collection) -> None:

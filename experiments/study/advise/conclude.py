@@ -64,11 +64,11 @@ def conclude(
         ConfigError: if reranking everything is worth nothing.
     """
     options = options_of(replays, prices, unit)
-    known = bounds(options, resamples=resamples, level=level, seed=seed)
+    settings: dict[str, Any] = {"resamples": resamples, "level": level, "seed": seed}
+    known = bounds(options, **settings)
     chosen, missing = choose(options, known, quality), missing_queries(known, quality, level)
     rows = [_row(options, known, i) for i in range(len(options.options))]
     nothing = next(i for i, option in enumerate(options.options) if option.is_nothing)
-    settings: dict[str, Any] = {"resamples": resamples, "level": level, "seed": seed}
     purchases = [] if missing else _purchases(options, chosen, traffic, **settings)
     dearer = [one for one in purchases if one.docs > 0]
     full, best = rows[options.full], rows[chosen]
@@ -104,7 +104,7 @@ def conclude(
         telling=known.telling,
         differ=known.differ,
         missing_queries=missing,
-        sure=_sureness(options, known, chosen, quality, resamples=min(resamples, 500), level=level, seed=seed),
+        sure=_sureness(options, known, chosen, quality, **{**settings, "resamples": min(resamples, 500)}),
         options=rows,
         warnings=_warnings(replays, rows, best, full, rows[nothing], unit=unit, quality=quality),
         command=command,
@@ -133,9 +133,7 @@ def _same_depth(rows: Sequence[Row], best: Row) -> Row | None:
     return next(row for row in rows if row.policy == FIXED and row.cost["docs"] >= best.cost["docs"] - 0.5)
 
 
-def _purchases(
-    options: Options, chosen: int, traffic: int, *, resamples: int, level: float, seed: int
-) -> list[Purchase]:
+def _purchases(options: Options, chosen: int, traffic: int, **settings: Any) -> list[Purchase]:
     """What two smaller and up to four larger budgets buy: of the same policy, or of its batches without a stop.
 
     Beside no reranking it is small batches that are bought, not a depth.
@@ -151,7 +149,7 @@ def _purchases(
     if not picked:
         return []
     differences = options.values[:, picked] - options.values[:, [chosen]]
-    low, high = bootstrap_interval(differences, resamples=resamples, level=level, seed=seed)
+    low, high = bootstrap_interval(differences, **settings)
     means = {unit: cost.mean(axis=0) for unit, cost in options.costs.items()}
     return [
         Purchase(
@@ -180,10 +178,7 @@ def _rung(options: Options, known: Bounds, quality: float) -> Rung:
     return Rung(quality=quality, option=options.options[i].label, cost=float(cost[i]), saved=saved)
 
 
-def _sureness(
-    options: Options, known: Bounds, chosen: int, quality: float, *, resamples: int, level: float, seed: int
-) -> Sureness:
-    settings: dict[str, Any] = {"resamples": resamples, "level": level, "seed": seed}
+def _sureness(options: Options, known: Bounds, chosen: int, quality: float, **settings: Any) -> Sureness:
     # Half of three queries is one, of which there is no spread.
     trials = list(halvings(options, quality, HALVINGS, **settings)) if known.queries >= 4 else []
     named = [options.options[one.option] for one in trials]

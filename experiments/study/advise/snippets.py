@@ -12,9 +12,6 @@ import yaml
 from experiments.study.advise.advice import Row
 from experiments.study.advise.options import FIXED, LIKE_THE_FACADE
 
-GROUP = "experiment"
-"""The group of ``conf/`` that the written configuration belongs to."""
-
 _FACADE = """\
 from ragtune import BudgetedReranker
 
@@ -32,6 +29,8 @@ ranking = reranker.rank(
 )
 print([found.index for found in ranking])
 """
+
+_UPSTREAM = {"model": "--upstream-model", "dialect": "--upstream-dialect", "api_key_env": "--upstream-key-env"}
 
 _NOTHING = "# Reranking is not worth its cost here: keep the first stage's order.\n"
 
@@ -79,7 +78,7 @@ def _overrides(row: Row) -> list[str]:
 
 
 def _facade(row: Row, reranker: Mapping[str, Any]) -> str:
-    model = reranker.get("url") or _cross_encoder(reranker)
+    model = _model(reranker)
     text = _FACADE.format(
         model=repr(model) if model else "score", docs=row.budget, policy=row.policy, batch=row.batch_size or row.budget
     )
@@ -90,17 +89,18 @@ def _facade(row: Row, reranker: Mapping[str, Any]) -> str:
 
 
 def _serve(row: Row, reranker: Mapping[str, Any]) -> str:
-    model = reranker.get("url") or _cross_encoder(reranker)
+    model = _model(reranker)
     flags = ["ragtune", "serve", "--store", "memory", "--model", model or "MODEL", "--docs", str(row.budget)]
     flags += ["--policy", row.policy, "--batch-size", str(row.batch_size or row.budget)]
+    named = {"usd_per_search_unit": "--usd-per-search-unit", "usd_per_1k_tokens": "--usd-per-1k-tokens"}
     if reranker.get("url"):
-        upstream = {"model": "--upstream-model", "dialect": "--upstream-dialect", "api_key_env": "--upstream-key-env"}
-        flags += [part for name, flag in upstream.items() if reranker.get(name) for part in (flag, str(reranker[name]))]
-    prices = {"usd_per_search_unit": "--usd-per-search-unit", "usd_per_1k_tokens": "--usd-per-1k-tokens"}
-    flags += [part for name, flag in prices.items() if reranker.get(name) for part in (flag, str(reranker[name]))]
+        named = {**_UPSTREAM, **named}
+    flags += [part for name, flag in named.items() if reranker.get(name) for part in (flag, str(reranker[name]))]
     note = "" if model else "# MODEL: your cross-encoder (a folder or a hub name), or your rerank server's address\n"
     return note + shlex.join(flags) + "\n"
 
 
-def _cross_encoder(reranker: Mapping[str, Any]) -> str | None:
-    return str(reranker["model"]) if str(reranker["_target_"]).endswith(".CrossEncoderReranker") else None
+def _model(reranker: Mapping[str, Any]) -> str | None:
+    """What facade and server know it by: a cross-encoder's folder or hub name, or a rerank server's address."""
+    is_cross_encoder = str(reranker["_target_"]).endswith(".CrossEncoderReranker")
+    return str(reranker["model"]) if is_cross_encoder else reranker.get("url")

@@ -8,28 +8,21 @@ from pathlib import Path
 from experiments.publish.files import write_text
 from experiments.study.advise import words
 from experiments.study.advise.advice import Advice
-from experiments.study.advise.snippets import GROUP
 from experiments.study.report import PAGE as REPORT_PAGE
 
 PAGE = Path(__file__).with_name("page.html")
-HTML, JSON, PRESET = "advice.html", "advice.json", f"{GROUP}/advice.yaml"
 
 
-def write_advice(advice: Advice, folder: Path) -> list[Path]:
-    """Write ``advice.html``, ``advice.json`` and ``experiment/advice.yaml``; each is whole or missing.
-
-    Returns:
-        The files.
-    """
+def write_advice(advice: Advice, folder: Path) -> None:
+    """Write ``advice.html``, ``advice.json`` and ``experiment/advice.yaml``; each is whole or missing."""
     files = {
-        HTML: html(advice),
-        JSON: json.dumps(advice.model_dump(mode="json"), indent=1) + "\n",
-        PRESET: advice.use["preset"],
+        "advice.html": html(advice),
+        "advice.json": json.dumps(advice.model_dump(mode="json"), indent=1) + "\n",
+        "experiment/advice.yaml": advice.use["preset"],
     }
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         write_text(folder / name, text)
-    return [folder / name for name in files]
 
 
 def html(advice: Advice) -> str:
