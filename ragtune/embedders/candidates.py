@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ragtune.core.arrays import FloatArray
+from ragtune.core.arrays import FloatArray, squarable
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseEmbedder
 from ragtune.core.plain import quoted
@@ -17,9 +17,6 @@ from ragtune.data.corpus import Corpus
 from ragtune.data.text import terms
 
 _COLUMNS = 2**20
-
-_HUGE = 1e150
-"""Numbers above it have squares that no float holds."""
 
 VECTOR = "vector"
 """The key of a document's metadata that holds its vector, where its source has one at hand."""
@@ -108,8 +105,7 @@ def normalised(vectors: Sequence[Any]) -> FloatArray:
             f"the candidates' vectors are not finite numbers of one length{_odd(vectors)}: allowed is one vector a "
             "document"
         )
-    if (largest := np.abs(rows).max(axis=1, keepdims=True, initial=0.0)).max(initial=0.0) > _HUGE:
-        rows = rows / np.where(largest > _HUGE, largest, 1.0)
+    rows = squarable(rows, axis=1)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     unit: FloatArray = rows / np.where(lengths > 0, lengths, 1.0)
     return unit

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ragtune.core.arrays import FloatArray
+from ragtune.core.arrays import FloatArray, squarable
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import first_stage_of
 
@@ -17,9 +17,6 @@ RETRIEVAL = "retrieval"
 
 _NEUTRAL_RANK = 20
 """The rank at which a source's rank evidence is 0: better ranks speak for a document, worse ones against it."""
-
-_HUGE = 1e150
-"""Values above it have squares that no float holds."""
 
 
 @dataclass(frozen=True)
@@ -130,8 +127,7 @@ def scores_by_stage(items: Sequence[PoolItem]) -> dict[str, FloatArray]:
 
 def standardised(values: FloatArray) -> FloatArray:
     """Zero mean, unit standard deviation; all zeros where the values do not differ."""
-    if (largest := float(np.abs(values).max(initial=0.0))) > _HUGE:
-        values = values / largest
+    values = squarable(values)
     deviation = float(values.std())
     return (values - values.mean()) / deviation if deviation > 1e-9 else np.zeros_like(values)
 
