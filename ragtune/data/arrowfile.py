@@ -86,13 +86,8 @@ def read_entries(path: Path, choose: Callable[[Sequence[str]], Sequence[str | No
             )
 
 
-def read_fields(block: bytes, fields: Sequence[str | None], delimiter: str) -> Iterator[Entries]:
-    """Lines of text without quotes as the entries of a run.
-
-    Args:
-        block: whole lines, of UTF-8.
-        fields: for each field, ``query_id``, ``doc_id``, ``rank`` or ``score``; None for one that is not read.
-        delimiter: the character between fields.
+def read_trec(block: bytes) -> Iterator[Entries]:
+    """Whole lines of ``query_id Q0 doc_id rank score tag``, in UTF-8 with one blank between, as the entries of a run.
 
     Raises:
         ValueError: if a line has another number of fields, a rank is no whole number of 64 bits or a score no finite
@@ -103,11 +98,11 @@ def read_fields(block: bytes, fields: Sequence[str | None], delimiter: str) -> I
 
     name = pa.dictionary(pa.int32(), pa.string())
     kinds = {"query_id": name, "doc_id": name, "rank": pa.int64(), "score": pa.float64()}
-    columns = [f"{i}" if field is None else field for i, field in enumerate(fields)]
+    columns = ["query_id", "Q0", "doc_id", "rank", "score", "tag"]
     table = csv.read_csv(
         pa.BufferReader(block),
         csv.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=columns),
-        csv.ParseOptions(delimiter=delimiter, quote_char=False, escape_char=False),
+        csv.ParseOptions(delimiter=" ", quote_char=False, escape_char=False),
         csv.ConvertOptions(column_types=kinds, include_columns=list(kinds), null_values=[]),
     )
     for batch in table.to_batches():

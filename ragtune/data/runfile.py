@@ -196,10 +196,10 @@ def _entries(path: Path, order: Sequence[str], needs_scores: bool) -> Iterator[F
     form = text_form(first, is_spaced=True)
     if form == "json" and holds_responses(first):
         yield from _response_entries(path, order)
-    elif form in ("arrow", "json", "csv") or (form != "empty" and _has_header(first)):
+    elif form in ("arrow", "json", "csv") or (form != "empty" and _is_header(line := next(read_lines(first))[1])):
         yield from _table_entries(path)
     elif form != "empty":
-        yield from _line_entries(path, needs_scores)
+        yield from _line_entries(path, line, needs_scores)
 
 
 def _response_entries(path: Path, order: Sequence[str]) -> Iterator[Found]:
@@ -213,8 +213,7 @@ def _response_entries(path: Path, order: Sequence[str]) -> Iterator[Found]:
                 yield where, query_id, RunEntry(doc_id, rank, score)
 
 
-def _has_header(file: Path) -> bool:
-    _, line = next(read_lines(file))
+def _is_header(line: str) -> bool:
     return not _SCORED.lacks(_SCORED.choose(line.split("\t" if "\t" in line else None)))
 
 
@@ -231,10 +230,9 @@ def _table_entries(path: Path) -> Iterator[Found]:
         yield where, ours[0], RunEntry(ours[1], int(place), number_of(score, where, "score"))
 
 
-def _line_entries(path: Path, needs_scores: bool) -> Iterator[Found]:
+def _line_entries(path: Path, first: str, needs_scores: bool) -> Iterator[Found]:
     files = record_files(path)
-    _, line = next(read_lines(files[0]))
-    if len(line.split()) != 3:
+    if len(first.split()) != 3:
         yield from _parsed(files, TREC, _trec)
     elif needs_scores:
         raise DatasetError(f"{path}: lines of {MSMARCO} hold no scores: allowed are lines of {TREC}")

@@ -9,14 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ragtune.data.arrowfile import read_fields
+from ragtune.data.arrowfile import read_trec
 from ragtune.data.run import Entries
 from ragtune.data.textfile import opened
 
 _SIZE = 1 << 20
 """Bytes read at once, so that memory does not grow with the file."""
-
-_FIELDS = ("query_id", None, "doc_id", "rank", "score", None)
 
 _HEXADECIMAL = re.compile(rb"^(?:\S+\s){3}[-+]?0[xX]", re.MULTILINE)
 """A rank that Arrow takes for a number, and nobody else does."""
@@ -40,7 +38,7 @@ def read_plain_trec(file: Path) -> Iterator[Entries]:
         while block := lines.read(_SIZE) + lines.readline():
             block = block.replace(b"\t", b" ")
             _require_plain(block)
-            yield from read_fields(block, _FIELDS, delimiter=" ")
+            yield from read_trec(block)
 
 
 def _require_plain(block: bytes) -> None:
