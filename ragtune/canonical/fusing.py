@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragtune.canonical.types import Candidate
+from ragtune.canonical.types import Candidate, CandidateSets
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseFusion
 from ragtune.core.types import ScoredDocument
@@ -17,9 +17,7 @@ _PARAMS = {"rrf": {"k", "weights"}, "concat": set[str]()}
 
 
 def fuse(
-    candidate_sets: Mapping[str, Sequence[Candidate]] | Sequence[Sequence[Candidate]],
-    method: str = "rrf",
-    params: Mapping[str, Any] | None = None,
+    candidate_sets: CandidateSets, method: str = "rrf", params: Mapping[str, Any] | None = None
 ) -> list[Candidate]:
     """One list without duplicates, best first, ties by (doc_id, chunk_index).
 
@@ -41,12 +39,7 @@ def fuse(
     return fuse_first(None, candidate_sets, method, params or {})
 
 
-def fuse_first(
-    k: int | None,
-    candidate_sets: Mapping[str, Sequence[Candidate]] | Sequence[Sequence[Candidate]],
-    method: str,
-    params: Mapping[str, Any],
-) -> list[Candidate]:
+def fuse_first(k: int | None, candidate_sets: CandidateSets, method: str, params: Mapping[str, Any]) -> list[Candidate]:
     """The first ``k`` of what :func:`fuse` gives, or all for None; copies of the others are not made."""
     fusion = _fusion(method, params)
     has_names = isinstance(candidate_sets, Mapping)
@@ -81,9 +74,7 @@ def _fusion(method: str, params: Mapping[str, Any]) -> BaseFusion:
     return _METHODS[method](**params)
 
 
-def _named(
-    candidate_sets: Mapping[str, Sequence[Candidate]] | Sequence[Sequence[Candidate]],
-) -> dict[str, Sequence[Candidate]]:
+def _named(candidate_sets: CandidateSets) -> dict[str, Sequence[Candidate]]:
     if isinstance(candidate_sets, Mapping):
         return dict(candidate_sets)
     return {f"{place:09d}": candidates for place, candidates in enumerate(candidate_sets)}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
 from ragtune.canonical.normalization import check_metadata
-from ragtune.canonical.types import Candidate
+from ragtune.canonical.types import Candidate, Excerpts
 from ragtune.core.errors import InputError
 
 _EXCERPT_FIELDS = ("start", "end", "text", "score", "tokens")
@@ -16,7 +16,7 @@ _EXCERPT_FIELDS = ("start", "end", "text", "score", "tokens")
 def package(
     query: str,
     candidates: Sequence[Candidate],
-    excerpts: Sequence[Mapping[str, Any]] | None = None,
+    excerpts: Excerpts | None = None,
     *,
     include_content: bool = True,
 ) -> dict[str, Any]:
@@ -56,9 +56,7 @@ def package(
     return {"query": query, "count": len(results), "results": results}
 
 
-def _by_key(
-    candidates: Sequence[Candidate], excerpts: Sequence[Mapping[str, Any]]
-) -> dict[tuple[str, int], list[dict[str, Any]]]:
+def _by_key(candidates: Sequence[Candidate], excerpts: Excerpts) -> dict[tuple[str, int], list[dict[str, Any]]]:
     own: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for candidate in candidates:
         if candidate.key in own:

@@ -19,7 +19,16 @@ from ragtune.canonical.policies import ChunkPolicy, CompressPolicy, RetrievalPla
 from ragtune.canonical.reranking import rerank
 from ragtune.canonical.retrieval import retrieve
 from ragtune.canonical.store.base import BaseDatabase, BaseStore
-from ragtune.canonical.types import Candidate, Chunk, Collection, Embedding, SourceDocument, StoreCounts
+from ragtune.canonical.types import (
+    Candidate,
+    CandidateSets,
+    Chunk,
+    Collection,
+    Embedding,
+    Excerpts,
+    SourceDocument,
+    StoreCounts,
+)
 from ragtune.core.arguments import check_choice
 from ragtune.core.errors import ConfigError, InputError, UnknownCollectionError
 from ragtune.core.interfaces import BaseEmbedder, BaseReranker
@@ -180,12 +189,7 @@ class RagService:
         self._check_limit("candidate_pool", plan.candidate_pool, self.limits.candidate_pool)
         return self._on(collection, lambda store: retrieve(query, plan, store, cache_dir=None))
 
-    def fuse(
-        self,
-        candidate_sets: Mapping[str, Sequence[Candidate]] | Sequence[Sequence[Candidate]],
-        method: str,
-        params: Mapping[str, Any],
-    ) -> list[Candidate]:
+    def fuse(self, candidate_sets: CandidateSets, method: str, params: Mapping[str, Any]) -> list[Candidate]:
         """Call :func:`ragtune.canonical.fuse`."""
         lists = list(candidate_sets.values() if isinstance(candidate_sets, Mapping) else candidate_sets)
         self._check_batch("candidate_sets", lists)
@@ -206,11 +210,7 @@ class RagService:
         return compress(query, candidates, policy)
 
     def package(
-        self,
-        query: str,
-        candidates: Sequence[Candidate],
-        excerpts: Sequence[Mapping[str, Any]] | None,
-        include_content: bool,
+        self, query: str, candidates: Sequence[Candidate], excerpts: Excerpts | None, include_content: bool
     ) -> dict[str, Any]:
         """Call :func:`ragtune.canonical.package`."""
         self._check_batch("candidates", candidates)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
@@ -107,6 +108,13 @@ class Candidate(BaseModel):
     def key(self) -> tuple[str, int]:
         """``(doc_id, chunk_index)``: identity within a collection, and the order of ties."""
         return self.doc_id, self.chunk_index
+
+
+CandidateSets: TypeAlias = Mapping[str, Sequence[Candidate]] | Sequence[Sequence[Candidate]]
+"""Ranked lists to be fused, each best first, by name or in order."""
+
+Excerpts: TypeAlias = Sequence[Mapping[str, Any]]
+"""What was compressed, see :func:`ragtune.canonical.compression.compress`."""
 
 
 class Filters(BaseModel):

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from ragtune.canonical.conformance.targets import EMBEDDER, Content, Target
 from ragtune.canonical.normalization import NormalizedText
 from ragtune.canonical.policies import ChunkPolicy, CompressPolicy, RetrievalPlan
-from ragtune.canonical.types import Candidate, Chunk, Embedding, SourceDocument, StoreCounts
+from ragtune.canonical.types import Candidate, CandidateSets, Chunk, Embedding, Excerpts, SourceDocument, StoreCounts
 from ragtune.core.errors import RagtuneError
 
 _PAGE = 100
@@ -98,12 +98,7 @@ class RemoteTarget(Target):
     def retrieve(self, collection: str, query: str, plan: RetrievalPlan) -> list[Candidate]:
         return _candidates(self.call("retrieve", {"collection": collection, "query": query, "plan": plan.model_dump()}))
 
-    def fuse(
-        self,
-        candidate_sets: Mapping[str, Sequence[Candidate]] | Sequence[Sequence[Candidate]],
-        method: str,
-        params: Mapping[str, Any],
-    ) -> list[Candidate]:
+    def fuse(self, candidate_sets: CandidateSets, method: str, params: Mapping[str, Any]) -> list[Candidate]:
         given: Any
         if isinstance(candidate_sets, Mapping):
             given = {name: _dump(candidates) for name, candidates in candidate_sets.items()}
@@ -121,11 +116,7 @@ class RemoteTarget(Target):
         return excerpts
 
     def package(
-        self,
-        query: str,
-        candidates: Sequence[Candidate],
-        excerpts: Sequence[Mapping[str, Any]] | None,
-        include_content: bool,
+        self, query: str, candidates: Sequence[Candidate], excerpts: Excerpts | None, include_content: bool
     ) -> dict[str, Any]:
         arguments = {
             "query": query,

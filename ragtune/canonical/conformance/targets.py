@@ -19,7 +19,16 @@ from ragtune.canonical.reranking import rerank
 from ragtune.canonical.retrieval import retrieve
 from ragtune.canonical.store.base import BaseDatabase, BaseStore
 from ragtune.canonical.store.memory import MemoryDatabase
-from ragtune.canonical.types import Candidate, Chunk, Embedding, Segment, SourceDocument, StoreCounts
+from ragtune.canonical.types import (
+    Candidate,
+    CandidateSets,
+    Chunk,
+    Embedding,
+    Excerpts,
+    Segment,
+    SourceDocument,
+    StoreCounts,
+)
 from ragtune.core.interfaces import BaseEmbedder, BaseReranker
 from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.rerankers.bi_encoder import BiEncoderReranker
@@ -89,12 +98,7 @@ class Target(ABC):
         """As :func:`ragtune.canonical.retrieve`."""
 
     @abstractmethod
-    def fuse(
-        self,
-        candidate_sets: Mapping[str, Sequence[Candidate]] | Sequence[Sequence[Candidate]],
-        method: str,
-        params: Mapping[str, Any],
-    ) -> list[Candidate]:
+    def fuse(self, candidate_sets: CandidateSets, method: str, params: Mapping[str, Any]) -> list[Candidate]:
         """As :func:`ragtune.canonical.fuse`."""
 
     @abstractmethod
@@ -107,11 +111,7 @@ class Target(ABC):
 
     @abstractmethod
     def package(
-        self,
-        query: str,
-        candidates: Sequence[Candidate],
-        excerpts: Sequence[Mapping[str, Any]] | None,
-        include_content: bool,
+        self, query: str, candidates: Sequence[Candidate], excerpts: Excerpts | None, include_content: bool
     ) -> dict[str, Any]:
         """As :func:`ragtune.canonical.package`."""
 
@@ -183,12 +183,7 @@ class LibraryTarget(Target):
     def retrieve(self, collection: str, query: str, plan: RetrievalPlan) -> list[Candidate]:
         return retrieve(query, plan, self._store(collection))
 
-    def fuse(
-        self,
-        candidate_sets: Mapping[str, Sequence[Candidate]] | Sequence[Sequence[Candidate]],
-        method: str,
-        params: Mapping[str, Any],
-    ) -> list[Candidate]:
+    def fuse(self, candidate_sets: CandidateSets, method: str, params: Mapping[str, Any]) -> list[Candidate]:
         return fuse(candidate_sets, method, params)
 
     def rerank(self, query: str, candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -198,11 +193,7 @@ class LibraryTarget(Target):
         return compress(query, candidates, policy)
 
     def package(
-        self,
-        query: str,
-        candidates: Sequence[Candidate],
-        excerpts: Sequence[Mapping[str, Any]] | None,
-        include_content: bool,
+        self, query: str, candidates: Sequence[Candidate], excerpts: Excerpts | None, include_content: bool
     ) -> dict[str, Any]:
         return package(query, candidates, excerpts, include_content=include_content)
 
