@@ -43,6 +43,7 @@ _MISSING = {
 """Question words, modal verbs and adverbs of degree that the lists lack."""
 
 
+@cache
 def stopwords(language: str) -> frozenset[str]:
     """Function words of a language, question words among them, in lower case.
 
@@ -52,7 +53,13 @@ def stopwords(language: str) -> frozenset[str]:
     Raises:
         KeyError: if the language is not one of :data:`LISTS`.
     """
-    return _stopwords(language)
+    import bm25s.stopwords
+
+    words = frozenset(getattr(bm25s.stopwords, LISTS[language])) | frozenset(_MISSING[language].split())
+    if language != ENGLISH:
+        return words
+    positive = {word.removesuffix("n't") for word in words if word.endswith("n't")}
+    return words | positive | {word.replace("'", "") for word in words}
 
 
 def language_of(text: str) -> str:
@@ -75,14 +82,3 @@ def content_words(text: str) -> list[tuple[str, str]]:
     every = words_and_terms(text)
     ignored = stopwords(language_of(text))
     return [pair for pair in every if pair[0] not in ignored] or every
-
-
-@cache
-def _stopwords(language: str) -> frozenset[str]:
-    import bm25s.stopwords
-
-    words = frozenset(getattr(bm25s.stopwords, LISTS[language])) | frozenset(_MISSING[language].split())
-    if language != ENGLISH:
-        return words
-    positive = {word.removesuffix("n't") for word in words if word.endswith("n't")}
-    return words | positive | {word.replace("'", "") for word in words}

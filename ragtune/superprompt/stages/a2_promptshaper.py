@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -36,14 +36,7 @@ class ShaperOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-@dataclass(frozen=True)
-class Shaping:
-    """What was chosen, pass by pass; the last one counts."""
-
-    passes: tuple[Choices, ...]
-
-
-class A2PromptShaper(AgentStage[Chooser, Shaping]):
+class A2PromptShaper(AgentStage[Chooser, Sequence[Choices]]):
     """Chooses ``system``, ``audience``, ``tone``, ``depth`` and ``confidence`` from the configuration's enums.
 
     What the user wrote in a header of the prompt is not overwritten silently: see :class:`ShaperOptions`; what the
@@ -80,26 +73,27 @@ class A2PromptShaper(AgentStage[Chooser, Shaping]):
         if bare := [name for name, field in config.fields.items() if field.default is None]:
             raise ConfigError(f"agent {config.title}: field {bare[0]!r} has no default")
 
-    def ask(self, agent: Chooser, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> Shaping:
+    def ask(self, agent: Chooser, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> Sequence[Choices]:
         parts = {key: sp.body.get(key, "") for key in PAYLOAD_KEYS}
         parts["raw_prompt"] = sp.user_text
         passes: list[Choices] = []
         for _ in range(self.passes):
             earlier = {"earlier_answer": _earlier(passes[-1])} if passes else {}
             passes.append(agent.choose({**parts, **earlier}, meter))
-        return Shaping(tuple(passes))
+        return passes
 
-    def default(self, sp: SuperPrompt, config: PipelineConfig) -> Shaping:
-        return Shaping((defaults(self.config),))
+    def default(self, sp: SuperPrompt, config: PipelineConfig) -> Sequence[Choices]:
+        return [defaults(self.config)]
 
-    def write(self, sp: SuperPrompt, config: PipelineConfig, answer: Shaping) -> None:
-        written = {name: self._written(sp, name, answer.passes[-1].fields[name]) for name in FIELDS}
+    def write(self, sp: SuperPrompt, config: PipelineConfig, answer: Sequence[Choices]) -> None:
+        """The answer is what was chosen, pass by pass; the last one counts."""
+        written = {name: self._written(sp, name, answer[-1].fields[name]) for name in FIELDS}
         body = sp.body | {name: entry["text"] for name, entry in written.items()}
         sp.body = {key: body[key] for key in config.prompt_schema.keys if key in body}
         sp.extras["a2_decisions"] = {
             "agent": self.config.agent_name,
             "version": self.config.version,
-            "passes": [choices.log() for choices in answer.passes],
+            "passes": [choices.log() for choices in answer],
             "fields": written,
         }
 
