@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from patience import HANG_S
+from web_pages import NEEDS_CHROMIUM, browser_page
 
 from experiments.commands import advise
 from experiments.config.compose import WHERE_NOT_WHAT, compose, results_key
@@ -137,23 +136,15 @@ def test_the_library_ranks_as_the_replay_did(advice: SimpleNamespace) -> None:
 
 
 @pytest.mark.browser
+@NEEDS_CHROMIUM
 def test_the_page_needs_nothing_else_and_fits_a_telephone(advice: SimpleNamespace) -> None:
-    from playwright.sync_api import sync_playwright
-
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("no chromium on this machine")
     requests: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page(viewport={"width": 420, "height": 900})
-        page.set_default_timeout(HANG_S * 1000)
+    with browser_page(420) as page:
         page.on("request", lambda request: requests.append(request.url))
         page.goto(address := (advice.folder / "advice.html").as_uri())
         assert page.evaluate("document.documentElement.scrollWidth") <= 420
         assert page.locator("figure svg").bounding_box()["width"] > 300
         assert advice.said["recommended"]["policy"] in page.locator(".do").text_content()
-        browser.close()
     assert requests == [address]
 
 

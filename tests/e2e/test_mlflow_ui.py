@@ -13,25 +13,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from patience import HANG_S
-from web_pages import served
+from web_pages import NEEDS_CHROMIUM, browser_page, served
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine: apt-get install chromium"),
-]
-
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+pytestmark = [pytest.mark.browser, NEEDS_CHROMIUM]
 
 
 @pytest.fixture(scope="module")
@@ -59,14 +43,8 @@ def ui(runs: SimpleNamespace, environment: dict[str, str], tmp_path_factory: pyt
 
 @pytest.fixture
 def page() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        page = browser.new_page(viewport={"width": 1900, "height": 900})
-        page.set_default_timeout(HANG_S * 1000)
+    with browser_page(1900) as page:
         yield page
-        browser.close()
 
 
 def test_the_cost_curves_of_all_runs_overlay_in_one_chart(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,28 +10,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from patience import HANG_S
-from web_pages import served
+from web_pages import NEEDS_CHROMIUM, browser_page, served
 
 from ragtune.superprompt.stages.base import ORDER
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine: apt-get install chromium"),
-]
+pytestmark = [pytest.mark.browser, NEEDS_CHROMIUM]
 
 ROOT = Path(__file__).parents[2]
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 BLOCKS = ("# System", "# Prompt", "# S_CTX", "# Attachments")
 
 
@@ -48,18 +32,12 @@ def address(environment: dict[str, str]) -> Iterator[str]:
 @pytest.fixture
 def page(address: str) -> Iterator[Any]:
     """The page as a person first sees it; at the end, nothing may have been asked of any other host."""
-    from playwright.sync_api import sync_playwright
-
     hosts: set[str | None] = set()
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        page = browser.new_page(viewport={"width": 1440, "height": 1000})
-        page.set_default_timeout(HANG_S * 1000)
+    with browser_page(1440, 1000) as page:
         page.on("request", lambda request: hosts.add(urlsplit(request.url).hostname))
         page.goto(address)
         button(page, ORDER[0]).wait_for()
         yield page
-        browser.close()
     assert hosts - {None, ""} == {"127.0.0.1"}
 
 

@@ -28,11 +28,11 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult
 from patience import HANG_S, wait_until
+from web_pages import NEEDS_CHROMIUM, browser_page
 
 from ragtune.adapters.cli import main
 
 ROOT = Path(__file__).parents[2]
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 KEY = "a-key-of-the-test-suite"
 COMMAND = [sys.executable, "-m", "ragtune.adapters.cli"]
 DOCUMENTS = [{"doc_id": "green", "content": "Green tea is steamed."}, {"doc_id": "mate", "content": "Mate is no tea."}]
@@ -319,15 +319,10 @@ def test_a_head_that_does_not_come_or_never_ends_is_not_waited_for() -> None:
 
 
 @pytest.mark.browser
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine: apt-get install chromium")
+@NEEDS_CHROMIUM
 def test_the_page_of_the_api_works_from_the_server_alone_with_the_key_that_is_typed() -> None:
-    from playwright.sync_api import sync_playwright
-
     asked: list[str] = []
-    with serving("--store", "memory", RAGTUNE_API_KEY=KEY) as server, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page()
-        page.set_default_timeout(HANG_S * 1000)
+    with serving("--store", "memory", RAGTUNE_API_KEY=KEY) as server, browser_page() as page:
         page.on("request", lambda request: asked.append(request.url))
         page.goto(f"{server.url}/docs")
         for key in ("not-the-key-of-the-server", KEY):
@@ -341,7 +336,6 @@ def test_the_page_of_the_api_works_from_the_server_alone_with_the_key_that_is_ty
         answer = page.locator(".live-responses-table").first
         answer.get_by_text("collections", exact=False).first.wait_for()
         assert "200" in answer.inner_text()
-        browser.close()
     assert {url for url in asked if not url.startswith(server.url)} == set()
 
 

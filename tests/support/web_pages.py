@@ -1,8 +1,9 @@
-"""A web page that a command serves, for browser tests."""
+"""A web page that a command serves, and a browser, for browser tests."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -12,7 +13,35 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from patience import wait_until
+import pytest
+from patience import HANG_S, wait_until
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+NEEDS_CHROMIUM = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine: apt-get install chromium")
+
+_QUIET = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@contextmanager
+def browser_page(width: int = 1280, height: int = 900) -> Iterator[Any]:
+    """An empty page of chromium."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=_QUIET)
+        page = browser.new_page(viewport={"width": width, "height": height})
+        page.set_default_timeout(HANG_S * 1000)
+        yield page
+        browser.close()
 
 
 @contextmanager

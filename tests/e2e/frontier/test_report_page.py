@@ -2,50 +2,30 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
-from patience import HANG_S
+from web_pages import NEEDS_CHROMIUM, browser_page
 
-pytestmark = pytest.mark.browser
-
-QUIET = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
+pytestmark = [pytest.mark.browser, NEEDS_CHROMIUM]
 
 
 @pytest.fixture(scope="module")
 def opened(frontier: SimpleNamespace) -> Iterator[SimpleNamespace]:
     """The page, every request it made and every error it raised."""
-    from playwright.sync_api import sync_playwright
-
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("no chromium on this machine")
     address = (frontier.folder / "report.html").as_uri()
     requests: list[str] = []
     errors: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=list(QUIET))
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
-        page.set_default_timeout(HANG_S * 1000)
+    with browser_page() as page:
         page.on("request", lambda request: requests.append(request.url))
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
         page.goto(address)
         page.wait_for_selector("#progress .main-svg")
         yield SimpleNamespace(page=page, requests=requests, errors=errors, address=address)
-        browser.close()
 
 
 def test_it_asks_for_nothing_but_itself_and_raises_no_error(opened: SimpleNamespace) -> None:
