@@ -108,7 +108,7 @@ class DiskCache:
 def _verify(entry: Path) -> None:
     manifest = json.loads((entry / _MANIFEST).read_text(encoding="utf-8"))
     for name, digest in manifest.items():
-        if _sha256(entry / name) != digest:
+        if sha256_of(entry / name) != digest:
             raise ValueError(f"{name} does not match its checksum")
 
 
@@ -118,7 +118,7 @@ def _store(entry: Path, write: Callable[[Path], None]) -> None:
         fresh = Path(scratch) / "entry"
         fresh.mkdir()
         write(fresh)
-        digests = {file.name: _sha256(file) for file in sorted(fresh.iterdir())}
+        digests = {file.name: sha256_of(file) for file in sorted(fresh.iterdir())}
         (fresh / _MANIFEST).write_text(json.dumps(digests, indent=1), encoding="utf-8")
         if os.path.lexists(entry):
             _remove(entry)
@@ -137,6 +137,7 @@ def _remove(entry: Path) -> None:
         entry.unlink(missing_ok=True)
 
 
-def _sha256(file: Path) -> str:
+def sha256_of(file: Path) -> str:
+    """The hash of a file's content, in hexadecimal digits."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

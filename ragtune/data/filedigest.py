@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
 import time
 from collections.abc import Sequence
@@ -10,7 +9,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from ragtune.core.errors import ConfigError
-from ragtune.data.diskcache import AUTO, resolve_cache_dir
+from ragtune.data.diskcache import AUTO, resolve_cache_dir, sha256_of
 from ragtune.data.sqlitecache import SqliteCache
 
 Stamp = tuple[int, int, int, int, int]
@@ -75,7 +74,7 @@ def _looked_up(versions: Sequence[_Version]) -> dict[_Version, str]:
         with closing(_cache()) as cache, suppress(ConfigError, sqlite3.OperationalError):  # put warns about it
             kept = cache.get(list(keys.values()))
     known = {version: kept[key] for version, key in keys.items() if key in kept}
-    made = {version: _sha256(Path(version[0])) for version in versions if version not in known}
+    made = {version: sha256_of(Path(version[0])) for version in versions if version not in known}
     if new := {keys[version]: made[version] for version in large if version in made and _is_settled(version)}:
         with closing(_cache()) as cache:
             cache.put(new)
@@ -86,8 +85,3 @@ def _cache() -> SqliteCache[str]:
     folder = resolve_cache_dir(AUTO)
     assert folder is not None  # noqa: S101 -- AUTO always names one; for the type checker
     return SqliteCache(folder / "digests.sqlite", "digest", "key BLOB PRIMARY KEY, digest TEXT", "WITHOUT ROWID")
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.interfaces import BaseReranker
-from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.items import PoolItem, tokens_of
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
@@ -181,11 +181,6 @@ class CachedReranker(BaseReranker):
     def _measured_ms(self, items: Sequence[PoolItem], context: RAGtuneContext) -> float | None:
         """How long they should take, if a warm-up has told."""
         return None
-
-
-def tokens_of(item: PoolItem) -> int:
-    """Tokens of a document, counted if need be."""
-    return item.token_count or count_tokens(item.content)
 
 
 def time_shares(whole: float, weights: Mapping[bytes, float]) -> dict[bytes, float]:

@@ -16,7 +16,7 @@ from ragtune.core.types import CostObject
 from ragtune.core.units import SOMETIMES_TOLD
 from ragtune.llm.client import LLMClient
 from ragtune.llm.errors import AnswerError, ServiceError
-from ragtune.llm.prompts import PromptLibrary, fence
+from ragtune.llm.prompts import PromptLibrary, fence, fence_all
 from ragtune.rerankers._interview import Conversation, Interview, Outcome
 from ragtune.rerankers._order import by_standing
 
@@ -104,6 +104,11 @@ class LLMReranker(BaseReranker):
 
     def _render(self, context: RAGtuneContext, values: Mapping[str, object]) -> Conversation:
         return tuple(self._prompts.render(self.prompt, {"query": fence(context.query, "query"), **values}))
+
+    def _comparison(self, items: Sequence[PoolItem], context: RAGtuneContext) -> Conversation:
+        """A question about all of the documents together."""
+        documents = fence_all([self._shown(item) for item in items], "document")
+        return self._render(context, {"documents": documents, "n": len(items)})
 
     def _longest(self, items: Sequence[PoolItem], count: int) -> list[PoolItem]:
         """The ``count`` documents that show most tokens: no set of so many costs more."""

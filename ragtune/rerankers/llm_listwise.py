@@ -12,8 +12,8 @@ from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
 from ragtune.llm.client import LLMClient
-from ragtune.llm.prompts import PromptLibrary, fence_all
-from ragtune.rerankers._interview import Conversation, Interview, Question
+from ragtune.llm.prompts import PromptLibrary
+from ragtune.rerankers._interview import Interview, Question
 from ragtune.rerankers._llm import LLMReranker, one_after_another
 from ragtune.rerankers._order import rank_scores
 
@@ -75,7 +75,7 @@ class LLMListwiseReranker(LLMReranker):
         """Every window at the price of the longest documents; exact but for the answers where one window is all."""
         if len(items) < 2:
             return CostObject(docs=len(items))
-        dearest = self._conversation(self._longest(items, self.window), context)
+        dearest = self._comparison(self._longest(items, self.window), context)
         price = self.llm.expected_cost(dearest, max_tokens=self.max_answer_tokens, json=True)
         return one_after_another(price, len(self._starts(len(items))), len(items))
 
@@ -99,7 +99,7 @@ class LLMListwiseReranker(LLMReranker):
     def _ranked(
         self, window: Sequence[PoolItem], context: RAGtuneContext, interview: Interview
     ) -> list[PoolItem] | None:
-        question = Question(self._conversation(window, context), window)
+        question = Question(self._comparison(window, context), window)
         [outcome] = interview.ask([question], Ranking, self.max_answer_tokens)
         if isinstance(outcome, LLMError):
             self._note(context, window, outcome)
@@ -109,10 +109,6 @@ class LLMListwiseReranker(LLMReranker):
             self._note(context, window, f"no number from 1 to {len(window)} in the ranking")
             return None
         return [window[position] for position in positions]
-
-    def _conversation(self, window: Sequence[PoolItem], context: RAGtuneContext) -> Conversation:
-        documents = fence_all([self._shown(item) for item in window], "document")
-        return self._render(context, {"documents": documents, "n": len(window)})
 
 
 def repaired(ranking: Sequence[int], n: int) -> list[int] | None:

@@ -12,8 +12,8 @@ from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
 from ragtune.llm.client import LLMClient
-from ragtune.llm.prompts import PromptLibrary, fence_all
-from ragtune.rerankers._interview import Conversation, Interview, Question
+from ragtune.llm.prompts import PromptLibrary
+from ragtune.rerankers._interview import Interview, Question
 from ragtune.rerankers._llm import LLMReranker, one_after_another
 from ragtune.rerankers._order import rank_scores
 
@@ -72,7 +72,7 @@ class LLMSetwiseReranker(LLMReranker):
         """The most calls that heap sort may need, each at the price of the longest documents."""
         if len(items) < 2:
             return CostObject(docs=len(items))
-        dearest = self._conversation(self._longest(items, self.set_size), context)
+        dearest = self._comparison(self._longest(items, self.set_size), context)
         price = self.llm.expected_cost(dearest, max_tokens=self.max_answer_tokens, json=True)
         return one_after_another(price, most_calls(len(items), self.top_k, self.set_size - 1), len(items))
 
@@ -95,7 +95,7 @@ class LLMSetwiseReranker(LLMReranker):
         return rank_scores([item for item in order if item.doc_id in judged])
 
     def _best(self, family: Sequence[PoolItem], context: RAGtuneContext, interview: Interview) -> int | None:
-        question = Question(self._conversation(family, context), family)
+        question = Question(self._comparison(family, context), family)
         [outcome] = interview.ask([question], Best, self.max_answer_tokens)
         if isinstance(outcome, LLMError):
             self._note(context, family, outcome)
@@ -105,10 +105,6 @@ class LLMSetwiseReranker(LLMReranker):
             self._note(context, family, f"best={outcome.parsed.best} is no number from 1 to {len(family)}")
             return None
         return winner
-
-    def _conversation(self, family: Sequence[PoolItem], context: RAGtuneContext) -> Conversation:
-        documents = fence_all([self._shown(item) for item in family], "document")
-        return self._render(context, {"documents": documents, "n": len(family)})
 
 
 class _Heap:

@@ -152,7 +152,7 @@ class PoolItem:
         return max(self.sources.values()) if self.sources else 0.0
 
 
-def tokens_of(facts: Facts | ScoredDocument) -> int:
+def tokens_of(facts: Facts | ScoredDocument | PoolItem) -> int:
     """Tokens of a document, counted where its source did not tell them."""
     return facts.token_count or count_tokens(facts.content)
 

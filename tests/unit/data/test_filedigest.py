@@ -19,9 +19,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the files that were read, in order."""
     names: list[str] = []
     digest = hashlib.file_digest
-    monkeypatch.setattr(
-        filedigest.hashlib, "file_digest", lambda f, how: (names.append(Path(f.name).name), digest(f, how))[1]
-    )
+    monkeypatch.setattr(hashlib, "file_digest", lambda f, how: (names.append(Path(f.name).name), digest(f, how))[1])
     return names
 
 
