@@ -21,7 +21,7 @@ from ragtune.testing.budgets import require_same_under_all_budgets
 from ragtune.testing.collection import make_context
 from ragtune.testing.worlds import WORLDS, InWorlds, World, undecided
 
-LIMITS = CostBudget.unlimited().model_copy(update={"max_reranker_docs": 9, "max_reranker_calls": 6})
+LIMITS = CostBudget.only(max_reranker_docs=9, max_reranker_calls=6)
 
 _DOCS = 24
 _PRIORITY = {f"d{i:02d}": (_DOCS - i) / 32 for i in range(_DOCS)}

@@ -185,7 +185,7 @@ def test_the_final_order_is_the_reference_s(fakes: Any, make_graph: Callable[...
         reranker=reranker,
         assembler=fakes.Assembler(Ordering.RERANKED_FIRST),
         expander=CorpusGraphExpander(corpus, folder, reranker, k=2, top=None),
-        budget=CostBudget.unlimited().model_copy(update={"max_reranker_docs": 4}),
+        budget=CostBudget.only(max_reranker_docs=4),
     ).run("q")
     frame = pd.DataFrame({"qid": "q", "query": "q", "docno": pool, "score": [first[d] for d in pool], "rank": range(5)})
     graph = CorpusGraph.open(folder, corpus)

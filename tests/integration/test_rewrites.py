@@ -83,7 +83,7 @@ class Trial:
     def losses(self, policy: Sequence[str], docs: int, plan: RetrievalPlan) -> dict[str, float]:
         """By kind of rewrite: how much lower nDCG@10 is than without."""
         session = build_session(compose([*self._overrides, *policy]))
-        budget = CostBudget.unlimited().model_copy(update={"max_reranker_docs": docs})
+        budget = CostBudget.only(max_reranker_docs=docs)
         parts = {**session.parts, "retriever": self._retriever, "budget": budget, "reranker": session.rerankers}
 
         def quality(kind: str) -> float:

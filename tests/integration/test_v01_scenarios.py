@@ -28,7 +28,7 @@ def run(fakes, doc_pool):
             scheduler=OneShotScheduler(),
             reranker=reranker,
             assembler=GreedyAssembler(ordering="reranked_first"),
-            budget=CostBudget.unlimited().model_copy(update=limits),
+            budget=CostBudget.only(**limits),
             plan=RetrievalPlan(original_query_depth=10),
         )
         return controller.run("text"), reranker

@@ -122,6 +122,6 @@ def settled_stage(
         UncertaintyEstimator(corpus, embedder),
         SettledScheduler(acquisition=UpperConfidenceAcquisition()),
         reranker,
-        CostBudget.unlimited().model_copy(update={"max_reranker_docs": docs}),
+        CostBudget.only(max_reranker_docs=docs),
         ordering="posterior",
     )

@@ -18,7 +18,7 @@ LIMITS = [name for name in CostBudget.model_fields if name.startswith("max_")]
 
 
 def tracker_of(clock: VirtualClock | None = None, **limits) -> CostTracker:
-    budget = CostBudget.unlimited().model_copy(update=limits)
+    budget = CostBudget.only(**limits)
     return budget.create_tracker(ControllerTrace(), clock or VirtualClock())
 
 

@@ -11,9 +11,7 @@ from ragtune.core.policy.scaling import first_stage_scores, unit_interval
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.pool import CandidatePool
 
-
-def limits(**fields) -> CostBudget:
-    return CostBudget.unlimited().model_copy(update=fields)
+limits = CostBudget.only
 
 
 def grown(retrieved, discovered) -> CandidatePool:

@@ -7,9 +7,7 @@ import pytest
 from ragtune import CostBudget
 from ragtune.core.types import BatchProposal, CostObject, StopRecord
 
-
-def limits(**fields) -> CostBudget:
-    return CostBudget.unlimited().model_copy(update=fields)
+limits = CostBudget.only
 
 
 def actions(output) -> list[str]:

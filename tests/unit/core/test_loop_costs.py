@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 from ragtune import CostBudget
 from ragtune.core.types import BatchProposal, CostObject
 
-
-def limits(**fields) -> CostBudget:
-    return CostBudget.unlimited().model_copy(update=fields)
+limits = CostBudget.only
 
 
 def batch(*doc_ids: str, **fields) -> BatchProposal:

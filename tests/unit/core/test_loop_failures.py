@@ -17,9 +17,7 @@ from ragtune.core.types import BatchProposal, CostObject, StopRecord
 from ragtune.schedulers.cascade import CascadeScheduler
 from ragtune.schedulers.greedy import GreedyScheduler
 
-
-def limits(**fields) -> CostBudget:
-    return CostBudget.unlimited().model_copy(update=fields)
+limits = CostBudget.only
 
 
 def actions(output) -> list[str]:

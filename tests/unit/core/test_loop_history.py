@@ -7,9 +7,7 @@ import pytest
 from ragtune import CostBudget, ScoredDocument
 from ragtune.core.types import CostObject
 
-
-def limits(**fields) -> CostBudget:
-    return CostBudget.unlimited().model_copy(update=fields)
+limits = CostBudget.only
 
 
 def actions(output) -> list[str]:

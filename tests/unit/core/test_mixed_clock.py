@@ -31,7 +31,7 @@ def test_recorded_batches_take_the_time_that_they_took_beside_live_ones(
     controller = fakes.controller(
         reranker={name: {"recorded": recorded, "live": live}[name] for name in strategies},
         scheduler=fakes.Scheduler(choose=in_turn(*strategies)),
-        budget=CostBudget.unlimited().model_copy(update={"max_latency_ms": 250_000.0}),
+        budget=CostBudget.only(max_latency_ms=250_000.0),
     )
     output = controller.run("q")
     assert len(recorded.batches) == 2
@@ -42,7 +42,7 @@ def test_a_cached_batch_takes_the_time_that_it_took_when_it_was_made(fakes: Simp
     cached = fakes.Reranker(
         recorded=False, act=lambda context: context.meter.charge(CostObject(docs=5, calls=1, latency_ms=100_000.0))
     )
-    limit = CostBudget.unlimited().model_copy(update={"max_latency_ms": 250_000.0})
+    limit = CostBudget.only(max_latency_ms=250_000.0)
     output = fakes.controller(reranker=cached, budget=limit, clock_factory=MonotonicClock).run("q")
     assert 2 <= len(cached.batches) <= 3  # the third, where nothing is expected of it, may start at 200 s
     assert output.history[-1].cost.latency_ms >= 200_000.0

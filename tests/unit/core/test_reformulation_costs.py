@@ -41,7 +41,7 @@ def fail(context):
 
 
 def run(fakes, reformulator, **limits):
-    budget = CostBudget.unlimited().model_copy(update=limits)
+    budget = CostBudget.only(**limits)
     context = RAGtuneContext(query="query", query_id="q", tracker=budget.create_tracker(clock=VirtualClock()))
     rounds = RetrievalRounds(fakes.Retriever(fakes.docs(20)), reformulator, PLAN).run(context)
     return context, [r.strategy for r in rounds]

@@ -19,7 +19,7 @@ PLAN = RetrievalPlan(original_query_depth=10, depth_per_reformulation=5, num_ref
 
 
 def context_of(**limits) -> RAGtuneContext:
-    budget = CostBudget.unlimited().model_copy(update=limits)
+    budget = CostBudget.only(**limits)
     return RAGtuneContext(query="query", query_id="q", tracker=budget.create_tracker())
 
 
@@ -128,7 +128,7 @@ class Slow(BaseReformulator):
     [(0.0, 1.0, "deny_reformulation"), (100.0, 100.0, "deny_retrieval_round"), (100.0, 99.0, None)],
 )
 def test_no_rewriting_and_no_further_round_begins_once_the_time_is_up(fakes, limit, ms, denied):
-    budget = CostBudget.unlimited().model_copy(update={"max_latency_ms": limit})
+    budget = CostBudget.only(max_latency_ms=limit)
     context = RAGtuneContext(query="query", query_id="q", tracker=budget.create_tracker(clock=VirtualClock()))
     rounds = RetrievalRounds(fakes.Retriever(fakes.docs(20)), Slow(ms), PLAN).run(context)
     assert [r.strategy for r in rounds] == (["original"] if denied else ["original", "rewrite_0"])

@@ -142,7 +142,7 @@ def test_in_a_run_the_finds_are_charged_and_reranked(expander, fakes, letters):
     output = fakes.controller(
         documents=docs,
         expander=expander(),
-        budget=CostBudget.unlimited().model_copy(update={"max_expanded_docs": 3}),
+        budget=CostBudget.only(max_expanded_docs=3),
         scheduler=fakes.Scheduler(batch_size=2),
     ).run("q")
     assert output.final_budget_state["expanded_docs"] == 3

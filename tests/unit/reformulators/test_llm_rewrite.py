@@ -101,7 +101,7 @@ def test_the_expected_cost_holds_the_longest_answer_and_its_repair(asking: Askin
 def test_the_call_has_what_is_left_of_the_requests_time(asking: Asking, make_context: MakeContext) -> None:
     made = asking(LLMReformulator, llm={"clock": VirtualClock()})
     clock = VirtualClock()
-    budget = CostBudget.unlimited().model_copy(update={"max_latency_ms": 300.0})
+    budget = CostBudget.only(max_latency_ms=300.0)
     context = make_context("heart", tracker=budget.create_tracker(clock=clock))
     clock.advance(100.0)
     made.reformulator.generate(context, [])
@@ -137,7 +137,7 @@ PLAN = RetrievalPlan(original_query_depth=10, depth_per_reformulation=5, num_ref
 
 
 def run(fakes: Any, made: SimpleNamespace, plan: RetrievalPlan = PLAN, **limits: Any) -> Any:
-    budget = CostBudget.unlimited().model_copy(update=limits)
+    budget = CostBudget.only(**limits)
     parts = {"reformulator": made.reformulator, "plan": plan, "budget": budget}
     return fakes.controller(**parts).run("heart")
 

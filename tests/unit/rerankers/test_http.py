@@ -355,7 +355,7 @@ def test_a_batch_ends_with_the_requests_time_and_loses_what_came_too_late(
     for limit_s in longer(0.5):
         llm_server.requests.clear()
         llm_server.faults[:] = [None] + [Fault("drip")] * 9
-        budget = CostBudget.unlimited().model_copy(update={"max_latency_ms": 1000.0 * limit_s})
+        budget = CostBudget.only(max_latency_ms=1000.0 * limit_s)
         context = make_context(tracker=budget.create_tracker(clock=VirtualClock()))
         begun = time.perf_counter()
         scores = reranker.rerank(items(3), context, "x")
@@ -489,7 +489,7 @@ def test_what_changes_a_score_is_part_of_what_it_is_kept_under(
 def test_under_a_time_limit_what_is_kept_says_how_long_it_took(
     llm_server: Any, make: Any, make_context: MakeContext
 ) -> None:
-    limited = CostBudget.unlimited().model_copy(update={"max_latency_ms": 1e6})
+    limited = CostBudget.only(max_latency_ms=1e6)
     made = make_context()
     make().rerank(items(4), made, "x")
     context = make_context(tracker=limited.create_tracker(clock=VirtualClock()))

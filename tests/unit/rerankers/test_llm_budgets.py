@@ -49,7 +49,7 @@ def run(fakes: Any, kind: str, texts: Any, service: FakeService, repair: bool, b
         ScoredDocument(id=f"d{i}", content=" ".join(words), score=1.0 - i / 100, token_count=len(words))
         for i, words in enumerate(texts)
     ]
-    budget = CostBudget.unlimited().model_copy(update=given_)
+    budget = CostBudget.only(**given_)
     parts = {"scheduler": GreedyScheduler(batch), "budget": budget, "documents": docs}
     output = fakes.controller(reranker=KINDS[kind](service.client(repair=repair)), **parts).run("heart and salt")
     return SimpleNamespace(output=output, budget=budget, spent=output.history[-1].cost, service=service)

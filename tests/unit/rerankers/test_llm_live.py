@@ -33,7 +33,7 @@ def items(n: int) -> list[PoolItem]:
 
 
 def limited(make_context: MakeContext, ms: float) -> RAGtuneContext:
-    budget = CostBudget.unlimited().model_copy(update={"max_latency_ms": ms})
+    budget = CostBudget.only(max_latency_ms=ms)
     return make_context(tracker=budget.create_tracker(clock=VirtualClock()))
 
 

@@ -217,7 +217,7 @@ def test_a_run_from_the_cache_decides_under_a_time_limit_as_the_first_one_did(
 
     def run() -> SimpleNamespace:
         reranker = Slow(machine)
-        limit = CostBudget.unlimited().model_copy(update={"max_latency_ms": 3.5 * (PASS_MS + TOKEN_MS * 5 * 11)})
+        limit = CostBudget.only(max_latency_ms=3.5 * (PASS_MS + TOKEN_MS * 5 * 11))
         controller = fakes.controller(reranker=reranker, budget=limit, clock_factory=clock, documents=documents)
         return SimpleNamespace(output=controller.run("q"), is_loaded=reranker._is_loaded)
 

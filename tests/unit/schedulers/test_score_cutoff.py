@@ -60,7 +60,7 @@ def test_depth_stays_between_its_limits(fakes):
     assert depth(run(fakes, scores)) == 10
     assert depth(run(fakes, scores, min_docs=13)) == 13
     assert depth(run(fakes, scores, max_docs=3)) == 3
-    assert depth(run(fakes, scores, budget=CostBudget.unlimited().model_copy(update={"max_reranker_docs": 5}))) == 5
+    assert depth(run(fakes, scores, budget=CostBudget.only(max_reranker_docs=5))) == 5
 
 
 @pytest.mark.parametrize(("intercept", "expected"), [(5.0, 6), (-5.0, 0)])

@@ -11,8 +11,7 @@ def sizes(output) -> list[int]:
     return [len(event.details["doc_ids"]) for event in output.trace.find("propose")]
 
 
-def limits(**fields) -> CostBudget:
-    return CostBudget.unlimited().model_copy(update=fields)
+limits = CostBudget.only
 
 
 def test_a_full_window_comes_first_and_then_one_step_a_call(fakes):

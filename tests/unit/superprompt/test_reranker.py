@@ -79,7 +79,7 @@ def test_what_could_not_be_scored_comes_last_in_its_old_order(make_pipeline: Mak
 
 
 def budgeted(reranker: BaseReranker, **limits: int) -> BudgetedRerankStage:
-    budget = CostBudget.unlimited().model_copy(update=limits)
+    budget = CostBudget.only(**limits)
     return BudgetedRerankStage(BaselineEstimator(), GreedyScheduler(batch_size=1), reranker, budget)
 
 
