@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from enum import Enum
+from typing import TypeVar
 
 from ragtune.core.errors import ConfigError
 from ragtune.core.plain import quoted
+
+EnumT = TypeVar("EnumT", bound=Enum)
 
 _NEAR = 0.75  # of two names, as difflib measures it
 
@@ -68,6 +72,20 @@ def check_choice(name: str, value: str, allowed: Iterable[str]) -> str:
         return value
     meant = did_you_mean(value, choices) if isinstance(value, str) else ""
     raise ConfigError(f"{name}={quoted(value)}: allowed are {', '.join(choices)}{meant}")
+
+
+def check_member(kind: type[EnumT], what: str, value: object) -> EnumT:
+    """The member of an enumeration of texts that ``value`` is, or is the text of.
+
+    Raises:
+        ConfigError: saying what is unknown, the texts, and the one that may have been meant.
+    """
+    try:
+        return kind(value)
+    except ValueError:
+        known = [member.value for member in kind]
+        meant = did_you_mean(str(value), known)
+        raise ConfigError(f"unknown {what} {value!r}: allowed are {', '.join(known)}{meant}") from None
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ragtune.core.arguments import check_choice, did_you_mean
-from ragtune.core.errors import ConfigError, DatasetError, ScoreTableError
+from ragtune.core.arguments import check_choice, check_member
+from ragtune.core.errors import DatasetError, ScoreTableError
 from ragtune.core.plain import quoted
 from ragtune.data.run import Run
 from ragtune.data.runfile import read_run
@@ -62,12 +62,7 @@ def parse_scale(scale: ScoreScale | str) -> ScoreScale:
     Raises:
         ConfigError: if there is none.
     """
-    try:
-        return ScoreScale(scale)
-    except ValueError:
-        known = [s.value for s in ScoreScale]
-        meant = did_you_mean(str(scale), known)
-        raise ConfigError(f"unknown scale {scale!r}: allowed are {', '.join(known)}{meant}") from None
+    return check_member(ScoreScale, "scale", scale)
 
 
 PAIR_SCALES = tuple(scale.value for scale in _CALIBRATIONS)

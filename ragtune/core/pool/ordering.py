@@ -9,9 +9,8 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtune.core.arguments import did_you_mean
+from ragtune.core.arguments import check_member
 from ragtune.core.arrays import FloatArray, IntArray
-from ragtune.core.errors import ConfigError
 from ragtune.core.pool.columns import PoolColumns
 from ragtune.core.pool.items import ItemState, PoolItem, tie_key
 from ragtune.core.pool.pool import CandidatePool
@@ -57,12 +56,7 @@ class Ordering(str, Enum):
         Raises:
             ConfigError: naming the value and the allowed ones.
         """
-        try:
-            return cls(value)
-        except ValueError:
-            known = [o.value for o in cls]
-            meant = did_you_mean(str(value), known)
-            raise ConfigError(f"unknown ordering {value!r}: allowed are {', '.join(known)}{meant}") from None
+        return check_member(cls, "ordering", value)
 
     def keys(self, pool: CandidatePool) -> RankingKeys:
         """The pool's ranking keys as of now; O(n), and a copy, so later changes do not reach it."""
