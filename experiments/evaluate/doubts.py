@@ -8,13 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from experiments.evaluate.record import QueryRecord
-from experiments.evaluate.significance import holm, randomization_test
-
-_LEVEL = 0.05
-_PERMUTATIONS = 9999
+from experiments.evaluate.significance import PERMUTATIONS, SIGNIFICANT, holm, randomization_test
 
 
-def doubts(records: Sequence[QueryRecord], *, seed: int = 0) -> dict[str, int]:
+def doubts(records: Sequence[QueryRecord]) -> dict[str, int]:
     """Warnings about sources that seem to know better than the reranker, each with the number of such queries.
 
     A source is one of them if it agrees with the other sources better than the reranker does by more than chance: by
@@ -24,14 +21,13 @@ def doubts(records: Sequence[QueryRecord], *, seed: int = 0) -> dict[str, int]:
 
     Args:
         records: of all queries of a run, with their traces.
-        seed: of the random signs.
     """
     margins = [found for record in records if (found := record.margins)]
     names = list(dict.fromkeys(name for of_query in margins for name in of_query))
     columns = [np.array([of_query[name] for of_query in margins if name in of_query]) for name in names]
-    p_values = [float(randomization_test(c[:, None], permutations=_PERMUTATIONS, seed=seed)[0]) for c in columns]
+    p_values = [float(randomization_test(c[:, None], permutations=PERMUTATIONS, seed=0)[0]) for c in columns]
     tested = zip(names, columns, holm(p_values).tolist(), strict=True)
-    return {_words(name, p): int((c > 0.0).sum()) for name, c, p in tested if p < _LEVEL and c.mean() > 0.0}
+    return {_words(name, p): int((c > 0.0).sum()) for name, c, p in tested if p < SIGNIFICANT and c.mean() > 0.0}
 
 
 def silences(records: Sequence[QueryRecord]) -> dict[str, int]:

@@ -11,6 +11,7 @@ from typing import Any
 from experiments.config.names import leaf
 from experiments.prepare.scoring import Limits, Outcome, Plan, ScoreJournal, Scoring, manifest_of, require_price
 from experiments.prepare.table_files import check_form, write_table
+from experiments.publish.folders import remove_if_empty
 from experiments.publish.lock import locked
 from experiments.publish.terminal import duration, progress_bar
 from experiments.replay.build import build_session
@@ -75,9 +76,9 @@ def write_score_table(config: Mapping[str, Any], order: Order) -> int:
             scoring = Scoring(session, order.pairs, config["retrieval"]["original_query_depth"], journal)
             return _fill(scoring, journal, config, order, ours)
     finally:
-        _remove_if_empty(partial)
+        remove_if_empty(partial)
         if is_new:
-            _remove_if_empty(order.out.parent)
+            remove_if_empty(order.out.parent)
 
 
 def _fill(
@@ -182,13 +183,6 @@ def _is_complete(out: Path, ours: Mapping[str, Any]) -> bool:
 def _loaded_first(reranker: Mapping[str, Any]) -> dict[str, Any]:
     """With the model loaded whatever the cache holds, so that the time of a call is measured."""
     return {name: name == "preload" or value for name, value in reranker.items()}
-
-
-def _remove_if_empty(folder: Path) -> None:
-    try:
-        folder.rmdir()
-    except OSError:  # what is scored is in it
-        return
 
 
 def _describe(reranker: Mapping[str, Any]) -> str:
