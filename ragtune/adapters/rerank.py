@@ -20,7 +20,7 @@ from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.tokens import token_spans
-from ragtune.core.types import STRATEGY_CLOSED, CostObject
+from ragtune.core.types import CostObject
 from ragtune.core.units import UNITS, search_units
 
 if TYPE_CHECKING:
@@ -233,17 +233,8 @@ def _spending(cost: CostObject) -> dict[str, Any]:
 
 
 def _warnings(request: p.RerankQuery, ranking: Ranking) -> list[str]:
-    found = [f"{name[:100]!r} is unknown here and ignored" for name in islice(request.model_extra or {}, 20)]
-    if ranking.failures:
-        why = next(iter(ranking.failures.values()))
-        found.append(f"{len(ranking.failures)} documents could not be reranked: {why}")
-    if ranking.stop is not None and ranking.stop.reason == STRATEGY_CLOSED:
-        why = ranking.batches.first_error or ranking.stop.message
-        found.append(f"the model fails, so that documents it has not read are in the first stage's order: {why}")
-    elif ranking.batches.failed and not ranking.failures:
-        told = f"{ranking.batches.failed} of {ranking.batches.sent} calls failed"
-        found.append(f"{told}: {ranking.batches.first_error}")
-    return found
+    unknown = islice(request.model_extra or {}, 20)
+    return [*(f"{name[:100]!r} is unknown here and ignored" for name in unknown), *ranking.warnings]
 
 
 def _operation(name: str, path: str, version: str, response: Any, with_documents: bool = False) -> Operation[Any]:
