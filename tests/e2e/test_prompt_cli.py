@@ -274,7 +274,7 @@ BAD = {
     "embedder without model": (["--corpus", "NOTES", "--auto", "--embedder", "sentence_transformer"], "embedder.model"),
     "budget for nothing": (["--corpus", "NOTES", "--auto", "--budget", "3"], "--reranker budgeted only"),
     "answer without model": (["--corpus", "NOTES", "--answer"], "--llm-model"),
-    "answer half way": (["--corpus", "NOTES", "--answer", "--until", "Retrieval"], "--until Retrieval: allowed without"),
+    "answer half way": (["--corpus", "NOTES", "--answer", "--until", "Retrieval"], "allowed without --auto"),
     "nothing recorded": (
         ["--corpus", "NOTES", "--auto", "--llm-model", "m", "--llm-mode", "replay"],
         "A2_PromptShaper",
