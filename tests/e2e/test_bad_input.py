@@ -36,7 +36,10 @@ ROUNDS_DEPTH = "retrieval.depth_per_reformulation"
 OPTIONS = {
     "an option that does not exist": (["foo=1"], ["unknown option 'foo'", "--help"]),
     "an option that a component does not have": (["budget.max_pages=3"], ["unknown option 'budget.max_pages'"]),
-    "a slip of the pen": (["retriever.path=x"], ["unknown option 'retriever.path'", "did you mean retriever.paths?"]),
+    "a slip of the pen": (
+        ["retriever.path=x"],
+        ["unknown option 'retriever.path'", "did you mean retriever.paths? (an option of retriever=runs)"],
+    ),
     "a group with a slip": (["estimatr=settled"], ["unknown option 'estimatr'", "did you mean estimator?"]),
     "an option that lacks a word": (["budget.max_docs=3"], ["did you mean budget.max_reranker_docs?"]),
     "an option that moved to a part": (["scheduler.kappa=1"], ["did you mean scheduler.acquisition.kappa?"]),
