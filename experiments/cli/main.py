@@ -172,8 +172,12 @@ def _run(cfg: DictConfig, folder: Path, overrides: list[str], *, in_sweep: bool)
             print_forecast(component(config, "subject").forecast(config, update))
         return None
     from experiments.cli.experiment import run_experiment
+    from ragtune.core.errors import RagtuneError
 
-    return run_experiment(config, folder, overrides, in_sweep=in_sweep)
+    try:
+        return run_experiment(config, folder, overrides, in_sweep=in_sweep)
+    except SystemExit as end:  # its code would pass for the run's
+        raise RagtuneError(f"a component ended the program: {end!r}; {_what_is_kept(folder, None)}") from end
 
 
 def _complain(error: BaseException, folder: Path | None = None, prefix: str = "", sweep: Path | None = None) -> int:

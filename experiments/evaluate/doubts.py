@@ -1,4 +1,4 @@
-"""What a run says against its reranker and its signals."""
+"""What a run says against its policy, its reranker and its signals."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from experiments.evaluate.record import QueryRecord
 from experiments.evaluate.significance import holm, randomization_test
+from ragtune.core.types import POLICY_FAILED
 
 _LEVEL = 0.05
 _PERMUTATIONS = 9999
@@ -32,6 +33,20 @@ def doubts(records: Sequence[QueryRecord], *, seed: int = 0) -> dict[str, int]:
     p_values = [float(randomization_test(c[:, None], permutations=_PERMUTATIONS, seed=seed)[0]) for c in columns]
     tested = zip(names, columns, holm(p_values).tolist(), strict=True)
     return {_words(name, p): int((c > 0.0).sum()) for name, c, p in tested if p < _LEVEL and c.mean() > 0.0}
+
+
+def breakdowns(records: Sequence[QueryRecord]) -> dict[str, int]:
+    """A warning about queries that a defect of the policy has ended, with their number and the first error.
+
+    Args:
+        records: of all queries of a run.
+    """
+    broken = [record for record in records if record.stop_reason in POLICY_FAILED]
+    if not broken:
+        return {}
+    first = broken[0]
+    error = first.stop["details"]["error"]
+    return {f"queries that the policy gave up, first: {first.stop_reason}, {error}": len(broken)}
 
 
 def silences(records: Sequence[QueryRecord]) -> dict[str, int]:

@@ -15,7 +15,7 @@ from experiments.replay.build import load_dataset
 from experiments.study.cells import FULL, jobs_of, run_jobs
 from experiments.study.frontier import study_of
 from experiments.study.grid import Grid, PolicyEntry, TraceChoice, composed, grid_of
-from ragtune.core.errors import ConfigError
+from ragtune.core.errors import ConfigError, FailedRunError
 
 Keys = Callable[..., list[str]]
 
@@ -64,6 +64,15 @@ def test_results_below_the_data_are_not_data(keys: Keys) -> None:
     Path("tiny", "out", "cells").mkdir(parents=True)
     Path("tiny", "out", "frontier.md").write_text("results")
     assert keys("tiny/out") == before
+
+
+def test_a_policy_that_fails_is_no_row_of_the_study(grid: Grid) -> None:
+    broken = ["estimator._target_=misbehaving.BrokenPolicy", "+estimator.on=''"]
+    policies = [*grid.policies, PolicyEntry(name="broken", label="broken", kind="ours", overrides=broken)]
+    jobs = jobs_of(replace(grid, policies=policies), Path("out", "cells"))
+    with pytest.raises(FailedRunError, match=r"'broken' on collection 'tiny': 4 of 4 queries given up.*KeyError: ''"):
+        run_jobs(jobs, 1, lambda done, total: None)
+    assert not jobs[-1].file.exists()
 
 
 @pytest.mark.parametrize(
