@@ -45,7 +45,7 @@ def breakdowns(records: Sequence[QueryRecord]) -> dict[str, int]:
     if not broken:
         return {}
     first = broken[0]
-    error = first.stop["details"]["error"]
+    error = first.stop["details"].get("error")
     return {f"queries that the policy gave up, first: {first.stop_reason}, {error}": len(broken)}
 
 
