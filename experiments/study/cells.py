@@ -118,7 +118,8 @@ def _job(
     folder: Path,
     inputs: InputFiles,
 ) -> Job:
-    what = [results_key(config), limit, grid.unit, list(grid.measures), traced, code_digest(), inputs.of(config)]
+    files = inputs.of(config) | inputs.code_of(config)
+    what = [results_key(config), limit, grid.unit, list(grid.measures), traced, code_digest(), files]
     key = sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:24]
     return Job(*where, config, limit, grid.unit, grid.measures, traced, folder / f"{key}.json.gz")
 
