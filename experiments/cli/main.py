@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +50,23 @@ class HarnessCallback(Callback):
         hydra_itself: Any = GlobalHydra.instance().hydra
         hydra_itself.config_loader = JobConfigs(hydra_itself.config_loader)  # before the sweeper is given one
         note_missing(Path(config.hydra.sweep.dir))
-        begin_sweep(config)
+        with _ending_the_sweep(config):
+            begin_sweep(config)
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         from experiments.cli.sweep import end_sweep
 
-        end_sweep(config)
+        with _ending_the_sweep(config):
+            end_sweep(config)
+
+
+@contextmanager
+def _ending_the_sweep(config: DictConfig) -> Iterator[None]:
+    """What is raised within ends the sweep: Hydra would make a warning of it, and a success of the sweep."""
+    try:
+        yield
+    except Exception as error:
+        raise SystemExit(_complain(error, sweep=Path(config.hydra.sweep.dir).absolute())) from None
 
 
 def main(root: str = "config", words: Sequence[str] | None = None) -> int:
