@@ -36,17 +36,22 @@ def doubts(records: Sequence[QueryRecord], *, seed: int = 0) -> dict[str, int]:
 
 
 def breakdowns(records: Sequence[QueryRecord]) -> dict[str, int]:
-    """A warning about queries that a defect of the policy has ended, with their number and the first error.
+    """Warnings about components that raised errors, by which queries ended or without which they went on, each with the
+    number of such queries and the first error.
 
     Args:
         records: of all queries of a run.
     """
     broken = [record for record in records if record.stop_reason in POLICY_FAILED]
-    if not broken:
-        return {}
-    first = broken[0]
-    error = first.stop["details"].get("error")
-    return {f"queries that the policy gave up, first: {first.stop_reason}, {error}": len(broken)}
+    found = {}
+    if broken:
+        error = broken[0].stop["details"].get("error")
+        found[f"queries that the policy gave up, first: {broken[0].stop_reason}, {error}"] = len(broken)
+    counts = Counter(action for record in records for action in record.mishaps)
+    for action, count in counts.items():
+        error = next(record.mishaps[action] for record in records if action in record.mishaps)
+        found[f"queries with {action} in their traces, first: {error}"] = count
+    return found
 
 
 def silences(records: Sequence[QueryRecord]) -> dict[str, int]:
