@@ -51,7 +51,8 @@ OPTIONS = {
     "an unknown component": (["estimator=best"], ["'estimator/best'", "baseline", "uncertainty"]),
     "a malformed override": (["estimator=["], ["cannot parse 'estimator=['"]),
     "a needed group deleted": (["~scheduler"], ["scheduler was deleted, but is needed"]),
-    "a group chosen to be nothing": (["scheduler=null"], ["group override must be a string"]),
+    "a group chosen to be nothing": (["scheduler=null"], ["group override must be a string", "GROUP=NAME"]),
+    "a group written out": (["reranker={a: 1}"], ["'reranker'", "a group is chosen by a name, GROUP=NAME"]),
     "an option that is needed deleted": (
         ["~retrieval.original_query_depth"],
         ["retrieval.original_query_depth=None", "integer"],
@@ -65,6 +66,7 @@ OPTIONS = {
         ["budget.max_reranker_docs=-1", "greater than or equal to 0"],
     ),
     "a budget that is no number": (["budget.max_reranker_docs=abc"], ["budget.max_reranker_docs='abc'", "integer"]),
+    "a budget that is a flag": (["budget.max_reranker_docs=true"], ["budget.max_reranker_docs=True", "number"]),
     "a NaN budget": (["budget.max_latency_ms=nan"], ["budget.max_latency_ms=nan", "finite"]),
     "a NaN count": (["budget.max_tokens=nan"], ["budget.max_tokens=nan"]),
     "a bad ordering": (["assembler.ordering=best"], ["'best'", "final_score, reranked_first, posterior"]),
