@@ -136,14 +136,14 @@ def _fail_if_failed(summary: Summary, folder: Path) -> None:
     """Raise a run's failure, once everything that it has found is written and tracked.
 
     Raises:
-        FailedRunError: if more batches failed than the configuration allows.
+        FailedRunError: if more failed than the configuration allows.
     """
     if not summary.has_failed:
         return
     failures = summary.failures
     raise FailedRunError(
-        f"the reranker failed: {failures.batches_failed} of {failures.batches_sent} batches, "
-        f"{failures.queries_given_up} of {summary.queries_replayed} queries given up; "
+        f"the {'reranker' if failures.batches_failed else 'policy'} failed: {failures.batches_failed} of "
+        f"{failures.batches_sent} batches, {failures.queries_given_up} of {summary.queries_replayed} queries given up; "
         f"first error: {failures.first_error}; results are kept: "
         f"repeat the command with hydra.run.dir={shlex.quote(str(folder))} resume=true to try the failed queries again"
     )

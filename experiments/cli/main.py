@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +50,23 @@ class HarnessCallback(Callback):
         hydra_itself: Any = GlobalHydra.instance().hydra
         hydra_itself.config_loader = JobConfigs(hydra_itself.config_loader)  # before the sweeper is given one
         note_missing(Path(config.hydra.sweep.dir))
-        begin_sweep(config)
+        with _ending_the_sweep(config):
+            begin_sweep(config)
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         from experiments.cli.sweep import end_sweep
 
-        end_sweep(config)
+        with _ending_the_sweep(config):
+            end_sweep(config)
+
+
+@contextmanager
+def _ending_the_sweep(config: DictConfig) -> Iterator[None]:
+    """What is raised within ends the sweep: Hydra would make a warning of it, and a success of the sweep."""
+    try:
+        yield
+    except Exception as error:
+        raise SystemExit(_complain(error, sweep=Path(config.hydra.sweep.dir).absolute())) from None
 
 
 def main(root: str = "config", words: Sequence[str] | None = None) -> int:
@@ -172,8 +183,12 @@ def _run(cfg: DictConfig, folder: Path, overrides: list[str], *, in_sweep: bool)
             print_forecast(component(config, "subject").forecast(config, update))
         return None
     from experiments.cli.experiment import run_experiment
+    from ragtune.core.errors import RagtuneError
 
-    return run_experiment(config, folder, overrides, in_sweep=in_sweep)
+    try:
+        return run_experiment(config, folder, overrides, in_sweep=in_sweep)
+    except SystemExit as end:  # its code would pass for the run's
+        raise RagtuneError(f"a component ended the program: {end!r}; {_what_is_kept(folder, None)}") from end
 
 
 def _complain(error: BaseException, folder: Path | None = None, prefix: str = "", sweep: Path | None = None) -> int:

@@ -28,6 +28,7 @@ from experiments.publish.sweep_table import print_sweep
 from experiments.publish.terminal import print_path
 from experiments.publish.track import PARENT_FILE, Tracking, parent_of
 from experiments.replay.build import component
+from ragtune.adapters.dispatch import FAILED
 from ragtune.core.errors import ConfigError, DatasetError
 from ragtune.core.plain import first_line
 
@@ -252,7 +253,14 @@ def forget_failure(folder: Path) -> None:
 def failed_jobs(folder: Path) -> dict[str, int]:
     """Exit codes of the jobs that failed by job, in the order of their numbers."""
     files = sorted(folder.glob(f"*/{FAILURE}"), key=_job_number)
-    return {file.parent.name: int(json.loads(file.read_text(encoding="utf-8"))["exit_code"]) for file in files}
+    return {file.parent.name: _exit_code(file) for file in files}
+
+
+def _exit_code(file: Path) -> int:
+    try:
+        return int(json.loads(file.read_text(encoding="utf-8"))["exit_code"])
+    except ValueError:  # there was no room for it
+        return FAILED
 
 
 def summaries(folder: Path) -> dict[str, Summary]:

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Compare runs and write the files."""
     from experiments.study.compare.run_folder import find_runs
-    from experiments.study.compare.runs import study_of_runs
+    from experiments.study.compare.runs import reservations, study_of_runs
     from experiments.study.report import require_plotly
     from experiments.study.write import file_stem, require_writable, write_study
 
@@ -39,6 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory() as downloads:
         runs = find_runs(arguments.runs, Path(downloads))
         study = study_of_runs(runs, arguments.command, texts=arguments.texts)
+    sys.stderr.writelines(f"warning: {reservation}\n" for reservation in reservations(runs))
     name = file_stem(f"{runs[0].name}-and-{len(runs) - 1}-more")
     folder = arguments.out or Path("results", "compare", name)
     write_study(study, folder, report=not arguments.no_report)

@@ -131,7 +131,7 @@ def readable(error: BaseException, command: str = "ragtune run") -> str:
     if isinstance(error, OverrideParseException):
         return f"cannot parse {error.override!r}: {error.message.splitlines()[0]}; options are given as NAME=VALUE"
     if isinstance(error, TypeError):
-        return f"the options cannot be composed ({error}): a group is chosen by a name, GROUP=NAME"
+        return f"the options cannot be composed ({error}): {_BY_NAME}"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if lines[0].startswith("Could not override"):
         name = lines[0].removeprefix("Could not override").split()[0].strip("'.")
@@ -140,12 +140,19 @@ def readable(error: BaseException, command: str = "ragtune run") -> str:
         from experiments.config.options import known_options
         from experiments.config.suggest import did_you_mean_option
 
+        if name in known_options():
+            return f"the option {name!r} cannot be written out: {_BY_NAME}"
         help_lists = f"{command} --help lists the options of the components chosen"
         return f"unknown option {name!r}: {help_lists}{did_you_mean_option(name, known_options())}"
     if "hydra/sweeper/optuna" in lines[0]:
         return str(MissingExtraError("hydra/sweeper=tune", "optuna"))
+    if lines[0].startswith("Config group override must be"):
+        return f"{lines[0]}: {_BY_NAME}"
     noise = ("See ", "Set the environment", "Config search path", "provider=")
     return " ".join(line for line in lines if not line.startswith(noise)) + _nearest_choice(lines)
+
+
+_BY_NAME = "a group is chosen by a name, GROUP=NAME"
 
 
 def _nearest_choice(lines: Sequence[str]) -> str:

@@ -42,7 +42,11 @@ def did_you_mean_option(name: str, groups: Sequence[str]) -> str:
     near = get_close_matches(name, known, n=1, cutoff=_SLIP) or get_close_matches(
         name, longer or same_leaf, n=1, cutoff=0.0
     )
-    return f"; did you mean {near[0]}?" if near else did_you_mean(name, list(known))
+    if not near:
+        return did_you_mean(name, list(known))
+    choices = [choice for choice in known[near[0]] if not choice.startswith("conf=")]
+    whose = f" (an option of {choices[0]})" if len(choices) == 1 else ""
+    return f"; did you mean {near[0]}?{whose}"
 
 
 @lru_cache(maxsize=1)

@@ -1,4 +1,4 @@
-"""What a run says against its reranker and its signals."""
+"""What a run says against its policy, its reranker and its signals."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from experiments.evaluate.record import QueryRecord
 from experiments.evaluate.significance import PERMUTATIONS, SIGNIFICANT, holm, randomization_test
+from ragtune.core.types import POLICY_FAILED
 
 
 def doubts(records: Sequence[QueryRecord]) -> dict[str, int]:
@@ -28,6 +29,25 @@ def doubts(records: Sequence[QueryRecord]) -> dict[str, int]:
     p_values = [float(randomization_test(c[:, None], permutations=PERMUTATIONS, seed=0)[0]) for c in columns]
     tested = zip(names, columns, holm(p_values).tolist(), strict=True)
     return {_words(name, p): int((c > 0.0).sum()) for name, c, p in tested if p < SIGNIFICANT and c.mean() > 0.0}
+
+
+def breakdowns(records: Sequence[QueryRecord]) -> dict[str, int]:
+    """Warnings about components that raised errors, by which queries ended or without which they went on, each with the
+    number of such queries and the first error.
+
+    Args:
+        records: of all queries of a run.
+    """
+    broken = [record for record in records if record.stop_reason in POLICY_FAILED]
+    found = {}
+    if broken:
+        error = broken[0].stop["details"].get("error")
+        found[f"queries that the policy gave up, first: {broken[0].stop_reason}, {error}"] = len(broken)
+    counts = Counter(action for record in records for action in record.mishaps)
+    for action, count in counts.items():
+        error = next(record.mishaps[action] for record in records if action in record.mishaps)
+        found[f"queries with {action} in their traces, first: {error}"] = count
+    return found
 
 
 def silences(records: Sequence[QueryRecord]) -> dict[str, int]:

@@ -24,6 +24,9 @@ from ragtune.retrievers.signalled import SILENT_SIGNAL
 _MARGINS = f'"{MARGINS}":{{'
 """How margins begin in a trace, which is written without spaces."""
 
+_MISHAP = '_failed","details":'
+"""How the action of an event ends that tells of an error."""
+
 _JSON = json.JSONDecoder()
 
 UNITS = NAMES
@@ -132,6 +135,15 @@ class QueryRecord:
         return {event["details"]["signal"] for event in events if event["action"] == SILENT_SIGNAL}
 
     @property
+    def mishaps(self) -> dict[str, str]:
+        """The first error of each kind that the request went on without (rule F5), by the name of its event."""
+        if self.trace.rfind(_MISHAP) < 0:
+            return {}
+        events = _JSON.decode(self.trace).get("events", ())
+        failed = [event for event in reversed(events) if event["action"].endswith("_failed")]
+        return {event["action"]: str(event["details"].get("error")) for event in failed}
+
+    @property
     def pool_docs(self) -> int:
         """Number of documents in the final pool."""
         return len(self.doc_ids)
@@ -218,7 +230,7 @@ class StoredRecord(QueryRecord):
         held: whether documents, rankings and costs are at hand as well.
     """
 
-    _SHARED = ("stop_reason", "dropped", "batches", "overrun_ms", "margins", "silent_signals")
+    _SHARED = ("stop_reason", "dropped", "batches", "overrun_ms", "margins", "silent_signals", "mishaps")
     _OWN = ("query_id", "pool_docs", "context_docs", "context_tokens")
     _COSTS = ("actual", "charged")
     _LONG = ("doc_ids", "rankings", "costs")

@@ -11,10 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.curves import Curve
-from experiments.evaluate.doubts import doubts, silences
+from experiments.evaluate.doubts import breakdowns, doubts, silences
 from experiments.evaluate.record import QueryRecord, told
 from ragtune.core import units
-from ragtune.core.types import STRATEGY_CLOSED
+from ragtune.core.types import GIVEN_UP
 
 Costs = dict[str, int | float]
 """Amounts by unit, see :data:`experiments.evaluate.record.UNITS`."""
@@ -58,9 +58,9 @@ class Failures(_Part):
 
     Attributes:
         batches_sent, batches_failed: batches for rerankers.
-        queries_given_up: queries that stopped because a reranker had failed too often.
+        queries_given_up: queries that stopped because their policy failed, or a reranker too often.
         share: of failed batches or of given up queries, whichever is larger, in [0, 1].
-        first_error: in the words of the reranker; None if there was none.
+        first_error: in the words of what failed; None if there was none.
         status: ``failed`` if the share is larger than the configuration allows.
     """
 
@@ -242,7 +242,7 @@ def summarize(dataset: Dataset, records: Sequence[QueryRecord], curve: Curve, *,
         dataset=dataset.name,
         queries=len(dataset.judged),
         queries_replayed=len(records),
-        warnings={**dataset.warnings, **silences(records), **doubts(records)},
+        warnings={**dataset.warnings, **breakdowns(records), **silences(records), **doubts(records)},
         measures=dict(zip(curve.measures, curve.mean[-1].tolist(), strict=True)),
         interval=dict(
             zip(curve.measures, zip(curve.low[-1].tolist(), curve.high[-1].tolist(), strict=True), strict=True)
@@ -266,27 +266,31 @@ def summarize(dataset: Dataset, records: Sequence[QueryRecord], curve: Curve, *,
 def failures_of(records: Sequence[QueryRecord], max_share: float) -> Failures:
     """What failed in a run, and whether so much did that the run itself has.
 
-    The share that counts is the larger one of failed batches among those sent, and of queries that gave a reranker up
-    among all: a reranker that is closed for the run sends no more batches that could fail.
+    The share that counts is the larger one of failed batches among those sent, and of queries given up among all: a
+    reranker that is closed for the run, or a policy that fails, sends no more batches that could fail.
     """
     sent = sum(record.batches.get("sent", 0) for record in records)
     failed = sum(record.batches.get("failed", 0) for record in records)
     given_up = sum(has_given_up(record) for record in records)
     share = max(failed / sent if sent else 0.0, given_up / len(records) if records else 0.0)
-    errors = (error for record in records if (error := record.batches.get("first_error")))
     return Failures(
         batches_sent=sent,
         batches_failed=failed,
         queries_given_up=given_up,
         share=share,
-        first_error=next(errors, None),
+        first_error=next(filter(None, map(_first_error, records)), None),
         status="failed" if share > max_share else "finished",
     )
 
 
 def has_given_up(record: QueryRecord) -> bool:
-    """Whether the query stopped because a reranker had failed too often."""
-    return record.stop_reason == STRATEGY_CLOSED
+    """Whether the query stopped because its policy failed, or a reranker too often."""
+    return record.stop_reason in GIVEN_UP
+
+
+def _first_error(record: QueryRecord) -> str | None:
+    error: str | None = record.batches.get("first_error")
+    return record.stop["details"].get("error") if error is None and has_given_up(record) else error
 
 
 def _overruns(overruns: Sequence[float]) -> Overruns:

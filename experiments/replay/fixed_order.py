@@ -43,7 +43,7 @@ class FixedOrders:
         begun: the requests.
 
     Raises:
-        InputError: if a component does.
+        Exception: if a component does.
     """
 
     def __init__(self, session: Session, begun: Iterable[Begun]) -> None:
@@ -88,10 +88,12 @@ class _FixedOrder:
     def __init__(self, session: Session, begun: Begun) -> None:
         self.begun, self._context, parts = begun, begun.context, session.parts
         self.pool = pool = begun.pool.fork()
-        valued = parts["estimator"].value(pool, self._context)
+        with pool.read_only(), self._context.tracker.read_only():
+            valued = parts["estimator"].value(pool, self._context)
         pool.apply_priorities(valued)
         self._valued = plain(getattr(valued, "diagnostics", None))
-        self.plan = parts["scheduler"].plan(pool)
+        with pool.read_only():
+            self.plan = parts["scheduler"].plan(pool)
         self._diagnostics = plain(self.plan.diagnostics)
         by = pool.priorities if pool.estimates.acquisition is None else pool.estimates.acquisition
         self.order: IntArray = (-by).argsort(kind="stable")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from ragtune.rerankers.score_table import manifest_of
 
 NO_INPUT = ("_target_", "cache_dir", "folder")
 """Options whose values name no input, but code or folders that a run itself fills."""
+
+OWN_PACKAGES = frozenset({"ragtune", "experiments"})
 
 FOLDER_OPTIONS = ("path", "model", "graph", "scores", "paths")
 """Options in which a single word may name a folder; in others (``split: test``) it is the name of a choice."""
@@ -85,6 +88,14 @@ class InputFiles:
             found = found | self._remembered(f"{key in FOLDER_OPTIONS}:{text}", lambda k=key, t=text: _named(k, t))
         return dict(sorted(found.items()))
 
+    def code_of(self, config: Mapping[str, Any]) -> dict[str, str]:
+        """SHA-256 of every Python file of the packages from elsewhere that the components' classes are in, sorted."""
+        packages = {target.partition(".")[0] for target in _targets(config)} - OWN_PACKAGES
+        found: dict[str, str] = {}
+        for package in packages:
+            found |= self._remembered(f"code:{package}", lambda name=package: _code(name))
+        return dict(sorted(found.items()))
+
     def _dataset(self, node: Mapping[str, Any]) -> dict[str, str]:
         return self._remembered(json.dumps(node, sort_keys=True), lambda: _dataset_files(node))
 
@@ -116,6 +127,24 @@ def _named(key: str, text: str) -> Iterator[Path]:
         return
     if manifest := manifest_of(path):
         yield manifest
+
+
+def _targets(node: Any) -> Iterator[str]:
+    """Every class that is named."""
+    for value in node.values() if isinstance(node, Mapping) else node if isinstance(node, (list, tuple)) else ():
+        yield from _targets(value)
+    if isinstance(node, Mapping) and isinstance(target := node.get("_target_"), str):
+        yield target
+
+
+def _code(package: str) -> Iterator[Path]:
+    spec = find_spec(package)
+    if spec is None:
+        return
+    if spec.submodule_search_locations is None:
+        yield Path(str(spec.origin))
+    for folder in spec.submodule_search_locations or ():
+        yield from sorted(Path(folder).rglob("*.py"))
 
 
 def _texts(node: Any, key: str = "") -> Iterator[tuple[str, str]]:

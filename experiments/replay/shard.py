@@ -10,6 +10,7 @@ from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.replay.begun import Begun
 from experiments.replay.build import Session
 from experiments.replay.fixed_order import FixedOrders, has_fixed_order
+from ragtune.core.errors import InputError
 from ragtune.core.output import ControllerOutput
 from ragtune.core.request.budget import CostBudget
 
@@ -49,8 +50,8 @@ class ShardReplay:
         Raises:
             InputError: if a component does.
         """
-        if has_fixed_order(self._session, budget):
-            return self._orders.under(budget, traced=traced)
+        if has_fixed_order(self._session, budget) and (orders := self._orders):
+            return orders.under(budget, traced=traced)
         return [QueryRecord.of(output, traced=traced) for output in self._run(budget)]
 
     def ranked_under(self, budget: CostBudget) -> list[Ranked]:
@@ -59,8 +60,8 @@ class ShardReplay:
         Raises:
             InputError: if a component does.
         """
-        if has_fixed_order(self._session, budget):
-            return self._orders.ranked_under(budget)
+        if has_fixed_order(self._session, budget) and (orders := self._orders):
+            return orders.ranked_under(budget)
         return [Ranked.of(QueryRecord.of(output, traced=False)) for output in self._run(budget)]
 
     def _run(self, budget: CostBudget) -> Iterable[ControllerOutput]:
@@ -68,8 +69,14 @@ class ShardReplay:
         return (run(queries[query_id], budget, query_id=query_id) for query_id in self._query_ids)
 
     @cached_property
-    def _orders(self) -> FixedOrders:
-        return FixedOrders(self._session, self._begun or begin(self._session, self._query_ids))
+    def _orders(self) -> FixedOrders | None:
+        """None where a component fails: what becomes of a request then is the loop's to say (rule F5)."""
+        try:
+            return FixedOrders(self._session, self._begun or begin(self._session, self._query_ids))
+        except InputError:
+            raise
+        except Exception:
+            return None
 
 
 def begin(session: Session, query_ids: Iterable[str]) -> list[Begun]:

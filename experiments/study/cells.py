@@ -26,12 +26,13 @@ from experiments.replay.shard import ShardReplay, in_shards
 from experiments.study.decisions import INELIGIBLE, decisions_of
 from experiments.study.grid import Grid
 from experiments.study.study import Cell, column_of
-from ragtune.core.errors import ConfigError, InputError
+from ragtune.core.errors import ConfigError, FailedRunError, InputError
 from ragtune.core.interfaces import BaseScheduler
 from ragtune.core.output import ControllerOutput
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.limits import LIMITS
 from ragtune.core.request.request import Request
+from ragtune.core.types import GIVEN_UP
 
 Work = TypeVar("Work")
 Result = TypeVar("Result")
@@ -117,7 +118,8 @@ def _job(
     folder: Path,
     inputs: InputFiles,
 ) -> Job:
-    what = [results_key(config), limit, grid.unit, list(grid.measures), traced, code_digest(), inputs.of(config)]
+    files = inputs.of(config) | inputs.code_of(config)
+    what = [results_key(config), limit, grid.unit, list(grid.measures), traced, code_digest(), files]
     key = sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:24]
     return Job(*where, config, limit, grid.unit, grid.measures, traced, folder / f"{key}.json.gz")
 
@@ -171,13 +173,15 @@ def run_replay(jobs: Sequence[Job]) -> int:
 
     Raises:
         ConfigError: naming the policy and the collection, on anything unusable.
+        FailedRunError: likewise, where more queries were given up than ``failures.max_share`` allows.
     """
     try:
         for job, cell in zip(jobs, _replayed(jobs), strict=True):
             _write_cell(job.file, job.column, cell)
-    except InputError as error:
+    except (InputError, FailedRunError) as error:
         job = jobs[0]
-        raise ConfigError(f"policy {job.policy!r} on collection {job.collection!r}: {error}") from error
+        kind = FailedRunError if isinstance(error, FailedRunError) else ConfigError
+        raise kind(f"policy {job.policy!r} on collection {job.collection!r}: {error}") from error
     return len(jobs)
 
 
@@ -196,13 +200,28 @@ def _replayed(jobs: Sequence[Job]) -> list[dict[str, Any]]:
         requests = (Request(queries[query_id], query_id) for query_id in session.dataset.judged)
         answers = (zip(jobs, session.controller.run_under(request, budgets), strict=True) for request in requests)
         rows = [[_row(output, measures, job) for job, output in answer] for answer in answers]
+    _refuse_failures(rows, config["failures"]["max_share"])
     return [_cell(session.dataset.judged, column, measures) for column in zip(*rows, strict=True)]
+
+
+def _refuse_failures(rows: Sequence[Sequence[Mapping[str, Any]]], max_share: float) -> None:
+    """Raise if under a budget more queries were given up than is allowed: what they rank says nothing of the policy.
+
+    Raises:
+        FailedRunError: with the first error.
+    """
+    for column in zip(*rows, strict=True):
+        failed = [row for row in column if row["stops"] in GIVEN_UP]
+        if len(failed) > max_share * len(column):
+            said = f"{len(failed)} of {len(column)} queries given up; first error: {failed[0]['error']}"
+            raise FailedRunError(said)
 
 
 def _recorded(record: QueryRecord) -> dict[str, Any]:
     docs, calls, *recorded = record.charged
-    row = {"ranking": record.ranking, "docs": docs, "calls": calls, "recorded": recorded}
-    return row | {"expanded": 0, "ineligible": 0, "stops": record.stop["reason"], "decisions": None}
+    row = {"ranking": record.ranking, "docs": docs, "calls": calls, "recorded": recorded, "expanded": 0}
+    stop = record.stop
+    return row | {"ineligible": 0, "stops": stop["reason"], "error": stop["details"].get("error"), "decisions": None}
 
 
 def _row(output: ControllerOutput, measures: Measures, job: Job) -> dict[str, Any]:
@@ -214,6 +233,7 @@ def _row(output: ControllerOutput, measures: Measures, job: Job) -> dict[str, An
         "expanded": output.final_budget_state["expanded_docs"],
         "ineligible": _ineligible(output),
         "stops": output.stop.reason,
+        "error": output.stop.details.get("error"),
         "recorded": [getattr(cost, unit) for unit in UNITS[2:]],
         "decisions": decisions_of(output, _quality(output, measures)) if job.traced else None,
     }

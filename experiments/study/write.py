@@ -55,8 +55,11 @@ def write_study(study: Study, folder: Path, *, figures: bool = True, report: boo
     if figures:
         draw_collections(study, folder)
     _write_answers(study, folder)
+    page = folder / "report.html"
     if report:
-        write_text(folder / "report.html", html(study, cells, policies))
+        write_text(page, html(study, cells, policies))
+    else:
+        page.unlink(missing_ok=True)  # an earlier study's would stand beside the tables of this one
     if results := overview_of(folder.resolve()):
         write_overview(results)
 

@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from ragtune import __version__
 from ragtune.adapters import harness
 from ragtune.adapters.commands import completion, doctor, mcp, prompt, serve, shadow
-from ragtune.adapters.dispatch import BAD_INPUT, Command, complain, declare, flush_output, run_command
+from ragtune.adapters.dispatch import BAD_INPUT, Command, Parser, complain, declare, flush_output, run_command
 from ragtune.core.errors import RagtuneError
 
 SERVICES: dict[str, Command] = {command.NAME: command for command in (serve, mcp, prompt, shadow, doctor, completion)}
@@ -36,11 +36,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if words and not words[0].startswith("-"):
         return _run(words[0], words[1:])
-    parser = argparse.ArgumentParser(prog="ragtune", usage="ragtune COMMAND ...", add_help=False)
+    parser = Parser(prog="ragtune", usage="ragtune COMMAND ...", add_help=False)
     parser.add_argument("-h", "--help", action="store_true")
     parser.add_argument("--version", action="version", version=f"ragtune {__version__}")
     if not parser.parse_args(words).help:
-        parser.error("a command is missing; ragtune --help lists them")
+        parser.error("a command is missing")
     try:
         sys.stdout.write("".join(f"{line}\n" for line in _help()))
         flush_output()

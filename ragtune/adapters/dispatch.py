@@ -10,7 +10,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from ragtune.core.errors import InputError, RagtuneError
 
@@ -52,6 +52,13 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefau
         return action.help if says_nothing else super()._get_help_string(action)
 
 
+class Parser(argparse.ArgumentParser):
+    """Says in one line what does not fit, as every other error is said, and not after a page of usage."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(BAD_INPUT, f"error: {message}; {self.prog} --help says what is allowed\n")
+
+
 def declare(command: Command, parser: argparse.ArgumentParser) -> None:
     """Make a parser that of a command."""
     parser.description = command.__doc__
@@ -72,7 +79,7 @@ def run_command(command: Command, words: Sequence[str]) -> int:
     Raises:
         SystemExit: by argparse, on ``--help`` (0) and on words that do not fit (2).
     """
-    parser = argparse.ArgumentParser(prog=f"ragtune {command.NAME}")
+    parser = Parser(prog=f"ragtune {command.NAME}")
     declare(command, parser)
     if getattr(command, "VERBATIM", False):
         arguments = parser.parse_args(["--", *words])

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ragtune.core.errors import InputError
+from ragtune.facade.ranking import Ranking
 from ragtune.facade.reranker import BudgetedReranker
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -26,6 +30,12 @@ def reranker_from(model: Any, options: dict[str, Any]) -> BudgetedReranker:
     if options:
         raise InputError(f"a BudgetedReranker has its options already: {', '.join(options)} cannot be given")
     return model
+
+
+def warn_of(*rankings: Ranking) -> None:
+    """Log what went wrong with the reranker, each thing once: the answers of frameworks have no place for it."""
+    for told in dict.fromkeys(warning for ranking in rankings for warning in ranking.warnings):
+        _log.warning("%s", told)
 
 
 def signals_of(names: Sequence[str], records: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]] | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ragtune.adapters.frameworks import if_all, reranker_from, signals_of
+from ragtune.adapters.frameworks import if_all, reranker_from, signals_of, warn_of
 from ragtune.core.errors import InputError, MissingExtraError
 from ragtune.core.plain import quoted
 
@@ -72,6 +72,7 @@ class BudgetedRanker:
             signals=signals_of(self._signals, [document.meta for document in documents]),
             top_k=self._top_k if top_k is None else top_k,
         )
+        warn_of(ranking)
         return {"documents": [replace(documents[ranked.index], score=ranked.score) for ranked in ranking]}
 
     def to_dict(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ragtune.adapters.frameworks import if_all, reranker_from, signals_of
+from ragtune.adapters.frameworks import if_all, reranker_from, signals_of, warn_of
 from ragtune.core.errors import MissingExtraError
 from ragtune.facade.reranker import BudgetedReranker
 
@@ -55,10 +55,9 @@ class BudgetedCompressor(BaseDocumentCompressor):
         texts = [document.page_content for document in documents]
         scores = if_all(document.metadata.get(SCORE) for document in documents)
         signals = signals_of(self.signals, [document.metadata for document in documents])
-        return [
-            _scored(documents[ranked.index], ranked.score)
-            for ranked in self._reranker.rank(query, texts, scores, signals=signals, top_k=self.top_k)
-        ]
+        ranking = self._reranker.rank(query, texts, scores, signals=signals, top_k=self.top_k)
+        warn_of(ranking)
+        return [_scored(documents[ranked.index], ranked.score) for ranked in ranking]
 
 
 def _scored(document: Document, score: float) -> Document:

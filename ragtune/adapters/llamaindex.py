@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ragtune.adapters.frameworks import if_all, reranker_from, signals_of
+from ragtune.adapters.frameworks import if_all, reranker_from, signals_of, warn_of
 from ragtune.core.errors import InputError, MissingExtraError
 from ragtune.facade.reranker import BudgetedReranker
 
@@ -59,4 +59,5 @@ class BudgetedPostprocessor(BaseNodePostprocessor):
             signals=signals_of(self.signals, [node.node.metadata for node in nodes]),
             top_k=self.top_k,
         )
+        warn_of(ranking)
         return [NodeWithScore(node=nodes[ranked.index].node, score=ranked.score) for ranked in ranking]

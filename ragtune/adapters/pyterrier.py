@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ragtune.adapters.frameworks import reranker_from
+from ragtune.adapters.frameworks import reranker_from, warn_of
 from ragtune.core.errors import MissingExtraError
 from ragtune.facade.ranking import RankedDocument
 from ragtune.facade.reranker import BudgetedReranker, Job
@@ -63,6 +63,7 @@ class BudgetedTransformer(pt.Transformer):
             return _ranked(inp, [])
         queries = [self._first_stage(rows) for _, rows in inp.groupby("qid", sort=False)]
         rankings = self._reranker.rank_many([self._job(rows) for rows in queries], top_k=self._top_k)
+        warn_of(*rankings)
         return pd.concat(map(_ranked, queries, rankings), ignore_index=True)
 
     @staticmethod

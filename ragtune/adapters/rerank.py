@@ -20,7 +20,7 @@ from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.tokens import token_spans
-from ragtune.core.types import STRATEGY_CLOSED, CostObject
+from ragtune.core.types import CostObject
 from ragtune.core.units import UNITS, search_units
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ class RerankServer:
             requests' own threads call it, for a reranker that is a server.
         shadow: which answers are compared with reranking everything, in the background; None for none.
         call_docs: documents of a call that requests share, >= 1; 1 shares none, and one thread makes the calls.
+        time_s: seconds after which a request's calls of a reranker that is a server are given up, so that what was read
+            by then, or the first stage's order, is the answer; None for no limit but those of the budget.
 
     Raises:
         ConfigError: on an argument out of range.
@@ -64,6 +66,7 @@ class RerankServer:
         max_documents: int = 1000,
         patience_ms: float | None = None,
         call_docs: int = 128,
+        time_s: float | None = None,
         shadow: ShadowOptions | None = None,
     ) -> None:
         from ragtune.facade.reranker import BudgetedReranker  # costs a server without a model half a second
@@ -71,6 +74,7 @@ class RerankServer:
         self.model = model
         self._policy = policy if isinstance(policy, str) else type(policy.estimator).__name__
         self.max_documents = max_documents
+        self._time_ms = None if time_s is None else 1000.0 * time_s
         self._defaults = {unit: limit for unit, limit in (budget or {}).items() if limit is not None}
         self.metrics = Metrics()
         self._shadow: Shadow | None = None
@@ -124,12 +128,17 @@ class RerankServer:
         limits = {unit: limit for unit, limit in (self._defaults | named).items() if limit is not None}
         with self._traced(len(texts)) as attributes:
             ranker = self._choosy if limits else self._full
-            ranking = ranker.rank(**job._asdict(), budget=limits or None)
+            ranking = ranker.rank(**job._asdict(), budget=self._in_time(limits) or None)
             self.metrics.ranked(ranking)
             attributes.update(_attributes(ranking))
         if self._shadow is not None and limits and texts:
             self._shadow.offer(Served(job, ranking, self._policy, limits))
         return ranking
+
+    def _in_time(self, limits: dict[str, float]) -> dict[str, float]:
+        if self._time_ms is None:
+            return limits
+        return limits | {"ms": min(self._time_ms, limits.get("ms", self._time_ms))}
 
     def _unhurried(self, reranker: BaseReranker, batch_size: int) -> BudgetedReranker:
         """Reads everything, in calls as small as those of answers where these share them: no answer waits longer."""
@@ -224,17 +233,8 @@ def _spending(cost: CostObject) -> dict[str, Any]:
 
 
 def _warnings(request: p.RerankQuery, ranking: Ranking) -> list[str]:
-    found = [f"{name[:100]!r} is unknown here and ignored" for name in islice(request.model_extra or {}, 20)]
-    if ranking.failures:
-        why = next(iter(ranking.failures.values()))
-        found.append(f"{len(ranking.failures)} documents could not be reranked: {why}")
-    if ranking.stop is not None and ranking.stop.reason == STRATEGY_CLOSED:
-        why = ranking.batches.first_error or ranking.stop.message
-        found.append(f"the model fails, so that documents it has not read are in the first stage's order: {why}")
-    elif ranking.batches.failed and not ranking.failures:
-        told = f"{ranking.batches.failed} of {ranking.batches.sent} calls failed"
-        found.append(f"{told}: {ranking.batches.first_error}")
-    return found
+    unknown = islice(request.model_extra or {}, 20)
+    return [*(f"{name[:100]!r} is unknown here and ignored" for name in unknown), *ranking.warnings]
 
 
 def _operation(name: str, path: str, version: str, response: Any, with_documents: bool = False) -> Operation[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ragtune.adapters.frameworks import reranker_from
+from ragtune.adapters.frameworks import reranker_from, warn_of
 from ragtune.facade.reranker import BudgetedReranker, Given
 
 _UNUSED = frozenset({"batch_size", "show_progress_bar", "num_workers", "convert_to_numpy", "convert_to_tensor"})
@@ -48,6 +48,7 @@ class BudgetedCrossEncoder:
         """
         further = {name: value for name, value in further.items() if name not in _UNUSED}
         ranking = self.reranker.rank(query, documents, top_k=top_k, **further)
+        warn_of(ranking)
         return [
             {"corpus_id": ranked.index, "score": ranked.score} | ({"text": ranked.document} if return_documents else {})
             for ranked in ranking

@@ -20,6 +20,12 @@ UNLIMITED = sys.maxsize
 BUDGET_EXHAUSTED, STRATEGY_CLOSED = "budget_exhausted", "strategy_closed"
 """Reasons to stop that a scheduler and the loop both may find."""
 
+POLICY_FAILED = frozenset({"estimator_failed", "scheduler_failed", "illegal_proposal"})
+"""Reasons to stop that a defect of the policy has brought."""
+
+GIVEN_UP = POLICY_FAILED | {STRATEGY_CLOSED}
+"""Reasons to stop that say nothing of what the policy is worth."""
+
 
 class ScoredDocument(BaseModel):
     """A document with its scores: what retrievers return and what the controller hands back.

@@ -68,20 +68,16 @@ def verdict_of(window: Sequence[int], scores: Mapping[int, float]) -> Verdict:
 
 
 def by_halves(ask: Ask) -> Generator[Ask, Verdict, Verdict]:
-    """The verdict on a window on which all that follows hangs: where the call fails, its first half is asked for, since
-    a shorter prompt has another answer, and then half as many of those that come next, since a document that no model
-    takes was perhaps among the first (rule F6). What was not judged keeps its place, and the verdict says that the call
-    for the whole has failed.
+    """The verdict on a window on which all that follows hangs: where the call fails, its first half is asked for, and
+    half of that, since a shorter prompt has another answer (rule F6). What was not asked about keeps its place, and the
+    verdict says that the call for the whole has failed.
     """
-    window, start, size = list(ask.window), 0, len(ask.window)
+    window, size = list(ask.window), len(ask.window)
     while size > 1:
-        end = start + size
-        verdict = yield Ask(window[start:end], ask.ranking)
+        verdict = yield Ask(window[:size], ask.ranking)
         if not verdict.has_failed:
-            order = [*window[:start], *verdict.order, *window[end:]]
-            return Verdict(order, verdict.tiers, size < len(window))
-        start = end % len(window)
-        size = min((size + 1) // 2, len(window) - start)
+            return Verdict([*verdict.order, *window[size:]], verdict.tiers, size < len(window))
+        size //= 2
     return Verdict(window, [], has_failed=True)
 
 

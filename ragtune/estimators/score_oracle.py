@@ -37,6 +37,8 @@ class ScoreOracleEstimator(BaseEstimator):
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
         known: dict[str, float] = context.remember(self, dict)
         if new := [i for i, doc_id in enumerate(pool.doc_ids) if doc_id not in known]:
+            # What the reranker loses comes last.
+            known |= dict.fromkeys((pool.doc_ids[i] for i in new), 0.0)
             known |= self._reranker.rerank(pool.items_at(np.array(new)), context, "oracle")
         mean: FloatArray = np.fromiter(map(known.__getitem__, pool.doc_ids), float, len(pool))
         return pool.valuation(mean)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, overload
 
 from ragtune.core.batches.failures import BatchCount
-from ragtune.core.types import FREE, CostObject, StopRecord
+from ragtune.core.types import FREE, STRATEGY_CLOSED, CostObject, StopRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,21 @@ class Ranking(Sequence[RankedDocument]):
     stop: StopRecord | None = None
     failures: dict[int, str] = field(default_factory=dict)
     batches: BatchCount = field(default_factory=BatchCount)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What went wrong with the reranker, a sentence each; empty where nothing did."""
+        found = []
+        if self.failures:
+            why = next(iter(self.failures.values()))
+            found.append(f"{len(self.failures)} documents could not be reranked: {why}")
+        if self.stop is not None and self.stop.reason == STRATEGY_CLOSED:
+            why = self.batches.first_error or self.stop.message
+            found.append(f"the model fails, so that documents it has not read are in the first stage's order: {why}")
+        elif self.batches.failed and not self.failures:
+            told = f"{self.batches.failed} of {self.batches.sent} calls failed"
+            found.append(f"{told}: {self.batches.first_error}")
+        return found
 
     def __len__(self) -> int:
         return len(self.documents)

@@ -177,9 +177,10 @@ class ScoreTable:
             return
         pairs = ((query_id, *pair) for query_id in self._run for pair in self._run.scores(query_id).items())
         query_id, doc_id, score = next(pair for pair in pairs if not low <= pair[2] <= high)
+        others = ", ".join(scale.value for scale in ScoreScale if scale is not self.scale)
         raise ScoreTableError(
             f"score {score!r} of {_pair(query_id, doc_id)} in {str(self.path)!r}: scale {self.scale.value!r} "
-            f"allows [{low}, {high}]; other scales are {', '.join(s.value for s in ScoreScale)}"
+            f"allows [{low}, {high}]; other scales are {others}"
         )
 
 

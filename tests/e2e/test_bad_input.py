@@ -36,7 +36,10 @@ ROUNDS_DEPTH = "retrieval.depth_per_reformulation"
 OPTIONS = {
     "an option that does not exist": (["foo=1"], ["unknown option 'foo'", "--help"]),
     "an option that a component does not have": (["budget.max_pages=3"], ["unknown option 'budget.max_pages'"]),
-    "a slip of the pen": (["retriever.path=x"], ["unknown option 'retriever.path'", "did you mean retriever.paths?"]),
+    "a slip of the pen": (
+        ["retriever.path=x"],
+        ["unknown option 'retriever.path'", "did you mean retriever.paths? (an option of retriever=runs)"],
+    ),
     "a group with a slip": (["estimatr=settled"], ["unknown option 'estimatr'", "did you mean estimator?"]),
     "an option that lacks a word": (["budget.max_docs=3"], ["did you mean budget.max_reranker_docs?"]),
     "an option that moved to a part": (["scheduler.kappa=1"], ["did you mean scheduler.acquisition.kappa?"]),
@@ -48,7 +51,8 @@ OPTIONS = {
     "an unknown component": (["estimator=best"], ["'estimator/best'", "baseline", "uncertainty"]),
     "a malformed override": (["estimator=["], ["cannot parse 'estimator=['"]),
     "a needed group deleted": (["~scheduler"], ["scheduler was deleted, but is needed"]),
-    "a group chosen to be nothing": (["scheduler=null"], ["group override must be a string"]),
+    "a group chosen to be nothing": (["scheduler=null"], ["group override must be a string", "GROUP=NAME"]),
+    "a group written out": (["reranker={a: 1}"], ["'reranker'", "a group is chosen by a name, GROUP=NAME"]),
     "an option that is needed deleted": (
         ["~retrieval.original_query_depth"],
         ["retrieval.original_query_depth=None", "integer"],
@@ -62,6 +66,7 @@ OPTIONS = {
         ["budget.max_reranker_docs=-1", "greater than or equal to 0"],
     ),
     "a budget that is no number": (["budget.max_reranker_docs=abc"], ["budget.max_reranker_docs='abc'", "integer"]),
+    "a budget that is a flag": (["budget.max_reranker_docs=true"], ["budget.max_reranker_docs=True", "number"]),
     "a NaN budget": (["budget.max_latency_ms=nan"], ["budget.max_latency_ms=nan", "finite"]),
     "a NaN count": (["budget.max_tokens=nan"], ["budget.max_tokens=nan"]),
     "a bad ordering": (["assembler.ordering=best"], ["'best'", "final_score, reranked_first, posterior"]),

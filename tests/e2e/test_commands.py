@@ -84,8 +84,23 @@ def test_an_unknown_command_is_told_with_what_may_have_been_meant(call: Call, wo
     assert ended.err == f"error: no command {word!r}: ragtune --help lists them{meant}\n"
 
 
-def test_without_a_command_the_usage_is_told(call: Call) -> None:
-    assert call().code == 2
+@pytest.mark.parametrize(
+    ("words", "wrong", "whose"),
+    [
+        ([], "a command is missing", "ragtune"),
+        (["serve", "--port", "many"], "argument --port: invalid int value: 'many'", "ragtune serve"),
+        (["serve", "--nope"], "unrecognized arguments: --nope", "ragtune serve"),
+        (["score", "dataset=demo"], "the following arguments are required: --out", "ragtune score"),
+        (["runs", "list", "--limit", "x"], "argument --limit: invalid int value: 'x'", "ragtune runs list"),
+    ],
+)
+def test_words_that_do_not_fit_are_told_in_one_line(call: Call, words: list[str], wrong: str, whose: str) -> None:
+    ended = call(*words)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == f"error: {wrong}; {whose} --help says what is allowed\n"
+
+
+def test_the_version_is_told(call: Call) -> None:
     assert call("--version").out.startswith("ragtune ")
 
 

@@ -90,6 +90,29 @@ def test_a_failed_run_may_be_allowed(main: Main, tiny: list[str]) -> None:
     assert main(*tiny, *broken, "budget=unlimited", "failures.max_share=1").code == 0
 
 
+POLICY = ["estimator._target_=misbehaving.BrokenPolicy", "budget=tight"]
+
+
+def test_a_run_whose_policy_fails_ends_with_1_in_the_policys_words(main: Main, tiny: list[str]) -> None:
+    ended = main(*tiny, *POLICY, "+estimator.on=''", "hydra.run.dir=run")
+    assert ended.code == 1
+    assert "4 of 4 queries given up; first error: KeyError: ''" in ended.err
+    assert summary_of(ended)["failures"]["status"] == "failed"
+
+
+def test_a_policy_that_fails_now_and_then_is_warned_of(main: Main, tiny: list[str]) -> None:
+    ended = main(*tiny, *POLICY, "+estimator.on=honey", "hydra.run.dir=run")
+    assert ended.code == 0
+    warning = "queries that the policy gave up, first: estimator_failed, KeyError: 'honey'"
+    assert summary_of(ended)["warnings"][warning] == 1
+
+
+def test_a_component_that_ends_the_program_is_no_success(main: Main, tiny: list[str]) -> None:
+    ended = main(*tiny, "reranker._target_=misbehaving.Quitter")
+    assert ended.code == 1
+    assert ended.err.splitlines()[-1].startswith("error: a component ended the program: SystemExit(0)")
+
+
 @pytest.mark.parametrize(
     ("option", "said"),
     [

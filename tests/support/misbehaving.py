@@ -15,8 +15,11 @@ from patience import HANG_S
 
 from ragtune.core.pool.batch import RerankBatch
 from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.embedders.hashing import HashingEmbedder
+from ragtune.estimators.baseline import BaselineEstimator
 from ragtune.rerankers.replay import ReplayReranker
 
 
@@ -56,6 +59,26 @@ class Deadly(ReplayReranker):
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
         os._exit(1)
+
+
+class Quitter(ReplayReranker):
+    """Ends the program, as a script that was made a module does."""
+
+    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
+        raise SystemExit(0)
+
+
+class BrokenPolicy(BaselineEstimator):
+    """Fails on the queries that hold the word."""
+
+    def __init__(self, on: str) -> None:
+        super().__init__()
+        self.on = on
+
+    def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
+        if self.on in context.query:
+            raise KeyError(self.on)
+        return super().value(pool, context)
 
 
 class Joint(ReplayReranker):

@@ -74,7 +74,8 @@ def missing(advice: Advice) -> str:
     """What keeps advice from being told, and how many queries more it takes."""
     queries = "judged queries" if advice.judged else "queries"
     if advice.differ:
-        why = f"only {advice.telling} of {advice.queries} queries have any quality to keep"
+        of = "" if advice.telling == advice.queries else f" of {advice.queries}"
+        why = f"only {advice.telling}{of} queries have any quality to keep"
     else:
         why = f"all {advice.queries} queries say the same of every option"
     return f"{why}, about {advice.missing_queries:,} {queries} more like these are missing"

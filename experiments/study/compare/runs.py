@@ -57,8 +57,22 @@ def study_of_runs(runs: Sequence[Run], command: str, *, texts: bool) -> Study:
         permutations=PERMUTATIONS,
         level=bootstrap["level"],
         seed=first.config["seed"],
-        notes=[_note(run, policy) for run, policy in zip(runs, policies, strict=True)],
+        notes=[*reservations(runs), *(_note(run, policy) for run, policy in zip(runs, policies, strict=True))],
     )
+
+
+def reservations(runs: Sequence[Run]) -> list[str]:
+    """Why figures of the runs may say less than they seem to, one line each: runs that have failed, and files that were
+    not the same when they were read for the first run and for another, judgments perhaps.
+    """
+    failed = [run for run in runs if run.summary.has_failed]
+    found = [f"run {run.name} has failed, first error: {run.summary.failures.first_error}" for run in failed]
+    first = runs[0]
+    for run in runs[1:]:
+        both = first.summary.inputs.keys() & run.summary.inputs.keys()
+        changed = sorted(file for file in both if first.summary.inputs[file] != run.summary.inputs[file])
+        found += [f"{file} has changed between the runs {first.name} and {run.name}" for file in changed]
+    return found
 
 
 def _require_comparable(runs: Sequence[Run]) -> None:

@@ -92,8 +92,10 @@ def _print(text: str) -> None:
 def _last_stage(arguments: argparse.Namespace) -> str:
     from ragtune.superprompt.stages.base import ORDER
 
-    if (arguments.auto or arguments.answer) == (arguments.until is not None):
-        raise ConfigError("allowed is one of --auto and --until STAGE, or --answer")
+    if arguments.until is None and not (arguments.auto or arguments.answer):
+        raise ConfigError("how far? Say --auto (all stages), --until STAGE or --answer (all, and the model's answer)")
+    if arguments.until is not None and (arguments.auto or arguments.answer):
+        raise ConfigError(f"--until {arguments.until}: allowed without --auto and --answer, which take all stages")
     if arguments.until is None:
         return ORDER[-1]
     if arguments.until not in ORDER:

@@ -36,6 +36,9 @@ _COMMON = ("max_length", "usd_per_1k_tokens")
 _LOCAL = ("architecture", "measure_energy")
 """Options that only a model in this process has."""
 
+_SHARE_OF_TIME = 0.9
+"""Of a request's time that a rerank server may take; the rest is for the answer without it."""
+
 
 def add_rerank_options(parser: argparse.ArgumentParser) -> None:
     """Options of :func:`make_ranker`."""
@@ -130,6 +133,7 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
         # A rerank server takes one query a call: there is nothing to share.
         patience_ms=None if is_remote else patience_ms,
         call_docs=arguments.call_docs,
+        time_s=_SHARE_OF_TIME * arguments.timeout if is_remote else None,
         shadow=shadow,
     )
 

@@ -111,7 +111,7 @@ class EmbeddedServer:
                 except BlockingIOError:
                     return
                 if is_running(self._data):
-                    self._run("pg_ctl", "-D", str(self._data), "-m", "fast", *_WAITING, "stop")
+                    self._stop()
 
     def revive(self) -> None:
         """Start the server again if it was killed; what was committed is there. Safe to call from several threads.
@@ -186,6 +186,15 @@ class EmbeddedServer:
         options = " ".join(f"-c {shlex.quote(f'{name}={value}')}" for name, value in settings.items())
         log = str(self._data / "server.log")
         self._run("pg_ctl", "-D", str(self._data), "-l", log, "-o", options, *_WAITING, "start")
+
+    def _stop(self) -> None:
+        pid = self.pid
+        try:
+            self._run("pg_ctl", "-D", str(self._data), "-m", "fast", *_WAITING, "stop")
+        except StoreError:
+            if pid in processes_on(self._data):
+                raise
+            # It was killed meanwhile, which pg_ctl takes for a server that does not stop.
 
     def _outlives_starter(self) -> bool:
         """Whether a server is there after all: one that was still starting when the process that started it was killed.

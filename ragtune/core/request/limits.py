@@ -11,6 +11,8 @@ from ragtune.core.units import BY_SHORT
 
 
 def _unlimited_if_infinite(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("Input should be a number")  # true would be a limit of 1
     return None if isinstance(value, float) and value == math.inf else value
 
 

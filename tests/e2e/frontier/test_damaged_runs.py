@@ -104,6 +104,25 @@ def test_runs_whose_folders_are_called_alike_are_told_apart(two_runs: SimpleName
         find_runs([given[0], f"{given[1]}/../../sw1/0"], tmp_path)
 
 
+def test_runs_that_have_failed_or_read_other_data_are_compared_with_a_warning(
+    two_runs: SimpleNamespace,
+    run_here: Callable[..., SimpleNamespace],
+    damaged: Callable[[str, bytes | None], Path],
+    tmp_path: Path,
+) -> None:
+    summary = json.loads((two_runs.ours / "summary.json").read_text())
+    summary["failures"] |= {"status": "failed", "first_error": "KeyError: 'x'"}
+    file = next(iter(summary["inputs"]))
+    summary["inputs"][file] = "0" * 64
+    folder = damaged("summary.json", json.dumps(summary).encode())
+    ended = run_here(str(two_runs.fixed), str(folder), "--no-report", script="scripts/compare.py", cwd=tmp_path)
+    assert ended.code == 0
+    failed, changed = ended.err.splitlines()
+    assert failed == "warning: run damaged has failed, first error: KeyError: 'x'"
+    assert changed == f"warning: {file} has changed between the runs {two_runs.fixed.name} and damaged"
+    assert "- run damaged has failed" in ended.out
+
+
 def test_neighbours_that_cannot_be_scored_are_counted_from_the_traces(
     two_runs: SimpleNamespace, damaged: Callable[[str, bytes | None], Path], tmp_path: Path
 ) -> None:

@@ -166,6 +166,25 @@ def test_nothing_found_is_nothing_ranked_and_bad_input_is_named(framework: str) 
         ranked_by(framework, TEXTS, policy="best")
 
 
+@ALL
+def test_a_reranker_that_fails_leaves_the_first_stages_order_and_the_log_says_so(
+    framework: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def dead(query: str, texts: Sequence[str]) -> list[float]:
+        raise ConnectionError("upstream is away")
+
+    made, by = adapter(framework)(dead, **BUDGET), CLASSES[framework][1]
+    for _ in range(4):
+        caplog.clear()
+        assert [text for text, _ in by(lambda: made, TEXTS)] == list(TEXTS)
+        [told] = caplog.messages
+        assert "upstream is away" in told
+    assert told.startswith("the model fails")  # and is not asked any more
+    caplog.clear()
+    ranked_by(framework, TEXTS)
+    assert caplog.messages == []
+
+
 def test_a_call_of_cross_encoders_rank_goes_on_as_before() -> None:
     model = adapter("sentence_transformers")(overlap, **BUDGET)
     assert model.rank(QUERY, TEXTS, batch_size=64, show_progress_bar=False) == model.rank(QUERY, TEXTS)

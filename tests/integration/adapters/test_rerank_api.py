@@ -329,6 +329,26 @@ def test_it_stands_in_front_of_a_rerank_server_and_cuts_its_work(url: str, monke
     assert (own["spent"]["docs"], own["spent"]["calls"], own["saved"]["docs"]) == (3, 1, 2)
 
 
+@pytest.mark.parametrize("budget", [None, {"docs": 3}, {"docs": 3, "ms": 1e9}])
+def test_a_server_that_hangs_leaves_the_first_stages_order_before_the_request_times_out(
+    budget: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UPSTREAM_KEY", KEY)
+    over = threading.Event()
+
+    def hang(query: str, texts: Sequence[str]) -> list[float]:
+        over.wait(HANG_S)
+        return dead(query, texts)
+
+    with serving(RerankServer(FunctionReranker(hang), "counter")) as hanging:
+        upstream = HttpReranker(hanging, model="m", api_key_env="UPSTREAM_KEY", cache_dir=None, timeout_s=HANG_S)
+        with serving(RerankServer(upstream, "m", time_s=0.3), ServerLimits(timeout_s=HANG_S)) as address:
+            answer = ask(address, "/v2/rerank", {"query": "tea", "documents": TEXTS, "budget": budget})
+        over.set()
+    assert order(answer) == [0, 1, 2, 3, 4]
+    assert "no whole answer within" in " ".join(answer.json()["meta"]["warnings"])
+
+
 def test_metrics_count_requests_documents_and_reasons_and_need_the_key() -> None:
     ranker = RerankServer(FunctionReranker(count_tea), "counter", patience_ms=1.0)
     with serving(ranker, ServerLimits(in_flight=1)) as address:

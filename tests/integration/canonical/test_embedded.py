@@ -183,6 +183,20 @@ def test_users_of_a_killed_server_go_on_with_a_new_one(folder: Path) -> None:
         first.check()
 
 
+def test_a_server_that_is_killed_while_it_is_stopped_has_stopped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = EmbeddedServer(folder)
+    run = server._run
+
+    def killed_before(*command: str) -> None:
+        os.kill(server.pid, signal.SIGKILL)
+        run(*command)
+
+    monkeypatch.setattr(server, "_run", killed_before)
+    server.close()
+    with EmbeddedServer(folder) as again, psycopg.connect(again.dsn) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
 def test_a_pid_file_left_behind_that_names_a_living_process_of_somebody_else_is_not_believed(folder: Path) -> None:
     with EmbeddedServer(folder):
         left = (folder / "pgdata" / "postmaster.pid").read_text()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from experiments.evaluate.doubts import doubts, silences
+from experiments.evaluate.doubts import breakdowns, doubts, silences
 from experiments.evaluate.record import QueryRecord
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.estimators.uncertainty import MARGINS
@@ -23,7 +23,7 @@ def _record(margins: Mapping[str, float]) -> QueryRecord:
 
 def _of(trace: ControllerTrace) -> QueryRecord:
     empty: dict[str, str] = {}
-    return QueryRecord("q", [], [], [], [], {}, {}, empty, 0, 0, trace.model_dump_json())
+    return QueryRecord("q", [], [], [], [], {"reason": "pool_exhausted"}, {}, empty, 0, 0, trace.model_dump_json())
 
 
 def _records(mean: float, queries: int = 40) -> list[QueryRecord]:
@@ -60,3 +60,12 @@ def test_silent_signals_are_named_with_the_number_of_their_queries_however_many_
     ((words, count),) = silences([_of(silent), _of(loud), _of(silent)]).items()
     assert "'clicks'" in words
     assert count == 2
+
+
+def test_what_requests_went_on_without_is_told_with_the_first_error() -> None:
+    broken, whole = ControllerTrace(query_id="q"), ControllerTrace(query_id="r")
+    for error in ("RuntimeError: no graph", "RuntimeError: none either"):
+        broken.add("expander", "expansion_failed", error=error)
+    whole.add("expander", "expand", doc_ids=["a_failed"])
+    found = breakdowns([_of(whole), _of(broken), _of(broken)])
+    assert found == {"queries with expansion_failed in their traces, first: RuntimeError: no graph": 2}

@@ -12,6 +12,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from experiments.cli.sweep import (
+    FAILURE,
     abandon_unfinished,
     begin_sweep,
     end_sweep,
@@ -54,6 +55,8 @@ def test_failures_are_told_by_job_until_they_are_tried_again(sweep: Path) -> Non
     assert failed_jobs(sweep) == {"3": 2, "10": 1}
     forget_failure(sweep / "3")
     assert failed_jobs(sweep) == {"10": 1}
+    (sweep / "3" / FAILURE).touch()  # on a full disk
+    assert failed_jobs(sweep) == {"3": 1, "10": 1}
 
 
 def test_a_sweep_ends_with_a_table_its_folder_and_the_worst_exit_code(

@@ -81,10 +81,11 @@ def make_advice(**fields: Any) -> Advice:
     return Advice.model_construct(**{**known, "judged": True, "missing_queries": 0, **fields})
 
 
-def test_the_headline_says_that_it_cannot_be_told_and_what_is_missing() -> None:
-    said = words.recommendation(make_advice(queries=20, telling=2, differ=True, missing_queries=30))
+@pytest.mark.parametrize(("queries", "told"), [(20, "2 of 20 queries"), (2, "2 queries")])
+def test_the_headline_says_that_it_cannot_be_told_and_what_is_missing(queries: int, told: str) -> None:
+    said = words.recommendation(make_advice(queries=queries, telling=2, differ=True, missing_queries=30))
     assert said == (
-        "It cannot be told yet what keeps 95.0%: only 2 of 20 queries have any quality to keep, about 30 judged "
+        f"It cannot be told yet what keeps 95.0%: only {told} have any quality to keep, about 30 judged "
         "queries more like these are missing."
     )
 

@@ -15,7 +15,7 @@ from experiments.replay.build import load_dataset
 from experiments.study.cells import FULL, jobs_of, run_jobs
 from experiments.study.frontier import study_of
 from experiments.study.grid import Grid, PolicyEntry, TraceChoice, composed, grid_of
-from ragtune.core.errors import ConfigError
+from ragtune.core.errors import ConfigError, FailedRunError
 
 Keys = Callable[..., list[str]]
 
@@ -52,6 +52,27 @@ def test_a_path_without_a_slash_is_data_too(keys: Keys) -> None:
     assert not set(keys()) & set(before)
 
 
+def test_the_code_of_a_component_from_elsewhere_is_data_too(
+    grid: Grid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "mine"
+    package.mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    (package / "__init__.py").touch()
+    (package / "policy.py").write_text("from ragtune.estimators.baseline import BaselineEstimator as Mine")
+    (package / "helper.py").write_text("a = 1")
+    own = PolicyEntry(name="own", label="own", kind="ours", overrides=["estimator._target_=mine.policy.Mine"])
+
+    def keys() -> list[str]:
+        return [job.file.name for job in jobs_of(replace(grid, policies=[*grid.policies, own]), Path("out", "cells"))]
+
+    before = keys()
+    assert keys() == before
+    (package / "helper.py").write_text("a = 21")
+    after = keys()
+    assert (after[:-1], after[-1] == before[-1]) == (before[:-1], False)
+
+
 def test_the_working_directory_decides_what_a_relative_path_is(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
     before = keys()
     Path("elsewhere").mkdir()
@@ -64,6 +85,15 @@ def test_results_below_the_data_are_not_data(keys: Keys) -> None:
     Path("tiny", "out", "cells").mkdir(parents=True)
     Path("tiny", "out", "frontier.md").write_text("results")
     assert keys("tiny/out") == before
+
+
+def test_a_policy_that_fails_is_no_row_of_the_study(grid: Grid) -> None:
+    broken = ["estimator._target_=misbehaving.BrokenPolicy", "+estimator.on=''"]
+    policies = [*grid.policies, PolicyEntry(name="broken", label="broken", kind="ours", overrides=broken)]
+    jobs = jobs_of(replace(grid, policies=policies), Path("out", "cells"))
+    with pytest.raises(FailedRunError, match=r"'broken' on collection 'tiny': 4 of 4 queries given up.*KeyError: ''"):
+        run_jobs(jobs, 1, lambda done, total: None)
+    assert not jobs[-1].file.exists()
 
 
 @pytest.mark.parametrize(

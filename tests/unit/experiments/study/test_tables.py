@@ -152,6 +152,14 @@ def test_a_study_of_a_single_query_is_written_with_finite_figures(study: Callabl
     assert (tmp_path / "tiny-set.curves.png").stat().st_size > 10_000
 
 
+def test_a_study_without_a_report_leaves_no_earlier_report_beside_its_tables(
+    study: Callable[..., Study], tmp_path: Path
+) -> None:
+    (tmp_path / "report.html").write_text("of other budgets")
+    write_study(study(), tmp_path, figures=False, report=False)
+    assert not (tmp_path / "report.html").exists()
+
+
 @pytest.mark.parametrize(("name", "stem"), [("dl19 bm25", "dl19-bm25"), ("demo/test", "demo-test"), ("a..b", "a..b")])
 def test_names_become_file_names(name: str, stem: str) -> None:
     assert file_stem(name) == stem
