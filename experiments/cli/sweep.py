@@ -266,10 +266,14 @@ def _exit_code(file: Path) -> int:
 def summaries(folder: Path) -> dict[str, Summary]:
     """Summaries of a sweep's finished jobs by job, in the order of their numbers.
 
-    A job whose summary is damaged is left out: it has failed, and has said so.
+    A job that has failed is left out, though it may have results (those of the queries that were not given up), and so
+    is one whose summary is damaged: it has failed, and has said so.
     """
     found = {}
+    failed = failed_jobs(folder)
     for file in sorted(folder.glob(f"*/{SUMMARY}"), key=_job_number):
+        if file.parent.name in failed:
+            continue
         with suppress(DatasetError):
             if summary := read_summary(file.parent):
                 found[file.parent.name] = summary

@@ -152,11 +152,13 @@ def print_run(summary: Summary, curve: Curve) -> None:
     blank = [""] * len(prices)
     table.add_row("final", *blank, *(f"[bold]{value:.4f}[/bold]" for value in summary.measures.values()))
     table.add_row("95% interval", *blank, *(f"{low:.3f}-{high:.3f}" for low, high in summary.interval.values()))
-    for name, against in (summary.incumbents or {}).items():
-        _add_comparison(table, name, against, blank)
+    incumbents = summary.incumbents or {}
+    for name, against in incumbents.items():
+        if name == EVERYTHING or against != incumbents.get(EVERYTHING):  # fixed depth may come to that
+            _add_comparison(table, name, against, blank)
     console.print(table)
     console.print(_costs_line(summary))
-    if against_all := (summary.incumbents or {}).get(EVERYTHING):
+    if against_all := incumbents.get(EVERYTHING):
         console.print(_agreement_line(against_all.agreement))
     stops = ", ".join(f"{reason} {count}" for reason, count in summary.stop_reasons.items())
     console.print(f"stopped: {stops}; 95% of the final quality at {summary.docs_to_95pct} documents a query")

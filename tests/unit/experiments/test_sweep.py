@@ -51,6 +51,13 @@ def test_summaries_come_by_job_number(sweep: Path) -> None:
     assert list(summaries(sweep)) == ["0", "1", "2", "4", "5", "6", "7", "8", "9", "11"]
 
 
+def test_a_job_that_has_failed_is_no_row_of_the_table_though_it_has_results(sweep: Path) -> None:
+    note_failure(sweep / "4", 1)
+    assert "4" not in summaries(sweep)
+    forget_failure(sweep / "4")
+    assert "4" in summaries(sweep)
+
+
 def test_failures_are_told_by_job_until_they_are_tried_again(sweep: Path) -> None:
     assert failed_jobs(sweep) == {"3": 2, "10": 1}
     forget_failure(sweep / "3")
