@@ -169,7 +169,7 @@ def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> float | Non
             _complain(error)  # nobody reads what it prints; its files are written
             return None
         except Exception as error:
-            note_failure(folder, _complain(error, folder, prefix, sweep))
+            note_failure(folder, _complain(error, folder, prefix, sweep), overrides)
             return None
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.types import Override
@@ -36,7 +37,7 @@ NAME_LENGTH = 100
 """Characters of the name of a sweep that no folder was chosen for."""
 
 FAILURE = "error.json"
-"""File in the folder of a job that failed, with its exit code."""
+"""File in the folder of a job that failed, with its exit code and overrides."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,8 @@ def end_sweep(config: DictConfig) -> None:
     failures = failed_jobs(folder)
     bootstrap = {**OmegaConf.select(config, "bootstrap", default={}), "seed": OmegaConf.select(config, "seed")}
     jobs = summaries(folder)
-    tables = print_sweep(jobs, folder, baseline=_baseline(config), bootstrap=bootstrap)
+    failed = choices_of_failed(folder)
+    tables = print_sweep(jobs, folder, failed=failed, baseline=_baseline(config), bootstrap=bootstrap)
     _finish(sweep, "FAILED" if failures else "FINISHED", tables, list(jobs.values()))
     if failures:
         sys.stderr.write(f"error: failed jobs: {', '.join(failures)}\n")
@@ -239,10 +241,11 @@ def _job_folders(folder: Path) -> dict[str, int]:
     return {entry.name: entry.stat().st_mtime_ns for entry in jobs}
 
 
-def note_failure(folder: Path, exit_code: int) -> None:
-    """Write the exit code of a failed job into its folder, where the process that runs the sweep finds it."""
+def note_failure(folder: Path, exit_code: int, overrides: Sequence[str] = ()) -> None:
+    """Write what is known of a failed job into its folder, where the process that runs the sweep finds it."""
+    known = {"exit_code": exit_code, "overrides": list(overrides)}
     with suppress(OSError):  # a full disk has been complained about already
-        (folder / FAILURE).write_text(json.dumps({"exit_code": exit_code}) + "\n", encoding="utf-8")
+        (folder / FAILURE).write_text(json.dumps(known) + "\n", encoding="utf-8")
 
 
 def forget_failure(folder: Path) -> None:
@@ -252,15 +255,24 @@ def forget_failure(folder: Path) -> None:
 
 def failed_jobs(folder: Path) -> dict[str, int]:
     """Exit codes of the jobs that failed by job, in the order of their numbers."""
-    files = sorted(folder.glob(f"*/{FAILURE}"), key=_job_number)
-    return {file.parent.name: _exit_code(file) for file in files}
+    return {job: int(known.get("exit_code", FAILED)) for job, known in _failures(folder).items()}
 
 
-def _exit_code(file: Path) -> int:
+def choices_of_failed(folder: Path) -> dict[str, list[str]]:
+    """Overrides of the jobs that failed by job, in the order of their numbers, where they are known."""
+    return {job: known["overrides"] for job, known in _failures(folder).items() if known.get("overrides")}
+
+
+def _failures(folder: Path) -> dict[str, dict[str, Any]]:
+    return {file.parent.name: _read(file) for file in sorted(folder.glob(f"*/{FAILURE}"), key=_job_number)}
+
+
+def _read(file: Path) -> dict[str, Any]:
     try:
-        return int(json.loads(file.read_text(encoding="utf-8"))["exit_code"])
+        known: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except ValueError:  # there was no room for it
-        return FAILED
+        return {}
+    return known
 
 
 def summaries(folder: Path) -> dict[str, Summary]:

@@ -71,10 +71,13 @@ def differences(
         bootstrap: ``resamples``, ``level`` and ``seed`` of the intervals and tests.
 
     Returns:
-        Arrays of shape (1,), by job; without jobs whose collection, or whose judged queries, are not the baseline's.
+        Arrays of shape (1,), by job; without jobs whose baseline has no summary, or another collection, or other judged
+        queries.
     """
     found = {}
     for job, reference in compared.items():
+        if reference not in summaries:
+            continue
         ours, theirs = summaries[job], summaries[reference]
         headline = next(iter(ours.measures))
         if ours.corpus_digest != theirs.corpus_digest or headline not in theirs.measures:

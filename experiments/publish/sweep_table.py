@@ -28,6 +28,7 @@ def print_sweep(
     summaries: Mapping[str, Summary],
     folder: Path,
     *,
+    failed: Mapping[str, Sequence[str]] | None = None,
     baseline: str = FIXED_DEPTH,
     bootstrap: Mapping[str, Any] | None = None,
 ) -> list[Path]:
@@ -40,6 +41,7 @@ def print_sweep(
     Args:
         summaries: the summary of each job, by the name of the job.
         folder: where the files go, and the jobs' own folders are.
+        failed: overrides of the jobs that have failed, by the name of the job: nothing is compared with these.
         baseline: fixed depth under the job's own budget, where scores are recorded; or a job, see
             :func:`~experiments.publish.sweep_baseline.references`.
         bootstrap: ``resamples``, ``level`` and ``seed`` of the comparison with a job.
@@ -51,14 +53,15 @@ def print_sweep(
 
     if not summaries:
         return []
-    compared = _compared(summaries, baseline)
+    overrides = {job: summary.overrides for job, summary in summaries.items()} | dict(failed or {})
+    compared = _compared(overrides, failed or {}, baseline)
     if baseline == FIXED_DEPTH:
         tested, column, note = _from_fixed_depth(summaries), f"vs {FIXED_DEPTH}", NOTE.format(_UNDER_THE_SAME_BUDGET)
     else:
         name = f"job {baseline}" if baseline in summaries else baseline
         tested, column = differences(folder, summaries, compared, bootstrap or {}), "vs baseline"
         note = f"baseline: {name}; {NOTE.format('it')}"
-    choices = _varying_choices(list(summaries.values()))
+    choices = _varying_choices(list(overrides.values()))[: len(summaries)]
     rows = _rows(summaries, choices, tested, compared)
     named = dict.fromkeys(name for row in rows for name in row)
     write_csv(folder / "sweep.csv", {name: [row.get(name) for row in rows] for name in named})
@@ -87,15 +90,22 @@ _FIGURES = ("headline", "95% interval", "docs")
 _TESTED = ("vs", "interval of it", "p (Holm)")
 
 
-def _compared(summaries: Mapping[str, Summary], baseline: str) -> dict[str, str]:
-    """The job that each job is compared with; none where the baseline is no job, or has failed."""
-    if baseline == FIXED_DEPTH or len(summaries) < 2:
+def _compared(
+    overrides: Mapping[str, Sequence[str]], failed: Mapping[str, Sequence[str]], baseline: str
+) -> dict[str, str]:
+    """The job, perhaps a failed one, that each finished job is compared with; none where the baseline is no job."""
+    if baseline == FIXED_DEPTH or len(overrides) < 2:
         return {}
     try:
-        return references(baseline, {job: summary.overrides for job, summary in summaries.items()})
+        # Failed jobs are among those that are looked at, or one under another budget would pass for the baseline.
+        found = references(baseline, overrides)
     except ConfigError as error:
         print_warning(f"nothing to compare with: {error}")
         return {}
+    found = {job: reference for job, reference in found.items() if job not in failed}
+    if lost := [job for job in failed if job in found.values()]:
+        print_warning(f"no difference is told from failed jobs: {', '.join(lost)}")
+    return found
 
 
 def _from_fixed_depth(summaries: Mapping[str, Summary]) -> dict[str, PairedDifferences]:
@@ -173,9 +183,9 @@ def _latex_cell(text: str) -> str:
     return re.sub(r"(\\text\w+ ) ", r"\1\\space ", text.translate(_LATEX))
 
 
-def _varying_choices(summaries: Sequence[Summary]) -> list[dict[str, str]]:
+def _varying_choices(overrides: Sequence[Sequence[str]]) -> list[dict[str, str]]:
     """Each job's overrides, by key, as far as they differ between jobs (all of a single job's)."""
-    given = [choices_of(summary.overrides) for summary in summaries]
+    given = list(map(choices_of, overrides))
     keys = list(dict.fromkeys(key for choice in given for key in choice))
     varying = [key for key in keys if len({choice.get(key) for choice in given}) > 1 or len(given) == 1]
     return [{key: choice.get(key, "") for key in varying} for choice in given]

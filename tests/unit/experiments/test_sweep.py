@@ -15,6 +15,7 @@ from experiments.cli.sweep import (
     FAILURE,
     abandon_unfinished,
     begin_sweep,
+    choices_of_failed,
     end_sweep,
     failed_jobs,
     forget_failure,
@@ -56,6 +57,13 @@ def test_a_job_that_has_failed_is_no_row_of_the_table_though_it_has_results(swee
     assert "4" not in summaries(sweep)
     forget_failure(sweep / "4")
     assert "4" in summaries(sweep)
+
+
+def test_choices_of_failed_jobs_are_known_where_there_was_room_for_them(sweep: Path) -> None:
+    note_failure(sweep / "3", 1, ["seed=3"])
+    (sweep / "10" / FAILURE).write_text("")
+    assert choices_of_failed(sweep) == {"3": ["seed=3"]}
+    assert failed_jobs(sweep) == {"3": 1, "10": 1}
 
 
 def test_failures_are_told_by_job_until_they_are_tried_again(sweep: Path) -> None:
