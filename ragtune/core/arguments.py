@@ -85,7 +85,7 @@ def check_member(kind: type[EnumT], what: str, value: object) -> EnumT:
     except ValueError:
         known = [member.value for member in kind]
         meant = did_you_mean(str(value), known)
-        raise ConfigError(f"unknown {what} {value!r}: allowed are {', '.join(known)}{meant}") from None
+        raise ConfigError(f"unknown {what} {quoted(value)}: allowed are {', '.join(known)}{meant}") from None
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:

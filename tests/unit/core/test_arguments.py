@@ -4,8 +4,9 @@ import math
 
 import pytest
 
-from ragtune.core.arguments import check_choice, check_count, check_flag, check_number
+from ragtune.core.arguments import check_choice, check_count, check_flag, check_member, check_number
 from ragtune.core.errors import ConfigError
+from ragtune.core.pool.ordering import Ordering
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -0.1, 1.1, "0.5", None, True])
@@ -39,3 +40,9 @@ def test_good_values_pass() -> None:
     assert check_number("b", 1, 0.0, 1.0) == 1.0
     assert check_count("n", 3) == 3
     assert check_choice("m", "x", "xy") == "x"
+
+
+def test_what_is_no_member_is_quoted_shortly() -> None:
+    with pytest.raises(ConfigError) as caught:
+        check_member(Ordering, "ordering", "x" * 10**5)
+    assert len(str(caught.value)) < 200
