@@ -20,6 +20,7 @@ from experiments.config.progress import Progress
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord
 from experiments.replay.build import session_for
+from experiments.replay.executors.executor import WorkersLostError
 from experiments.replay.fixed_order import has_fixed_order
 from experiments.replay.inputs import InputFiles
 from experiments.replay.shard import ShardReplay, in_shards
@@ -154,15 +155,23 @@ def _replays(jobs: Sequence[Job]) -> list[list[Job]]:
 
 
 def executed(work: Callable[[Work], Result], jobs: Sequence[Work], processes: int) -> Iterator[Result]:
-    """Do the jobs in worker processes, -1 for one a core; what they return comes in any order."""
+    """Do the jobs in worker processes, -1 for one a core; what they return comes in any order.
+
+    Raises:
+        WorkersLostError: if a worker process died.
+    """
     from joblib import Parallel, cpu_count, delayed
+    from joblib.externals.loky.process_executor import BrokenProcessPool
 
     workers = min(cpu_count() if processes == -1 else processes, max(1, len(jobs)))
     if workers == 1:
         yield from map(work, jobs)
         return
     parallel = Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1, pre_dispatch=workers)
-    yield from parallel(delayed(work)(job) for job in jobs)
+    try:
+        yield from parallel(delayed(work)(job) for job in jobs)
+    except BrokenProcessPool as error:
+        raise WorkersLostError(error) from error
 
 
 def run_replay(jobs: Sequence[Job]) -> int:

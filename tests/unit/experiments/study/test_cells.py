@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from experiments.replay.build import load_dataset
+from experiments.replay.executors.executor import WorkersLostError
 from experiments.study.cells import FULL, jobs_of, run_jobs
 from experiments.study.frontier import study_of
 from experiments.study.grid import Grid, PolicyEntry, TraceChoice, composed, grid_of
@@ -94,6 +95,13 @@ def test_a_policy_that_fails_is_no_row_of_the_study(grid: Grid) -> None:
     with pytest.raises(FailedRunError, match=r"'broken' on collection 'tiny': 4 of 4 queries given up.*KeyError: ''"):
         run_jobs(jobs, 1, lambda done, total: None)
     assert not jobs[-1].file.exists()
+
+
+def test_a_policy_whose_process_dies_is_told_of_in_words(grid: Grid) -> None:
+    deadly = PolicyEntry("deadly", "deadly", "ours", overrides=["reranker._target_=misbehaving.Deadly"])
+    jobs = jobs_of(replace(grid, policies=[*grid.policies, deadly]), Path("out", "cells"))
+    with pytest.raises(WorkersLostError, match="a worker process died"):
+        run_jobs(jobs, 2, lambda done, total: None)
 
 
 @pytest.mark.parametrize(
