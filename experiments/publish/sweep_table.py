@@ -51,7 +51,10 @@ def print_sweep(
     """
     from rich.console import Console
 
+    files = [folder / f"sweep.{kind}" for kind in ("csv", "md", "tex")]
     if not summaries:
+        for file in files:  # of the jobs that were here before
+            file.unlink(missing_ok=True)
         return []
     overrides = {job: summary.overrides for job, summary in summaries.items()} | dict(failed or {})
     compared = _compared(overrides, failed or {}, baseline)
@@ -83,7 +86,7 @@ def print_sweep(
     (folder / "sweep.md").write_text(f"{markdown_table(heads, shown)}\n\n{note}\n", encoding="utf-8")
     tex = _latex(heads, shown)
     (folder / "sweep.tex").write_text(f"{tex}% {note}\n" if note else tex, encoding="utf-8")
-    return [folder / f"sweep.{kind}" for kind in ("csv", "md", "tex")]
+    return files
 
 
 _FIGURES = ("headline", "95% interval", "docs")

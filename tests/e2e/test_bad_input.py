@@ -66,7 +66,10 @@ OPTIONS = {
         ["budget.max_reranker_docs=-1", "greater than or equal to 0"],
     ),
     "a budget that is no number": (["budget.max_reranker_docs=abc"], ["budget.max_reranker_docs='abc'", "integer"]),
-    "a budget that is a flag": (["budget.max_reranker_docs=true"], ["budget.max_reranker_docs=True", "number"]),
+    "a budget that is a flag": (
+        ["budget.max_reranker_docs=true"],
+        ["error: budget.max_reranker_docs=True: Input should be a number"],
+    ),
     "a NaN budget": (["budget.max_latency_ms=nan"], ["budget.max_latency_ms=nan", "finite"]),
     "a NaN count": (["budget.max_tokens=nan"], ["budget.max_tokens=nan"]),
     "a bad ordering": (["assembler.ordering=best"], ["'best'", "final_score, reranked_first, posterior"]),

@@ -6,13 +6,14 @@ import math
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from ragtune.core.units import BY_SHORT
 
 
 def _unlimited_if_infinite(value: Any) -> Any:
     if isinstance(value, bool):
-        raise ValueError("Input should be a number")  # true would be a limit of 1
+        raise PydanticCustomError("number_type", "Input should be a number")  # true would be a limit of 1
     return None if isinstance(value, float) and value == math.inf else value
 
 

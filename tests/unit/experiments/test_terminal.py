@@ -145,9 +145,11 @@ def test_a_sweeps_tables_are_byte_for_byte_what_pandas_writes(make_summary: Make
 
 
 def test_a_sweep_without_a_finished_job_prints_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for kind in ("csv", "md", "tex"):
+        (tmp_path / f"sweep.{kind}").write_text("of the jobs that were here before")
     print_sweep({}, tmp_path)
     assert capsys.readouterr().out == ""
-    assert not (tmp_path / "sweep.csv").exists()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_every_query_is_on_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
