@@ -38,6 +38,7 @@ from experiments.replay.subjects.subject import Subject
 from ragtune.core.arguments import check_number
 from ragtune.core.errors import DatasetError, FailedRunError
 from ragtune.core.plain import first_line
+from ragtune.core.types import POLICY_FAILED
 from ragtune.core.units import ENERGY, FLOPS, MONEY, SEARCH_UNITS
 
 
@@ -141,10 +142,11 @@ def _fail_if_failed(summary: Summary, folder: Path) -> None:
     if not summary.has_failed:
         return
     failures = summary.failures
+    causes = {"reranker": failures.batches_failed, "policy": not POLICY_FAILED.isdisjoint(summary.stop_reasons)}
     raise FailedRunError(
-        f"the {'reranker' if failures.batches_failed else 'policy'} failed: {failures.batches_failed} of "
-        f"{failures.batches_sent} batches, {failures.queries_given_up} of {summary.queries_replayed} queries given up; "
-        f"first error: {failures.first_error}; results are kept: "
+        f"the {' and the '.join(name for name, is_one in causes.items() if is_one) or 'reranker'} failed: "
+        f"{failures.batches_failed} of {failures.batches_sent} batches, {failures.queries_given_up} of "
+        f"{summary.queries_replayed} queries given up; first error: {failures.first_error}; results are kept: "
         f"repeat the command with hydra.run.dir={shlex.quote(str(folder))} resume=true to try the failed queries again"
     )
 

@@ -107,6 +107,13 @@ def test_a_policy_that_fails_now_and_then_is_warned_of(main: Main, tiny: list[st
     assert summary_of(ended)["warnings"][warning] == 1
 
 
+def test_all_that_failed_is_named(main: Main, tiny: list[str]) -> None:
+    broken = ["reranker._target_=misbehaving.Broken", "+reranker.on=ship-1", "failures.max_share=0"]
+    ended = main(*tiny, *POLICY, "+estimator.on=honey", *broken)
+    assert ended.code == 1
+    assert "error: the reranker and the policy failed: " in ended.err
+
+
 def test_a_component_that_ends_the_program_is_no_success(main: Main, tiny: list[str]) -> None:
     ended = main(*tiny, "reranker._target_=misbehaving.Quitter")
     assert ended.code == 1
