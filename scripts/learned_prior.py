@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from experiments.publish.terminal import progress_bar
+from experiments.publish.progress import progress_bar
 from experiments.study.grid_file import load_grid
 from experiments.study.learned.write import learn
 from ragtune.core.errors import RagtuneError

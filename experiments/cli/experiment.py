@@ -19,16 +19,9 @@ from experiments.evaluate.record import QueryRecord
 from experiments.evaluate.summary import Summary, has_given_up, summarize
 from experiments.evaluate.views import views_of
 from experiments.publish.files import Results, per_query_table, read_summary, write_results, write_summary
+from experiments.publish.progress import library_progress, progress_bar
 from experiments.publish.provenance import provenance
-from experiments.publish.terminal import (
-    library_progress,
-    print_path,
-    print_queries,
-    print_run,
-    print_views,
-    print_warning,
-    progress_bar,
-)
+from experiments.publish.terminal import print_path, print_queries, print_run, print_views, print_warning
 from experiments.publish.track import Tracking, parent_of
 from experiments.replay.build import INPUTS, SWEPT, component, load_measures
 from experiments.replay.inputs import identity, require_same

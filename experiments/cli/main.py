@@ -176,7 +176,8 @@ def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> float | Non
 def _run(cfg: DictConfig, folder: Path, overrides: list[str], *, in_sweep: bool) -> float | None:
     config = resolve(cfg, str(HydraConfig.get().job.config_name))
     if config["dry_run"]:
-        from experiments.publish.terminal import print_forecast, progress_bar
+        from experiments.publish.progress import progress_bar
+        from experiments.publish.terminal import print_forecast
         from experiments.replay.build import component
 
         with progress_bar("forecasting", enabled=config["verbosity"] > 0) as update:

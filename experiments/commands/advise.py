@@ -54,7 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
         InputError: on input that cannot be used, before anything is scored or written.
     """
     from experiments.config.compose import compose
-    from experiments.publish.terminal import print_path, progress_bar
+    from experiments.publish.progress import progress_bar
+    from experiments.publish.terminal import print_path
     from experiments.replay.build import load_dataset
     from experiments.study.advise.prices import read_prices
     from experiments.study.advise.run import run_advice
@@ -110,7 +111,8 @@ def _check(arguments: argparse.Namespace) -> None:
 def _recorded(config: dict[str, Any], folder: Path, prices: dict[str, float], *, yes: bool) -> dict[str, Any]:
     """The configuration with recorded scores: its own, or those that its live reranker gives now."""
     from experiments.prepare.live_scores import costs_of_scoring, spends_money, with_scores
-    from experiments.publish.terminal import print_forecast, progress_bar
+    from experiments.publish.progress import progress_bar
+    from experiments.publish.terminal import print_forecast
     from experiments.replay.build import build_session
     from experiments.study.advise.prices import prices_of
 

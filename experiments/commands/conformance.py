@@ -77,7 +77,7 @@ def _check_decisions() -> bool:
 def _check_target(given: argparse.Namespace) -> bool:
     from experiments.conformance.canonical import open_target
     from experiments.conformance.outcomes import SPECS
-    from experiments.publish.terminal import progress_bar
+    from experiments.publish.progress import progress_bar
     from ragtune.canonical.conformance.suite import run_suite
 
     kind = given.target or "memory"

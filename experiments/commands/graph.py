@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Build a graph and print what it has cost."""
     from experiments.config.compose import compose
     from experiments.prepare.graphs import MINILM, build_graph
-    from experiments.publish.terminal import progress_bar
+    from experiments.publish.progress import progress_bar
     from experiments.replay.build import load_dataset
 
     corpus = load_dataset(compose(arguments.overrides)).corpus

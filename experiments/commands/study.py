@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the study and print its tables."""
     from experiments.publish.files import write_text
-    from experiments.publish.terminal import progress_bar
+    from experiments.publish.progress import progress_bar
     from experiments.study.frontier import run_frontier
     from experiments.study.grid_file import load_grid
     from experiments.study.protocol.changes import changes_page, read_cells

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from experiments.config.compose import composed, plain
 from experiments.config.options import check_names
 from experiments.config.progress import Progress
-from experiments.publish.terminal import progress_bar
+from experiments.publish.progress import progress_bar
 from experiments.replay.build import component, load_dataset
 from ragtune.canonical.chunking import chunk
 from ragtune.canonical.embedding import embed

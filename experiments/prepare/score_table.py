@@ -13,7 +13,7 @@ from experiments.prepare.scoring import Limits, Outcome, Plan, ScoreJournal, Sco
 from experiments.prepare.table_files import check_form, write_table
 from experiments.publish.folders import remove_if_empty
 from experiments.publish.lock import locked
-from experiments.publish.terminal import duration, progress_bar
+from experiments.publish.progress import duration, progress_bar
 from experiments.replay.build import build_session
 from experiments.replay.inputs import identity
 from ragtune.core.arguments import check_count, check_number

@@ -32,6 +32,11 @@ def run_name(summary: Summary, config: Mapping[str, Any]) -> str:
     return ", ".join([*named, *_tuned(summary.overrides)])
 
 
+def policy_title(summary: Summary) -> str:
+    """The name of a run's policy, with the options of it that were set."""
+    return ", ".join([_policy(summary), *_tuned(summary.overrides)])
+
+
 def _tuned(overrides: Sequence[str]) -> Iterator[str]:
     for override in overrides:
         name, _, value = override.lstrip("+").partition("=")

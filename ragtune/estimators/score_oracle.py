@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ragtune.core.arrays import FloatArray
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseEstimator, BaseReranker
 from ragtune.core.pool.pool import CandidatePool
@@ -36,9 +35,8 @@ class ScoreOracleEstimator(BaseEstimator):
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
         known: dict[str, float] = context.remember(self, dict)
-        if new := [i for i, doc_id in enumerate(pool.doc_ids) if doc_id not in known]:
-            # What the reranker loses comes last.
-            known |= dict.fromkeys((pool.doc_ids[i] for i in new), 0.0)
-            known |= self._reranker.rerank(pool.items_at(np.array(new)), context, "oracle")
-        mean: FloatArray = np.fromiter(map(known.__getitem__, pool.doc_ids), float, len(pool))
-        return pool.valuation(mean)
+        if len(pool) > len(known):
+            joined = pool.items_at(np.arange(len(known), len(pool)))
+            said = self._reranker.rerank(joined, context, "oracle")
+            known |= {doc_id: said.get(doc_id, 0.0) for doc_id in pool.doc_ids[len(known) :]}  # 0 for what is lost
+        return pool.valuation(np.fromiter(known.values(), float, len(pool)))

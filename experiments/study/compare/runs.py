@@ -8,6 +8,7 @@ import numpy as np
 
 from experiments.evaluate.record import UNITS, told
 from experiments.evaluate.significance import PERMUTATIONS
+from experiments.publish.described import policy_title
 from experiments.publish.provenance import git_sha
 from experiments.replay.build import load_dataset
 from experiments.study.compare.run_folder import Run, line_of, rankings_of, reading, require_columns, traces_of
@@ -104,7 +105,7 @@ def _policies(runs: Sequence[Run]) -> list[Policy]:
 def _label(run: Run) -> str:
     limits = {unit: run.config["budget"].get(unit.limit) for unit in ALL}
     limited = [f"{column_of(limit)} {unit.noun}" for unit, limit in limits.items() if limit is not None]
-    return ", ".join([run.summary.policy, *(limited or ["no limit"])])
+    return ", ".join([policy_title(run.summary), *(limited or ["no limit"])])
 
 
 def _note(run: Run, policy: Policy) -> str:

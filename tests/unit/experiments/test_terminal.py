@@ -15,16 +15,10 @@ from rich.console import Console
 
 from experiments.evaluate.curves import Curve
 from experiments.evaluate.summary import Summary
-from experiments.publish import terminal
+from experiments.publish import progress
+from experiments.publish.progress import library_progress, progress_bar
 from experiments.publish.sweep_table import print_sweep
-from experiments.publish.terminal import (
-    fitting_table,
-    library_progress,
-    print_path,
-    print_queries,
-    print_run,
-    progress_bar,
-)
+from experiments.publish.terminal import fitting_table, print_path, print_queries, print_run
 
 MakeSummary = Callable[..., Summary]
 
@@ -168,7 +162,7 @@ def test_the_path_is_a_line_of_its_own(tmp_path: Path, capsys: pytest.CaptureFix
 def test_progress_shows_only_where_wanted_and_only_on_what_takes_long(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], patience: float, enabled: bool, shown: bool
 ) -> None:
-    monkeypatch.setattr(terminal, "PATIENCE_S", patience)
+    monkeypatch.setattr(progress, "PATIENCE_S", patience)
     monkeypatch.setenv("FORCE_COLOR", "1")
     with progress_bar("replaying", enabled=enabled) as update:
         update(1, 3)
@@ -207,7 +201,7 @@ def test_a_sweep_says_what_differs_from_fixed_depth_after_correction_for_the_job
 def test_a_log_gets_a_line_of_progress_now_and_then(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], every: float, enabled: bool, lines: int
 ) -> None:
-    monkeypatch.setattr(terminal, "LINE_S", every)
+    monkeypatch.setattr(progress, "LINE_S", every)
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     with progress_bar("replaying", enabled=enabled) as update:
         update(1, 3)

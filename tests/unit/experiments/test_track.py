@@ -15,7 +15,7 @@ import yaml
 
 from experiments.config.compose import compose
 from experiments.evaluate.summary import Summary
-from experiments.publish.described import allowed, budget_name, params, run_name
+from experiments.publish.described import allowed, budget_name, params, policy_title, run_name
 from experiments.publish.files import read_summary, write_summary
 from experiments.publish.relog import relog
 from experiments.publish.track import ARTIFACTS, PARENT_FILE, MlflowTracking, NoTracking, parent_of
@@ -270,6 +270,13 @@ def test_runs_of_a_sweep_are_called_by_what_differs() -> None:
     assert name("budget=tight", "hydra.run.dir=x", "retriever.paths=y") == "uncertainty, tight, demo/test"
     assert name("scheduler.batch_size=4") == "uncertainty, tight, demo/test, batch_size=4"
     assert name("acquisition@scheduler.acquisition=mean") == "uncertainty, tight, demo/test, acquisition=mean"
+
+
+def test_a_policy_is_called_as_it_was_chosen_and_by_its_options() -> None:
+    chosen = SimpleNamespace(overrides=["experiment=fixed_depth", "seed=1"], policy="baseline + one_shot")
+    assert policy_title(chosen) == "fixed_depth"
+    tuned = SimpleNamespace(overrides=["estimator.trust=0.8"], policy="uncertainty + greedy + posterior")
+    assert policy_title(tuned) == "uncertainty, trust=0.8"
 
 
 def test_a_collection_is_called_by_its_folder() -> None:
