@@ -15,6 +15,7 @@ from typing import Any
 
 import hydra
 from hydra import initialize_config_dir
+from hydra._internal.utils import get_args_parser
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
@@ -28,7 +29,7 @@ from experiments.config.compose import composed, readable, register_resolvers, r
 from experiments.config.overrides import spelled_out
 from experiments.config.paths import CONF
 from experiments.publish.folders import note_missing, remove_if_empty, remove_new_empty
-from ragtune.adapters.dispatch import DONE, INTERRUPTED, complain
+from ragtune.adapters.dispatch import DONE, INTERRUPTED, Parser, complain
 
 LOST = {"BrokenProcessPool", "UncompletedJobError", "WorkersLostError"}
 """What joblib's launcher, submitit's and executors raise where a process died at work."""
@@ -104,6 +105,8 @@ def _launch(root: str) -> int:
         elif options <= {"-m", "--multirun"} and not any(word.startswith("hydra.mode") for word in overrides):
             _compose_and_run(root, overrides, is_sweep=bool(options))
         else:
+            # Hydra's own parser would say what does not fit after a page of usage.
+            Parser(PROGRAMS[root], parents=[get_args_parser()], add_help=False).parse_args(words)
             hydra.main(version_base="1.3", config_path=str(CONF), config_name=root)(_app)()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else DONE

@@ -90,6 +90,7 @@ def test_an_unknown_command_is_told_with_what_may_have_been_meant(call: Call, wo
         ([], "a command is missing", "ragtune"),
         (["serve", "--port", "many"], "argument --port: invalid int value: 'many'", "ragtune serve"),
         (["serve", "--nope"], "unrecognized arguments: --nope", "ragtune serve"),
+        (["run", "--nope"], "unrecognized arguments: --nope", "run.py"),
         (["score", "dataset=demo"], "the following arguments are required: --out", "ragtune score"),
         (["runs", "list", "--limit", "x"], "argument --limit: invalid int value: 'x'", "ragtune runs list"),
     ],
