@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from joblib.externals.loky import get_reusable_executor
 
 from experiments.replay.build import load_dataset
 from experiments.replay.executors.executor import WorkersLostError
@@ -100,6 +101,7 @@ def test_a_policy_that_fails_is_no_row_of_the_study(grid: Grid) -> None:
 def test_a_policy_whose_process_dies_is_told_of_in_words(grid: Grid) -> None:
     deadly = PolicyEntry("deadly", "deadly", "ours", overrides=["reranker._target_=misbehaving.Deadly"])
     jobs = jobs_of(replace(grid, policies=[*grid.policies, deadly]), Path("out", "cells"))
+    get_reusable_executor().shutdown(wait=True)  # workers of other tests would be in another folder
     with pytest.raises(WorkersLostError, match="a worker process died"):
         run_jobs(jobs, 2, lambda done, total: None)
 
