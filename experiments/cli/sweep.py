@@ -282,9 +282,8 @@ def summaries(folder: Path) -> dict[str, Summary]:
     is one whose summary is damaged: it has failed, and has said so.
     """
     found = {}
-    failed = failed_jobs(folder)
     for file in sorted(folder.glob(f"*/{SUMMARY}"), key=_job_number):
-        if file.parent.name in failed:
+        if (file.parent / FAILURE).exists():
             continue
         with suppress(DatasetError):
             if summary := read_summary(file.parent):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ragtune.core.arrays import FloatArray
-from ragtune.estimators._first_stage import standardised
+from ragtune.estimators._first_stage import squared_lengths, standardised
 
 _TINY = 1e-6
 """Spreads and weights below it are none."""
@@ -48,11 +48,6 @@ class Feedback:
             return np.zeros(rows.shape[0])
         likeness: FloatArray = (rows @ self._centroid - self._mean) / self._deviation
         return np.clip(likeness, -_LIMIT, _LIMIT)
-
-
-def squared_lengths(rows: Any) -> FloatArray:
-    """Squared lengths of sparse rows, shape (n,): 1 of a normalised text, 0 without one."""
-    return np.asarray(rows.multiply(rows).sum(axis=1), dtype=float).ravel()
 
 
 def _weighted_sum(rows: Any, positions: Sequence[int], weights: Sequence[float]) -> FloatArray:

@@ -132,6 +132,11 @@ def standardised(values: FloatArray) -> FloatArray:
     return (values - values.mean()) / deviation if deviation > 1e-9 else np.zeros_like(values)
 
 
+def squared_lengths(rows: Any) -> FloatArray:
+    """Squared lengths of sparse rows, shape (n,): 1 of a normalised text, 0 without one."""
+    return np.asarray(rows.multiply(rows).sum(axis=1), dtype=float).ravel()
+
+
 def _column(scores: FloatArray) -> FloatArray:
     missing = np.isnan(scores)
     scores = np.where(missing, np.nanmin(scores), scores)
@@ -152,8 +157,7 @@ def _said_once(sources: FloatArray) -> FloatArray:
 
 
 def _said_of_texts(sources: FloatArray, rows: Any) -> FloatArray:
-    lengths = np.asarray(rows.multiply(rows).sum(axis=1), dtype=float)
-    around = rows @ (rows.T @ sources) - lengths * sources
+    around = rows @ (rows.T @ sources) - squared_lengths(rows)[:, None] * sources
     likeness = np.array([(standardised(near) * own).mean() for near, own in zip(around.T, sources.T, strict=True)])
     highest = float(likeness.max())
     shares: FloatArray = np.clip(likeness / highest, 0.0, 1.0) if highest > 0.0 else np.ones(len(likeness))

@@ -13,8 +13,8 @@ from ragtune.estimators._calibration import LogitCalibration
 from ragtune.estimators._corroboration import Corroboration
 from ragtune.estimators._covariance import Covariance
 from ragtune.estimators._factor import Factor, next_row
-from ragtune.estimators._feedback import Feedback, squared_lengths
-from ragtune.estimators._first_stage import FirstStageEvidence
+from ragtune.estimators._feedback import Feedback
+from ragtune.estimators._first_stage import FirstStageEvidence, squared_lengths
 
 _CLIP = 1e-6
 """Scores are kept this far from 0 and 1, so that their logits are finite."""

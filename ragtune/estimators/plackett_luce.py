@@ -12,7 +12,7 @@ from ragtune.core.interfaces import TextVectors
 from ragtune.core.pool.items import PoolItem
 from ragtune.data.corpus import Corpus
 from ragtune.estimators._factor import next_row
-from ragtune.estimators._first_stage import first_stage_evidence
+from ragtune.estimators._first_stage import first_stage_evidence, squared_lengths
 from ragtune.estimators._order import PlackettLucePosterior
 from ragtune.estimators._posterior import Prior, RelevancePosterior
 from ragtune.estimators._windows import Ask, Play, WindowEstimator, by_halves
@@ -79,6 +79,6 @@ class PlackettLuceEstimator(WindowEstimator):
         scaled = [next_row(i, column, nothing, unseen.variance, prior.noise) for i, column in enumerate(columns)]
         covariance = np.stack([row * pivot for row, pivot in scaled])
         # The prior gives an empty text the variance of a full one; twice as much makes windows look at more of them.
-        missing = prior.text_weight * (1.0 - np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
+        missing = prior.text_weight * (1.0 - squared_lengths(rows))
         covariance[np.diag_indices(len(items))] += self.own_variance + np.maximum(missing, 0.0)
         return PlackettLucePosterior(unseen.mean, covariance, self.temperature)
