@@ -15,10 +15,9 @@ from experiments.config.compose import results_key
 from experiments.evaluate.curves import Bootstrap, curve
 from experiments.evaluate.evaluation import Evaluation
 from experiments.evaluate.incumbents import EVERYTHING, by_agreement, compare
-from experiments.evaluate.record import QueryRecord
-from experiments.evaluate.summary import Summary, has_given_up, summarize
+from experiments.evaluate.summary import Summary, summarize
 from experiments.evaluate.views import views_of
-from experiments.publish.files import Results, per_query_table, read_summary, write_results, write_summary
+from experiments.publish.files import Results, per_query_tables, read_summary, write_results, write_summary
 from experiments.publish.progress import library_progress, progress_bar
 from experiments.publish.provenance import provenance
 from experiments.publish.terminal import print_path, print_queries, print_run, print_views, print_warning
@@ -91,19 +90,20 @@ def _produce(
         measures = load_measures(config)
     else:
         dataset, measures = by_agreement(dataset, beaten.over(dataset.judged).get(EVERYTHING))
-    judged = dataset.judged
+    judged, query_ids = dataset.judged, list(dataset.queries)
     allowed = check_number("failures.max_share", config["failures"]["max_share"], 0.0, 1.0)
     folder.mkdir(parents=True, exist_ok=True)
     evaluation = Evaluation(judged, measures, beaten.over, beaten.together, folder)
     with Journal(folder, run, resume=config["resume"]) as journal:
         with progress_bar(f"replaying {dataset.name}", enabled=progress) as update:
-            records = replay(subject, work, list(dataset.queries), journal, update, evaluation.add)
+            replay(subject, work, query_ids, journal, update, evaluation.add)
         bootstrap = Bootstrap(**config["bootstrap"], seed=config["seed"])
-        drawn = curve(evaluation.steps(), measures.names, bootstrap)
-        views = views_of(records, subject.views, judged, measures, bootstrap)
-        against = compare(drawn, evaluation.faced(), bootstrap)
+        drawn = curve(evaluation.steps(), measures.names, bootstrap, folder)
+        views = views_of(journal.finished.values(), subject.views, judged, measures, bootstrap)
+        against = compare(drawn, evaluation.faced(), bootstrap, folder)
+        outcomes = evaluation.outcomes(query_ids)
         summary = Summary(
-            **dict(summarize(dataset, records, drawn, max_failed_share=allowed)),
+            **dict(summarize(dataset, outcomes, drawn, max_failed_share=allowed)),
             views={view.name: view.figures for view in views} or None,
             incumbents=against or None,
             policy=subject.label(config),
@@ -112,18 +112,14 @@ def _produce(
             wall_s=round(time.perf_counter() - started, 3),
             mlflow_run_id=None,
         )
-        results = Results(config, dataset, records, drawn, summary, views, evaluation.depth_line(drawn))
+        line = evaluation.depth_line(drawn)
+        results = Results(config, dataset, journal.finished, outcomes, drawn, summary, views, line)
         write_results(folder, results, picture=not in_sweep)
         if summary.has_failed:
-            journal.forget([record.query_id for record in records if _lacks_scores(record)])
+            journal.forget(outcomes.unfinished)
         else:
             journal.remove()
     return results
-
-
-def _lacks_scores(record: QueryRecord) -> bool:
-    """Whether something of the query failed, so that another try may answer it better."""
-    return bool(record.dropped) or bool(record.batches.get("failed")) or has_given_up(record)
 
 
 def _fail_if_failed(summary: Summary, folder: Path) -> None:
@@ -179,5 +175,6 @@ def _report(results: Results, folder: Path, verbosity: int) -> None:
         if results.summary.views:
             print_views(results.summary.views, results.summary.cost_per_query.charged["docs"])
     if verbosity >= 2:
-        print_queries(per_query_table(results))
+        for table in per_query_tables(results):
+            print_queries(table)
     print_path(folder)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.evaluate.rows import Rows
 from experiments.evaluate.steps import Steps
+from ragtune.core.arrays import IntArray
 
 FloatArray = NDArray[np.float64]
 
@@ -71,21 +74,33 @@ class Curve:
         return int(self.docs[reached[0]]) if len(reached) else None
 
 
-def curve(steps: Steps, measures: Sequence[str], bootstrap: Bootstrap) -> Curve:
+def curve(steps: Steps, measures: Sequence[str], bootstrap: Bootstrap, folder: Path | None = None) -> Curve:
     """The curve of a run.
 
     A query that retrieved nothing counts with the measures' default, 0, at every step.
 
     Args:
-        steps: of the judged queries.
+        steps: of the judged queries, at least one.
         measures: names of what was measured.
         bootstrap: of the intervals.
+        folder: may hold the values of many queries.
     """
-    docs = np.flatnonzero(np.bincount(steps.costs[:, 0].astype(np.int64)))  # np.unique loads all of masked arrays
-    at = steps.at(docs)
-    per_query, costs = steps.values[at], steps.costs[at].mean(axis=0)
-    interval = bootstrap.interval(per_query)
-    return Curve(measures, docs, costs.reshape(len(docs), -1), per_query, interval)
+    docs = _depths(steps)
+    spent, values = np.zeros((len(docs), steps.costs.shape[1])), Rows(folder)
+    for part in steps.parts():
+        at = part.at(docs)
+        spent += part.costs[at].sum(axis=0)
+        values.extend(part.values[at])
+    per_query = values.whole()
+    return Curve(measures, docs, spent / len(per_query), per_query, bootstrap.interval(per_query))
+
+
+def _depths(steps: Steps) -> IntArray:
+    """Every number of documents that a query has been charged at some step, ascending."""
+    is_one = np.zeros(int(steps.costs[:, 0].max()) + 1, dtype=bool)  # np.unique loads all of masked arrays
+    for part in steps.parts():
+        is_one[part.costs[:, 0].astype(np.int64)] = True
+    return np.flatnonzero(is_one)
 
 
 Draw = Callable[[np.random.Generator, int, int], NDArray[Any]]

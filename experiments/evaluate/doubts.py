@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
 import numpy as np
 
-from experiments.evaluate.record import QueryRecord
+from experiments.evaluate.outcomes import Outcomes
 from experiments.evaluate.significance import PERMUTATIONS, SIGNIFICANT, holm, randomization_test
 from ragtune.core.types import POLICY_FAILED
 
 
-def doubts(records: Sequence[QueryRecord]) -> dict[str, int]:
+def doubts(outcomes: Outcomes) -> dict[str, int]:
     """Warnings about sources that seem to know better than the reranker, each with the number of such queries.
 
     A source is one of them if it agrees with the other sources better than the reranker does by more than chance: by
@@ -21,9 +20,9 @@ def doubts(records: Sequence[QueryRecord]) -> dict[str, int]:
     :meth:`ragtune.estimators._corroboration.Corroboration.margins`. With a single source, nothing can be said.
 
     Args:
-        records: of all queries of a run, with their traces.
+        outcomes: of all queries of a run.
     """
-    margins = [found for record in records if (found := record.margins)]
+    margins = list(outcomes.told(lambda mishaps: mishaps.margins))
     names = list(dict.fromkeys(name for of_query in margins for name in of_query))
     columns = [np.array([of_query[name] for of_query in margins if name in of_query]) for name in names]
     p_values = [float(randomization_test(c[:, None], permutations=PERMUTATIONS, seed=0)[0]) for c in columns]
@@ -31,32 +30,33 @@ def doubts(records: Sequence[QueryRecord]) -> dict[str, int]:
     return {_words(name, p): int((c > 0.0).sum()) for name, c, p in tested if p < SIGNIFICANT and c.mean() > 0.0}
 
 
-def breakdowns(records: Sequence[QueryRecord]) -> dict[str, int]:
+def breakdowns(outcomes: Outcomes) -> dict[str, int]:
     """Warnings about components that raised errors, by which queries ended or without which they went on, each with the
     number of such queries and the first error.
 
     Args:
-        records: of all queries of a run.
+        outcomes: of all queries of a run.
     """
-    broken = [record for record in records if record.stop_reason in POLICY_FAILED]
+    broken = [i for i, reason in enumerate(outcomes.stop_reasons) if reason in POLICY_FAILED]
     found = {}
     if broken:
-        error = broken[0].stop["details"].get("error")
-        found[f"queries that the policy gave up, first: {broken[0].stop_reason}, {error}"] = len(broken)
-    counts = Counter(action for record in records for action in record.mishaps)
-    for action, count in counts.items():
-        error = next(record.mishaps[action] for record in records if action in record.mishaps)
+        told = outcomes.mishaps.get(outcomes.query_ids[broken[0]])
+        reason, error = outcomes.stop_reasons[broken[0]], told.stop_error if told else None
+        found[f"queries that the policy gave up, first: {reason}, {error}"] = len(broken)
+    went_on = list(outcomes.told(lambda mishaps: mishaps.went_on))
+    for action, count in Counter(action for errors in went_on for action in errors).items():
+        error = next(errors[action] for errors in went_on if action in errors)
         found[f"queries with {action} in their traces, first: {error}"] = count
     return found
 
 
-def silences(records: Sequence[QueryRecord]) -> dict[str, int]:
+def silences(outcomes: Outcomes) -> dict[str, int]:
     """Warnings about signals that told no two documents apart, each with the number of such queries.
 
     Args:
-        records: of all queries of a run, with their traces.
+        outcomes: of all queries of a run.
     """
-    silent = Counter(name for record in records for name in sorted(record.silent_signals))
+    silent = Counter(name for names in outcomes.told(lambda mishaps: mishaps.silent) for name in sorted(names))
     return {
         f"queries in which the signal {name!r} tells no documents apart, so that it changes nothing": n
         for name, n in silent.items()

@@ -8,8 +8,10 @@ from pathlib import Path
 from experiments.evaluate.curves import Curve
 from experiments.evaluate.incumbents import EVERYTHING, Faced, depth_line, face
 from experiments.evaluate.measures import Measures
+from experiments.evaluate.outcomes import Outcomes
 from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.evaluate.spool import Spool
+from experiments.evaluate.stack import Stack
 from experiments.evaluate.steps import Steps
 
 Beaten = Callable[[Sequence[str]], Mapping[str, Sequence[Ranked]]]
@@ -37,40 +39,55 @@ class Evaluation:
     def __init__(self, judged: Sequence[str], measures: Measures, beaten: Beaten, together: int, folder: Path) -> None:
         self._judged, self._measures, self._beaten, self._together = judged, measures, beaten, together
         self._counted = set(judged)
+        self._folder = folder
+        self._new: list[QueryRecord] = []
         self._waiting: list[QueryRecord] = []
         self._met: list[tuple[Sequence[QueryRecord], Mapping[str, Sequence[Ranked]]]] = []
-        self._steps: list[Steps] = []
-        self._faced: list[dict[str, Faced]] = []
+        self._outcomes: Stack[Outcomes] = Stack(folder)
+        self._steps: Stack[Steps] = Stack(folder)
+        self._faced: dict[str, Stack[Faced]] | None = None
         self._everything: Spool[Sequence[Ranked]] = Spool(folder, _ROOM)
 
     def add(self, records: Sequence[QueryRecord]) -> None:
-        """Take finished queries, of which those that are not judged are passed over."""
+        """Take finished queries; those that are not judged have an outcome only."""
+        self._new += records
+        if len(self._new) >= _TOGETHER:
+            self._conclude()
         self._waiting += [record for record in records if record.query_id in self._counted]
         if len(self._waiting) >= self._together:
             self._meet()
         if sum(len(met) for met, _ in self._met) >= _TOGETHER:
             self._measure()
 
+    def outcomes(self, query_ids: Sequence[str]) -> Outcomes:
+        """How these queries have ended, all that have been added."""
+        self._conclude()
+        return self._outcomes.whole().of_queries(query_ids, self._folder)
+
     def steps(self) -> Steps:
         """The anytime steps of the judged queries, all of which have been added."""
         self._finish()
-        return Steps.joined(self._steps).of_queries(self._judged)
+        return self._steps.whole().of_queries(self._judged, self._folder)
 
     def faced(self) -> dict[str, Faced]:
         """The judged queries, all of which have been added, beside each incumbent that could answer all of them."""
         self._finish()
-        names = [name for name in self._faced[0] if all(name in part for part in self._faced)]
-        return {name: Faced.joined([part[name] for part in self._faced], self._judged) for name in names}
+        found = {name: stack.whole() for name, stack in (self._faced or {}).items()}
+        return {name: beside.of_queries(self._judged, self._folder) for name, beside in found.items()}
 
     def depth_line(self, run: Curve) -> dict[int, float] | None:
         """What fixed depth reaches with as many documents as the run, see
         :func:`experiments.evaluate.incumbents.depth_line`; None where the pools are not scored to their ends.
         """
         self._finish()
-        if not all(EVERYTHING in part for part in self._faced):
+        if EVERYTHING not in (self._faced or {}):
             return None
-        everything = (ranked for shard in self._everything for ranked in shard)
-        return depth_line(everything, run, self._judged, self._measures)
+        return depth_line(self._everything, run, self._judged, self._measures, self._folder)
+
+    def _conclude(self) -> None:
+        records, self._new = self._new, []
+        if records:
+            self._outcomes.add(Outcomes.of(records))
 
     def _finish(self) -> None:
         self._meet()
@@ -89,7 +106,15 @@ class Evaluation:
         records = [record for some, _ in met for record in some]
         names = [name for name in met[-1][1] if all(name in found for _, found in met)]
         found = {name: [ranked for _, found in met for ranked in found[name]] for name in names}
-        self._steps.append(Steps.of(records, self._measures))
-        self._faced.append(face(records, found, self._measures))
+        self._steps.add(Steps.of(records, self._measures))
+        self._face(face(records, found, self._measures))
         if everything := found.get(EVERYTHING):
             self._everything.append(everything, sum(len(ranked.doc_ids) for ranked in everything))
+
+    def _face(self, faced: Mapping[str, Faced]) -> None:
+        """Keep these queries beside their incumbents, and only what could answer all so far."""
+        if self._faced is None:
+            self._faced = {name: Stack(self._folder) for name in faced}
+        self._faced = {name: stack for name, stack in self._faced.items() if name in faced}
+        for name, stack in self._faced.items():
+            stack.add(faced[name])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from experiments.datasets.dataset import Dataset
 from experiments.evaluate.curves import Bootstrap, Curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord, Ranked
+from experiments.evaluate.rows import Rows, taken
 from experiments.evaluate.significance import holm, randomization_test
 from experiments.evaluate.states import Positions, States, after_each
 from experiments.evaluate.steps import places
@@ -43,12 +45,12 @@ class Faced:
     docs: IntArray
     alike: FloatArray
 
-    @classmethod
-    def joined(cls, parts: Sequence[Faced], query_ids: Sequence[str]) -> Faced:
-        """These queries, in their order, all of which are in the parts."""
-        chosen = places(query_ids, [query_id for part in parts for query_id in part.query_ids])
-        columns = (np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "docs", "alike"))
-        return cls(query_ids, *(column[chosen] for column in columns))
+    def of_queries(self, query_ids: Sequence[str], folder: Path | None) -> Faced:
+        """These queries, all of which are there, in their order; a folder may hold large columns."""
+        if list(query_ids) == self.query_ids:
+            return self
+        chosen = places(query_ids, self.query_ids)
+        return Faced(query_ids, *(taken(column, chosen, folder) for column in (self.values, self.docs, self.alike)))
 
 
 def face(
@@ -70,13 +72,16 @@ def face(
     }
 
 
-def compare(run: Curve, faced: Mapping[str, Faced], bootstrap: Bootstrap) -> dict[str, Comparison]:
+def compare(
+    run: Curve, faced: Mapping[str, Faced], bootstrap: Bootstrap, folder: Path | None = None
+) -> dict[str, Comparison]:
     """Compare a run with its incumbents on the judged queries.
 
     Args:
         run: the run's curve, whose last step is compared.
         faced: the same queries, in the same order, beside each incumbent, by its name.
         bootstrap: of the intervals; the test takes as many random sign vectors, and the same seed.
+        folder: may hold the differences of many queries.
 
     Returns:
         A comparison an incumbent, with the p-values of Fisher's randomization test, corrected by Holm's method too.
@@ -85,11 +90,10 @@ def compare(run: Curve, faced: Mapping[str, Faced], bootstrap: Bootstrap) -> dic
         return {}
     own, names = run.per_query[:, -1, :], run.measures
     theirs = {name: np.ascontiguousarray(beside.values) for name, beside in faced.items()}
-    differences = np.stack([own - values for values in theirs.values()], axis=1)
-    flat = differences.reshape(len(own), -1)
+    flat = _differences(own, list(theirs.values()), folder)
     interval = bootstrap.interval(flat)
     tested = randomization_test(flat, permutations=bootstrap.resamples, seed=bootstrap.seed)
-    shape = differences.shape[1:]
+    shape = len(theirs), len(names)
     mean, low, high, p = (part.reshape(shape) for part in (flat.mean(axis=0), interval.low, interval.high, tested))
     corrected = np.stack([holm(column) for column in p.T], axis=1)
     return {
@@ -104,6 +108,19 @@ def compare(run: Curve, faced: Mapping[str, Faced], bootstrap: Bootstrap) -> dic
         )
         for i, (name, beside) in enumerate(faced.items())
     }
+
+
+_QUERIES = 2**16
+"""Queries whose differences are made at once."""
+
+
+def _differences(own: FloatArray, theirs: Sequence[FloatArray], folder: Path | None) -> FloatArray:
+    """What the run has above each incumbent, shape (q, incumbents * m), which a folder may hold."""
+    rows = Rows(folder)
+    for start in range(0, len(own), _QUERIES):
+        some = slice(start, start + _QUERIES)
+        rows.extend(np.concatenate([own[some] - values[some] for values in theirs], axis=1))
+    return rows.whole()
 
 
 def _states(found: Sequence[Ranked]) -> list[States]:
@@ -144,30 +161,35 @@ _STANDS_IN = "queries without judgments, for which the top 10 of reranking every
 
 
 def depth_line(
-    everything: Iterable[Ranked], run: Curve, query_ids: Sequence[str], measures: Measures
+    everything: Iterable[Sequence[Ranked]],
+    run: Curve,
+    query_ids: Sequence[str],
+    measures: Measures,
+    folder: Path | None = None,
 ) -> dict[int, float]:
     """What fixed depth reaches with as many documents as a run, told by one replay that has reranked everything.
 
     At depth d the first d of the first stage stand in the order of their scores, and the rest behind them as they were.
 
     Args:
-        everything: the replay of each query, in any order.
+        everything: the replays of all queries, some at a time, in any order; at least one.
         run: a run's curve, whose steps are the depths, thinned out to :data:`POINTS`.
         query_ids: ids of the queries, in the order in which means are taken.
         measures: what is measured; the first is the headline.
+        folder: may hold the values of many queries.
 
     Returns:
         Mean headline by depth.
     """
     depths = run.docs[np.bincount(np.linspace(0, len(run.docs) - 1, POINTS).round().astype(int)) > 0]
-    found: list[str] = []
-
-    def states() -> Iterator[States]:
-        for ranked in everything:
-            found.append(ranked.query_id)
-            yield States(ranked.query_id, ranked.doc_ids, _at_depths(ranked, depths))
-
-    values = measures.headline_of(states()).reshape(-1, len(depths))[places(query_ids, found)]
+    found, rows = list[str](), Rows(folder)
+    for some in everything:
+        found += [ranked.query_id for ranked in some]
+        states = (States(each.query_id, each.doc_ids, _at_depths(each, depths)) for each in some)
+        rows.extend(measures.headline_of(states).reshape(len(some), len(depths)))
+    values = rows.whole()
+    if found != list(query_ids):
+        values = taken(values, places(query_ids, found), folder)
     return dict(zip(depths.tolist(), values.mean(axis=0).tolist(), strict=True))
 
 

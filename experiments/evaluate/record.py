@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -163,10 +161,6 @@ class QueryRecord:
         """Milliseconds by which the query has passed its time limit; 0 within it or without one."""
         return float(self.account.get("latency_overrun", 0.0))
 
-    def opened(self) -> QueryRecord:
-        """The record with its documents, rankings and costs at hand."""
-        return self
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, QueryRecord) and self._plain() == other._plain()
 
@@ -209,88 +203,6 @@ class QueryRecord:
         known["doc_ids"] = list(map(sys.intern, doc_ids)) if stays else doc_ids
         known["rankings"] = unpacked(known["rankings"], len(known["doc_ids"]))
         return cls(**known)
-
-
-class Lines(Protocol):
-    """Where records are kept, each as a line."""
-
-    def read(self, at: int, length: int) -> bytes:
-        """The bytes that begin at a place."""
-
-
-class StoredRecord(QueryRecord):
-    """A record whose long parts are read from where they are kept, each time that they are asked for.
-
-    At hand is what is asked for all queries of a run together.
-
-    Args:
-        record: the whole record.
-        lines, at, length: where its line is.
-        former: another record of the run; what is the same of both is held once.
-        held: whether documents, rankings and costs are at hand as well.
-    """
-
-    _SHARED = ("stop_reason", "dropped", "batches", "overrun_ms", "margins", "silent_signals", "mishaps")
-    _OWN = ("query_id", "pool_docs", "context_docs", "context_tokens")
-    _COSTS = ("actual", "charged")
-    _LONG = ("doc_ids", "rankings", "costs")
-    __slots__ = ("_at", "_held", "_length", "_lines", *_OWN, *_SHARED, *_COSTS)
-    _lines: Lines
-    _at: int
-    _length: int
-    _held: tuple[Any, ...] | None
-
-    def __init__(
-        self, record: QueryRecord, lines: Lines, at: int, length: int, former: StoredRecord | None, *, held: bool
-    ) -> None:
-        known, put = former or record, object.__setattr__
-        for name in self._SHARED:
-            put(self, name, _once(getattr(record, name), getattr(known, name)))
-        for name in self._COSTS:
-            put(self, name, _once(array("d", getattr(record, name)), getattr(known, name)))
-        for name in self._OWN:
-            put(self, name, getattr(record, name))
-        put(self, "_held", (record.doc_ids, record.rankings, _rows_once(record.costs, known.costs)) if held else None)
-        put(self, "_lines", lines)
-        put(self, "_at", at)
-        put(self, "_length", length)
-
-    def __getattr__(self, name: str) -> Any:
-        if name in self._LONG:
-            return getattr(self._whole(), name) if self._held is None else self._held[self._LONG.index(name)]
-        if name in ("account", "stop"):
-            return getattr(self._whole(), name)
-        raise AttributeError(name)
-
-    @property
-    def trace(self) -> str:
-        _, tab, trace = self._line().partition(b"\t")
-        return trace.decode() if tab else self._whole().trace
-
-    def to_line(self) -> bytes:
-        return self._line()
-
-    def _plain(self) -> dict[str, Any]:
-        return self._whole()._plain()
-
-    def _line(self) -> bytes:
-        return self._lines.read(self._at, self._length)
-
-    def opened(self) -> QueryRecord:
-        return self._whole() if self._held is None else self
-
-    def _whole(self) -> QueryRecord:
-        return QueryRecord.from_line(self._line(), stays=False)
-
-
-def _once(value: Any, known: Any) -> Any:
-    """The value, held once where it is known already."""
-    return known if known == value else value
-
-
-def _rows_once(rows: list[list[float]], known: list[list[float]]) -> list[list[float]]:
-    """The rows, each held once where it is known already at its place."""
-    return known if known == rows else [_once(*pair) for pair in zip_longest(rows, known[: len(rows)])]
 
 
 class Ranked(NamedTuple):

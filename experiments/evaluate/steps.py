@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord
+from experiments.evaluate.rows import taken
 from ragtune.core.arrays import FloatArray, IntArray
 
 
@@ -40,21 +42,22 @@ class Steps:
             measures.of_states(record.states() for record in records),
         )
 
-    @classmethod
-    def joined(cls, parts: Sequence[Steps]) -> Steps:
-        """The steps of all parts, one part behind the other; there is at least one."""
-        query_ids = [query_id for part in parts for query_id in part.query_ids]
-        columns = ([getattr(part, name) for part in parts] for name in ("counts", "costs", "values"))
-        return cls(query_ids, *map(np.concatenate, columns))
-
-    def of_queries(self, query_ids: Sequence[str]) -> Steps:
-        """The steps of these queries, all of which are there, in their order."""
+    def of_queries(self, query_ids: Sequence[str], folder: Path | None) -> Steps:
+        """The steps of these queries, all of which are there, in their order; a folder may hold large columns."""
         if list(query_ids) == self.query_ids:
             return self
         chosen = places(query_ids, self.query_ids)
         counts = self.counts[chosen]
         rows = np.repeat(self.firsts[chosen] - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
-        return Steps(list(query_ids), counts, self.costs[rows], self.values[rows])
+        return Steps(list(query_ids), counts, taken(self.costs, rows, folder), taken(self.values, rows, folder))
+
+    def parts(self) -> Iterator[Steps]:
+        """The steps of some queries at a time, so that what is made of them need not be there for all at once."""
+        ends = np.cumsum(self.counts)
+        for start in range(0, len(self.counts), _QUERIES):
+            queries = slice(start, start + _QUERIES)
+            rows = slice(int(ends[start] - self.counts[start]), int(ends[queries][-1]))
+            yield Steps(self.query_ids[queries], self.counts[queries], self.costs[rows], self.values[rows])
 
     @property
     def firsts(self) -> IntArray:
@@ -66,6 +69,10 @@ class Steps:
         """The rows of the latest steps that each number of documents pays for, shape (q, len(docs))."""
         rows: IntArray = self.firsts[:, None] + latest(self.counts, self.costs[:, 0], docs)
         return rows
+
+
+_QUERIES = 2**14
+"""Queries in a part."""
 
 
 def places(query_ids: Sequence[str], found: Sequence[str]) -> IntArray:

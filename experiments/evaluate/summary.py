@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.curves import Curve
 from experiments.evaluate.doubts import breakdowns, doubts, silences
-from experiments.evaluate.record import QueryRecord, told
+from experiments.evaluate.outcomes import Outcomes
+from experiments.evaluate.record import told
 from ragtune.core import units
-from ragtune.core.types import GIVEN_UP
+from ragtune.core.arrays import FloatArray
 
 Costs = dict[str, int | float]
 """Amounts by unit, see :data:`experiments.evaluate.record.UNITS`."""
@@ -226,78 +225,65 @@ class Summary(Figures):
         return self.model_copy(update={"mlflow_run_id": run_id})
 
 
-def summarize(dataset: Dataset, records: Sequence[QueryRecord], curve: Curve, *, max_failed_share: float) -> Figures:
+def summarize(dataset: Dataset, outcomes: Outcomes, curve: Curve, *, max_failed_share: float) -> Figures:
     """Compute the figures of a run.
 
     Args:
         dataset: the collection.
-        records: records of all replayed queries.
+        outcomes: of all replayed queries.
         curve: the curve of the judged queries.
         max_failed_share: share of failures above which the run has failed.
     """
-    charged = np.sum([record.charged for record in records], axis=0)
-    actual = np.sum([record.actual for record in records], axis=0)
+    charged, actual, queries = outcomes.charged.sum(axis=0), outcomes.actual.sum(axis=0), len(outcomes)
+    _, dropped, *context = outcomes.sizes.sum(axis=0).tolist()
     final = float(curve.mean[-1, 0])
     return Figures(
         dataset=dataset.name,
         queries=len(dataset.judged),
-        queries_replayed=len(records),
-        warnings={**dataset.warnings, **breakdowns(records), **silences(records), **doubts(records)},
+        queries_replayed=queries,
+        warnings={**dataset.warnings, **breakdowns(outcomes), **silences(outcomes), **doubts(outcomes)},
         measures=dict(zip(curve.measures, curve.mean[-1].tolist(), strict=True)),
         interval=dict(
             zip(curve.measures, zip(curve.low[-1].tolist(), curve.high[-1].tolist(), strict=True), strict=True)
         ),
         cost=Bill(charged=_costs(charged), actual=_costs(actual)),
-        cost_per_query=Bill(charged=_costs(charged / len(records)), actual=_costs(actual / len(records))),
-        context_per_query=ContextSize(
-            docs=float(np.mean([record.context_docs for record in records])),
-            tokens=float(np.mean([record.context_tokens for record in records])),
-        ),
+        cost_per_query=Bill(charged=_costs(charged / queries), actual=_costs(actual / queries)),
+        context_per_query=ContextSize(docs=context[0] / queries, tokens=context[1] / queries),
         aucc=curve.area(),
         docs_to_95pct=curve.docs_to(0.95, final),
         docs_to_99pct=curve.docs_to(0.99, final),
-        stop_reasons=dict(sorted(Counter(record.stop_reason for record in records).items())),
-        dropped_docs=sum(len(record.dropped) for record in records),
-        latency_overrun_ms=_overruns([record.overrun_ms for record in records]),
-        failures=failures_of(records, max_failed_share),
+        stop_reasons=dict(sorted(Counter(outcomes.stop_reasons).items())),
+        dropped_docs=dropped,
+        latency_overrun_ms=_overruns(outcomes.overrun_ms),
+        failures=failures_of(outcomes, max_failed_share),
     )
 
 
-def failures_of(records: Sequence[QueryRecord], max_share: float) -> Failures:
+def failures_of(outcomes: Outcomes, max_share: float) -> Failures:
     """What failed in a run, and whether so much did that the run itself has.
 
     The share that counts is the larger one of failed batches among those sent, and of queries given up among all: a
     reranker that is closed for the run, or a policy that fails, sends no more batches that could fail.
     """
-    sent = sum(record.batches.get("sent", 0) for record in records)
-    failed = sum(record.batches.get("failed", 0) for record in records)
-    given_up = sum(has_given_up(record) for record in records)
-    share = max(failed / sent if sent else 0.0, given_up / len(records) if records else 0.0)
+    sent, failed = outcomes.batches.sum(axis=0).tolist()
+    given_up = sum(outcomes.given_up)
+    share = max(failed / sent if sent else 0.0, given_up / len(outcomes))
+    errors = outcomes.told(lambda mishaps: mishaps.stop_error if mishaps.batch_error is None else mishaps.batch_error)
     return Failures(
         batches_sent=sent,
         batches_failed=failed,
         queries_given_up=given_up,
         share=share,
-        first_error=next(filter(None, map(_first_error, records)), None),
+        first_error=next(errors, None),
         status="failed" if share > max_share else "finished",
     )
 
 
-def has_given_up(record: QueryRecord) -> bool:
-    """Whether the query stopped because its policy failed, or a reranker too often."""
-    return record.stop_reason in GIVEN_UP
+def _overruns(overruns: FloatArray) -> Overruns:
+    late = overruns[overruns > 0.0]
+    return Overruns(queries=len(late), mean=float(late.mean()) if len(late) else 0.0, max=float(late.max(initial=0.0)))
 
 
-def _first_error(record: QueryRecord) -> str | None:
-    error: str | None = record.batches.get("first_error")
-    return record.stop["details"].get("error") if error is None and has_given_up(record) else error
-
-
-def _overruns(overruns: Sequence[float]) -> Overruns:
-    late = [ms for ms in overruns if ms > 0.0]
-    return Overruns(queries=len(late), mean=float(np.mean(late)) if late else 0.0, max=max(late, default=0.0))
-
-
-def _costs(values: Sequence[float]) -> Costs:
+def _costs(values: FloatArray) -> Costs:
     known = {units.UNITS[i]: float(values[i]) for i in told(values)}
     return {unit.name: int(value) if unit.is_count and value.is_integer() else value for unit, value in known.items()}

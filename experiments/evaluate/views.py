@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,7 +44,7 @@ class View:
 
 
 def views_of(
-    records: Sequence[QueryRecord],
+    records: Iterable[QueryRecord],
     positions: Mapping[str, int],
     judged: Sequence[str],
     measures: Measures,
@@ -60,8 +60,11 @@ def views_of(
         bootstrap: of the intervals.
     """
     views = []
-    for name, position in positions.items():
-        rankings = {record.query_id: record.opened().ranking_at(position) for record in records}
+    found: dict[str, dict[str, Sequence[str]]] = {name: {} for name in positions}
+    for record in records if positions else ():
+        for name, position in positions.items():
+            found[name][record.query_id] = record.ranking_at(position)
+    for name, rankings in found.items():
         values = measures.of_states(States.of(query_id, rankings.get(query_id, ())) for query_id in judged)
         views.append(View(name, rankings, measures.names, values, bootstrap.interval(values)))
     return views

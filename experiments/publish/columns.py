@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import cache
 from importlib.metadata import version
 from io import BytesIO
@@ -49,11 +50,25 @@ def read_csv(file: Path) -> Columns:
     return {name: [float(cell) if cell else None for cell in cells] for name, cells in zip(names, columns, strict=True)}
 
 
-def write_parquet(file: Path, table: Columns) -> None:
-    """Write a table as Parquet, from which pandas reads its own types."""
+def write_parquet(file: Path, tables: Iterable[Columns]) -> None:
+    """Write tables of the same columns below one another as Parquet, from which pandas reads its own types.
+
+    Args:
+        file: the file.
+        tables: at least one; each is written before the next one is asked for.
+    """
+    from pyarrow import parquet
+
+    with ExitStack() as stack:
+        writer = None
+        for table in map(_arrow_table, tables):
+            writer = writer or stack.enter_context(parquet.ParquetWriter(file, table.schema))
+            writer.write_table(table)
+
+
+def _arrow_table(table: Columns) -> Any:
     import pyarrow as pa
     from pyarrow import json as pajson
-    from pyarrow import parquet
 
     schema = pa.schema([(name, _arrow_type(values)) for name, values in table.items()])
     notes = [_note(field.name, str(field.type)) for field in schema]
@@ -64,7 +79,7 @@ def write_parquet(file: Path, table: Columns) -> None:
     # Arrow's own reader: its conversion of Python's lists loads pandas. In blocks, since text takes the most room.
     blocks = iter(lambda: b"\n".join(islice(rows, _BLOCK)), b"")
     found = pa.concat_tables([pajson.read_json(BytesIO(block), parse_options=options) for block in blocks])
-    parquet.write_table(found.combine_chunks().replace_schema_metadata({"pandas": json.dumps(about)}), file)
+    return found.combine_chunks().replace_schema_metadata({"pandas": json.dumps(about)})
 
 
 @cache

@@ -6,7 +6,7 @@ import gzip
 import json
 import reprlib
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from io import BufferedWriter
@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 import yaml
-from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.curves import Curve
+from experiments.evaluate.outcomes import Outcomes
 from experiments.evaluate.record import UNITS, QueryRecord, told
 from experiments.evaluate.steps import places
 from experiments.evaluate.summary import Summary
@@ -49,12 +49,21 @@ COST_COLUMNS = tuple(unit.column for unit in units.UNITS)
 class Results:
     """Everything that a finished run reports.
 
-    ``depth_line`` is what fixed depth reaches, see :func:`experiments.evaluate.incumbents.depth_line`.
+    Attributes:
+        config: resolved configuration.
+        dataset: the collection.
+        records: of all replayed queries, by query id.
+        outcomes: of the same queries, in the order in which they are told.
+        curve: of the judged queries.
+        summary: the figures.
+        views: the subject's.
+        depth_line: what fixed depth reaches, see :func:`experiments.evaluate.incumbents.depth_line`.
     """
 
     config: Mapping[str, Any]
     dataset: Dataset
-    records: Sequence[QueryRecord]
+    records: Mapping[str, QueryRecord]
+    outcomes: Outcomes
     curve: Curve
     summary: Summary
     views: Sequence[View] = ()
@@ -73,18 +82,18 @@ def write_results(folder: Path, results: Results, *, picture: bool = True) -> No
         OSError: if the folder is full or read-only; no half-written file is left under a final name.
         DatasetError: if a retriever brought a document whose id no TREC file can hold.
     """
-    partial = folder / ".partial"
+    partial, query_ids = folder / ".partial", results.outcomes.query_ids
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
         write_yaml(partial / CONFIG, results.config)
-        _write_run(partial / "run.trec", ((record.query_id, record.opened().ranking) for record in results.records))
+        _write_run(partial / "run.trec", ((query_id, results.records[query_id].ranking) for query_id in query_ids))
         for view in results.views:
-            _write_run(partial / f"run.{view.name}.trec", view.rankings.items())
-        write_parquet(partial / "per_query.parquet", per_query_table(results))
+            _write_run(partial / f"run.{view.name}.trec", ((q, view.rankings[q]) for q in query_ids))
+        write_parquet(partial / "per_query.parquet", per_query_tables(results))
         curve = curve_table(results.curve, results.depth_line)
         write_csv(partial / CURVE, curve)
-        _write_traces(partial / "traces.jsonl.gz", results.records)
+        _write_traces(partial / "traces.jsonl.gz", (results.records[query_id].trace for query_id in query_ids))
         if picture:
             draw_curve(partial / PICTURE, curve, results.summary)
         for name in (SUMMARY, PICTURE):  # of an earlier run, whose files are replaced now
@@ -173,37 +182,51 @@ def _yaml(text: str) -> str:
     return str(yaml.safe_dump(json.loads(text), sort_keys=False, allow_unicode=True))
 
 
-def per_query_table(results: Results) -> Columns:
-    """One row a query: measures (missing where unjudged), costs, stop reason and context size."""
-    records, curve = results.records, results.curve
-    query_ids = [record.query_id for record in records]
-    rows = places(results.dataset.judged, query_ids)
-    judged = np.zeros(len(records), dtype=bool)
-    judged[rows] = True
+_QUERIES = 2**17
+"""Queries whose rows are made, and written, at once."""
+
+_SIZES = ("pool_docs", "dropped_docs", "context_docs", "context_tokens")
+"""The columns of :attr:`Outcomes.sizes`."""
+
+
+def per_query_tables(results: Results) -> Iterator[Columns]:
+    """One row a query, for :data:`_QUERIES` at a time: measures (missing where unjudged), costs, stop reason and
+    context size.
+    """
+    outcomes, curve = results.outcomes, results.curve
+    place = np.full(len(outcomes), -1)  # among the judged queries
+    place[places(results.dataset.judged, outcomes.query_ids)] = np.arange(len(curve.per_query))
     values = [curve.per_query[:, -1, :], *(view.per_query for view in results.views)]
     names = [*curve.measures, *(f"{view.name}/{name}" for view in results.views for name in view.measures)]
-    measured = np.full((len(records), len(names)), np.nan)
-    measured[rows] = np.hstack(values)
-    charged, actual = (np.array([getattr(r, kind) for r in records], dtype=float) for kind in ("charged", "actual"))
-    known = told(charged + actual)
-    table: Columns = {"query_id": query_ids, "judged": judged}
-    table |= {name: measured[:, j] for j, name in enumerate(names)}
-    for kind, costs in (("charged", charged), ("actual", actual)):
-        table |= {f"{kind}_{UNITS[i]}": _amounts(units.UNITS[i], costs[:, i]) for i in known}
-    counts = {
-        "pool_docs": [record.pool_docs for record in records],
-        "dropped_docs": [len(record.dropped) for record in records],
-        "context_docs": [record.context_docs for record in records],
-        "context_tokens": [record.context_tokens for record in records],
+    costs = _costs(outcomes)
+    for start in range(0, len(outcomes), _QUERIES):
+        some = slice(start, start + _QUERIES)
+        judged = place[some] >= 0
+        measured = np.full((len(judged), len(names)), np.nan)
+        measured[judged] = np.hstack([each[place[some][judged]] for each in values])
+        table: Columns = {"query_id": outcomes.query_ids[some], "judged": judged}
+        table |= {name: measured[:, j] for j, name in enumerate(names)}
+        table |= {name: column[some].astype(kind) for name, (column, kind) in costs.items()}
+        table["stop_reason"] = outcomes.stop_reasons[some]
+        yield table | dict(zip(_SIZES, outcomes.sizes[some].T, strict=True))
+
+
+def _costs(outcomes: Outcomes) -> dict[str, tuple[FloatArray, type]]:
+    """The columns of costs by name, and the kind of their numbers: those that are counted are integers."""
+    known = told([costs.sum(axis=0) for costs in (outcomes.charged, outcomes.actual)])
+    columns = {
+        f"{kind}_{UNITS[i]}": (units.UNITS[i], costs[:, i])
+        for kind, costs in (("charged", outcomes.charged), ("actual", outcomes.actual))
+        for i in known
     }
-    table["stop_reason"] = [record.stop_reason for record in records]
-    return table | {name: np.array(numbers, dtype=np.int64) for name, numbers in counts.items()}
+    return {
+        name: (column, int if unit.is_count and _is_whole(column) else float)
+        for name, (unit, column) in columns.items()
+    }
 
 
-def _amounts(unit: units.Unit, amounts: FloatArray) -> NDArray[Any]:
-    """A column of costs; those that are counted as integers."""
-    is_whole = unit.is_count and bool((amounts == np.floor(amounts)).all())
-    return amounts.astype(np.int64) if is_whole else amounts
+def _is_whole(amounts: FloatArray) -> bool:
+    return bool((amounts == np.floor(amounts)).all())
 
 
 def curve_table(curve: Curve, depth_line: Mapping[int, float] | None = None) -> Columns:
@@ -243,12 +266,12 @@ _TRACES = 2**18
 """Bytes of traces that are compressed at once."""
 
 
-def _write_traces(file: Path, records: Sequence[QueryRecord]) -> None:
+def _write_traces(file: Path, traces: Iterable[str]) -> None:
     with (
         file.open("wb") as raw,
         gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=1, mtime=0) as packed,
         BufferedWriter(packed, _TRACES) as out,
     ):
-        for record in records:
-            out.write(record.trace.encode())
+        for trace in traces:
+            out.write(trace.encode())
             out.write(b"\n")

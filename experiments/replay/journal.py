@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
-import weakref
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-from experiments.evaluate.record import QueryRecord, StoredRecord
+from experiments.evaluate.record import QueryRecord
+from experiments.evaluate.stored import StoredRecords
 from experiments.replay.inputs import require_same
 from ragtune.core.errors import ConfigError
 
 _VERSION = 4
 """Version of the lines that are written. Of the first, which has none in its header, traces were JSON in JSON; up to
 the second, rankings were lists of positions; up to the third, ids of documents were always a list. All are read."""
-
-_ROOM = 8_000_000
-"""How much is held of the documents and rankings of a run's first queries: eight for each id, one for each place, which
-takes a byte, or two in a pool of more than 256."""
 
 
 class Finished(Protocol):
@@ -59,8 +54,9 @@ class JournalOf(Generic[R]):
 
     def __init__(self, folder: Path, identity: Mapping[str, Any], *, resume: bool) -> None:
         self.path = folder / self.NAME
-        self.finished: dict[str, R] = {}
-        kept = self._read(identity) if resume and self.path.exists() else 0
+        self.finished: Mapping[str, R] = self._none()
+        self._identity = identity
+        kept = self._read() if resume and self.path.exists() else 0
         self._must_stay = kept > 0  # without it, a failed run whose summary is there would pass for a complete one
         # Unbuffered, so that a line which does not fit on the disk can be taken back whole.
         self._file = self.path.open("r+b" if kept else "w+b", buffering=0)
@@ -69,7 +65,12 @@ class JournalOf(Generic[R]):
         if not kept:
             self._begin(json.dumps({**identity, "version": _VERSION}).encode() + b"\n")
 
-    def _read(self, identity: Mapping[str, Any]) -> int:
+    def _none(self) -> Mapping[str, R]:
+        """Where finished queries are kept, empty."""
+        self._held: dict[str, R] = {}
+        return self._held
+
+    def _read(self) -> int:
         """Load the whole lines; the length in bytes that they take."""
         kept = 0
         with self.path.open("rb") as lines:
@@ -77,7 +78,7 @@ class JournalOf(Generic[R]):
                 if not line.endswith(b"\n"):
                     break
                 try:
-                    self._keep(line, kept, identity, is_header=number == 0)
+                    self._keep(line, kept, is_header=number == 0)
                 except ConfigError:
                     raise
                 except (TypeError, KeyError, ValueError):
@@ -85,33 +86,32 @@ class JournalOf(Generic[R]):
                 kept += len(line)
         return kept
 
-    def _keep(self, line: bytes, at: int, identity: Mapping[str, Any], *, is_header: bool) -> None:
+    def _keep(self, line: bytes, at: int, *, is_header: bool) -> None:
         if is_header:
             header = json.loads(line)
             if "fingerprint" not in header:
                 raise KeyError("fingerprint")
-            require_same(identity, header, f"{str(self.path)!r} was begun with", *self.ELSEWHERE)
+            require_same(self._identity, header, f"{str(self.path)!r} was begun with", *self.ELSEWHERE)
             if header.get("version", 1) > _VERSION:
                 raise ConfigError(f"{str(self.path)!r} is of a later version of RAGtune: use that one, or start over")
             return
-        record = self._parsed(line[:-1])
-        self.finished[record.query_id] = self._held(record, at, len(line))
+        self._remember(self._parsed(line[:-1]), at, len(line))
 
     @staticmethod
     @abstractmethod
     def _parsed(line: bytes) -> R:
         """The record that a line holds."""
 
-    def _held(self, record: R, at: int, length: int) -> R:
-        """What is held in memory of a record that stands in the file at ``at``."""
-        return record
+    def _remember(self, record: R, at: int, length: int) -> None:
+        """Enter a record into ``finished`` whose line stands in the file at ``at``."""
+        self._held[record.query_id] = record
 
     def append(self, *records: R) -> None:
         """Add the records of finished queries, all or none."""
         lines = [record.to_line() + b"\n" for record in records]
         at = self._write(b"".join(lines))
         for record, line in zip(records, lines, strict=True):
-            self.finished[record.query_id] = self._held(record, at, len(line))
+            self._remember(record, at, len(line))
             at += len(line)
 
     def _begin(self, header: bytes) -> None:
@@ -140,17 +140,18 @@ class JournalOf(Generic[R]):
 
     def forget(self, query_ids: Collection[str]) -> None:
         """Remove the records of some queries, so that resuming replays these."""
-        kept = {query_id: record for query_id, record in self.finished.items() if query_id not in query_ids}
+        without = set(query_ids)
         self._file.seek(0)
-        lines = [self._file.readline(), *(record.to_line() + b"\n" for record in kept.values())]
         # Made aside, so that neither a kill nor a full disk in between costs what is kept.
         aside = self.path.with_suffix(".new")
-        aside.write_bytes(b"".join(lines))
+        with aside.open("wb") as file:
+            file.write(self._file.readline())
+            file.writelines(self.finished[q].to_line() + b"\n" for q in self.finished if q not in without)
         aside.replace(self.path)
         self._file.close()
         self._file = self.path.open("r+b", buffering=0)
-        self._end = self._file.seek(0, os.SEEK_END)
-        self.finished, self._must_stay = kept, True
+        self.finished, self._must_stay = self._none(), True
+        self._end = self._file.seek(self._read())
 
     def remove(self) -> None:
         """Remove the journal of a complete run whose files are written."""
@@ -167,13 +168,12 @@ class JournalOf(Generic[R]):
 
 
 class Journal(JournalOf[QueryRecord]):
-    """The journal of a run in its folder. It holds the short parts of its records, and the long ones of the first."""
+    """The journal of a run in its folder, which holds little of its records in memory."""
 
-    def __init__(self, folder: Path, identity: Mapping[str, Any], *, resume: bool) -> None:
-        self._lines: _Lines | None = None
-        self._latest: StoredRecord | None = None
-        self._room = _ROOM
-        super().__init__(folder, identity, resume=resume)
+    finished: StoredRecords
+
+    def _none(self) -> StoredRecords:
+        return StoredRecords(self.path)
 
     @staticmethod
     def _parsed(line: bytes) -> QueryRecord:
@@ -181,24 +181,5 @@ class Journal(JournalOf[QueryRecord]):
         json.loads(record.trace or "null")  # a cut one would show up where it is too late
         return record
 
-    def _held(self, record: QueryRecord, at: int, length: int) -> QueryRecord:
-        if self._lines is None:
-            self._lines = _Lines(self.path)
-        self._room -= 8 * len(record.doc_ids) + sum(map(len, record.rankings))
-        self._latest = StoredRecord(record, self._lines, at, length - 1, self._latest, held=self._room >= 0)
-        return self._latest
-
-    def forget(self, query_ids: Collection[str]) -> None:
-        super().forget(query_ids)
-        self._lines = None  # of another file, to which the records that are kept still belong
-
-
-class _Lines:
-    """Reads a journal's lines again, also once the file is removed."""
-
-    def __init__(self, path: Path) -> None:
-        self._descriptor = os.open(path, os.O_RDONLY)
-        weakref.finalize(self, os.close, self._descriptor)
-
-    def read(self, at: int, length: int) -> bytes:
-        return os.pread(self._descriptor, length, at)
+    def _remember(self, record: QueryRecord, at: int, length: int) -> None:
+        self.finished.put(record, at, length - 1)

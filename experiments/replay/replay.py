@@ -20,8 +20,8 @@ def replay(
     journal: Journal,
     progress: Progress,
     finish: Callable[[Sequence[QueryRecord]], None],
-) -> list[QueryRecord]:
-    """Replay every query that the journal lacks.
+) -> None:
+    """Replay every query that the journal lacks, which has all of them then.
 
     Args:
         subject: what the queries go through; it is open.
@@ -29,21 +29,17 @@ def replay(
         query_ids: all queries.
         journal: has the finished queries, and gets the others.
         progress: told of the queries done.
-        finish: given the whole records of queries: first those that the journal has, then others right after they have
-            been replayed; workers do not wait for it.
-
-    Returns:
-        The records of all queries, in the given order.
+        finish: given the records of queries: first those that the journal has, then others right after they have been
+            replayed; workers do not wait for it.
     """
     key = results_key(config)
     todo = [q for q in query_ids if q not in journal.finished]
     for query_id in query_ids:
         if query_id in journal.finished:
-            finish([journal.finished[query_id].opened()])
+            finish([journal.finished[query_id]])
     executor = component(config, "executor")
     progress(len(query_ids) - len(todo), len(query_ids))
     for records in executor.run(subject.replay_shard, key, todo, subject.at_once(key)):
         journal.append(*records)
         finish(records)
         progress(len(journal.finished), len(query_ids))
-    return [journal.finished[q] for q in query_ids]

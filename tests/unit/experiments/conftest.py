@@ -40,9 +40,9 @@ def replayed(compose_tiny: Callable[..., dict[str, Any]], tmp_path: Path) -> Cal
         with Journal(folder, identity(config), resume=False) as journal:
             subject = component(config, "subject")
             dataset = subject.open(results_key(config))
-            records = replay(
-                subject, config, list(dataset.queries), journal, lambda done, total: None, lambda records: None
-            )
+            query_ids = list(dataset.queries)
+            replay(subject, config, query_ids, journal, lambda done, total: None, lambda records: None)
+            records = [journal.finished[query_id] for query_id in query_ids]
         return SimpleNamespace(config=config, dataset=dataset, records=records)
 
     return run

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from experiments.evaluate.doubts import breakdowns, doubts, silences
-from experiments.evaluate.record import QueryRecord
+from experiments.evaluate.outcomes import Outcomes
+from experiments.evaluate.record import UNITS, QueryRecord
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.estimators.uncertainty import MARGINS
 from ragtune.retrievers.signalled import SILENT_SIGNAL
@@ -23,7 +25,12 @@ def _record(margins: Mapping[str, float]) -> QueryRecord:
 
 def _of(trace: ControllerTrace) -> QueryRecord:
     empty: dict[str, str] = {}
-    return QueryRecord("q", [], [], [], [], {"reason": "pool_exhausted"}, {}, empty, 0, 0, trace.model_dump_json())
+    free, stop = [0.0] * len(UNITS), {"reason": "pool_exhausted"}
+    return QueryRecord("q", [], [], [free], free, stop, {}, empty, 0, 0, trace.model_dump_json())
+
+
+def _outcomes(records: Sequence[QueryRecord]) -> Outcomes:
+    return Outcomes.of([replace(record, query_id=f"q{i}") for i, record in enumerate(records)])
 
 
 def _records(mean: float, queries: int = 40) -> list[QueryRecord]:
@@ -32,7 +39,7 @@ def _records(mean: float, queries: int = 40) -> list[QueryRecord]:
 
 
 def test_a_source_that_agrees_better_with_the_others_than_the_reranker_does_is_named_with_its_queries() -> None:
-    found = doubts(_records(0.15))
+    found = doubts(_outcomes(_records(0.15)))
     assert len(found) == 1
     words, count = next(iter(found.items()))
     assert "'dense'" in words
@@ -42,14 +49,14 @@ def test_a_source_that_agrees_better_with_the_others_than_the_reranker_does_is_n
 
 
 def test_chance_is_no_doubt() -> None:
-    assert doubts(_records(0.0)) == {}
-    assert doubts(_records(0.15, queries=4)) == {}
+    assert doubts(_outcomes(_records(0.0))) == {}
+    assert doubts(_outcomes(_records(0.15, queries=4))) == {}
 
 
 def test_a_better_reranker_and_a_single_source_raise_none() -> None:
-    assert doubts(_records(-0.2)) == {}
-    assert doubts([_record({}) for _ in range(9)]) == {}
-    assert doubts([]) == {}
+    assert doubts(_outcomes(_records(-0.2))) == {}
+    assert doubts(_outcomes([_record({}) for _ in range(9)])) == {}
+    assert doubts(_outcomes([])) == {}
 
 
 def test_silent_signals_are_named_with_the_number_of_their_queries_however_many_rounds_they_were_silent_in() -> None:
@@ -57,7 +64,7 @@ def test_silent_signals_are_named_with_the_number_of_their_queries_however_many_
     for _ in range(2):
         silent.add("retriever", SILENT_SIGNAL, signal="clicks")
     loud.add("controller", "retrieve", query=f'what is a "{SILENT_SIGNAL}"?')
-    ((words, count),) = silences([_of(silent), _of(loud), _of(silent)]).items()
+    ((words, count),) = silences(_outcomes([_of(silent), _of(loud), _of(silent)])).items()
     assert "'clicks'" in words
     assert count == 2
 
@@ -67,5 +74,5 @@ def test_what_requests_went_on_without_is_told_with_the_first_error() -> None:
     for error in ("RuntimeError: no graph", "RuntimeError: none either"):
         broken.add("expander", "expansion_failed", error=error)
     whole.add("expander", "expand", doc_ids=["a_failed"])
-    found = breakdowns([_of(whole), _of(broken), _of(broken)])
+    found = breakdowns(_outcomes([_of(whole), _of(broken), _of(broken)]))
     assert found == {"queries with expansion_failed in their traces, first: RuntimeError: no graph": 2}

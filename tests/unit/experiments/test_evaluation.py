@@ -52,7 +52,7 @@ def test_the_order_and_the_company_in_which_queries_are_finished_make_no_differe
     replays = run.beaten(run.dataset.judged)
     faced = face(run.judged, replays, run.measures)
     assert compare(drawn, found.faced(), Bootstrap(**BOOTSTRAP)) == compare(drawn, faced, Bootstrap(**BOOTSTRAP))
-    line = depth_line(replays[EVERYTHING], drawn, run.dataset.judged, run.measures)
+    line = depth_line([replays[EVERYTHING]], drawn, run.dataset.judged, run.measures)
     assert found.depth_line(drawn) == line
     assert list(folder.iterdir()) == []  # what waits on disk has no name
 

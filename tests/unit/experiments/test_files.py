@@ -16,6 +16,7 @@ import pytest
 from experiments.config.names import policy_name
 from experiments.evaluate.curves import Bootstrap, Curve, curve
 from experiments.evaluate.measures import Measures
+from experiments.evaluate.outcomes import Outcomes
 from experiments.evaluate.record import QueryRecord
 from experiments.evaluate.steps import Steps
 from experiments.evaluate.summary import Summary
@@ -33,11 +34,16 @@ def drawn_of(run: SimpleNamespace, names: list[str]) -> Curve:
     return curve(steps, names, Bootstrap(resamples=20, level=0.95, seed=0))
 
 
+def results_of(run: SimpleNamespace, drawn: Curve, summary: Summary) -> Results:
+    records = {record.query_id: record for record in run.records}
+    return Results(run.config, run.dataset, records, Outcomes.of(run.records), drawn, summary)
+
+
 @pytest.fixture
 def results(replayed: Callable[..., SimpleNamespace], make_summary: Callable[..., Summary]) -> Results:
     run = replayed("budget.max_reranker_docs=4")
     drawn = drawn_of(run, ["nDCG@10", "AP"])
-    return Results(run.config, run.dataset, run.records, drawn, make_summary(policy="p"))
+    return results_of(run, drawn, make_summary(policy="p"))
 
 
 @pytest.fixture
@@ -69,16 +75,16 @@ def test_the_run_file_holds_strictly_decreasing_scores_in_rank_order(folder: Pat
     write_results(folder, results)
     lines = [line.split() for line in (folder / "run.trec").read_text().splitlines()]
     mine = [line for line in lines if line[0] == "q2"]
-    assert [line[2] for line in mine] == next(r for r in results.records if r.query_id == "q2").ranking
+    assert [line[2] for line in mine] == results.records["q2"].ranking
     assert [int(line[3]) for line in mine] == list(range(1, 13))
     assert [int(line[4]) for line in mine] == list(range(12, 0, -1))
 
 
 def test_an_id_with_whitespace_reaches_no_run_file(folder: Path, results: Results) -> None:
-    first, *others = results.records
+    first = results.records["q1"]
     odd = replace(QueryRecord.from_line(first.to_line()), doc_ids=["of another collection", *first.doc_ids[1:]])
     with pytest.raises(DatasetError, match="retrieved document 'of another collection': an id holds no whitespace"):
-        write_results(folder, replace(results, records=[odd, *others]))
+        write_results(folder, replace(results, records={**results.records, "q1": odd}))
     assert names(folder) == []
 
 
@@ -125,7 +131,7 @@ def test_a_unit_that_somebody_prices_has_columns_and_a_limit_and_no_other_has(
     options = ("reranker.architecture=minilm-l6", "reranker.docs_per_search_unit=3", f"budget.max_flops={limit}")
     run = replayed(*options, "budget.max_reranker_docs=null")
     drawn = drawn_of(run, ["nDCG@10"])
-    write_results(folder, Results(run.config, run.dataset, run.records, drawn, make_summary(policy="p")))
+    write_results(folder, results_of(run, drawn, make_summary(policy="p")))
     size, corpus = ARCHITECTURES["minilm-l6"], run.dataset.corpus
     tokens = {doc_id: corpus.scored(doc_id, 0.0).token_count for doc_id in corpus.doc_ids}
     table = pd.read_parquet(folder / "per_query.parquet").set_index("query_id")

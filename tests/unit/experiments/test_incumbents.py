@@ -84,7 +84,7 @@ def test_the_line_of_fixed_depth_is_that_of_runs_at_each_depth(replayed: Replaye
     run = replayed("experiment=uncertainty", "budget.max_reranker_docs=6", "scheduler.batch_size=2")
     _, drawn, measures = measured(run)
     everything = incumbents_of(run)["everything"]
-    line = depth_line(reversed(everything), drawn, run.dataset.judged, measures)
+    line = depth_line([everything[1:], everything[:1]], drawn, run.dataset.judged, measures)
     assert list(line) == drawn.docs.tolist() == [0, 2, 4, 6]
     for depth, headline in line.items():
         budget = f"budget.max_reranker_docs={depth}"

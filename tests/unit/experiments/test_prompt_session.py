@@ -50,9 +50,9 @@ def run(compose_pipeline: Callable[..., dict[str, Any]], tmp_path: Path) -> Call
         with Journal(tmp_path / "journal", identity(config), resume=False) as journal:
             subject = component(config, "subject")
             queries = list(subject.open(results_key(config)).queries)
-            records = replay(subject, config, queries, journal, lambda done, total: None, lambda query_id: None)
+            replay(subject, config, queries, journal, lambda done, total: None, lambda query_id: None)
             journal.remove()
-        return {record.query_id: record for record in records}
+        return {**journal.finished}
 
     return replay_all
 

@@ -11,6 +11,7 @@ import pytest
 
 from experiments.evaluate.curves import Bootstrap, curve
 from experiments.evaluate.measures import Measures
+from experiments.evaluate.outcomes import Outcomes
 from experiments.evaluate.steps import Steps
 from experiments.evaluate.summary import Figures, Summary, summarize
 from experiments.publish.files import read_summary, write_summary
@@ -23,7 +24,7 @@ def summary_of(run: SimpleNamespace) -> Figures:
     judged = [record for record in run.records if record.query_id in run.dataset.qrels]
     steps = Steps.of(judged, Measures(["nDCG@10", "AP"], run.dataset.qrels))
     drawn = curve(steps, ["nDCG@10", "AP"], Bootstrap(resamples=20, level=0.95, seed=0))
-    return summarize(run.dataset, run.records, drawn, max_failed_share=0.5)
+    return summarize(run.dataset, Outcomes.of(run.records), drawn, max_failed_share=0.5)
 
 
 def test_costs_are_totals_over_the_queries_and_their_means(replayed: Replayed) -> None:

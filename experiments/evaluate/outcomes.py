@@ -1,0 +1,124 @@
+"""How the requests of many queries have ended, as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from sys import intern
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from experiments.evaluate.record import UNITS, QueryRecord
+from experiments.evaluate.rows import taken
+from experiments.evaluate.steps import places
+from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.core.types import GIVEN_UP
+
+
+class Mishaps(NamedTuple):
+    """What few queries have to tell.
+
+    Attributes:
+        batch_error: the first error of a batch; None if no batch has failed.
+        stop_error: what gave the query up; None if it ended by itself.
+        went_on: see :attr:`QueryRecord.mishaps`.
+        silent: see :attr:`QueryRecord.silent_signals`.
+        margins: see :attr:`QueryRecord.margins`.
+    """
+
+    batch_error: str | None
+    stop_error: str | None
+    went_on: Mapping[str, str]
+    silent: frozenset[str]
+    margins: Mapping[str, float]
+
+    @classmethod
+    def of(cls, record: QueryRecord) -> Mishaps | None:
+        """What the record tells, if anything."""
+        stop_error = record.stop["details"].get("error") if has_given_up(record.stop_reason) else None
+        batch_error = record.batches.get("first_error")
+        found = cls(batch_error, stop_error, record.mishaps, frozenset(record.silent_signals), record.margins)
+        return found if any(found) else None
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """How the requests of q queries have ended.
+
+    Attributes:
+        query_ids: ids of the queries.
+        stop_reasons: why each stopped, in a word.
+        sizes: shape (q, 4), documents in the final pool, documents that could not be scored, documents and tokens of
+            the context.
+        batches: shape (q, 2), batches sent to a reranker, and those of them that failed.
+        overrun_ms: shape (q,), milliseconds by which the query has passed its time limit.
+        charged: shape (q, u), charged in each of ``UNITS``.
+        actual: shape (q, u), really paid.
+        mishaps: of the queries that have any, by query id.
+    """
+
+    query_ids: Sequence[str]
+    stop_reasons: Sequence[str]
+    sizes: IntArray
+    batches: IntArray
+    overrun_ms: FloatArray
+    charged: FloatArray
+    actual: FloatArray
+    mishaps: Mapping[str, Mishaps]
+
+    @classmethod
+    def of(cls, records: Sequence[QueryRecord]) -> Outcomes:
+        """The outcomes of these records."""
+        told = {record.query_id: Mishaps.of(record) for record in records}
+        return cls(
+            query_ids=[record.query_id for record in records],
+            stop_reasons=[intern(record.stop_reason) for record in records],
+            sizes=_columns(4, [(r.pool_docs, len(r.dropped), r.context_docs, r.context_tokens) for r in records], int),
+            batches=_columns(2, [[r.batches.get(name, 0) for name in ("sent", "failed")] for r in records], int),
+            overrun_ms=np.array([record.overrun_ms for record in records], dtype=float),
+            charged=_columns(len(UNITS), [record.charged for record in records], float),
+            actual=_columns(len(UNITS), [record.actual for record in records], float),
+            mishaps={query_id: mishaps for query_id, mishaps in told.items() if mishaps is not None},
+        )
+
+    def of_queries(self, query_ids: Sequence[str], folder: Path | None) -> Outcomes:
+        """The outcomes of these queries, all of which are there, in their order; a folder may hold large columns."""
+        if list(query_ids) == self.query_ids:
+            return self
+        chosen = places(query_ids, self.query_ids)
+        names = ("sizes", "batches", "overrun_ms", "charged", "actual")
+        columns: dict[str, Any] = {name: taken(getattr(self, name), chosen, folder) for name in names}
+        reasons = [self.stop_reasons[i] for i in chosen.tolist()]
+        return Outcomes(query_ids=query_ids, stop_reasons=reasons, mishaps=self.mishaps, **columns)
+
+    def __len__(self) -> int:
+        return len(self.query_ids)
+
+    def told(self, what: Callable[[Mishaps], Any]) -> Iterator[Any]:
+        """Whatever the queries tell of something, in their order, where they tell anything."""
+        if self.mishaps:
+            known = (self.mishaps.get(query_id) for query_id in self.query_ids)
+            yield from filter(None, (what(mishaps) for mishaps in known if mishaps is not None))
+
+    @property
+    def given_up(self) -> list[bool]:
+        """Which queries stopped because their policy failed, or a reranker too often."""
+        return list(map(has_given_up, self.stop_reasons))
+
+    @property
+    def unfinished(self) -> list[str]:
+        """The queries of which something failed, so that another try may answer them better."""
+        failed = (self.sizes[:, 1] > 0) | (self.batches[:, 1] > 0)
+        pairs = zip(self.query_ids, failed.tolist(), self.given_up, strict=True)
+        return [query_id for query_id, has_failed, given_up in pairs if has_failed or given_up]
+
+
+def has_given_up(stop_reason: str) -> bool:
+    """Whether a query stopped because its policy failed, or a reranker too often."""
+    return stop_reason in GIVEN_UP
+
+
+def _columns(width: int, rows: Sequence[Sequence[float]], kind: type) -> Any:
+    return np.array(rows, dtype=kind).reshape(len(rows), width)
