@@ -126,3 +126,10 @@ def test_finished_shards_outlive_the_process_on_a_disk_and_in_object_storage(
     taken_over.clear()
     assert list(files.finished()) == []
     assert list(other.finished()) == [records]
+
+
+def test_shards_of_a_former_version_which_are_not_compressed_are_found(tmp_path: Path, fakes: SimpleNamespace) -> None:
+    record = QueryRecord.of(fakes.controller(documents=fakes.docs(4)).run("query", query_id="q0"))
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "0123456789abcdef.jsonl").write_bytes(record.to_line() + b"\n")
+    assert list(ShardFiles(str(tmp_path), "run").finished()) == [[record]]
