@@ -18,8 +18,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +73,9 @@ def generate(folder: Path, queries: int) -> None:
 
 
 def one_run(data: Path, policy: str) -> dict[str, float]:
-    """CPU seconds of reading and of the run in this process, without imports, and its peak memory."""
+    """CPU seconds of reading and of the run in this process, without imports, and its peak memory: what it has held,
+    and that with the pages of mapped files, which the system takes back where it needs them.
+    """
     sys.path.insert(0, str(ROOT))
     from experiments.cli import experiment
     from experiments.config.compose import compose
@@ -99,7 +103,7 @@ def one_run(data: Path, policy: str) -> dict[str, float]:
         )
     ]
     drawn = timed(Bootstrap, "draw")  # within the comparison, though the run's own intervals take nearly all of it
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, watched() as held:
         started = time.process_time()
         build_session(config)  # files are read once a process
         read = time.process_time()
@@ -109,8 +113,28 @@ def one_run(data: Path, policy: str) -> dict[str, float]:
         "read_s": read - started,
         "cpu_s": ended - read,
         "incumbents_s": sum(map(sum, incumbents)) - sum(drawn),
+        "held_mb": max(held),
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
+
+
+@contextmanager
+def watched() -> Iterator[list[float]]:
+    """Note every few milliseconds how many megabytes this process holds that are no pages of files."""
+    held, ended = list[float](), threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(0.02):
+            lines = Path("/proc/self/status").read_text().splitlines()
+            held.extend(int(line.split()[1]) / 1024 for line in lines if line.startswith("RssAnon:"))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield held
+    finally:
+        ended.set()
+        watcher.join()
 
 
 def timed(owner: Any, name: str) -> list[float]:

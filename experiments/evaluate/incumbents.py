@@ -110,15 +110,15 @@ def compare(
     }
 
 
-_QUERIES = 2**16
+_BLOCK = 2**16
 """Queries whose differences are made at once."""
 
 
 def _differences(own: FloatArray, theirs: Sequence[FloatArray], folder: Path | None) -> FloatArray:
     """What the run has above each incumbent, shape (q, incumbents * m), which a folder may hold."""
     rows = Rows(folder)
-    for start in range(0, len(own), _QUERIES):
-        some = slice(start, start + _QUERIES)
+    for start in range(0, len(own), _BLOCK):
+        some = slice(start, start + _BLOCK)
         rows.extend(np.concatenate([own[some] - values[some] for values in theirs], axis=1))
     return rows.whole()
 

@@ -54,8 +54,8 @@ class Steps:
     def parts(self) -> Iterator[Steps]:
         """The steps of some queries at a time, so that what is made of them need not be there for all at once."""
         ends = np.cumsum(self.counts)
-        for start in range(0, len(self.counts), _QUERIES):
-            queries = slice(start, start + _QUERIES)
+        for start in range(0, len(self.counts), _BLOCK):
+            queries = slice(start, start + _BLOCK)
             rows = slice(int(ends[start] - self.counts[start]), int(ends[queries][-1]))
             yield Steps(self.query_ids[queries], self.counts[queries], self.costs[rows], self.values[rows])
 
@@ -71,7 +71,7 @@ class Steps:
         return rows
 
 
-_QUERIES = 2**14
+_BLOCK = 2**14
 """Queries in a part."""
 
 

@@ -11,13 +11,19 @@ import numpy as np
 import pytest
 
 from experiments.evaluate import evaluation as evaluations
+from experiments.evaluate import incumbents as incumbents_of
+from experiments.evaluate import rows
+from experiments.evaluate import steps as steps_of
 from experiments.evaluate.curves import Bootstrap, curve
 from experiments.evaluate.evaluation import Evaluation
 from experiments.evaluate.incumbents import EVERYTHING, compare, depth_line, face
 from experiments.evaluate.measures import Measures
+from experiments.evaluate.outcomes import Outcomes
 from experiments.evaluate.record import Ranked
+from experiments.evaluate.rows import Rows, taken
 from experiments.evaluate.spool import Spool
 from experiments.evaluate.steps import Steps
+from experiments.evaluate.summary import summarize
 from experiments.replay.subjects.controller import ControllerSubject
 
 Replayed = Callable[..., SimpleNamespace]
@@ -34,13 +40,17 @@ def run(replayed: Replayed) -> SimpleNamespace:
     return done
 
 
-@pytest.mark.parametrize(("size", "together", "room"), [(1, 1, 0), (1, 2, 15), (3, 64, 10**6)])
+@pytest.mark.parametrize(("size", "together", "room"), [(1, 1, 0), (1, 2, 100), (3, 64, 10**6)])
 def test_the_order_and_the_company_in_which_queries_are_finished_make_no_difference(
     run: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, together: int, room: int
 ) -> None:
-    monkeypatch.setattr(evaluations, "_ROOM", room)
+    for module in (evaluations, rows):
+        monkeypatch.setattr(module, "_ROOM", room)
+    for module in (rows, steps_of, incumbents_of):
+        monkeypatch.setattr(module, "_BLOCK", 3)
     (folder := tmp_path / "waiting").mkdir()
     found = Evaluation(run.dataset.judged, run.measures, run.beaten, together, folder)
+    monkeypatch.setattr(evaluations, "_TOGETHER", together)
     backwards = run.records[::-1]
     for start in range(0, len(backwards), size):
         found.add(backwards[start : start + size])
@@ -48,10 +58,20 @@ def test_the_order_and_the_company_in_which_queries_are_finished_make_no_differe
     assert steps.query_ids == run.dataset.judged
     for name in ("counts", "costs", "values"):
         assert np.array_equal(getattr(steps, name), getattr(expected, name))
-    drawn = curve(steps, run.measures.names, Bootstrap(**BOOTSTRAP))
+    drawn = curve(steps, run.measures.names, Bootstrap(**BOOTSTRAP), folder)
+    in_memory = curve(expected, run.measures.names, Bootstrap(**BOOTSTRAP))
+    for name in ("docs", "costs", "per_query", "low", "high"):
+        assert np.array_equal(getattr(drawn, name), getattr(in_memory, name))
     replays = run.beaten(run.dataset.judged)
     faced = face(run.judged, replays, run.measures)
-    assert compare(drawn, found.faced(), Bootstrap(**BOOTSTRAP)) == compare(drawn, faced, Bootstrap(**BOOTSTRAP))
+    against = compare(drawn, found.faced(), Bootstrap(**BOOTSTRAP), folder)
+    assert against == compare(drawn, faced, Bootstrap(**BOOTSTRAP))
+    outcomes = found.outcomes([record.query_id for record in run.records])
+    told = Outcomes.of(run.records)
+    assert summarize(run.dataset, outcomes, drawn, max_failed_share=0.5) == summarize(
+        run.dataset, told, drawn, max_failed_share=0.5
+    )
+    assert (outcomes.stop_reasons, outcomes.mishaps) == (told.stop_reasons, told.mishaps)
     line = depth_line([replays[EVERYTHING]], drawn, run.dataset.judged, run.measures)
     assert found.depth_line(drawn) == line
     assert list(folder.iterdir()) == []  # what waits on disk has no name
@@ -86,4 +106,26 @@ def test_what_is_spooled_comes_back_in_its_order_each_time(tmp_path: Path) -> No
     for thing in things:
         spool.append(thing, len(thing))
     assert [list(spool), list(spool)] == [things, things]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("room", [0, 50, 10**6])
+@pytest.mark.parametrize("kind", [np.int64, np.float64, np.uint8])
+def test_rows_come_back_as_they_were_added_wherever_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int, kind: type
+) -> None:
+    monkeypatch.setattr(rows, "_ROOM", room)
+    monkeypatch.setattr(rows, "_BLOCK", 2)
+    numbers = np.arange(24).astype(kind).reshape(6, 2, 2)
+    found = Rows(tmp_path)
+    for start, end in ((0, 0), (0, 1), (1, 5)):
+        found.extend(numbers[start:end])
+    whole = found.whole()
+    found.extend(numbers[5:, :, ::-1][:, :, ::-1])  # not one piece of memory
+    for some, expected in ((whole, numbers[:5]), (found.whole(), numbers)):
+        assert (some.dtype, some.shape) == (expected.dtype, expected.shape)
+        assert np.array_equal(some, expected)
+    places = np.array([5, 0, 3, 3, 1])
+    for folder in (tmp_path, None):
+        assert np.array_equal(taken(found.whole(), places, folder), numbers[places])
     assert list(tmp_path.iterdir()) == []
