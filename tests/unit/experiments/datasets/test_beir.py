@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.datasets import beir
+from experiments.datasets import stored
 from experiments.datasets.beir import BeirDataset
 from ragtune.core.errors import ConfigError, DatasetError
 from ragtune.data.storedcorpus import StoredCorpus
@@ -37,7 +37,7 @@ def test_a_collection_in_large_files_stays_on_disk_and_is_the_same(
     collection: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = load(collection)
-    monkeypatch.setattr(beir, "STORED_FROM", 1)
+    monkeypatch.setattr(stored, "STORED_FROM", 1)
     dataset = load(collection)
     assert isinstance(dataset.corpus, StoredCorpus)
     assert (list(dataset.corpus), dataset.corpus.digest) == (list(expected.corpus), expected.corpus.digest)
