@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ragtune.core.arrays import IntArray
 from ragtune.data.diskcache import DiskCache
 from ragtune.data.filedigest import file_digests
+from ragtune.data.recent import Recent
 from ragtune.data.storedids import StoredIds
 from ragtune.data.storedstrings import StoredStrings
 
@@ -23,6 +24,9 @@ T = TypeVar("T")
 
 STORED_FROM = 2**20
 """Bytes of files from which on what they hold is copied to the cache and mapped from there: they are parsed once."""
+
+_AT_WORK = 2**10
+"""Queries whose grades are remembered: a measure looks at them more than once."""
 
 _FORMAT = 1
 """Counts the changes of the files in the cache, so that what another version has kept is not taken for damaged."""
@@ -59,6 +63,9 @@ class Stored(Mapping[str, T]):
 
     def __getitem__(self, query_id: str) -> T:
         return self._at(self._ids[query_id])
+
+    def __contains__(self, query_id: object) -> bool:
+        return query_id in self._ids
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._ids)
@@ -111,17 +118,22 @@ class StoredQrels(Stored[Mapping[str, int]]):
     Args:
         ids: the q queries.
         ends: shape (q + 1,), where the judgments of each begin, and where the last ones end.
-        documents: ids of the judged documents.
+        documents: ids of the documents of each, with a space in between, which no id holds.
         grades: shape (judgments,).
     """
 
     def __init__(self, ids: StoredIds, ends: IntArray, documents: StoredStrings, grades: NDArray[np.int32]) -> None:
         super().__init__(ids)
         self._ends, self._documents, self._grades = ends, documents, grades
+        self._recent: Recent[str, Mapping[str, int]] = Recent(lambda q: {q: self._at(ids[q])}, _AT_WORK)
+
+    def __getitem__(self, query_id: str) -> Mapping[str, int]:
+        return self._recent[query_id]
 
     def _at(self, position: int) -> dict[str, int]:
         begin, end = self._ends.item(position), self._ends.item(position + 1)
-        return dict(zip(self._documents.between(begin, end), self._grades[begin:end].tolist(), strict=True))
+        doc_ids = self._documents.at(position).decode().split(" ")
+        return dict(zip(doc_ids, self._grades[begin:end].tolist(), strict=True))
 
     def only(self, query_ids: Iterable[str]) -> Self:
         return type(self)(self._ids.only(query_ids), self._ends, self._documents, self._grades)
@@ -129,7 +141,7 @@ class StoredQrels(Stored[Mapping[str, int]]):
     @staticmethod
     def save(values: Mapping[str, Mapping[str, int]], folder: Path) -> None:
         StoredIds.save(list(values), folder)
-        StoredStrings.save(chain.from_iterable(values.values()), folder, _DOCUMENTS)
+        StoredStrings.save(map(" ".join, values.values()), folder, _DOCUMENTS)
         np.save(folder / _ENDS, np.cumsum([0, *map(len, values.values())]))
         grades = chain.from_iterable(each.values() for each in values.values())
         np.save(folder / _GRADES, np.fromiter(grades, np.int32))

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.arrays import IntArray
+from ragtune.data.recent import Recent
 from ragtune.data.storedstrings import StoredStrings
 
 _PREFIXES, _ORDER, _NAMES = "ids.npy", "order.npy", "names"
@@ -49,7 +50,7 @@ class StoredIds(Mapping[str, int]):
     ) -> None:
         self._prefixes, self.order, self._read, self._remembered, self._kept = prefixes, order, read, remembered, kept
         self._size = len(order) if kept is None else int(np.count_nonzero(kept))
-        self._found = _Found(self._look_up, remembered)
+        self._found = Recent(self._look_up, remembered)
         self._next = 0
 
     def __len__(self) -> int:
@@ -76,19 +77,19 @@ class StoredIds(Mapping[str, int]):
         kept[[position for position in map(self.get, names) if position is not None]] = True
         return type(self)(self._prefixes, self.order, self._read, self._remembered, kept)
 
-    def _look_up(self, name: object) -> Iterable[tuple[str, int]]:
+    def _look_up(self, name: str) -> dict[str, int]:
         """The id with its position, and others that are likely to be asked for next; nothing if it is not there."""
         if not isinstance(name, str):
-            return ()
+            return {}
         wanted = name.encode(errors="surrogatepass")
         first = self._next
         follows = first < len(self.order) and self._read(first) == wanted
         position = first if follows else self._searched(wanted)
         if position is None:
-            return ()
+            return {}
         ahead = range(position, min(position + _AHEAD, len(self.order))) if follows else (position,)
         self._next = ahead[-1] + 1
-        return [(self._read(i).decode(), i) for i in ahead if self._kept is None or self._kept[i]]
+        return {self._read(i).decode(): i for i in ahead if self._kept is None or self._kept[i]}
 
     def _searched(self, wanted: bytes) -> int | None:
         prefix = wanted[:_PREFIX]
@@ -142,21 +143,6 @@ class StoredIds(Mapping[str, int]):
         np.save(folder / _PREFIXES, prefixes)
         np.save(folder / _ORDER, order)
         return None
-
-
-class _Found(dict[str, int]):
-    """Positions by id, which are looked up when they are first asked for."""
-
-    def __init__(self, look_up: Callable[[object], Iterable[tuple[str, int]]], most: int) -> None:
-        self._look_up, self._most = look_up, most
-
-    def __missing__(self, name: str) -> int:
-        found = dict(self._look_up(name))
-        position = found[name]
-        if len(self) >= self._most:
-            self.clear()
-        self.update(found)
-        return position
 
 
 def _alike(prefixes: NDArray[Any]) -> Iterator[tuple[int, int]]:

@@ -33,15 +33,8 @@ class StoredStrings:
 
     def read(self, positions: NDArray[np.integer[Any]]) -> Iterator[str]:
         """Several of them."""
-        return self._read(self._ends[positions].tolist(), self._ends[positions + 1].tolist())
-
-    def between(self, first: int, last: int) -> Iterator[str]:
-        """Those from one position to before another."""
-        ends = self._ends[first : last + 1].tolist()
-        return self._read(ends, ends[1:])
-
-    def _read(self, begins: list[int], ends: list[int]) -> Iterator[str]:
-        return map(str, map(self._letters.data.__getitem__, map(slice, begins, ends)), repeat("utf-8"))
+        places = map(slice, self._ends[positions].tolist(), self._ends[positions + 1].tolist())
+        return map(str, map(self._letters.data.__getitem__, places), repeat("utf-8"))
 
     @staticmethod
     def save(strings: Iterable[str], folder: Path, name: str) -> None:
