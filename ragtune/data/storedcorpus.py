@@ -67,7 +67,8 @@ class StoredCorpus(Corpus):
             self._texts = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         # What is known of all documents, without reading them: those of Corpus itself are cached in the same way.
         vars(self).update(json.loads((folder / _FACTS).read_text(encoding="ascii")))
-        self._ids = StoredIds.load(folder, self._raw_id, _FOUND)
+        self._id_of = _Ids(self._texts, self._ends)
+        self._ids = StoredIds.load(folder, self._id_of, _FOUND)
         self._names: dict[int, str] = {}  # of documents that were asked for
         self._begin(count)
 
@@ -147,14 +148,11 @@ class StoredCorpus(Corpus):
         return [texts[begin:end].decode() for begin, end in zip(begins, ends, strict=True)]
 
     def _id(self, position: int) -> str:
-        return self._raw_id(position).decode()
-
-    def _raw_id(self, position: int) -> bytes:
-        return self._texts[self._begin_of(position) : self._ends.item(position, 0)]
+        return self._id_of.at(position).decode()
 
     def _document(self, position: int) -> Document:
         first, second, third = self._ends[position].tolist()
-        begin = self._begin_of(position)
+        begin = _begin(self._ends, position)
         whole = self._texts[begin:third]
         return Document(
             id=whole[: first - begin].decode(),
@@ -162,22 +160,32 @@ class StoredCorpus(Corpus):
             text=whole[second - begin :].decode(),
         )
 
-    def _begin_of(self, position: int) -> int:
-        begin: int = self._ends.item(position - 1, 2) if position else 0
-        return begin
+
+class _Ids:
+    """Ids of documents, among their texts."""
+
+    def __init__(self, texts: mmap.mmap, ends: IntArray) -> None:
+        self._texts, self._ends = texts, ends
+
+    def at(self, position: int) -> bytes:
+        return self._texts[_begin(self._ends, position) : self._ends.item(position, 0)]
+
+    def between(self, first: int, last: int) -> list[str]:
+        return [self.at(position).decode() for position in range(first, last)]
+
+
+def _begin(ends: IntArray, position: int) -> int:
+    begin: int = ends.item(position - 1, 2) if position else 0
+    return begin
 
 
 def _write_ids(folder: Path, longest: int) -> None:
     ends = np.load(folder / _ENDS, mmap_mode="r")
-    begins = np.concatenate(([0], ends[:-1, 2]))
     with (folder / _TEXTS).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as texts:
-
-        def whole(document: int) -> bytes:
-            return texts[begins[document] : ends[document, 0]]
-
+        ids = _Ids(texts, ends)
         # Named is the one at which reading line by line would stop.
-        if (twice := StoredIds.index(len(ends), whole, longest, folder)) is not None:
-            raise DuplicateIdError(whole(twice).decode())
+        if (twice := StoredIds.index(len(ends), ids.at, longest, folder)) is not None:
+            raise DuplicateIdError(ids.at(twice).decode())
 
 
 def stored(documents: Callable[[], Iterable[Document]], key: str, cache_dir: str | Path | None = AUTO) -> StoredCorpus:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,15 @@ _AHEAD = 64
 _REMEMBERED = 2**10
 """Ids that are remembered by default: those at work, not all that there are."""
 
-ReadId = Callable[[int], bytes]
-"""The id at a position, as UTF-8."""
+
+class Names(Protocol):
+    """Ids by position."""
+
+    def at(self, position: int) -> bytes:
+        """UTF-8 of the id at a position."""
+
+    def between(self, first: int, last: int) -> Sequence[str]:
+        """The ids from one position to before another."""
 
 
 class StoredIds(Mapping[str, int]):
@@ -35,7 +42,7 @@ class StoredIds(Mapping[str, int]):
     Args:
         prefixes: shape (n,), how the ids begin, in ascending order.
         order: shape (n,), their positions.
-        read: reads an id.
+        names: the ids themselves.
         remembered: so many of those found are remembered at most.
         kept: shape (n,), which positions are in; None for all.
     """
@@ -44,11 +51,11 @@ class StoredIds(Mapping[str, int]):
         self,
         prefixes: NDArray[np.bytes_],
         order: IntArray,
-        read: ReadId,
+        names: Names,
         remembered: int = _REMEMBERED,
         kept: NDArray[np.bool_] | None = None,
     ) -> None:
-        self._prefixes, self.order, self._read, self._remembered, self._kept = prefixes, order, read, remembered, kept
+        self._prefixes, self.order, self._names, self._remembered, self._kept = prefixes, order, names, remembered, kept
         self._size = len(order) if kept is None else int(np.count_nonzero(kept))
         self._found = Recent(self._look_up, remembered)
         self._next = 0
@@ -58,7 +65,7 @@ class StoredIds(Mapping[str, int]):
 
     def __iter__(self) -> Iterator[str]:
         positions = range(len(self.order)) if self._kept is None else np.flatnonzero(self._kept).tolist()
-        return (self._read(position).decode() for position in positions)
+        return (self._names.at(position).decode() for position in positions)
 
     def __getitem__(self, name: str) -> int:
         return self._found[name]
@@ -75,7 +82,7 @@ class StoredIds(Mapping[str, int]):
         """Those of the ids that are among some names, at their positions."""
         kept = np.zeros(len(self.order), dtype=np.bool_)
         kept[[position for position in map(self.get, names) if position is not None]] = True
-        return type(self)(self._prefixes, self.order, self._read, self._remembered, kept)
+        return type(self)(self._prefixes, self.order, self._names, self._remembered, kept)
 
     def _look_up(self, name: str) -> dict[str, int]:
         """The id with its position, and others that are likely to be asked for next; nothing if it is not there."""
@@ -83,13 +90,14 @@ class StoredIds(Mapping[str, int]):
             return {}
         wanted = name.encode(errors="surrogatepass")
         first = self._next
-        follows = first < len(self.order) and self._read(first) == wanted
+        follows = first < len(self.order) and self._names.at(first) == wanted
         position = first if follows else self._searched(wanted)
         if position is None:
             return {}
-        ahead = range(position, min(position + _AHEAD, len(self.order))) if follows else (position,)
-        self._next = ahead[-1] + 1
-        return {self._read(i).decode(): i for i in ahead if self._kept is None or self._kept[i]}
+        self._next = min(position + (_AHEAD if follows else 1), len(self.order))
+        found = dict(zip(self._names.between(position, self._next), range(position, self._next), strict=True))
+        kept = self._kept
+        return found if kept is None else {name: i for name, i in found.items() if kept[i]}
 
     def _searched(self, wanted: bytes) -> int | None:
         prefix = wanted[:_PREFIX]
@@ -103,28 +111,28 @@ class StoredIds(Mapping[str, int]):
 
     def _id_at(self, place: int) -> bytes:
         """The whole id at a place in the order of ids."""
-        return self._read(int(self.order[place]))
+        return self._names.at(int(self.order[place]))
 
     @classmethod
-    def load(cls, folder: Path, read: ReadId | None = None, remembered: int = _REMEMBERED) -> Self:
-        """The ids that :meth:`save` has written into a folder, or :meth:`index` for those that ``read`` reads."""
+    def load(cls, folder: Path, names: Names | None = None, remembered: int = _REMEMBERED) -> Self:
+        """The ids that :meth:`save` has written into a folder, or those that :meth:`index` has been given."""
         prefixes, order = (np.asarray(np.load(folder / name, mmap_mode="r")) for name in (_PREFIXES, _ORDER))
-        return cls(prefixes, order, read or StoredStrings.load(folder, _NAMES).at, remembered)
+        return cls(prefixes, order, names or StoredStrings.load(folder, _NAMES), remembered)
 
     @classmethod
     def save(cls, names: Sequence[str], folder: Path) -> None:
         """Write ids, of which none comes twice, into a folder."""
         StoredStrings.save(names, folder, _NAMES)
-        read, longest = StoredStrings.load(folder, _NAMES).at, max((len(name.encode()) for name in names), default=1)
-        cls.index(len(names), read, longest, folder)
+        longest = max((len(name.encode()) for name in names), default=1)
+        cls.index(len(names), StoredStrings.load(folder, _NAMES).at, longest, folder)
 
     @staticmethod
-    def index(count: int, read: ReadId, longest: int, folder: Path) -> int | None:
+    def index(count: int, read: Callable[[int], bytes], longest: int, folder: Path) -> int | None:
         """Write into a folder what finds ids that are kept elsewhere.
 
         Args:
             count: number of ids.
-            read: reads an id.
+            read: UTF-8 of the id at a position.
             longest: bytes of the longest one.
             folder: where to.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import repeat
+from itertools import pairwise, repeat
 from pathlib import Path
 from typing import Any, Self
 
@@ -30,6 +30,12 @@ class StoredStrings:
     def at(self, position: int) -> bytes:
         """UTF-8 of one of them."""
         return self._letters.data[self._ends.item(position) : self._ends.item(position + 1)].tobytes()
+
+    def between(self, first: int, last: int) -> list[str]:
+        """Those from one position to before another."""
+        ends = self._ends[first : last + 1].tolist()
+        whole = self._letters.data[ends[0] : ends[-1]].tobytes()
+        return [whole[begin - ends[0] : end - ends[0]].decode() for begin, end in pairwise(ends)]
 
     def read(self, positions: NDArray[np.integer[Any]]) -> Iterator[str]:
         """Several of them."""
