@@ -29,7 +29,7 @@ _AT_WORK = 2**10
 """Queries whose grades are remembered: a measure looks at them more than once."""
 
 _FORMAT = 1
-"""Counts the changes of the files in the cache, so that what another version has kept is not taken for damaged."""
+"""Counts the changes of what is kept, so that another version's is neither taken for damaged nor for this one's."""
 
 _TEXTS, _DOCUMENTS, _ENDS, _GRADES = "texts", "documents", "ends.npy", "grades.npy"
 

@@ -86,7 +86,7 @@ class StoredIds(Mapping[str, int]):
 
     def _look_up(self, name: str) -> dict[str, int]:
         """The id with its position, and others that are likely to be asked for next; nothing if it is not there."""
-        if not isinstance(name, str):
+        if not isinstance(name, str):  # anything may be asked for by `in`
             return {}
         wanted = name.encode(errors="surrogatepass")
         first = self._next
@@ -94,8 +94,8 @@ class StoredIds(Mapping[str, int]):
         position = first if follows else self._searched(wanted)
         if position is None:
             return {}
-        self._next = min(position + (_AHEAD if follows else 1), len(self.order))
-        found = dict(zip(self._names.between(position, self._next), range(position, self._next), strict=True))
+        self._next = last = min(position + (_AHEAD if follows else 1), len(self.order))
+        found = dict(zip(self._names.between(position, last), range(position, last), strict=True))
         kept = self._kept
         return found if kept is None else {name: i for name, i in found.items() if kept[i]}
 
