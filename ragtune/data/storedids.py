@@ -88,15 +88,16 @@ class StoredIds(Mapping[str, int]):
         """The id with its position, and others that are likely to be asked for next; nothing if it is not there."""
         if not isinstance(name, str):  # anything may be asked for by `in`
             return {}
-        wanted = name.encode(errors="surrogatepass")
-        first = self._next
-        follows = first < len(self.order) and self._names.at(first) == wanted
-        position = first if follows else self._searched(wanted)
-        if position is None:
+        wanted, kept = name.encode(errors="surrogatepass"), self._kept
+        position = self._next
+        if position < len(self.order) and self._names.at(position) == wanted:
+            last = min(position + _AHEAD, len(self.order))
+            found = dict(zip(self._names.between(position, last), range(position, last), strict=True))
+        elif (searched := self._searched(wanted)) is not None:
+            found, last = {name: searched}, searched + 1
+        else:
             return {}
-        self._next = last = min(position + (_AHEAD if follows else 1), len(self.order))
-        found = dict(zip(self._names.between(position, last), range(position, last), strict=True))
-        kept = self._kept
+        self._next = last
         return found if kept is None else {name: i for name, i in found.items() if kept[i]}
 
     def _searched(self, wanted: bytes) -> int | None:
