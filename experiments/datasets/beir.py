@@ -14,6 +14,7 @@ from experiments.datasets.dataset import (
     field_names,
 )
 from experiments.datasets.judgments import judgment_files, read_qrels
+from experiments.datasets.stored import StoredQueries, are_large, some, stored
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
@@ -21,14 +22,11 @@ from ragtune.data.corpus import EMPTY, Corpus, Document, DuplicateIdError
 from ragtune.data.filedigest import file_digests
 from ragtune.data.records import DOC_ID, QUERY_ID, Schema, read_records, record_files, text_form
 from ragtune.data.runfile import source_name
-from ragtune.data.storedcorpus import stored
+from ragtune.data.storedcorpus import stored as stored_corpus
 from ragtune.data.values import id_of, require_id, require_text
 
 FORMS = (".jsonl", ".jsonl.gz", ".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".xml", "")
 """How the names of corpus and queries may end, in order of preference; the last is a folder."""
-
-STORED_FROM = 2**20
-"""Bytes of files from which on documents are copied to the cache and mapped from there: they are parsed once."""
 
 _TEXT = ("text", "contents", "content", "body", "passage")
 _QUERY_TEXT = ("text", "query", "question", "title")
@@ -106,19 +104,18 @@ class BeirDataset(DatasetLoader):
             return assemble(self.name, corpus, self._queries(), None).every(self.every)
         qrels = read_qrels(self._judgments)
         judged_elsewhere = {query_id for file in self._other_judgments for query_id in read_qrels(file)}
-        queries = {
-            query_id: text
-            for query_id, text in self._queries().items()
-            if query_id in qrels or query_id not in judged_elsewhere
-        }
+        queries = self._queries()
+        ours = [query_id for query_id in queries if query_id in qrels or query_id not in judged_elsewhere]
+        if len(ours) < len(queries):
+            queries = some(queries, ours)
         return assemble(self.name, corpus, queries, qrels).every(self.every)
 
     def _read(self) -> Corpus:
         files = record_files(self._corpus)
         try:
-            if sum(file.stat().st_size for file in files) < STORED_FROM:
-                return Corpus(self._documents())
-            return stored(self._documents, " ".join(file_digests(files)))
+            if are_large(files):
+                return stored_corpus(self._documents, " ".join(file_digests(files)))
+            return Corpus(self._documents())
         except DuplicateIdError as error:
             first, second, *_ = (
                 w for w, row in read_records(self._corpus, _DOCUMENTS) if _id(row[0], w) == error.doc_id
@@ -136,7 +133,10 @@ class BeirDataset(DatasetLoader):
         if not where:
             raise DatasetError(f"{self._corpus}: {EMPTY}")
 
-    def _queries(self) -> dict[str, str]:
+    def _queries(self) -> Mapping[str, str]:
+        return stored(StoredQueries, record_files(self._queries_file), self._fields, self._read_queries)
+
+    def _read_queries(self) -> dict[str, str]:
         queries: dict[str, str] = {}
         for where, query_id, text in self._asked():
             if query_id in queries:

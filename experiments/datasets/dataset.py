@@ -12,6 +12,7 @@ from sys import intern
 
 import numpy as np
 
+from experiments.datasets.stored import some
 from ragtune.core.errors import ConfigError, DatasetError
 from ragtune.core.plain import quoted
 from ragtune.data.corpus import Corpus
@@ -62,8 +63,7 @@ class Dataset:
         return self._only([self.judged[i] for i in sorted(drawn.tolist())], f"sample-{queries}")
 
     def _only(self, query_ids: Sequence[str], how: str) -> Dataset:
-        queries = {query_id: self.queries[query_id] for query_id in query_ids}
-        qrels = {query_id: grades for query_id, grades in self.qrels.items() if query_id in queries}
+        queries, qrels = some(self.queries, query_ids), some(self.qrels, query_ids)
         return replace(self, name=f"{self.name}/{how}", queries=queries, qrels=qrels)
 
 

@@ -6,11 +6,12 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
-from experiments.datasets.dataset import add_judgment
+from experiments.datasets.dataset import Qrels, add_judgment
+from experiments.datasets.stored import StoredQrels, stored
 from ragtune.core.arguments import did_you_mean
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
-from ragtune.data.records import DOC_ID, QUERY_ID, Schema, read_records
+from ragtune.data.records import DOC_ID, QUERY_ID, Schema, read_records, record_files
 from ragtune.data.values import id_of
 
 _TEXT = (".tsv", ".txt", ".qrels", ".jsonl", ".csv")
@@ -60,12 +61,16 @@ def judgment_files(folder: Path, qrels: str | None, split: str | None) -> tuple[
     return chosen, [splits[other] for other in sorted(splits)]
 
 
-def read_qrels(path: Path) -> dict[str, dict[str, int]]:
+def read_qrels(path: Path) -> Qrels:
     """Grades by query and document.
 
     Raises:
         DatasetError: naming the file and the line or row that is wrong.
     """
+    return stored(StoredQrels, record_files(path), None, lambda: _read(path))
+
+
+def _read(path: Path) -> Qrels:
     qrels: dict[str, dict[str, int]] = {}
     for where, (query_id, doc_id, grade, iteration) in read_records(path, _SCHEMA):
         if doc_id in _ITERATIONS and iteration is not None and iteration not in _ITERATIONS:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, partial
-from itertools import repeat
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -13,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.data.storedids import StoredIds
+from ragtune.data.storedstrings import StoredStrings
 from ragtune.data.topk import id_ranks
 
-_QUERIES, _NAMES, _COLUMNS = "queries.txt", ("letters", "name_ends"), ("ends", "documents", "ranks", "scores")
+_DOCUMENTS, _COLUMNS = "doc_ids", ("ends", "documents", "ranks", "scores")
 
 
 class RunEntry(NamedTuple):
@@ -33,7 +34,7 @@ class Run(Mapping[str, Sequence[RunEntry]]):
     asked for.
 
     Args:
-        query_ids: the q queries.
+        queries: position of each of the q queries.
         names: shape (n,), ids of the documents, None for one that is still to be read.
         ends: shape (q + 1,), where the entries of each query begin, and where the last ones end.
         documents: shape (e,), positions in ``names``.
@@ -44,7 +45,7 @@ class Run(Mapping[str, Sequence[RunEntry]]):
 
     def __init__(
         self,
-        query_ids: Sequence[str],
+        queries: Mapping[str, int],
         names: NDArray[Any],
         ends: IntArray,
         documents: NDArray[np.uint32],
@@ -53,21 +54,20 @@ class Run(Mapping[str, Sequence[RunEntry]]):
         *,
         read: Callable[[NDArray[np.integer[Any]]], Iterable[str]] | None = None,
     ) -> None:
-        begins = ends.tolist()
-        self._spans = dict(zip(query_ids, map(slice, begins, begins[1:]), strict=True))
+        self._queries = queries
         self._names, self._ends, self._documents, self._ranks, self._scores = names, ends, documents, ranks, scores
         self._read = read
 
     def __getitem__(self, query_id: str) -> Sequence[RunEntry]:
-        span = self._spans[query_id]
+        span = self._span(self._queries[query_id])
         ranks, scores = self._ranks[span].tolist(), self._scores[span].tolist()
         return list(map(RunEntry, self._named(self._documents[span]), ranks, scores))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._spans)
+        return iter(self._queries)
 
     def __len__(self) -> int:
-        return len(self._spans)
+        return len(self._queries)
 
     @property
     def doc_ids(self) -> Sequence[str]:
@@ -76,12 +76,12 @@ class Run(Mapping[str, Sequence[RunEntry]]):
 
     def scores(self, query_id: str) -> Mapping[str, float]:
         """Score of each document of a query, best first; empty for a query that it does not hold."""
-        span = self._spans.get(query_id, _NONE)
+        span = self._span(self._queries.get(query_id))
         return dict(zip(self._named(self._documents[span]), self._scores[span].tolist(), strict=True))
 
     def best(self, query_id: str, count: int) -> tuple[list[str], list[float]]:
         """Ids and scores of the ``count`` best documents of a query; none for a query that it does not hold."""
-        span = self._spans.get(query_id, _NONE)
+        span = self._span(self._queries.get(query_id))
         best = slice(span.start, min(span.start + count, span.stop))
         return self._named(self._documents[best]), self._scores[best].tolist()
 
@@ -95,7 +95,12 @@ class Run(Mapping[str, Sequence[RunEntry]]):
 
     def names_twice(self) -> bool:
         """Whether a document has two entries for a query."""
-        return any(len(set(self._documents[span].tolist())) < span.stop - span.start for span in self._spans.values())
+        spans = map(self._span, self._queries.values())
+        return any(len(set(self._documents[span].tolist())) < span.stop - span.start for span in spans)
+
+    def _span(self, query: int | None) -> slice:
+        """Where the entries of a query lie; none are those of None."""
+        return _NONE if query is None else slice(self._ends.item(query), self._ends.item(query + 1))
 
     def _named(self, documents: NDArray[np.integer[Any]]) -> list[str]:
         """Ids of documents: one text for all mentions of a document, made with the first one."""
@@ -106,21 +111,17 @@ class Run(Mapping[str, Sequence[RunEntry]]):
 
     def save(self, folder: Path) -> None:
         """Write the columns into an empty folder."""
-        (folder / _QUERIES).write_text("\n".join(self._spans), encoding="utf-8")
-        names = [name.encode() for name in self.doc_ids]
-        letters, name_ends = np.frombuffer(b"".join(names), dtype=np.uint8), np.cumsum([0, *map(len, names)])
-        columns = [letters, name_ends, *(getattr(self, f"_{name}") for name in _COLUMNS)]
-        for name, column in zip(_NAMES + _COLUMNS, columns, strict=True):
-            np.save(folder / f"{name}.npy", column)
+        StoredIds.save(list(self._queries), folder)
+        StoredStrings.save(self.doc_ids, folder, _DOCUMENTS)
+        for name in _COLUMNS:
+            np.save(folder / f"{name}.npy", getattr(self, f"_{name}"))
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         """The run whose columns lie in a folder; memory holds what is looked at."""
-        query_ids = (folder / _QUERIES).read_text(encoding="utf-8").split("\n")
-        files = (folder / f"{name}.npy" for name in _NAMES + _COLUMNS)
-        letters, name_ends, *columns = (np.asarray(np.load(file, mmap_mode="r")) for file in files)
-        names, read = np.full(len(name_ends) - 1, None), partial(_names_of, letters, name_ends)
-        run = cls(query_ids, names, *columns, read=read)
+        columns = (np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in _COLUMNS)
+        names = StoredStrings.load(folder, _DOCUMENTS)
+        run = cls(StoredIds.load(folder), np.full(len(names), None), *columns, read=names.read)
         if len(names) * _OFTEN <= len(run._documents):
             run._named(np.arange(len(names)))
             run._read = None
@@ -131,12 +132,6 @@ _NONE = slice(0, 0)
 
 _OFTEN = 8
 """Mentions of a document on average from which on all ids are read at once: then no query has to look for new ones."""
-
-
-def _names_of(letters: NDArray[np.uint8], ends: IntArray, documents: NDArray[np.integer[Any]]) -> Iterator[str]:
-    """Ids out of the UTF-8 of all of them: in a column of one width, a single long id would widen every other."""
-    places = map(slice, ends[documents].tolist(), ends[documents + 1].tolist())
-    return map(str, map(letters.data.__getitem__, places), repeat("utf-8"))
 
 
 class Named(NamedTuple):
@@ -190,7 +185,7 @@ class RunBuilder:
             if (order := _best_first(tie_ranks, *columns)) is not None:
                 for column in columns[1:]:
                     column[:] = column[order]
-        return Run(list(self._queries), names, ends, documents, ranks, scores)
+        return Run(self._queries, names, ends, documents, ranks, scores)
 
 
 _PART = 2**18

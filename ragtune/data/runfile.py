@@ -66,7 +66,8 @@ def read_run(path: str | Path, queries: Sequence[str] = (), *, needs_scores: boo
     path = Path(path)
     if not path.exists():
         raise DatasetError(f"run file {str(path)!r} does not exist")
-    return _read_version(path, version_of(path), tuple(queries), needs_scores)
+    version = version_of(path)
+    return _read_version(path, version, tuple(queries) if _needs_order(path, version) else (), needs_scores)
 
 
 def version_of(path: Path) -> tuple[Stamp, ...]:
@@ -84,6 +85,13 @@ def source_name(path: Path) -> str:
 
 
 @lru_cache(maxsize=16)
+def _needs_order(path: Path, version: tuple[Stamp, ...]) -> bool:
+    """Whether a file may name no queries; of any other, the order of queries is no part of what it says."""
+    first = record_files(path)[0]
+    return text_form(first, is_spaced=True) == "json" and holds_responses(first)
+
+
+@lru_cache(maxsize=16)
 def _read_version(path: Path, version: tuple[Stamp, ...], order: tuple[str, ...], needs_scores: bool) -> Run:
     """The run, read once per process and version of the file: a sweep asks for it again and again.
 
@@ -91,7 +99,7 @@ def _read_version(path: Path, version: tuple[Stamp, ...], order: tuple[str, ...]
     """
     if sum(size for _, _, size, _, _ in version) < _WORTH_KEEPING:
         return _read(path, order, needs_scores)
-    key = json.dumps(["run 2", order, needs_scores, *file_digests(record_files(path))])
+    key = json.dumps(["run 3", order, needs_scores, *file_digests(record_files(path))])
     return DiskCache("runs").fetch(key, lambda: _read(path, order, needs_scores), Run.save, Run.load, is_mapped=True)
 
 

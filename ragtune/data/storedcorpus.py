@@ -8,27 +8,23 @@ import mmap
 import shutil
 import tempfile
 from array import array
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ragtune.core.arrays import IntArray
 from ragtune.core.errors import DatasetError
 from ragtune.core.tokens import count_tokens
 from ragtune.data.corpus import EMPTY, Corpus, Document, DuplicateIdError, digest_of
 from ragtune.data.diskcache import AUTO, DiskCache
+from ragtune.data.storedids import StoredIds
 
-_TEXTS, _ENDS, _IDS, _ORDER, _FACTS = "documents.bin", "ends.npy", "ids.npy", "order.npy", "facts.json"
+_TEXTS, _ENDS, _FACTS = "documents.bin", "ends.npy", "facts.json"
 _FORMAT = 3
 """Counts the changes of these files, so that what another version has kept is not taken for damaged."""
-
-_PREFIX = 64
-"""Bytes of an id that are kept in order for it to be found; of longer ones the rest is read from the documents."""
 
 _FOUND = 2**17
 """Ids and their places that are remembered: the same documents are asked for again by every part of a request."""
@@ -67,14 +63,13 @@ class StoredCorpus(Corpus):
 
     def __init__(self, folder: Path, count: Callable[[str], int] = count_tokens) -> None:
         self._ends = np.asarray(np.load(folder / _ENDS, mmap_mode="r"))
-        self._ids = np.asarray(np.load(folder / _IDS, mmap_mode="r"))
-        self._order = np.asarray(np.load(folder / _ORDER, mmap_mode="r"))
         with (folder / _TEXTS).open("rb") as file:
             self._texts = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         # What is known of all documents, without reading them: those of Corpus itself are cached in the same way.
         vars(self).update(json.loads((folder / _FACTS).read_text(encoding="ascii")))
-        self._index: dict[str, int] = {}  # as _names, of documents that were asked for
-        self._names: dict[int, str] = {}
+        self._id_of = _Ids(self._texts, self._ends)
+        self._ids = StoredIds.load(folder, self._id_of, _FOUND)
+        self._names: dict[int, str] = {}  # of documents that were asked for
         self._begin(count)
 
     @classmethod
@@ -123,31 +118,17 @@ class StoredCorpus(Corpus):
     @cached_property
     def id_ranks(self) -> IntArray:
         ranks = np.empty(len(self), dtype=np.intp)
-        ranks[self._order] = np.arange(len(self))
+        ranks[self._ids.order] = np.arange(len(self))
         return ranks
 
+    def positions(self, doc_ids: Sequence[str]) -> list[int]:
+        try:
+            return self._ids.positions(doc_ids)
+        except KeyError:
+            return list(map(self.position, doc_ids))
+
     def _find(self, doc_id: object) -> int | None:
-        if not isinstance(doc_id, str):
-            return None
-        if (position := self._index.get(doc_id)) is None and (position := self._searched(doc_id)) is not None:
-            if len(self._index) >= _FOUND:
-                self._index.clear()
-            self._index[doc_id] = position
-        return position
-
-    def _searched(self, doc_id: str) -> int | None:
-        wanted = doc_id.encode()
-        prefix = wanted[:_PREFIX]
-        place = bisect_left(self._ids, prefix)  # for a single id quicker than NumPy's own
-        if len(wanted) >= _PREFIX:
-            last = bisect_right(self._ids, prefix, place)
-            place = bisect_left(range(last), wanted, place, key=self._id_at)
-            return int(self._order[place]) if place < last and self._id_at(place) == wanted else None
-        return int(self._order[place]) if place < len(self) and self._ids[place] == wanted else None
-
-    def _id_at(self, place: int) -> bytes:
-        """The whole id at a place in the order of ids."""
-        return self._id(int(self._order[place])).encode()
+        return self._ids.get(doc_id)  # type: ignore[call-overload,no-any-return]
 
     def ids_at(self, positions: Sequence[int]) -> list[str]:
         names = self._names
@@ -167,11 +148,11 @@ class StoredCorpus(Corpus):
         return [texts[begin:end].decode() for begin, end in zip(begins, ends, strict=True)]
 
     def _id(self, position: int) -> str:
-        return self._texts[self._begin_of(position) : self._ends.item(position, 0)].decode()
+        return self._id_of.at(position).decode()
 
     def _document(self, position: int) -> Document:
         first, second, third = self._ends[position].tolist()
-        begin = self._begin_of(position)
+        begin = _begin(self._ends, position)
         whole = self._texts[begin:third]
         return Document(
             id=whole[: first - begin].decode(),
@@ -179,37 +160,32 @@ class StoredCorpus(Corpus):
             text=whole[second - begin :].decode(),
         )
 
-    def _begin_of(self, position: int) -> int:
-        begin: int = self._ends.item(position - 1, 2) if position else 0
-        return begin
+
+class _Ids:
+    """Ids of documents, among their texts."""
+
+    def __init__(self, texts: mmap.mmap, ends: IntArray) -> None:
+        self._texts, self._ends = texts, ends
+
+    def at(self, position: int) -> bytes:
+        return self._texts[_begin(self._ends, position) : self._ends.item(position, 0)]
+
+    def between(self, first: int, last: int) -> list[str]:
+        return [self.at(position).decode() for position in range(first, last)]
+
+
+def _begin(ends: IntArray, position: int) -> int:
+    begin: int = ends.item(position - 1, 2) if position else 0
+    return begin
 
 
 def _write_ids(folder: Path, longest: int) -> None:
     ends = np.load(folder / _ENDS, mmap_mode="r")
-    begins = np.concatenate(([0], ends[:-1, 2]))
     with (folder / _TEXTS).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as texts:
-
-        def whole(document: int) -> bytes:
-            return texts[begins[document] : ends[document, 0]]
-
-        ids = np.fromiter((whole(i)[:_PREFIX] for i in range(len(ends))), f"S{min(longest, _PREFIX)}", len(ends))
-        order = np.argsort(ids, kind="stable")
-        ids = ids[order]
-        for start, end in _alike(ids) if longest >= _PREFIX else ():
-            order[start:end] = sorted(order[start:end], key=whole)
-        same = np.flatnonzero(ids[1:] == ids[:-1])
-        twice = [i for i in same if longest < _PREFIX or whole(order[i]) == whole(order[i + 1])]
-        if twice:  # named is the one at which reading line by line would stop
-            raise DuplicateIdError(whole(min(order[i + 1] for i in twice)).decode())
-    np.save(folder / _IDS, ids)
-    np.save(folder / _ORDER, order)
-
-
-def _alike(ids: NDArray[np.bytes_]) -> Iterator[tuple[int, int]]:
-    """Where runs of equal prefixes begin and end."""
-    borders = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1], [True])))
-    lengths = np.diff(borders)
-    return zip(borders[:-1][lengths > 1], borders[1:][lengths > 1], strict=True)
+        ids = _Ids(texts, ends)
+        # Named is the one at which reading line by line would stop.
+        if (twice := StoredIds.index(len(ends), ids.at, longest, folder)) is not None:
+            raise DuplicateIdError(ids.at(twice).decode())
 
 
 def stored(documents: Callable[[], Iterable[Document]], key: str, cache_dir: str | Path | None = AUTO) -> StoredCorpus:

@@ -13,6 +13,7 @@ from ragtune.core.pool.columns import are_finite
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
 from ragtune.data.records import DOC_ID, Schema, read_records
+from ragtune.data.run import Run
 from ragtune.data.runfile import read_run
 from ragtune.data.values import id_of, number_of
 
@@ -49,16 +50,11 @@ class TableSignal(BaseSignal):
     ) -> None:
         self.is_witness = check_flag("signal witness", witness)
         self._sign = 1.0 if check_flag("signal higher_is_better", higher_is_better) else -1.0
-        self._pairs: Mapping[str, Mapping[str, float]] = {}
-        self._documents: Mapping[str, float] = {}
-        if check_choice("signal by", by, (_PAIR, _DOCUMENT)) == _DOCUMENT:
-            self._documents = _numbers(Path(path))
-        else:
-            run = read_run(path, query_ids)
-            self._pairs = {query_id: {e.doc_id: e.score for e in entries} for query_id, entries in run.items()}
+        of_documents = check_choice("signal by", by, (_PAIR, _DOCUMENT)) == _DOCUMENT
+        self._known = _numbers(Path(path)) if of_documents else read_run(path, query_ids)
 
     def values(self, context: RAGtuneContext, documents: Sequence[ScoredDocument]) -> Mapping[str, float]:
-        known = self._pairs.get(context.query_id, self._documents)
+        known = self._known.scores(context.query_id) if isinstance(self._known, Run) else self._known
         return {document.id: self._sign * known[document.id] for document in documents if document.id in known}
 
 

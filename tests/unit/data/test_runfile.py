@@ -354,6 +354,14 @@ def test_the_columns_of_a_large_file_are_found_again_and_say_the_same(
     assert isinstance(kept[1]._scores.base, np.memmap)
 
 
+def test_the_order_of_queries_matters_where_a_file_names_none(tmp_path: Path) -> None:
+    run, responses = tmp_path / "run", tmp_path / "responses"
+    run.write_text("q1 Q0 a 1 5 t\n")
+    assert read_run(run, ["q1"]) is read_run(run, ["q2"])
+    responses.write_text('{"responses": [{' + HITS + "}]}")
+    assert [list(read_run(responses, [query])) for query in ("q1", "q2")] == [["q1"], ["q2"]]
+
+
 def test_a_single_long_id_does_not_widen_the_columns_that_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

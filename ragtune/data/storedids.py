@@ -1,0 +1,161 @@
+"""Ids on disk that are found by their names, memory-mapped."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtune.core.arrays import IntArray
+from ragtune.data.recent import Recent
+from ragtune.data.storedstrings import StoredStrings
+
+_PREFIXES, _ORDER, _NAMES = "ids.npy", "order.npy", "names"
+
+_PREFIX = 64
+"""Bytes of an id that are kept in order for it to be found; of longer ones the rest is read."""
+
+_AHEAD = 64
+"""Ids that are remembered with one that follows the last one found: many are asked for in their order."""
+
+_REMEMBERED = 2**10
+"""Ids that are remembered by default: those at work, not all that there are."""
+
+
+class Names(Protocol):
+    """Ids by position."""
+
+    def at(self, position: int) -> bytes:
+        """UTF-8 of the id at a position."""
+
+    def between(self, first: int, last: int) -> Sequence[str]:
+        """The ids from one position to before another."""
+
+
+class StoredIds(Mapping[str, int]):
+    """Positions of n ids by their names, in the order of the positions. Memory holds the latest ones found.
+
+    Args:
+        prefixes: shape (n,), how the ids begin, in ascending order.
+        order: shape (n,), their positions.
+        names: the ids themselves.
+        remembered: so many of those found are remembered at most.
+        kept: shape (n,), which positions are in; None for all.
+    """
+
+    def __init__(
+        self,
+        prefixes: NDArray[np.bytes_],
+        order: IntArray,
+        names: Names,
+        remembered: int = _REMEMBERED,
+        kept: NDArray[np.bool_] | None = None,
+    ) -> None:
+        self._prefixes, self.order, self._names, self._remembered, self._kept = prefixes, order, names, remembered, kept
+        self._size = len(order) if kept is None else int(np.count_nonzero(kept))
+        self._found = Recent(self._look_up, remembered)
+        self._next = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[str]:
+        positions = range(len(self.order)) if self._kept is None else np.flatnonzero(self._kept).tolist()
+        return (self._names.at(position).decode() for position in positions)
+
+    def __getitem__(self, name: str) -> int:
+        return self._found[name]
+
+    def positions(self, names: Iterable[str]) -> list[int]:
+        """Positions of several ids.
+
+        Raises:
+            KeyError: if one of them is not in.
+        """
+        return list(map(self._found.__getitem__, names))
+
+    def only(self, names: Iterable[str]) -> Self:
+        """Those of the ids that are among some names, at their positions."""
+        kept = np.zeros(len(self.order), dtype=np.bool_)
+        kept[[position for position in map(self.get, names) if position is not None]] = True
+        return type(self)(self._prefixes, self.order, self._names, self._remembered, kept)
+
+    def _look_up(self, name: str) -> dict[str, int]:
+        """The id with its position, and others that are likely to be asked for next; nothing if it is not there."""
+        if not isinstance(name, str):  # anything may be asked for by `in`
+            return {}
+        wanted, kept = name.encode(errors="surrogatepass"), self._kept
+        position = self._next
+        if position < len(self.order) and self._names.at(position) == wanted:
+            last = min(position + _AHEAD, len(self.order))
+            found = dict(zip(self._names.between(position, last), range(position, last), strict=True))
+        elif (searched := self._searched(wanted)) is not None:
+            found, last = {name: searched}, searched + 1
+        else:
+            return {}
+        self._next = last
+        return found if kept is None else {name: i for name, i in found.items() if kept[i]}
+
+    def _searched(self, wanted: bytes) -> int | None:
+        prefix = wanted[:_PREFIX]
+        place = bisect_left(self._prefixes, prefix)  # for a single id quicker than NumPy's own
+        if len(wanted) >= _PREFIX:
+            last = bisect_right(self._prefixes, prefix, place)
+            place = bisect_left(range(last), wanted, place, key=self._id_at)
+            return int(self.order[place]) if place < last and self._id_at(place) == wanted else None
+        is_there = place < len(self.order) and self._prefixes[place] == wanted
+        return int(self.order[place]) if is_there else None
+
+    def _id_at(self, place: int) -> bytes:
+        """The whole id at a place in the order of ids."""
+        return self._names.at(int(self.order[place]))
+
+    @classmethod
+    def load(cls, folder: Path, names: Names | None = None, remembered: int = _REMEMBERED) -> Self:
+        """The ids that :meth:`save` has written into a folder, or those that :meth:`index` has been given."""
+        prefixes, order = (np.asarray(np.load(folder / name, mmap_mode="r")) for name in (_PREFIXES, _ORDER))
+        return cls(prefixes, order, names or StoredStrings.load(folder, _NAMES), remembered)
+
+    @classmethod
+    def save(cls, names: Sequence[str], folder: Path) -> None:
+        """Write ids, of which none comes twice, into a folder."""
+        StoredStrings.save(names, folder, _NAMES)
+        longest = max((len(name.encode()) for name in names), default=1)
+        cls.index(len(names), StoredStrings.load(folder, _NAMES).at, longest, folder)
+
+    @staticmethod
+    def index(count: int, read: Callable[[int], bytes], longest: int, folder: Path) -> int | None:
+        """Write into a folder what finds ids that are kept elsewhere.
+
+        Args:
+            count: number of ids.
+            read: UTF-8 of the id at a position.
+            longest: bytes of the longest one.
+            folder: where to.
+
+        Returns:
+            The first position whose id another one before it has, in which case nothing is written; None if there is
+            none.
+        """
+        prefixes = np.fromiter((read(i)[:_PREFIX] for i in range(count)), f"S{min(longest, _PREFIX)}", count)
+        order = np.argsort(prefixes, kind="stable")
+        prefixes = prefixes[order]
+        for start, end in _alike(prefixes) if longest >= _PREFIX else ():
+            order[start:end] = sorted(order[start:end], key=read)
+        same = np.flatnonzero(prefixes[1:] == prefixes[:-1])
+        if twice := [i for i in same if longest < _PREFIX or read(order[i]) == read(order[i + 1])]:
+            return int(min(order[i + 1] for i in twice))
+        np.save(folder / _PREFIXES, prefixes)
+        np.save(folder / _ORDER, order)
+        return None
+
+
+def _alike(prefixes: NDArray[Any]) -> Iterator[tuple[int, int]]:
+    """Where runs of equal prefixes begin and end."""
+    borders = np.flatnonzero(np.concatenate(([True], prefixes[1:] != prefixes[:-1], [True])))
+    lengths = np.diff(borders)
+    return zip(borders[:-1][lengths > 1], borders[1:][lengths > 1], strict=True)

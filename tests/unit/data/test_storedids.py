@@ -1,0 +1,53 @@
+"""Ids on disk: each is found, in whatever order they are asked for, and nothing else is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ragtune.data.storedids import StoredIds
+
+NAMES = [
+    *(f"q{i}" for i in range(300)),
+    "zoë",
+    "東京",
+    "a",
+    *("u" * length + end for length in (63, 64, 3000) for end in ("b", "", "a")),
+]
+UNKNOWN = ["", "q", "q300", "zz", "u" * 65, "u" * 64 + "aa", "q1\0", "\ud800", None, 1]
+
+
+@pytest.fixture
+def ids(tmp_path: Path) -> StoredIds:
+    StoredIds.save(NAMES, tmp_path)
+    return StoredIds.load(tmp_path, remembered=50)
+
+
+def test_ids_are_found_at_their_positions_in_any_order(ids: StoredIds) -> None:
+    assert (list(ids), len(ids)) == (NAMES, len(NAMES))
+    shuffled = np.random.default_rng(0).permutation(len(NAMES)).tolist()
+    for order in (range(len(NAMES)), range(len(NAMES) - 1, -1, -1), shuffled, [5, 5, 6, 4, 310, 0]):
+        names = [NAMES[i] for i in order]
+        assert [ids[name] for name in names] == ids.positions(names) == list(order)
+        assert not any(name in ids for name in UNKNOWN)
+    assert len(ids._found) < 150  # whatever has been asked for
+
+
+def test_some_of_the_ids_stay_where_they_are(ids: StoredIds) -> None:
+    few = ids.only(["q7", "a", "q200", "unknown"])
+    assert dict(few) == {"q7": 7, "q200": 200, "a": NAMES.index("a")}
+    assert (len(few), [name for name in NAMES if name in few]) == (3, ["q7", "q200", "a"])
+    assert dict(few.only(["a", "q8"])) == {"a": NAMES.index("a")}
+    with pytest.raises(KeyError):
+        few.positions(["q7", "q8"])
+
+
+def test_the_first_id_that_comes_again_is_told_and_no_ids_are_none(tmp_path: Path) -> None:
+    names = ["b", "a", "x" * 70, "b", "a", "x" * 70]
+    assert StoredIds.index(6, lambda i: names[i].encode(), 70, tmp_path) == 3
+    assert StoredIds.index(3, lambda i: names[i].encode(), 70, tmp_path) is None
+    (tmp_path / "none").mkdir()
+    StoredIds.save([], tmp_path / "none")
+    assert dict(StoredIds.load(tmp_path / "none")) == {}
