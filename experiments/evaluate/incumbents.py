@@ -12,13 +12,13 @@ from experiments.datasets.dataset import Dataset
 from experiments.evaluate.curves import Bootstrap, Curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord, Ranked
-from experiments.evaluate.rows import Rows, taken
 from experiments.evaluate.significance import holm, randomization_test
 from experiments.evaluate.states import Positions, States, after_each
 from experiments.evaluate.steps import places
 from experiments.evaluate.summary import Agreement, Comparison
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import ConfigError
+from ragtune.data.rows import Rows, blocks, taken
 from ragtune.facade.agreement import Places
 
 FIXED_DEPTH, EVERYTHING = "fixed depth", "everything"
@@ -110,15 +110,10 @@ def compare(
     }
 
 
-_BLOCK = 2**16
-"""Queries whose differences are made at once."""
-
-
 def _differences(own: FloatArray, theirs: Sequence[FloatArray], folder: Path | None) -> FloatArray:
     """What the run has above each incumbent, shape (q, incumbents * m), which a folder may hold."""
     rows = Rows(folder)
-    for start in range(0, len(own), _BLOCK):
-        some = slice(start, start + _BLOCK)
+    for some in blocks(len(own)):
         rows.extend(np.concatenate([own[some] - values[some] for values in theirs], axis=1))
     return rows.whole()
 

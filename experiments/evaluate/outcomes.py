@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments.evaluate.record import UNITS, QueryRecord
-from experiments.evaluate.rows import taken
 from experiments.evaluate.steps import places
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.types import GIVEN_UP
+from ragtune.data.rows import taken
 
 
 class Mishaps(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from experiments.evaluate.rows import Rows
+from ragtune.data.rows import Rows
 
 T = TypeVar("T")
 
@@ -18,7 +18,7 @@ class Stack(Generic[T]):
     """Tables one below the other: data classes of columns, which are arrays, lists, or dictionaries by query.
 
     Args:
-        folder: where arrays are that take much room, see :class:`~experiments.evaluate.rows.Rows`.
+        folder: where arrays are that take much room, see :class:`~ragtune.data.rows.Rows`.
     """
 
     def __init__(self, folder: Path | None) -> None:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord
-from experiments.evaluate.rows import taken
 from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.data.rows import taken
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.data.rows import Rows, blocks, taken
 from ragtune.data.storedids import StoredIds
 from ragtune.data.storedstrings import StoredStrings
 from ragtune.data.topk import id_ranks
@@ -150,40 +151,50 @@ class Entries(NamedTuple):
     scores: FloatArray
 
 
-class RunBuilder:
-    """Takes the entries of a :class:`Run` in, in any order."""
+_KINDS = (np.uint32, np.uint32, np.int64, np.float64)
+"""Of the columns of a builder: queries, documents, ranks, scores."""
 
-    def __init__(self) -> None:
+
+class RunBuilder:
+    """Takes the entries of a :class:`Run` in, in any order.
+
+    Args:
+        folder: where the columns of many entries are, see :class:`~ragtune.data.rows.Rows`; None to hold them.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
         self._queries: dict[str, int] = {}
         self._documents: dict[str, int] = {}
-        self._blocks: tuple[list[NDArray[Any]], ...] = ([], [], [], [])
+        self._folder = folder
+        self._rows = [Rows(folder) for _ in _KINDS]
 
     def extend(self, entries: Entries) -> None:
         """Take entries in."""
         queries, documents, ranks, scores = entries
-        columns: tuple[NDArray[Any], ...] = (
-            _numbered(self._queries, queries),
-            _numbered(self._documents, documents),
-            _small(ranks),
-            scores,
-        )
-        for blocks, column in zip(self._blocks, columns, strict=True):
-            blocks.append(column)
+        columns: list[NDArray[Any]] = [_numbered(self._queries, queries), _numbered(self._documents, documents)]
+        for rows, column, kind in zip(self._rows, [*columns, ranks, scores], _KINDS, strict=True):
+            rows.extend(column.astype(kind, copy=False))
 
     def built(self) -> Run:
-        """The run of all entries; the builder is empty then."""
-        queries, documents, ranks, scores = map(_joined, self._blocks, (np.uint32, np.uint32, np.int64, float))
-        ranks = _small(ranks)
+        """The run of all entries that the builder has taken in."""
+        for rows, kind in zip(self._rows, _KINDS, strict=True):
+            rows.extend(np.empty(0, dtype=kind))
+        queries, documents, ranks, scores = (rows.whole() for rows in self._rows)
+        ranks = _small(ranks, self._folder)
         names = np.array(list(map(sys.intern, self._documents)), dtype=object)
-        ends = np.concatenate([[0], np.cumsum(np.bincount(queries, minlength=len(self._queries)))])
-        if (queries[1:] < queries[:-1]).any():  # entries of a query are apart
+        counts = np.zeros(len(self._queries), dtype=np.intp)
+        for some in blocks(len(queries)):
+            counts += np.bincount(queries[some], minlength=len(counts))
+        ends = np.concatenate([[0], np.cumsum(counts)])
+        if _are_apart(queries):
             by_query = queries.argsort(kind="stable")
-            queries, documents, ranks, scores = (column[by_query] for column in (queries, documents, ranks, scores))
+            columns = (taken(column, by_query, self._folder) for column in (queries, documents, ranks, scores))
+            queries, documents, ranks, scores = columns
         tie_ranks = cache(lambda: id_ranks(names.tolist()))
         for part in _parts(ends):
-            columns = queries[part], documents[part], ranks[part], scores[part]
-            if (order := _best_first(tie_ranks, *columns)) is not None:
-                for column in columns[1:]:
+            entries = queries[part], documents[part], ranks[part], scores[part]
+            if (order := _best_first(tie_ranks, *entries)) is not None:
+                for column in entries[1:]:
                     column[:] = column[order]
         return Run(self._queries, names, ends, documents, ranks, scores)
 
@@ -202,18 +213,19 @@ def _parts(ends: IntArray) -> Iterator[slice]:
         start = stop
 
 
-def _small(numbers: IntArray) -> IntArray:
+def _are_apart(queries: NDArray[np.uint32]) -> bool:
+    """Whether the entries of some query do not follow one another."""
+    parts = (queries[max(some.start - 1, 0) : some.stop] for some in blocks(len(queries)))
+    return any((part[1:] < part[:-1]).any() for part in parts)
+
+
+def _small(numbers: IntArray, folder: Path | None) -> IntArray:
     """The numbers in as few bytes as hold them."""
     ends = numbers.min(initial=0), numbers.max(initial=0)
-    small: IntArray = numbers.astype(np.result_type(*map(np.min_scalar_type, ends)))
-    return small
-
-
-def _joined(blocks: list[NDArray[Any]], kind: Any) -> NDArray[Any]:
-    """One column of its blocks, which are let go: the largest of many are in memory once."""
-    column = np.concatenate(blocks) if blocks else np.empty(0, dtype=kind)
-    blocks.clear()
-    return column
+    kind, rows = np.result_type(*map(np.min_scalar_type, ends)), Rows(folder)
+    for some in (slice(0, 0), *blocks(len(numbers))):
+        rows.extend(numbers[some].astype(kind))
+    return rows.whole()
 
 
 def _numbered(known: dict[str, int], ids: Named) -> NDArray[np.uint32]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import count, groupby, pairwise
@@ -98,20 +99,23 @@ def _read_version(path: Path, version: tuple[Stamp, ...], order: tuple[str, ...]
     The columns of a large file are kept in the cache folder, where other processes find and share them.
     """
     if sum(size for _, _, size, _, _ in version) < _WORTH_KEEPING:
-        return _read(path, order, needs_scores)
+        return _read(path, order, needs_scores, None)
+    folder = Path(tempfile.gettempdir())
     key = json.dumps(["run 3", order, needs_scores, *file_digests(record_files(path))])
-    return DiskCache("runs").fetch(key, lambda: _read(path, order, needs_scores), Run.save, Run.load, is_mapped=True)
+    return DiskCache("runs").fetch(
+        key, lambda: _read(path, order, needs_scores, folder), Run.save, Run.load, is_mapped=True
+    )
 
 
 _WORTH_KEEPING = 2**19
 """Bytes: a smaller file is read nearly as fast as its columns are found; one of 0.7 MB takes three times as long."""
 
 
-def _read(path: Path, order: tuple[str, ...], needs_scores: bool) -> Run:
+def _read(path: Path, order: tuple[str, ...], needs_scores: bool, folder: Path | None) -> Run:
     try:
-        run = _plain_run(path)
+        run = _plain_run(path, folder)
     except Exception:  # pyarrow's own, of damaged files also others: reading on tells what is wrong, and where
-        run = _any_run(_entries(path, order, needs_scores))
+        run = _any_run(_entries(path, order, needs_scores), folder)
     if not run:
         raise DatasetError(f"{path}: no entries: a run needs lines of {TREC}")
     if run.names_twice():
@@ -122,13 +126,13 @@ def _read(path: Path, order: tuple[str, ...], needs_scores: bool) -> Run:
     return run
 
 
-def _plain_run(path: Path) -> Run:
+def _plain_run(path: Path, folder: Path | None) -> Run:
     """Many lines or rows at a time.
 
     Raises:
         Exception: of many kinds, if something is wrong, or only unusual.
     """
-    builder = RunBuilder()
+    builder = RunBuilder(folder)
     for file in record_files(path):
         for entries in _plain_table(file) if text_form(file) == "arrow" else read_plain_trec(file):
             builder.extend(entries)
@@ -143,9 +147,9 @@ def _plain_table(file: Path) -> Iterator[Entries]:
         yield entries
 
 
-def _any_run(found: Iterator[Found]) -> Run:
+def _any_run(found: Iterator[Found], folder: Path | None) -> Run:
     """Entry by entry, so that what is wrong is told with its place."""
-    builder = RunBuilder()
+    builder = RunBuilder(folder)
     for query_id, group in groupby(found, key=itemgetter(1)):
         doc_ids, ranks, scores = zip(*(_allowed(*each) for each in group), strict=True)
         every = np.arange(len(doc_ids))

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtune.core.errors import DatasetError
+from ragtune.data import rows as rows_module
 from ragtune.data import run as run_module
 from ragtune.data import runfile
 from ragtune.data.run import Entries, Named, Run, RunBuilder
@@ -89,13 +90,18 @@ def test_a_run_of_ms_marco_has_ranks_and_no_scores(tmp_path: Path) -> None:
         read_run(file)
 
 
-def test_entries_are_sorted_some_queries_at_a_time_as_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("room", [0, 10**6])  # in files, in memory
+def test_entries_are_sorted_some_queries_at_a_time_as_all_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
     rng = np.random.default_rng(1)
     queries = [f"q{i}" for i in rng.integers(0, 9, 200)]
     documents = [f"d{i}" for i in rng.permutation(200)]
     ranks, scores = rng.integers(1, 4, 200).tolist(), rng.integers(0, 3, 200).astype(float).tolist()
     monkeypatch.setattr(run_module, "_PART", 30)
-    builder = RunBuilder()
+    monkeypatch.setattr(rows_module, "_ROOM", room)
+    monkeypatch.setattr(rows_module, "_BLOCK", 7)
+    builder = RunBuilder(tmp_path)
     for part in (slice(0, 90), slice(90, 200)):
         every = np.arange(part.stop - part.start)
         ids = Named(queries[part], every), Named(documents[part], every)

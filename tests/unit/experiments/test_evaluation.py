@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 
 from experiments.evaluate import evaluation as evaluations
-from experiments.evaluate import incumbents as incumbents_of
-from experiments.evaluate import rows
 from experiments.evaluate import steps as steps_of
 from experiments.evaluate.curves import Bootstrap, curve
 from experiments.evaluate.evaluation import Evaluation
@@ -20,11 +18,12 @@ from experiments.evaluate.incumbents import EVERYTHING, compare, depth_line, fac
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.outcomes import Outcomes
 from experiments.evaluate.record import Ranked
-from experiments.evaluate.rows import Rows, taken
 from experiments.evaluate.spool import Spool
 from experiments.evaluate.steps import Steps
 from experiments.evaluate.summary import summarize
 from experiments.replay.subjects.controller import ControllerSubject
+from ragtune.data import rows
+from ragtune.data.rows import Rows, taken
 
 Replayed = Callable[..., SimpleNamespace]
 BOOTSTRAP: dict[str, Any] = {"resamples": 20, "level": 0.95, "seed": 0}
@@ -46,7 +45,7 @@ def test_the_order_and_the_company_in_which_queries_are_finished_make_no_differe
 ) -> None:
     for module in (evaluations, rows):
         monkeypatch.setattr(module, "_ROOM", room)
-    for module in (rows, steps_of, incumbents_of):
+    for module in (rows, steps_of):
         monkeypatch.setattr(module, "_BLOCK", 3)
     (folder := tmp_path / "waiting").mkdir()
     found = Evaluation(run.dataset.judged, run.measures, run.beaten, together, folder)

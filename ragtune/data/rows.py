@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
@@ -45,13 +46,13 @@ class Rows:
             self._flush(self._folder)
 
     def whole(self) -> NDArray[Any]:
-        """All rows, of which there has been at least one block; those in a file are mapped from there."""
+        """All rows, of which there has been at least one block; those in a file are mapped and may be changed."""
         if self._file is None:
             self._held = [np.concatenate(self._held)]
             return self._held[0]
         shape, kind = (self._length, *self._held[0].shape[1:]), self._held[0].dtype
         self._file.flush()
-        return np.asarray(np.memmap(self._file, kind, "r", shape=shape)) if self._length else np.empty(shape, kind)
+        return np.asarray(np.memmap(self._file, kind, "r+", shape=shape)) if self._length else np.empty(shape, kind)
 
     def _flush(self, folder: Path) -> None:
         if self._file is None:
@@ -61,9 +62,14 @@ class Rows:
         self._held = [np.empty_like(self._held[-1][:0])]
 
 
+def blocks(length: int) -> Iterator[slice]:
+    """So many rows, some at a time: what is made of them need not be there for all at once."""
+    return (slice(start, start + _BLOCK) for start in range(0, length, _BLOCK))
+
+
 def taken(source: NDArray[Any], places: IntArray, folder: Path | None) -> NDArray[Any]:
     """The rows at some places, made some at a time: a file holds them once there are many, see :class:`Rows`."""
     rows = Rows(folder)
-    for start in range(0, max(len(places), 1), _BLOCK):
-        rows.extend(source[places[start : start + _BLOCK]])
+    for some in (slice(0, 0), *blocks(len(places))):
+        rows.extend(source[places[some]])
     return rows.whole()
