@@ -93,7 +93,7 @@ def _produce(
     judged, query_ids = dataset.judged, list(dataset.queries)
     allowed = check_number("failures.max_share", config["failures"]["max_share"], 0.0, 1.0)
     folder.mkdir(parents=True, exist_ok=True)
-    evaluation = Evaluation(judged, measures, beaten.over, beaten.together, folder)
+    evaluation = Evaluation(dataset, measures, beaten.over, beaten.together, folder)
     with Journal(folder, run, resume=config["resume"]) as journal:
         with progress_bar(f"replaying {dataset.name}", enabled=progress) as update:
             replay(subject, work, query_ids, journal, update, evaluation.add)

@@ -47,7 +47,11 @@ class Dataset:
     @cached_property
     def judged(self) -> list[str]:
         """Ids of the queries that count in the measures, in replay order; all where nobody has judged any."""
-        return [query_id for query_id in self.queries if query_id in self.qrels or not self.qrels]
+        return list(filter(self.counts, self.queries))
+
+    def counts(self, query_id: str) -> bool:
+        """Whether a query counts in the measures."""
+        return query_id in self.qrels or not self.qrels
 
     def every(self, n: int) -> Dataset:
         """The dataset with every n-th query only, beginning with the first; its name says so."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from experiments.datasets.dataset import Dataset
 from experiments.evaluate.curves import Curve
 from experiments.evaluate.incumbents import EVERYTHING, Faced, depth_line, face
 from experiments.evaluate.measures import Measures
@@ -29,16 +30,16 @@ class Evaluation:
     """Measures queries beside their incumbents as they are finished, and keeps columns of figures.
 
     Args:
-        judged: ids of the queries that count, at least one.
+        dataset: the collection, with at least one query that counts.
         measures: what is measured.
         beaten: the incumbents; asked for the queries that have just been finished.
         together: how many queries are best handed to ``beaten`` at once.
         folder: where what is looked at once more may wait.
     """
 
-    def __init__(self, judged: Sequence[str], measures: Measures, beaten: Beaten, together: int, folder: Path) -> None:
-        self._judged, self._measures, self._beaten, self._together = judged, measures, beaten, together
-        self._counted = set(judged)
+    def __init__(self, dataset: Dataset, measures: Measures, beaten: Beaten, together: int, folder: Path) -> None:
+        self._dataset, self._judged = dataset, dataset.judged
+        self._measures, self._beaten, self._together = measures, beaten, together
         self._folder = folder
         self._new: list[QueryRecord] = []
         self._waiting: list[QueryRecord] = []
@@ -53,7 +54,7 @@ class Evaluation:
         self._new += records
         if len(self._new) >= _TOGETHER:
             self._conclude()
-        self._waiting += [record for record in records if record.query_id in self._counted]
+        self._waiting += [record for record in records if self._dataset.counts(record.query_id)]
         if len(self._waiting) >= self._together:
             self._meet()
         if sum(len(met) for met, _ in self._met) >= _TOGETHER:
