@@ -14,7 +14,8 @@ from experiments.datasets.dataset import (
     field_names,
 )
 from experiments.datasets.judgments import judgment_files, read_qrels
-from experiments.datasets.stored import StoredQueries, are_large, some, stored
+from experiments.datasets.stored import are_large, some, stored
+from experiments.datasets.storedqueries import StoredQueries
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted

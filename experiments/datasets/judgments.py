@@ -7,7 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from experiments.datasets.dataset import Qrels, add_judgment
-from experiments.datasets.stored import StoredQrels, stored
+from experiments.datasets.stored import stored
+from experiments.datasets.storedqrels import StoredQrels
 from ragtune.core.arguments import did_you_mean
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted

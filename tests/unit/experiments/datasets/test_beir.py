@@ -12,7 +12,8 @@ import pytest
 
 from experiments.datasets import beir, judgments, stored
 from experiments.datasets.beir import BeirDataset
-from experiments.datasets.stored import StoredQrels, StoredQueries
+from experiments.datasets.storedqrels import StoredQrels
+from experiments.datasets.storedqueries import StoredQueries
 from ragtune.core.errors import ConfigError, DatasetError
 from ragtune.data.storedcorpus import StoredCorpus
 

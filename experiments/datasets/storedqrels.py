@@ -1,0 +1,62 @@
+"""Judgments of large files on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.datasets.stored import Stored
+from ragtune.core.arrays import IntArray
+from ragtune.data.recent import Recent
+from ragtune.data.storedids import StoredIds
+from ragtune.data.storedstrings import StoredStrings
+
+_DOCUMENTS, _ENDS, _GRADES = "documents", "ends.npy", "grades.npy"
+
+_AT_WORK = 2**10
+"""Queries whose grades are remembered: a measure looks at them more than once."""
+
+
+class StoredQrels(Stored[Mapping[str, int]]):
+    """Grades of the documents of each query, in the order in which they were given.
+
+    Args:
+        ids: the q queries.
+        ends: shape (q + 1,), where the judgments of each begin, and where the last ones end.
+        documents: ids of the documents of each, with a space in between, which no id holds.
+        grades: shape (judgments,).
+    """
+
+    def __init__(self, ids: StoredIds, ends: IntArray, documents: StoredStrings, grades: NDArray[np.int32]) -> None:
+        super().__init__(ids)
+        self._ends, self._documents, self._grades = ends, documents, grades
+        self._recent: Recent[str, Mapping[str, int]] = Recent(lambda q: {q: self._at(ids[q])}, _AT_WORK)
+
+    def __getitem__(self, query_id: str) -> Mapping[str, int]:
+        return self._recent[query_id]
+
+    def _at(self, position: int) -> dict[str, int]:
+        begin, end = self._ends.item(position), self._ends.item(position + 1)
+        doc_ids = self._documents.at(position).decode().split(" ")
+        return dict(zip(doc_ids, self._grades[begin:end].tolist(), strict=True))
+
+    def only(self, query_ids: Iterable[str]) -> Self:
+        return type(self)(self._ids.only(query_ids), self._ends, self._documents, self._grades)
+
+    @staticmethod
+    def save(values: Mapping[str, Mapping[str, int]], folder: Path) -> None:
+        StoredIds.save(list(values), folder)
+        StoredStrings.save(map(" ".join, values.values()), folder, _DOCUMENTS)
+        np.save(folder / _ENDS, np.cumsum([0, *map(len, values.values())]))
+        grades = chain.from_iterable(each.values() for each in values.values())
+        np.save(folder / _GRADES, np.fromiter(grades, np.int32))
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        ends, grades = (np.asarray(np.load(folder / name, mmap_mode="r")) for name in (_ENDS, _GRADES))
+        return cls(StoredIds.load(folder), ends, StoredStrings.load(folder, _DOCUMENTS), grades)

@@ -1,0 +1,49 @@
+"""Queries of large files on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Self
+
+from experiments.datasets.stored import Stored
+from ragtune.data.storedids import StoredIds
+from ragtune.data.storedstrings import StoredStrings
+
+_TEXTS = "texts"
+
+
+class StoredQueries(Stored[str]):
+    """Texts of queries; their ids, which many look through, are made once and kept.
+
+    Args:
+        ids: the queries.
+        texts: at their positions.
+    """
+
+    def __init__(self, ids: StoredIds, texts: StoredStrings) -> None:
+        super().__init__(ids)
+        self._texts = texts
+
+    def _at(self, position: int) -> str:
+        return self._texts.at(position).decode()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return list(self._ids)
+
+    def only(self, query_ids: Iterable[str]) -> Self:
+        return type(self)(self._ids.only(query_ids), self._texts)
+
+    @staticmethod
+    def save(values: Mapping[str, str], folder: Path) -> None:
+        StoredIds.save(list(values), folder)
+        StoredStrings.save(values.values(), folder, _TEXTS)
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        return cls(StoredIds.load(folder), StoredStrings.load(folder, _TEXTS))
