@@ -35,12 +35,12 @@ class ShardFiles:
             ConfigError: if nothing can be written there.
         """
         name = sha256(" ".join(record.query_id for record in records).encode()).hexdigest()[:16] + _ENDING
-        content = b"".join(record.to_line() + b"\n" for record in records)
         try:
             files, folder = self._open()
             files.create_dir(folder)
             with files.open_output_stream(f"{folder}/{name}.part", compression="zstd") as file:
-                file.write(content)
+                for record in records:
+                    file.write(record.to_line() + b"\n")
             files.move(f"{folder}/{name}.part", f"{folder}/{name}")
         except OSError as error:
             raise self._refused(error) from None
