@@ -89,7 +89,9 @@ def curve(steps: Steps, measures: Sequence[str], bootstrap: Bootstrap, folder: P
     spent, values = np.zeros((len(docs), steps.costs.shape[1])), Rows(folder)
     for part in steps.parts():
         at = part.at(docs)
-        spent += part.costs[at].sum(axis=0)
+        costs = part.costs[at]
+        costs[0] += spent  # one sum, which is rounded the same whatever the parts
+        spent = costs.sum(axis=0)
         values.extend(part.values[at])
     per_query = values.whole()
     return Curve(measures, docs, spent / len(per_query), per_query, bootstrap.interval(per_query))

@@ -240,7 +240,7 @@ def session_for(config_json: str) -> Session:
         session = build_session(config)
         if INPUTS in config and all(reranker.is_recorded for reranker in session.rerankers.values()):
             session = replace(session, kept={}, is_swept=config.get(SWEPT, False))
-            _first_of_its_parts.clear()  # a sweep's jobs come one kind after the other
+            _let_go()  # a sweep's jobs come one kind after the other
             _first_of_its_parts[alike] = session
         return session
     parts = {**first.parts, "budget": component(config, "budget")}
@@ -249,6 +249,16 @@ def session_for(config_json: str) -> Session:
 
 _first_of_its_parts: dict[str, Session] = {}
 """The latest session that others may share the parts of, by its configuration without what they may differ in."""
+
+
+def _let_go() -> None:
+    """Forget that session. What is kept refers to it: left to the collector of garbage, which comes by rarely, hundreds
+    of them would hold their memory and their index files open.
+    """
+    for session in _first_of_its_parts.values():
+        if session.kept:
+            session.kept.clear()
+    _first_of_its_parts.clear()
 
 
 def load_dataset(config: Mapping[str, Any]) -> Dataset:

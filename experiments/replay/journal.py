@@ -124,13 +124,18 @@ class JournalOf(Generic[R]):
         self._held[record.query_id] = record
 
     def append(self, *records: R) -> None:
-        """Add the records of finished queries, all or none."""
-        contents = [record.to_line() for record in records]
-        lines = list(map(self._line, contents))
-        at = self._write(b"".join(lines))
-        for record, content, line in zip(records, contents, lines, strict=True):
-            self._remember(record, at, len(content))
-            at += len(line)
+        """Add the records of finished queries, all or none; of a shard's many lines, one at a time is in memory."""
+        begin, places = self._end, list[tuple[int, int]]()
+        try:
+            for record in records:
+                content = record.to_line()
+                places.append((self._end, len(content)))
+                self._write(self._line(content))
+        except OSError:
+            self._end = self._file.truncate(self._file.seek(begin))
+            raise
+        for record, place in zip(records, places, strict=True):
+            self._remember(record, *place)
 
     def _line(self, content: bytes) -> bytes:
         return b"\t".join((content, _checksum(content))) + b"\n" if self._version >= _CHECKED else content + b"\n"
@@ -142,17 +147,11 @@ class JournalOf(Generic[R]):
             self._close()
             raise
 
-    def _write(self, lines: bytes) -> int:
-        """Add whole lines; where they begin."""
-        begin, rest = self._end, memoryview(lines)
-        self._end += len(lines)
-        try:
-            while rest:
-                rest = rest[self._file.write(rest) :]
-        except OSError:
-            self._end = self._file.truncate(self._file.seek(begin))
-            raise
-        return begin
+    def _write(self, line: bytes) -> None:
+        rest = memoryview(line)
+        while rest:
+            rest = rest[self._file.write(rest) :]
+        self._end += len(line)
 
     def _close(self) -> None:
         self._file.close()

@@ -11,7 +11,7 @@ from experiments.evaluate.record import QueryRecord
 from ragtune.core.errors import ConfigError
 
 _ENDING = ".jsonl.zst"
-"""How names of files end, by which Arrow sees that they are compressed: a sixth of the bytes travels."""
+"""How names of files end, which are compressed: a sixth of the bytes travels."""
 
 _ENDINGS = (_ENDING, ".jsonl")
 """The same, and how those of former versions end."""
@@ -35,25 +35,27 @@ class ShardFiles:
             ConfigError: if nothing can be written there.
         """
         name = sha256(" ".join(record.query_id for record in records).encode()).hexdigest()[:16] + _ENDING
-        content = b"".join(record.to_line() + b"\n" for record in records)
         try:
             files, folder = self._open()
             files.create_dir(folder)
             with files.open_output_stream(f"{folder}/{name}.part", compression="zstd") as file:
-                file.write(content)
+                for record in records:
+                    file.write(record.to_line() + b"\n")
             files.move(f"{folder}/{name}.part", f"{folder}/{name}")
         except OSError as error:
             raise self._refused(error) from None
         return name
 
     def read(self, name: str) -> list[QueryRecord]:
-        """The records of one shard."""
-        files, folder = self._open()
-        with files.open_input_stream(f"{folder}/{name}") as file:
-            return [QueryRecord.from_line(line) for line in file.read().split(b"\n")[:-1]]
+        """The records of one shard.
+
+        Raises:
+            OSError, TypeError, KeyError, ValueError: if its file is damaged.
+        """
+        return _records(name, self._content(name))
 
     def finished(self) -> Iterator[list[QueryRecord]]:
-        """The records of each whole shard.
+        """The records of each whole shard; one that a crash cut short or garbled counts as unfinished.
 
         Raises:
             ConfigError: if the storage cannot be reached.
@@ -65,14 +67,25 @@ class ShardFiles:
             found = files.get_file_info(FileSelector(folder, allow_not_found=True))
         except OSError as error:
             raise self._refused(error) from None
-        for info in sorted(found, key=lambda info: info.path):
-            if info.base_name.endswith(_ENDINGS):
-                yield self.read(info.base_name)
+        for name in sorted(info.base_name for info in found):
+            if name.endswith(_ENDINGS):
+                content = self._content(name)  # outside, since storage that cannot be reached is no damage
+                try:
+                    records = _records(name, content)
+                except (OSError, TypeError, KeyError, ValueError):
+                    continue
+                yield records
 
     def clear(self) -> None:
         """Remove the files of this run."""
         files, folder = self._open()
         files.delete_dir(folder)
+
+    def _content(self, name: str) -> bytes:
+        files, folder = self._open()
+        with files.open_input_stream(f"{folder}/{name}", compression=None) as file:
+            content: bytes = file.read()
+        return content
 
     def _open(self) -> tuple[Any, str]:
         from pyarrow.fs import FileSystem, LocalFileSystem
@@ -90,3 +103,11 @@ class ShardFiles:
         return ConfigError(
             f"executor.storage={self._storage!r}: {reason}; allowed is a folder, s3://BUCKET/... or gs://BUCKET/..."
         )
+
+
+def _records(name: str, content: bytes) -> list[QueryRecord]:
+    if name.endswith(_ENDING):
+        import pyarrow as pa
+
+        content = pa.CompressedInputStream(pa.BufferReader(content), "zstd").read()
+    return [QueryRecord.from_line(line) for line in content.split(b"\n")[:-1]]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -99,6 +101,20 @@ def test_jobs_that_differ_by_their_budget_share_their_parts_and_answer_as_each_w
         assert [record.to_line() for record in told] == [record.to_line() for record in expected]
     changed = session_for(results_key({**second, INPUTS: "changed"}))
     assert changed.rerankers["default"] is not shared[1].rerankers["default"]
+
+
+def test_the_parts_of_a_former_job_are_let_go_of_before_garbage_is_looked_for() -> None:
+    subject, parts = ControllerSubject(), []
+    gc.disable()
+    try:
+        for seed in range(3):
+            config = compose(["tracking=none", "experiment=fixed_depth", f"seed={seed}"])
+            key = results_key({**config, INPUTS: "as they are", SWEPT: True})
+            subject.replay_shard(key, ["q01", "q02"])
+            parts.append(ref(session_for(key).parts["retriever"]))
+    finally:
+        gc.enable()
+    assert [part() is None for part in parts] == [True, False, False]
 
 
 class _Own(GreedyAssembler):

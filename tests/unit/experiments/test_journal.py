@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -188,21 +189,34 @@ def test_a_run_that_failed_before_its_first_query_leaves_no_journal(tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_line_that_does_not_fit_on_the_disk_is_taken_back_whole(tmp_path: Path, records: list[QueryRecord]) -> None:
+def test_a_shard_that_does_not_fit_on_the_disk_is_taken_back_whole(tmp_path: Path, records: list[QueryRecord]) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     with Journal(tmp_path, IDENTITY, resume=False) as journal:
         journal.append(records[0])
         size = journal.path.stat().st_size
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 50, hard))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + len(records[1].to_line()) + 50, hard))
         try:
             with pytest.raises(OSError, match="File too large"):
-                journal.append(records[1])
+                journal.append(*records[1:])
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         assert journal.path.stat().st_size == size
+        assert list(journal.finished) == ["q0"]
         journal.append(records[1])
     with Journal(tmp_path, IDENTITY, resume=True) as journal:
         assert list(journal.finished) == ["q0", "q1"]
+
+
+def test_of_a_shard_that_is_added_one_line_at_a_time_is_in_memory(tmp_path: Path, records: list[QueryRecord]) -> None:
+    many = [replace(records[0], query_id=f"q{i}", trace=f'"{"-" * 10**6}"') for i in range(10)]
+    with Journal(tmp_path, IDENTITY, resume=False) as journal:
+        tracemalloc.start()
+        try:
+            journal.append(*many)
+            assert tracemalloc.get_traced_memory()[1] < 5 * 10**6
+        finally:
+            tracemalloc.stop()
+        assert [journal.finished[f"q{i}"].trace for i in range(10)] == [record.trace for record in many]
 
 
 def test_a_kill_while_the_journal_forgets_queries_costs_none_of_the_others(

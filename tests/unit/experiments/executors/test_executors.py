@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -133,3 +133,16 @@ def test_shards_of_a_former_version_which_are_not_compressed_are_found(tmp_path:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "0123456789abcdef.jsonl").write_bytes(record.to_line() + b"\n")
     assert list(ShardFiles(str(tmp_path), "run").finished()) == [[record]]
+
+
+@pytest.mark.parametrize("damage", [lambda content: content[:-9], lambda content: b"\x00" * len(content)])
+def test_a_damaged_shard_counts_as_unfinished(
+    tmp_path: Path, fakes: SimpleNamespace, damage: Callable[[bytes], bytes]
+) -> None:
+    output = fakes.controller(documents=fakes.docs(4)).run("query", query_id="q")
+    first, second = (replace(QueryRecord.of(output), query_id=query_id) for query_id in ("q0", "q1"))
+    files = ShardFiles(str(tmp_path), "run")
+    file = tmp_path / "run" / files.write([first])
+    files.write([second])
+    file.write_bytes(damage(file.read_bytes()))
+    assert list(chain(*files.finished())) == [second]
