@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 from zlib import crc32
 
 from experiments.evaluate.record import QueryRecord
-from experiments.evaluate.stored import StoredRecords
+from experiments.evaluate.storedrecords import StoredRecords
 from experiments.replay.inputs import require_same
 from ragtune.core.errors import ConfigError
 

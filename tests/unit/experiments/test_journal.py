@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from experiments.evaluate import stored
+from experiments.evaluate import storedrecords as stored
 from experiments.evaluate.record import QueryRecord
 from experiments.replay.journal import Journal
 from ragtune.core.errors import ConfigError
