@@ -24,6 +24,9 @@ _CHECKED = 5
 """Version from which on each line ends with a tab and its CRC-32: of 200 flipped bytes, 45 gave records of something
 else unnoticed, and to look for damage in traces took two thirds of the time in which a journal is read."""
 
+_WRITTEN = 2**20
+"""Bytes of lines that are written at once."""
+
 
 class Finished(Protocol):
     """What a finished query leaves behind."""
@@ -124,13 +127,17 @@ class JournalOf(Generic[R]):
         self._held[record.query_id] = record
 
     def append(self, *records: R) -> None:
-        """Add the records of finished queries, all or none; of a shard's many lines, one at a time is in memory."""
-        begin, places = self._end, list[tuple[int, int]]()
+        """Add the records of finished queries, all or none; of many lines, :data:`_WRITTEN` bytes are in memory."""
+        begin, places, lines = self._end, list[tuple[int, int]](), bytearray()
         try:
             for record in records:
                 content = record.to_line()
-                places.append((self._end, len(content)))
-                self._write(self._line(content))
+                places.append((self._end + len(lines), len(content)))
+                lines += self._line(content)
+                if len(lines) >= _WRITTEN:
+                    self._write(lines)
+                    lines = bytearray()
+            self._write(lines)
         except OSError:
             self._end = self._file.truncate(self._file.seek(begin))
             raise
@@ -147,11 +154,11 @@ class JournalOf(Generic[R]):
             self._close()
             raise
 
-    def _write(self, line: bytes) -> None:
-        rest = memoryview(line)
+    def _write(self, lines: bytes | bytearray) -> None:
+        rest = memoryview(lines)
         while rest:
             rest = rest[self._file.write(rest) :]
-        self._end += len(line)
+        self._end += len(lines)
 
     def _close(self) -> None:
         self._file.close()
