@@ -120,7 +120,7 @@ def one_run(data: Path, policy: str) -> dict[str, float]:
 
 @contextmanager
 def watched() -> Iterator[list[float]]:
-    """Note five times a second, which is no work to speak of, how many megabytes this process holds that are no pages of files."""
+    """Note five times a second, so that it is little work, how many megabytes are held that are no pages of files."""
     held, ended = list[float](), threading.Event()
 
     def watch() -> None:
