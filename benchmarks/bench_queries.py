@@ -1,11 +1,12 @@
 """Many queries through the harness: what one more query costs, and whether that stays so as they grow.
 
-    python benchmarks/bench_queries.py [--queries 1000 4000] [--repeats 3] [--json FILE]
+    python benchmarks/bench_queries.py [--queries 1000 4000] [--repeats 3] [--many 10000 100000] [--json FILE]
 
 Runs are whole (`run_experiment`: replayed, measured, compared with its incumbents, written), each in a process of its
 own over generated queries with 100 candidates. What a query costs is the slope between the smallest and the largest
-number of queries, in CPU seconds. Reading the collection, its run and its score table comes before, and is a figure of
-its own; so are the incumbents: fixed depth and reranking everything, replayed and compared with.
+number of queries, in CPU seconds; many queries are run once, which tells whether time grows in proportion, and memory
+does not. Reading the collection, its run and its score table comes before, and is a figure of its own; so are the
+incumbents: fixed depth and reranking everything, replayed and compared with.
 """
 
 from __future__ import annotations
@@ -178,6 +179,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--queries", type=int, nargs="+", default=[1000, 4000])
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--many", type=int, nargs="*", default=[10_000, 100_000], help="run once, for their growth")
     parser.add_argument("--json", type=Path, help="write the figures to this file as well")
     parser.add_argument("--one", nargs=2, metavar=("DATA", "POLICY"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -186,12 +188,14 @@ def main() -> int:
         return 0
     growth: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
-        for queries in sorted(arguments.queries):
+        for queries in sorted({*arguments.queries, *arguments.many}):
+            repeats = arguments.repeats if queries in arguments.queries else 1
             generate(data := Path(folder) / str(queries), queries)
             for policy in POLICIES:
-                growth.append({"policy": policy, "queries": queries, **measured(data, policy, arguments.repeats)})
+                growth.append({"policy": policy, "queries": queries, **measured(data, policy, repeats)})
                 print(growth[-1], flush=True)
-    figures = {what: {policy: rate(growth, policy, *parts) for policy in POLICIES} for what, parts in RATES.items()}
+    repeated = [row for row in growth if row["queries"] in arguments.queries]
+    figures = {what: {policy: rate(repeated, policy, *parts) for policy in POLICIES} for what, parts in RATES.items()}
     for what, rates in figures.items():
         print(f"{what}: {', '.join(f'{policy} {number}' for policy, number in rates.items())}")
     if arguments.json:

@@ -99,11 +99,12 @@ def flat(figures: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def draw_growth(rows: list[dict[str, Any]], file: Path) -> None:
-    """CPU seconds and peak memory of a run by its number of queries, a line a policy."""
+    """CPU seconds of a run and the memory that it holds by its number of queries, a line a policy."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9.0, 3.8), layout="constrained")
-    for axes, unit, label in zip(figure.subplots(1, 2), ("cpu_s", "peak_mb"), ("CPU seconds", "peak MB"), strict=True):
+    labels = {"cpu_s": "CPU seconds", "held_mb": "peak MB that no file holds"}
+    for axes, (unit, label) in zip(figure.subplots(1, 2), labels.items(), strict=True):
         for policy in dict.fromkeys(row["policy"] for row in rows):
             mine = [row for row in rows if row["policy"] == policy]
             axes.plot([row["queries"] for row in mine], [row[unit] for row in mine], marker="o", label=policy)
