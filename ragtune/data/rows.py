@@ -45,14 +45,19 @@ class Rows:
         if self._room < 0 and self._folder is not None:
             self._flush(self._folder)
 
-    def whole(self) -> NDArray[Any]:
-        """All rows, of which there has been at least one block; those in a file are mapped and may be changed."""
+    def whole(self, *, to_change: bool = False) -> NDArray[Any]:
+        """All rows, of which there has been at least one block; those in a file are mapped from there.
+
+        Args:
+            to_change: whether they may be changed, which not every file system lets a mapped file be.
+        """
         if self._file is None:
             self._held = [np.concatenate(self._held)]
             return self._held[0]
         shape, kind = (self._length, *self._held[0].shape[1:]), self._held[0].dtype
         self._file.flush()
-        return np.asarray(np.memmap(self._file, kind, "r+", shape=shape)) if self._length else np.empty(shape, kind)
+        mode = "r+" if to_change else "r"
+        return np.asarray(np.memmap(self._file, kind, mode, shape=shape)) if self._length else np.empty(shape, kind)
 
     def _flush(self, folder: Path) -> None:
         if self._file is None:
@@ -67,9 +72,9 @@ def blocks(length: int) -> Iterator[slice]:
     return (slice(start, start + _BLOCK) for start in range(0, length, _BLOCK))
 
 
-def taken(source: NDArray[Any], places: IntArray, folder: Path | None) -> NDArray[Any]:
+def taken(source: NDArray[Any], places: IntArray, folder: Path | None, *, to_change: bool = False) -> NDArray[Any]:
     """The rows at some places, made some at a time: a file holds them once there are many, see :class:`Rows`."""
     rows = Rows(folder)
     for some in (slice(0, 0), *blocks(len(places))):
         rows.extend(source[places[some]])
-    return rows.whole()
+    return rows.whole(to_change=to_change)

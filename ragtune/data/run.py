@@ -179,7 +179,7 @@ class RunBuilder:
         """The run of all entries that the builder has taken in."""
         for rows, kind in zip(self._rows, _KINDS, strict=True):
             rows.extend(np.empty(0, dtype=kind))
-        queries, documents, ranks, scores = (rows.whole() for rows in self._rows)
+        queries, documents, ranks, scores = (rows.whole(to_change=True) for rows in self._rows)
         ranks = _small(ranks, self._folder)
         names = np.array(list(map(sys.intern, self._documents)), dtype=object)
         counts = np.zeros(len(self._queries), dtype=np.intp)
@@ -188,7 +188,8 @@ class RunBuilder:
         ends = np.concatenate([[0], np.cumsum(counts)])
         if _are_apart(queries):
             by_query = queries.argsort(kind="stable")
-            columns = (taken(column, by_query, self._folder) for column in (queries, documents, ranks, scores))
+            apart = queries, documents, ranks, scores
+            columns = (taken(column, by_query, self._folder, to_change=True) for column in apart)
             queries, documents, ranks, scores = columns
         tie_ranks = cache(lambda: id_ranks(names.tolist()))
         for part in _parts(ends):
@@ -225,7 +226,7 @@ def _small(numbers: IntArray, folder: Path | None) -> IntArray:
     kind, rows = np.result_type(*map(np.min_scalar_type, ends)), Rows(folder)
     for some in (slice(0, 0), *blocks(len(numbers))):
         rows.extend(numbers[some].astype(kind))
-    return rows.whole()
+    return rows.whole(to_change=True)
 
 
 def _numbered(known: dict[str, int], ids: Named) -> NDArray[np.uint32]:
