@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +56,7 @@ class Rows:
             return self._held[0]
         shape, kind = (self._length, *self._held[0].shape[1:]), self._held[0].dtype
         self._file.flush()
-        mode = "r+" if to_change else "r"
+        mode: Literal["r+", "r"] = "r+" if to_change else "r"
         return np.asarray(np.memmap(self._file, kind, mode, shape=shape)) if self._length else np.empty(shape, kind)
 
     def _flush(self, folder: Path) -> None:
