@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from experiments.datasets.stored import Stored
 from ragtune.core.arrays import IntArray
-from ragtune.data.recent import Recent
 from ragtune.data.storedids import StoredIds
 from ragtune.data.storedstrings import StoredStrings
 
@@ -35,10 +34,16 @@ class StoredQrels(Stored[Mapping[str, int]]):
     def __init__(self, ids: StoredIds, ends: IntArray, documents: StoredStrings, grades: NDArray[np.int32]) -> None:
         super().__init__(ids)
         self._ends, self._documents, self._grades = ends, documents, grades
-        self._recent: Recent[str, Mapping[str, int]] = Recent(lambda q: {q: self._at(ids[q])}, _AT_WORK)
+        self._recent: dict[str, Mapping[str, int]] = {}
 
     def __getitem__(self, query_id: str) -> Mapping[str, int]:
-        return self._recent[query_id]
+        grades = self._recent.get(query_id)
+        if grades is None:
+            grades = super().__getitem__(query_id)
+            if len(self._recent) >= _AT_WORK:
+                self._recent.clear()
+            self._recent[query_id] = grades
+        return grades
 
     def _at(self, position: int) -> dict[str, int]:
         begin, end = self._ends.item(position), self._ends.item(position + 1)

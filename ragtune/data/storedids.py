@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.arrays import IntArray
-from ragtune.data.recent import Recent
 from ragtune.data.storedstrings import StoredStrings
 
 _PREFIXES, _ORDER, _NAMES = "ids.npy", "order.npy", "names"
@@ -57,8 +56,7 @@ class StoredIds(Mapping[str, int]):
     ) -> None:
         self._prefixes, self.order, self._names, self._remembered, self._kept = prefixes, order, names, remembered, kept
         self._size = len(order) if kept is None else int(np.count_nonzero(kept))
-        self._found = Recent(self._look_up, remembered)
-        self._next = 0
+        self._found = _Found(prefixes, order, names, remembered, kept)
 
     def __len__(self) -> int:
         return self._size
@@ -83,36 +81,6 @@ class StoredIds(Mapping[str, int]):
         kept = np.zeros(len(self.order), dtype=np.bool_)
         kept[[position for position in map(self.get, names) if position is not None]] = True
         return type(self)(self._prefixes, self.order, self._names, self._remembered, kept)
-
-    def _look_up(self, name: str) -> dict[str, int]:
-        """The id with its position, and others that are likely to be asked for next; nothing if it is not there."""
-        if not isinstance(name, str):  # anything may be asked for by `in`
-            return {}
-        wanted, kept = name.encode(errors="surrogatepass"), self._kept
-        position = self._next
-        if position < len(self.order) and self._names.at(position) == wanted:
-            last = min(position + _AHEAD, len(self.order))
-            found = dict(zip(self._names.between(position, last), range(position, last), strict=True))
-        elif (searched := self._searched(wanted)) is not None:
-            found, last = {name: searched}, searched + 1
-        else:
-            return {}
-        self._next = last
-        return found if kept is None else {name: i for name, i in found.items() if kept[i]}
-
-    def _searched(self, wanted: bytes) -> int | None:
-        prefix = wanted[:_PREFIX]
-        place = bisect_left(self._prefixes, prefix)  # for a single id quicker than NumPy's own
-        if len(wanted) >= _PREFIX:
-            last = bisect_right(self._prefixes, prefix, place)
-            place = bisect_left(range(last), wanted, place, key=self._id_at)
-            return int(self.order[place]) if place < last and self._id_at(place) == wanted else None
-        is_there = place < len(self.order) and self._prefixes[place] == wanted
-        return int(self.order[place]) if is_there else None
-
-    def _id_at(self, place: int) -> bytes:
-        """The whole id at a place in the order of ids."""
-        return self._names.at(int(self.order[place]))
 
     @classmethod
     def load(cls, folder: Path, names: Names | None = None, remembered: int = _REMEMBERED) -> Self:
@@ -152,6 +120,62 @@ class StoredIds(Mapping[str, int]):
         np.save(folder / _PREFIXES, prefixes)
         np.save(folder / _ORDER, order)
         return None
+
+
+class _Found(dict[str, int]):
+    """Positions that are looked up when they are first asked for; all are forgotten once there are too many.
+
+    It does not know the :class:`StoredIds` that has it: then these are let go, and their files closed, at once.
+    """
+
+    def __init__(
+        self,
+        prefixes: NDArray[np.bytes_],
+        order: IntArray,
+        names: Names,
+        most: int,
+        kept: NDArray[np.bool_] | None,
+    ) -> None:
+        self._prefixes, self._order, self._names, self._most, self._kept = prefixes, order, names, most, kept
+        self._next = 0
+
+    def __missing__(self, name: str) -> int:
+        found = self._look_up(name)
+        position = found[name]
+        if len(self) >= self._most:
+            self.clear()
+        self.update(found)
+        return position
+
+    def _look_up(self, name: str) -> dict[str, int]:
+        """The id with its position, and others that are likely to be asked for next; nothing if it is not there."""
+        if not isinstance(name, str):  # anything may be asked for by `in`
+            return {}
+        wanted, kept = name.encode(errors="surrogatepass"), self._kept
+        position = self._next
+        if position < len(self._order) and self._names.at(position) == wanted:
+            last = min(position + _AHEAD, len(self._order))
+            found = dict(zip(self._names.between(position, last), range(position, last), strict=True))
+        elif (searched := self._searched(wanted)) is not None:
+            found, last = {name: searched}, searched + 1
+        else:
+            return {}
+        self._next = last
+        return found if kept is None else {name: i for name, i in found.items() if kept[i]}
+
+    def _searched(self, wanted: bytes) -> int | None:
+        prefix = wanted[:_PREFIX]
+        place = bisect_left(self._prefixes, prefix)  # for a single id quicker than NumPy's own
+        if len(wanted) >= _PREFIX:
+            last = bisect_right(self._prefixes, prefix, place)
+            place = bisect_left(range(last), wanted, place, key=self._id_at)
+            return int(self._order[place]) if place < last and self._id_at(place) == wanted else None
+        is_there = place < len(self._order) and self._prefixes[place] == wanted
+        return int(self._order[place]) if is_there else None
+
+    def _id_at(self, place: int) -> bytes:
+        """The whole id at a place in the order of ids."""
+        return self._names.at(int(self._order[place]))
 
 
 def _alike(prefixes: NDArray[Any]) -> Iterator[tuple[int, int]]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import pickle
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -51,3 +54,16 @@ def test_the_first_id_that_comes_again_is_told_and_no_ids_are_none(tmp_path: Pat
     (tmp_path / "none").mkdir()
     StoredIds.save([], tmp_path / "none")
     assert dict(StoredIds.load(tmp_path / "none")) == {}
+
+
+def test_ids_that_are_let_go_close_their_files_at_once(ids: StoredIds) -> None:
+    assert dict(pickle.loads(pickle.dumps(ids))) == dict(ids)
+    few = ids.only(["q7"])
+    assert (ids["q5"], few["q7"]) == (5, 7)
+    gone = weakref.ref(few)
+    gc.disable()  # a sweep of a large process comes late, and each of them has four files open
+    try:
+        del few
+        assert gone() is None
+    finally:
+        gc.enable()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 import pickle
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -77,6 +79,21 @@ def test_what_large_files_say_is_parsed_once(collection: Path, monkeypatch: pyte
         monkeypatch.setattr(module, "read_records", None)
     again = load(collection)
     assert (again.queries, again.qrels, again.order) == (first.queries, first.qrels, first.order)
+
+
+def test_a_collection_that_is_let_go_closes_its_files_at_once(
+    collection: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored, "STORED_FROM", 1)
+    dataset = load(collection)
+    asked = [next(iter(values.items())) for values in (dataset.queries, dataset.qrels)]
+    gone = [weakref.ref(each) for each in (dataset.queries, dataset.qrels, dataset.corpus)]
+    gc.disable()  # a sweep of a large process comes late
+    try:
+        del dataset
+        assert (len(asked), [each() for each in gone]) == (2, [None] * 3)
+    finally:
+        gc.enable()
 
 
 def test_what_is_asked_of_large_files_is_what_is_chosen(collection: Path, monkeypatch: pytest.MonkeyPatch) -> None:
