@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, Literal
@@ -17,6 +18,18 @@ _ROOM = 2**20
 
 _BLOCK = 2**16
 """Rows that are copied at once."""
+
+
+class NoPlaceError(OSError):
+    """Rows have no place in the folder that the error names, e.g. because its disk is full."""
+
+
+@contextmanager
+def _place(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise NoPlaceError(error.errno, error.strerror, str(folder)) from error
 
 
 class Rows:
@@ -37,27 +50,32 @@ class Rows:
         """Add rows, of the shape and kind of those that are there.
 
         Raises:
-            OSError: if they have no place on the disk.
+            NoPlaceError: if they have none in the folder.
         """
         self._held.append(rows)
         self._length += len(rows)
         self._room -= rows.nbytes
         if self._room < 0 and self._folder is not None:
-            self._flush(self._folder)
+            with _place(self._folder):
+                self._flush(self._folder)
 
     def whole(self, *, to_change: bool = False) -> NDArray[Any]:
         """All rows, of which there has been at least one block; those in a file are mapped from there.
 
         Args:
             to_change: whether they may be changed, which not every file system lets a mapped file be.
+
+        Raises:
+            NoPlaceError: as of :meth:`extend`.
         """
-        if self._file is None:
+        if self._file is None or self._folder is None:
             self._held = [np.concatenate(self._held)]
             return self._held[0]
         shape, kind = (self._length, *self._held[0].shape[1:]), self._held[0].dtype
-        self._file.flush()
         mode: Literal["r+", "r"] = "r+" if to_change else "r"
-        return np.asarray(np.memmap(self._file, kind, mode, shape=shape)) if self._length else np.empty(shape, kind)
+        with _place(self._folder):
+            self._file.flush()
+            return np.asarray(np.memmap(self._file, kind, mode, shape=shape)) if self._length else np.empty(shape, kind)
 
     def _flush(self, folder: Path) -> None:
         if self._file is None:

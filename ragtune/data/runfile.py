@@ -27,6 +27,7 @@ from ragtune.data.records import (
     record_files,
     text_form,
 )
+from ragtune.data.rows import NoPlaceError
 from ragtune.data.run import Entries, Named, Run, RunBuilder, RunEntry
 from ragtune.data.searchfile import holds_responses, read_responses
 from ragtune.data.textfile import read_lines
@@ -114,6 +115,8 @@ _WORTH_KEEPING = 2**19
 def _read(path: Path, order: tuple[str, ...], needs_scores: bool, folder: Path | None) -> Run:
     try:
         run = _plain_run(path, folder)
+    except NoPlaceError:
+        raise  # there would be none for what is read again
     except Exception:  # pyarrow's own, of damaged files also others: reading on tells what is wrong, and where
         run = _any_run(_entries(path, order, needs_scores), folder)
     if not run:

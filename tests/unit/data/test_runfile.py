@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
+import os
 import subprocess
 import sys
 import tempfile
@@ -390,3 +392,22 @@ def test_reading_columns_loads_no_pandas(tmp_path: Path) -> None:
     )
     files = [str(tmp_path / name) for name in ("a.run", "a.parquet")]
     assert subprocess.run([sys.executable, "-c", code, *files], check=True, capture_output=True).stdout == b"\n"
+
+
+def _full(**_: object) -> NoReturn:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_large_run_without_room_says_where_there_is_none_and_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGTUNE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(runfile, "_WORTH_KEEPING", 0)
+    monkeypatch.setattr(runfile, "_entries", _never)
+    monkeypatch.setattr(rows_module, "_ROOM", 0)
+    monkeypatch.setattr(rows_module, "TemporaryFile", _full)
+    file = tmp_path / "run"
+    file.write_bytes(LINES)
+    with pytest.raises(OSError, match="No space left on device") as refused:
+        read_run(file)
+    assert refused.value.filename == tempfile.gettempdir()
