@@ -222,8 +222,9 @@ def _are_apart(queries: NDArray[np.uint32]) -> bool:
 
 def _small(numbers: IntArray, folder: Path | None) -> IntArray:
     """The numbers in as few bytes as hold them."""
-    ends = numbers.min(initial=0), numbers.max(initial=0)
-    kind, rows = np.result_type(*map(np.min_scalar_type, ends)), Rows(folder)
+    low, high = int(numbers.min(initial=0)), int(numbers.max(initial=0))
+    # What holds two whole numbers of which one is negative is to NumPy itself, for large ones, a float.
+    kind, rows = np.min_scalar_type(min(low, -high - 1) if low < 0 else high), Rows(folder)
     for some in (slice(0, 0), *blocks(len(numbers))):
         rows.extend(numbers[some].astype(kind))
     return rows.whole(to_change=True)

@@ -411,3 +411,10 @@ def test_a_large_run_without_room_says_where_there_is_none_and_is_read_once(
     with pytest.raises(OSError, match="No space left on device") as refused:
         read_run(file)
     assert refused.value.filename == tempfile.gettempdir()
+
+
+@pytest.mark.parametrize("ranks", [(-(2**63), 2**63 - 1), (-1, 2**53 + 1), (-1, 150), (0, 2**63 - 1), (-129, 127)])
+def test_ranks_of_any_size_stay_whole_numbers(tmp_path: Path, ranks: tuple[int, int]) -> None:
+    file = tmp_path / "run"
+    file.write_text("".join(f"q Q0 d{rank} {rank} 1 t\n" for rank in ranks))
+    assert [repr(entry.rank) for entry in read_run(file)["q"]] == [str(rank) for rank in ranks]
