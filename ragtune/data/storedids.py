@@ -1,4 +1,7 @@
-"""Ids on disk that are found by their names, memory-mapped."""
+"""Ids on disk that are found by their names, memory-mapped.
+
+None is empty or holds NUL, see :func:`ragtune.data.values.require_id`: NumPy's bytes lose those at their end.
+"""
 
 from __future__ import annotations
 
