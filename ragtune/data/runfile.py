@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -33,6 +34,8 @@ from ragtune.data.searchfile import holds_responses, read_responses
 from ragtune.data.textfile import read_lines
 from ragtune.data.trecfile import read_plain_trec
 from ragtune.data.values import id_of, number_of, require_id
+
+_log = logging.getLogger(__name__)
 
 Found = tuple[str, str, RunEntry]
 """Where an entry stands, its query, and the entry."""
@@ -115,8 +118,9 @@ _WORTH_KEEPING = 2**19
 def _read(path: Path, order: tuple[str, ...], needs_scores: bool, folder: Path | None) -> Run:
     try:
         run = _plain_run(path, folder)
-    except NoPlaceError:
-        raise  # there would be none for what is read again
+    except NoPlaceError as error:
+        _log.warning("no room for the columns of %s (%s): holding them in memory", path, error)
+        return _read(path, order, needs_scores, None)
     except Exception:  # pyarrow's own, of damaged files also others: reading on tells what is wrong, and where
         run = _any_run(_entries(path, order, needs_scores), folder)
     if not run:
