@@ -104,12 +104,17 @@ class PostingStatements:
         ).encode()
 
     def join(self) -> bytes:
-        """SQL that joins the blocks of a level to blocks of the next."""
+        """SQL that joins the blocks of a level to blocks of the next.
+
+        The highest average is materialized: where statistics know of no block of that level, a plan for a single one
+        would find it anew for each of a hundred thousand.
+        """
         return (
-            f"WITH old AS (DELETE FROM {self._postings} WHERE level = %(level)s RETURNING {_COLUMNS}) "
+            f"WITH old AS (DELETE FROM {self._postings} WHERE level = %(level)s RETURNING {_COLUMNS}), "
+            "top AS MATERIALIZED (SELECT max(average) AS average FROM old) "
             f"INSERT INTO {self._postings} ({_COLUMNS}) SELECT term, min(first), sum(n), %(level)s + 1, "
             "max(least(1.0, peak * top.average / old.average)), top.average, "
-            "string_agg(content, ''::bytea ORDER BY first) FROM old, (SELECT max(average) AS average FROM old) top "
+            "string_agg(content, ''::bytea ORDER BY first) FROM old, top "
             f"GROUP BY term, n < 0, first >> {RANGE_BITS}, top.average"
         ).encode()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import psycopg
@@ -203,3 +203,27 @@ def test_blocks_of_many_writes_are_joined_and_what_is_gone_stays_gone(
 def nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
     """Of a query's plan, in any order."""
     return [plan, *(node for inner in plan.get("Plans", ()) for node in nodes(inner))]
+
+
+def _rows_visited(plan: Mapping[str, Any]) -> float:
+    own = plan["Actual Rows"] * plan["Actual Loops"]
+    return float(own + sum(map(_rows_visited, plan.get("Plans", ()))))
+
+
+def test_blocks_are_joined_in_time_that_grows_with_their_number_although_statistics_know_none_of_them() -> None:
+    dsn = fresh_dsn()
+    with PostgresDatabase(dsn) as database, psycopg.connect(dsn) as connection:
+        store = database.open("tea", HashingEmbedder(dims=8), create=True)
+        index([Chunk(doc_id="first", chunk_index=0, content="tea")], store)
+        connection.execute("UPDATE ragtune.postings_1 SET level = 99")
+        connection.execute("ANALYZE ragtune.postings_1")
+        connection.commit()
+        for place in range(10):
+            content = " ".join(f"w{number}" for number in range(place, place + 50))
+            index([Chunk(doc_id=f"d{place}", chunk_index=0, content=content)], store)
+        ((joined,),) = ask(connection, "SELECT count(*) FROM ragtune.postings_1 WHERE level = 0")
+        join = Statements(1, 8).postings.join().decode()
+        explained = connection.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {join}".encode(), {"level": 0})
+        ((plans,),) = explained.fetchall()
+        assert joined > 500
+        assert _rows_visited(plans[0]["Plan"]) < 20 * joined
