@@ -33,7 +33,7 @@ def live(tiny: list[str], collection: Path) -> Callable[..., list[str]]:
 def scored_queries(table: Path) -> list[str]:
     file = table.with_name(f"{table.name}.partial") / "journal.jsonl"
     lines = file.read_bytes().split(b"\n")[1:-1] if file.exists() else []
-    return [json.loads(line)["query_id"] for line in lines]
+    return [json.loads(line.partition(b"\t")[0])["query_id"] for line in lines]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
