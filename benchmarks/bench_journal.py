@@ -22,17 +22,16 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from bench_queries import POLICIES, generate, options
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.bench_queries import generate  # noqa: E402
-from experiments.config.compose import compose  # noqa: E402
-from experiments.evaluate.record import QueryRecord  # noqa: E402
-from experiments.evaluate.states import packed, unpacked  # noqa: E402
-from experiments.replay.build import build_session  # noqa: E402
-from experiments.replay.journal import Journal  # noqa: E402
-from experiments.replay.shard import ShardReplay, in_shards  # noqa: E402
+from experiments.config.compose import compose
+from experiments.evaluate.record import QueryRecord
+from experiments.evaluate.states import packed, unpacked
+from experiments.replay.build import build_session
+from experiments.replay.journal import Journal
+from experiments.replay.shard import ShardReplay, in_shards
 
 IDENTITY = {"fingerprint": "f", "settings": "s", "inputs": {}}
 FLIPS = 200
@@ -54,14 +53,7 @@ AS_JSON = ("stop", "account", "dropped", "batches")
 def made(queries: int, folder: Path) -> list[QueryRecord]:
     """The records of so many queries."""
     generate(folder, queries)
-    collection = [
-        "dataset=beir",
-        f"dataset.path={folder}",
-        "retriever=runs",
-        f"retriever.paths={folder}/runs/first.run",
-    ]
-    scores = [f"reranker.scores={folder}/scores/second.run", "reranker.scale=identity", "budget=unlimited"]
-    session = build_session(compose([*collection, *scores, "estimator=baseline", "scheduler.batch_size=10"]))
+    session = build_session(compose([*options(folder), *POLICIES["greedy 10 x 10"]]))
     shards = (ShardReplay(session, some) for some in in_shards(session, list(session.dataset.queries)))
     return [record for shard in shards for record in shard.under(session.parts["budget"])]
 

@@ -73,6 +73,13 @@ def generate(folder: Path, queries: int) -> None:
             )
 
 
+def options(data: Path) -> list[str]:
+    """What a folder that was generated is replayed with."""
+    collection = ["dataset=beir", f"dataset.path={data}", "retriever=runs"]
+    first, second = f"retriever.paths={data / 'runs/first.run'}", f"reranker.scores={data / 'scores/second.run'}"
+    return [*collection, first, second, "reranker.scale=identity", "budget=unlimited"]
+
+
 def one_run(data: Path, policy: str) -> dict[str, float]:
     """CPU seconds of reading and of the run in this process, without imports, and its peak memory: what it has held,
     and that with the pages of mapped files, which the system takes back where it needs them.
@@ -85,15 +92,7 @@ def one_run(data: Path, policy: str) -> dict[str, float]:
     from experiments.replay.build import build_session
     from experiments.replay.subjects.controller import FixedDepth
 
-    collection = [
-        "dataset=beir",
-        f"dataset.path={data}",
-        "retriever=runs",
-        f"retriever.paths={data / 'runs/first.run'}",
-    ]
-    scores = [f"reranker.scores={data / 'scores/second.run'}", "reranker.scale=identity"]
-    quiet = ["tracking=none", "verbosity=0", "budget=unlimited"]
-    config = compose([*collection, *scores, *quiet, *POLICIES[policy]])
+    config = compose([*options(data), "tracking=none", "verbosity=0", *POLICIES[policy]])
     incumbents = [
         timed(owner, name)
         for owner, name in (
