@@ -90,18 +90,17 @@ def _produce(
         measures = load_measures(config)
     else:
         dataset, measures = by_agreement(dataset, beaten.over(dataset.judged).get(EVERYTHING))
-    judged, query_ids = dataset.judged, list(dataset.queries)
     allowed = check_number("failures.max_share", config["failures"]["max_share"], 0.0, 1.0)
     folder.mkdir(parents=True, exist_ok=True)
     evaluation = Evaluation(dataset, measures, beaten.over, beaten.together, folder)
-    with Journal(folder, run, resume=config["resume"]) as journal:
+    with Journal(folder, run, resume=config["resume"], numbers=dataset.numbers) as journal:
         with progress_bar(f"replaying {dataset.name}", enabled=progress) as update:
-            replay(subject, work, query_ids, journal, update, evaluation.add)
+            replay(subject, work, dataset.query_ids, journal, update, evaluation.add)
         bootstrap = Bootstrap(**config["bootstrap"], seed=config["seed"])
         drawn = curve(evaluation.steps(), measures.names, bootstrap, folder)
-        views = views_of(journal.finished.values(), subject.views, judged, measures, bootstrap)
+        views = views_of(journal.finished.values(), subject.views, dataset.judged, measures, bootstrap)
         against = compare(drawn, evaluation.faced(), bootstrap, folder)
-        outcomes = evaluation.outcomes(query_ids)
+        outcomes = evaluation.outcomes(dataset.query_ids)
         summary = Summary(
             **dict(summarize(dataset, outcomes, drawn, max_failed_share=allowed)),
             views={view.name: view.figures for view in views} or None,

@@ -13,9 +13,11 @@ from sys import intern
 import numpy as np
 
 from experiments.datasets.stored import some
+from experiments.datasets.storedqueries import StoredQueries
 from ragtune.core.errors import ConfigError, DatasetError
 from ragtune.core.plain import quoted
 from ragtune.data.corpus import Corpus
+from ragtune.data.stringrows import gathered
 from ragtune.data.values import require_id
 
 Qrels = Mapping[str, Mapping[str, int]]
@@ -45,9 +47,24 @@ class Dataset:
     order: Sequence[str] = ()
 
     @cached_property
-    def judged(self) -> list[str]:
+    def query_ids(self) -> Sequence[str]:
+        """Ids of the queries, in replay order."""
+        return ids_of(self.queries)
+
+    @cached_property
+    def judged(self) -> Sequence[str]:
         """Ids of the queries that count in the measures, in replay order; all where nobody has judged any."""
-        return list(filter(self.counts, self.queries))
+        if all(map(self.counts, self.query_ids)):
+            return self.query_ids
+        counting = filter(self.counts, self.query_ids)
+        return list(counting) if isinstance(self.query_ids, list) else gathered(counting)
+
+    @cached_property
+    def numbers(self) -> Mapping[str, int]:
+        """A number of each query, which rises in replay order."""
+        if isinstance(self.queries, StoredQueries):
+            return self.queries.numbers
+        return {query_id: i for i, query_id in enumerate(self.queries)}
 
     def counts(self, query_id: str) -> bool:
         """Whether a query counts in the measures."""
@@ -100,7 +117,7 @@ def assemble(name: str, corpus: Corpus, queries: Mapping[str, str], qrels: Qrels
         DatasetError: if there are no judgments where there should be, or a judged query has no text.
     """
     if qrels is None:
-        return Dataset(name, corpus, queries, {}, order=list(queries))
+        return Dataset(name, corpus, queries, {}, order=ids_of(queries))
     if not qrels:
         raise DatasetError(f"dataset {name!r} has no judgments: at least one judged query is needed")
     missing = [query_id for query_id in qrels if query_id not in queries]
@@ -113,7 +130,12 @@ def assemble(name: str, corpus: Corpus, queries: Mapping[str, str], qrels: Qrels
             {d for grades in qrels.values() for d in grades if d not in corpus}
         ),
     }
-    return Dataset(name, corpus, queries, qrels, {what: n for what, n in warnings.items() if n}, list(queries))
+    return Dataset(name, corpus, queries, qrels, {what: n for what, n in warnings.items() if n}, ids_of(queries))
+
+
+def ids_of(queries: Mapping[str, str]) -> Sequence[str]:
+    """The ids of queries in their order."""
+    return queries.query_ids if isinstance(queries, StoredQueries) else list(queries)
 
 
 def chosen_fields(fields: Mapping[str, str], wanted: Sequence[str], where: str) -> str:

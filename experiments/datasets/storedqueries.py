@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Self
@@ -15,7 +15,7 @@ _TEXTS = "texts"
 
 
 class StoredQueries(Stored[str]):
-    """Texts of queries; their ids, which many look through, are made once and kept.
+    """Texts of queries.
 
     Args:
         ids: the queries.
@@ -30,11 +30,17 @@ class StoredQueries(Stored[str]):
         return self._texts.at(position).decode()
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(self.query_ids)
 
     @cached_property
-    def _names(self) -> list[str]:
-        return list(self._ids)
+    def query_ids(self) -> Sequence[str]:
+        """The ids in their order."""
+        return self._ids.in_order()
+
+    @property
+    def numbers(self) -> Mapping[str, int]:
+        """A number of each query, which rises in their order."""
+        return self._ids
 
     def only(self, query_ids: Iterable[str]) -> Self:
         return type(self)(self._ids.only(query_ids), self._texts)

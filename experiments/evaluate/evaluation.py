@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
+from typing import Protocol, Self, TypeVar
+
+import numpy as np
 
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.curves import Curve
@@ -14,6 +18,8 @@ from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.evaluate.spool import Spool
 from experiments.evaluate.stack import Stack
 from experiments.evaluate.steps import Steps
+from ragtune.core.arrays import IntArray
+from ragtune.data.stringrows import StringRows
 
 Beaten = Callable[[Sequence[str]], Mapping[str, Sequence[Ranked]]]
 """Replays queries through what a run has to beat: by the name of the incumbent, in the order of the queries. One that
@@ -24,6 +30,13 @@ _ROOM = 1_000_000
 
 _TOGETHER = 512
 """Queries that are measured at once: fewer take longer, of more the records take much memory."""
+
+
+class _Table(Protocol):
+    def taken(self, queries: IntArray, folder: Path | None) -> Self: ...
+
+
+T = TypeVar("T", bound=_Table)
 
 
 class Evaluation:
@@ -45,6 +58,7 @@ class Evaluation:
         self._waiting: list[QueryRecord] = []
         self._met: list[tuple[Sequence[QueryRecord], Mapping[str, Sequence[Ranked]]]] = []
         self._outcomes: Stack[Outcomes] = Stack(folder)
+        self._measured = StringRows(folder)
         self._steps: Stack[Steps] = Stack(folder)
         self._faced: dict[str, Stack[Faced]] | None = None
         self._everything: Spool[Sequence[Ranked]] = Spool(folder, _ROOM)
@@ -63,18 +77,18 @@ class Evaluation:
     def outcomes(self, query_ids: Sequence[str]) -> Outcomes:
         """How these queries have ended, all that have been added."""
         self._conclude()
-        return self._outcomes.whole().of_queries(query_ids, self._folder)
+        outcomes = self._outcomes.whole()
+        return self._in_order(outcomes, _order(query_ids, outcomes.query_ids))
 
     def steps(self) -> Steps:
         """The anytime steps of the judged queries, all of which have been added."""
         self._finish()
-        return self._steps.whole().of_queries(self._judged, self._folder)
+        return self._in_order(self._steps.whole(), self._order)
 
     def faced(self) -> dict[str, Faced]:
         """The judged queries, all of which have been added, beside each incumbent that could answer all of them."""
         self._finish()
-        found = {name: stack.whole() for name, stack in (self._faced or {}).items()}
-        return {name: beside.of_queries(self._judged, self._folder) for name, beside in found.items()}
+        return {name: self._in_order(stack.whole(), self._order) for name, stack in (self._faced or {}).items()}
 
     def depth_line(self, run: Curve) -> dict[int, float] | None:
         """What fixed depth reaches with as many documents as the run, see
@@ -83,7 +97,15 @@ class Evaluation:
         self._finish()
         if EVERYTHING not in (self._faced or {}):
             return None
-        return depth_line(self._everything, run, self._judged, self._measures, self._folder)
+        return depth_line(self._everything, run, self._measures, self._order, self._folder)
+
+    @cached_property
+    def _order(self) -> IntArray | None:
+        """Where the judged queries are among those that have been measured, which are all."""
+        return _order(self._judged, self._measured.whole())
+
+    def _in_order(self, table: T, order: IntArray | None) -> T:
+        return table if order is None else table.taken(order, self._folder)
 
     def _conclude(self) -> None:
         records, self._new = self._new, []
@@ -107,6 +129,7 @@ class Evaluation:
         records = [record for some, _ in met for record in some]
         names = [name for name in met[-1][1] if all(name in found for _, found in met)]
         found = {name: [ranked for _, found in met for ranked in found[name]] for name in names}
+        self._measured.extend(record.query_id for record in records)
         self._steps.add(Steps.of(records, self._measures))
         self._face(face(records, found, self._measures))
         if everything := found.get(EVERYTHING):
@@ -119,3 +142,14 @@ class Evaluation:
         self._faced = {name: stack for name, stack in self._faced.items() if name in faced}
         for name, stack in self._faced.items():
             stack.add(faced[name])
+
+
+def _order(query_ids: Sequence[str], found: Sequence[str]) -> IntArray | None:
+    """Where each of these queries, shape (q,), is among those that were found; None where that is their order."""
+    if query_ids == found:
+        return None
+    width = max(len(query_id.encode()) for query_id in found)  # in place of a dictionary, which takes ten times as much
+    wanted, there = (np.fromiter(map(str.encode, ids), f"S{width}", len(ids)) for ids in (query_ids, found))
+    ascending = there.argsort(kind="stable")
+    order: IntArray = ascending[np.searchsorted(there, wanted, sorter=ascending)]
+    return order

@@ -14,7 +14,6 @@ from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.evaluate.significance import holm, randomization_test
 from experiments.evaluate.states import Positions, States, after_each
-from experiments.evaluate.steps import places
 from experiments.evaluate.summary import Agreement, Comparison
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import ConfigError
@@ -33,24 +32,19 @@ class Faced:
     """How some queries of a run stand beside the same queries of one incumbent, as columns.
 
     Attributes:
-        query_ids: ids of the q queries.
         values: shape (q, m), measures of the incumbent's final rankings.
         docs: shape (q,), documents that the incumbent was charged.
         alike: shape (q, 3), of both rankings: overlap, rank-biased overlap, and Kendall's tau, which is not a number
             where the run lacks a document that the incumbent has.
     """
 
-    query_ids: Sequence[str]
     values: FloatArray
     docs: IntArray
     alike: FloatArray
 
-    def of_queries(self, query_ids: Sequence[str], folder: Path | None) -> Faced:
-        """These queries, all of which are there, in their order; a folder may hold large columns."""
-        if list(query_ids) == self.query_ids:
-            return self
-        chosen = places(query_ids, self.query_ids)
-        return Faced(query_ids, *(taken(column, chosen, folder) for column in (self.values, self.docs, self.alike)))
+    def taken(self, queries: IntArray, folder: Path | None) -> Faced:
+        """The queries at some places, in their order; a folder may hold large columns."""
+        return Faced(*(taken(column, queries, folder) for column in (self.values, self.docs, self.alike)))
 
 
 def face(
@@ -65,9 +59,8 @@ def face(
     """
     states = (each for found in zip(*incumbents.values(), strict=True) for each in _states(found))
     values = measures.of_states(states).reshape(len(records), len(incumbents), len(measures.names))
-    query_ids = [record.query_id for record in records]
     return {
-        name: Faced(query_ids, values[:, i], np.array([each.docs for each in ranked]), _alike(records, ranked))
+        name: Faced(values[:, i], np.array([each.docs for each in ranked]), _alike(records, ranked))
         for i, (name, ranked) in enumerate(incumbents.items())
     }
 
@@ -158,8 +151,8 @@ _STANDS_IN = "queries without judgments, for which the top 10 of reranking every
 def depth_line(
     everything: Iterable[Sequence[Ranked]],
     run: Curve,
-    query_ids: Sequence[str],
     measures: Measures,
+    order: IntArray | None = None,
     folder: Path | None = None,
 ) -> dict[int, float]:
     """What fixed depth reaches with as many documents as a run, told by one replay that has reranked everything.
@@ -169,22 +162,21 @@ def depth_line(
     Args:
         everything: the replays of all queries, some at a time, in any order; at least one.
         run: a run's curve, whose steps are the depths, thinned out to :data:`POINTS`.
-        query_ids: ids of the queries, in the order in which means are taken.
         measures: what is measured; the first is the headline.
+        order: places of the replays' queries in the order in which means are taken; None for their own.
         folder: may hold the values of many queries.
 
     Returns:
         Mean headline by depth.
     """
     depths = run.docs[np.bincount(np.linspace(0, len(run.docs) - 1, POINTS).round().astype(int)) > 0]
-    found, rows = list[str](), Rows(folder)
+    rows = Rows(folder)
     for some in everything:
-        found += [ranked.query_id for ranked in some]
         states = (States(each.query_id, each.doc_ids, _at_depths(each, depths)) for each in some)
         rows.extend(measures.headline_of(states).reshape(len(some), len(depths)))
     values = rows.whole()
-    if found != list(query_ids):
-        values = taken(values, places(query_ids, found), folder)
+    if order is not None:
+        values = taken(values, order, folder)
     return dict(zip(depths.tolist(), values.mean(axis=0).tolist(), strict=True))
 
 

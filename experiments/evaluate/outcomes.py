@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from sys import intern
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from experiments.evaluate.record import UNITS, QueryRecord
-from experiments.evaluate.steps import places
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.types import GIVEN_UP
 from ragtune.data.rows import taken
+from ragtune.data.stringrows import strings_at
 
 
 class Mishaps(NamedTuple):
@@ -74,7 +74,7 @@ class Outcomes:
         told = {record.query_id: Mishaps.of(record) for record in records}
         return cls(
             query_ids=[record.query_id for record in records],
-            stop_reasons=[intern(record.stop_reason) for record in records],
+            stop_reasons=[record.stop_reason for record in records],
             sizes=_columns(4, [(r.pool_docs, len(r.dropped), r.context_docs, r.context_tokens) for r in records], int),
             batches=_columns(2, [[r.batches.get(name, 0) for name in ("sent", "failed")] for r in records], int),
             overrun_ms=np.array([record.overrun_ms for record in records], dtype=float),
@@ -83,15 +83,14 @@ class Outcomes:
             mishaps={query_id: mishaps for query_id, mishaps in told.items() if mishaps is not None},
         )
 
-    def of_queries(self, query_ids: Sequence[str], folder: Path | None) -> Outcomes:
-        """The outcomes of these queries, all of which are there, in their order; a folder may hold large columns."""
-        if list(query_ids) == self.query_ids:
-            return self
-        chosen = places(query_ids, self.query_ids)
-        names = ("sizes", "batches", "overrun_ms", "charged", "actual")
-        columns: dict[str, Any] = {name: taken(getattr(self, name), chosen, folder) for name in names}
-        reasons = [self.stop_reasons[i] for i in chosen.tolist()]
-        return Outcomes(query_ids=query_ids, stop_reasons=reasons, mishaps=self.mishaps, **columns)
+    def taken(self, queries: IntArray, folder: Path | None) -> Outcomes:
+        """The outcomes of the queries at some places, in their order; a folder may hold large columns."""
+        columns = vars(self).items()
+        arrays: dict[str, Any] = {
+            name: taken(column, queries, folder) for name, column in columns if isinstance(column, np.ndarray)
+        }
+        ids, reasons = (strings_at(column, queries, folder) for column in (self.query_ids, self.stop_reasons))
+        return replace(self, query_ids=ids, stop_reasons=reasons, **arrays)
 
     def __len__(self) -> int:
         return len(self.query_ids)
@@ -103,16 +102,15 @@ class Outcomes:
             yield from filter(None, (what(mishaps) for mishaps in known if mishaps is not None))
 
     @property
-    def given_up(self) -> list[bool]:
-        """Which queries stopped because their policy failed, or a reranker too often."""
-        return list(map(has_given_up, self.stop_reasons))
+    def given_up(self) -> NDArray[np.bool_]:
+        """Which queries stopped because their policy failed, or a reranker too often, shape (q,)."""
+        return np.fromiter(map(has_given_up, self.stop_reasons), bool, len(self))
 
     @property
     def unfinished(self) -> list[str]:
         """The queries of which something failed, so that another try may answer them better."""
-        failed = (self.sizes[:, 1] > 0) | (self.batches[:, 1] > 0)
-        pairs = zip(self.query_ids, failed.tolist(), self.given_up, strict=True)
-        return [query_id for query_id, has_failed, given_up in pairs if has_failed or given_up]
+        failed = (self.sizes[:, 1] > 0) | (self.batches[:, 1] > 0) | self.given_up
+        return [self.query_ids[query] for query in np.flatnonzero(failed).tolist()]
 
 
 def has_given_up(stop_reason: str) -> bool:

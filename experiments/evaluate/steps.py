@@ -20,13 +20,11 @@ class Steps:
     """What the anytime steps of q queries have cost, and what their rankings are worth.
 
     Attributes:
-        query_ids: ids of the queries.
         counts: shape (q,), how many of the s steps are each query's; the first of them is before any score.
         costs: shape (s, u), charged by then in each of ``UNITS``, the steps of one query behind those of another.
         values: shape (s, m), measures of the ranking at each step.
     """
 
-    query_ids: Sequence[str]
     counts: IntArray
     costs: FloatArray
     values: FloatArray
@@ -36,20 +34,16 @@ class Steps:
         """The steps of these records."""
         costs = [step for record in records for step in record.costs]
         return cls(
-            [record.query_id for record in records],
             np.array([len(record.costs) for record in records], dtype=np.intp),
             np.array(costs, dtype=float) if costs else np.zeros((0, len(UNITS))),
             measures.of_states(record.states() for record in records),
         )
 
-    def of_queries(self, query_ids: Sequence[str], folder: Path | None) -> Steps:
-        """The steps of these queries, all of which are there, in their order; a folder may hold large columns."""
-        if list(query_ids) == self.query_ids:
-            return self
-        chosen = places(query_ids, self.query_ids)
-        counts = self.counts[chosen]
-        rows = np.repeat(self.firsts[chosen] - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
-        return Steps(list(query_ids), counts, taken(self.costs, rows, folder), taken(self.values, rows, folder))
+    def taken(self, queries: IntArray, folder: Path | None) -> Steps:
+        """The steps of the queries at some places, in their order; a folder may hold large columns."""
+        counts = self.counts[queries]
+        rows = np.repeat(self.firsts[queries] - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
+        return Steps(counts, taken(self.costs, rows, folder), taken(self.values, rows, folder))
 
     def parts(self) -> Iterator[Steps]:
         """The steps of some queries at a time, so that what is made of them need not be there for all at once."""
@@ -57,7 +51,7 @@ class Steps:
         for start in range(0, len(self.counts), _BLOCK):
             queries = slice(start, start + _BLOCK)
             rows = slice(int(ends[start] - self.counts[start]), int(ends[queries][-1]))
-            yield Steps(self.query_ids[queries], self.counts[queries], self.costs[rows], self.values[rows])
+            yield Steps(self.counts[queries], self.costs[rows], self.values[rows])
 
     @property
     def firsts(self) -> IntArray:
@@ -73,12 +67,6 @@ class Steps:
 
 _BLOCK = 2**14
 """Queries in a part."""
-
-
-def places(query_ids: Sequence[str], found: Sequence[str]) -> IntArray:
-    """Where each of these queries, shape (q,), is among those that were found, in any order."""
-    place = {query_id: i for i, query_id in enumerate(found)}
-    return np.fromiter(map(place.__getitem__, query_ids), np.intp, len(query_ids))
 
 
 def latest(counts: IntArray, spent: NDArray[np.float64], docs: IntArray) -> IntArray:

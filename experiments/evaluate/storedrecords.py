@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import weakref
 from array import array
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -28,37 +30,52 @@ class StoredRecords(Mapping[str, QueryRecord]):
 
     Args:
         path: the file.
+        numbers: a number of each query that may come, from 0 with few gaps; None to number them as they come.
     """
 
     _lines: _Lines
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, numbers: Mapping[str, int] | None = None) -> None:
         self._path = path
-        self._number: dict[str, int] = {}
+        self._numbers: Mapping[str, int] = defaultdict(count().__next__) if numbers is None else numbers
         self._places = array("q")
+        self._length = 0
         self._held: dict[int, _Held] = {}
         self._room = _ROOM
 
     def put(self, record: QueryRecord, at: int, length: int) -> None:
-        """Add a record, whose line of so many bytes stands in the file; of several of a query, the last counts."""
+        """Add a record, whose line of so many bytes stands in the file; of several of a query, the last counts.
+
+        Raises:
+            KeyError: if the query has no number.
+        """
         if not self._places:
             self._lines = _Lines(self._path)
-        number = self._number[record.query_id] = len(self._places) // 2
-        self._places.extend((at, length))
+        number = self._numbers[record.query_id]
+        if (missing := 2 * number + 2 - len(self._places)) > 0:
+            self._places.frombytes(bytes(missing * self._places.itemsize))
+        self._length += not self._has(number)
+        self._places[2 * number : 2 * number + 2] = array("q", (at, length))
+        self._held.pop(number, None)
         self._room -= 8 * len(record.doc_ids) + sum(map(len, record.rankings))
         if self._room >= 0:
             self._held[number] = record.doc_ids, record.rankings
 
     def __getitem__(self, query_id: str) -> QueryRecord:
-        number = self._number[query_id]
+        number = self._numbers.get(query_id, len(self._places))
+        if not self._has(number):
+            raise KeyError(query_id)
         at, length = self._places[2 * number : 2 * number + 2]
         return _StoredRecord(query_id, self._lines, at, length, self._held.get(number))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._number)
+        return (query_id for query_id, number in self._numbers.items() if self._has(number))
 
     def __len__(self) -> int:
-        return len(self._number)
+        return self._length
+
+    def _has(self, number: int) -> bool:
+        return 2 * number < len(self._places) and self._places[2 * number + 1] > 0
 
 
 class _Lines:

@@ -266,7 +266,7 @@ def failures_of(outcomes: Outcomes, max_share: float) -> Failures:
     reranker that is closed for the run, or a policy that fails, sends no more batches that could fail.
     """
     sent, failed = outcomes.batches.sum(axis=0).tolist()
-    given_up = sum(outcomes.given_up)
+    given_up = int(outcomes.given_up.sum())
     share = max(failed / sent if sent else 0.0, given_up / len(outcomes))
     errors = outcomes.told(lambda mishaps: mishaps.stop_error if mishaps.batch_error is None else mishaps.batch_error)
     return Failures(

@@ -22,7 +22,6 @@ from experiments.datasets.dataset import Dataset
 from experiments.evaluate.curves import Curve
 from experiments.evaluate.outcomes import Outcomes
 from experiments.evaluate.record import UNITS, QueryRecord, told
-from experiments.evaluate.steps import places
 from experiments.evaluate.summary import Summary
 from experiments.evaluate.views import View
 from experiments.publish.columns import Columns, read_csv, write_csv, write_parquet
@@ -194,20 +193,19 @@ def per_query_tables(results: Results) -> Iterator[Columns]:
     context size.
     """
     outcomes, curve = results.outcomes, results.curve
-    place = np.full(len(outcomes), -1)  # among the judged queries
-    place[places(results.dataset.judged, outcomes.query_ids)] = np.arange(len(curve.per_query))
+    counts = np.fromiter(map(results.dataset.counts, outcomes.query_ids), bool, len(outcomes))
     values = [curve.per_query[:, -1, :], *(view.per_query for view in results.views)]
     names = [*curve.measures, *(f"{view.name}/{name}" for view in results.views for name in view.measures)]
     costs = _costs(outcomes)
     for start in range(0, len(outcomes), _QUERIES):
-        some = slice(start, start + _QUERIES)
-        judged = place[some] >= 0
+        some, before = slice(start, start + _QUERIES), int(counts[:start].sum())
+        judged = counts[some]
         measured = np.full((len(judged), len(names)), np.nan)
-        measured[judged] = np.hstack([each[place[some][judged]] for each in values])
-        table: Columns = {"query_id": outcomes.query_ids[some], "judged": judged}
+        measured[judged] = np.hstack([each[before : before + int(judged.sum())] for each in values])
+        table: Columns = {"query_id": list(outcomes.query_ids[some]), "judged": judged}
         table |= {name: measured[:, j] for j, name in enumerate(names)}
         table |= {name: column[some].astype(kind) for name, (column, kind) in costs.items()}
-        table["stop_reason"] = outcomes.stop_reasons[some]
+        table["stop_reason"] = list(outcomes.stop_reasons[some])
         yield table | dict(zip(_SIZES, outcomes.sizes[some].T, strict=True))
 
 

@@ -199,12 +199,23 @@ def _checksum(content: bytes) -> bytes:
 
 
 class Journal(JournalOf[QueryRecord]):
-    """The journal of a run in its folder, which holds little of its records in memory."""
+    """The journal of a run in its folder, which holds little of its records in memory.
+
+    Args:
+        folder, identity, resume: as of :class:`JournalOf`.
+        numbers: a number of each query, see :class:`~experiments.evaluate.storedrecords.StoredRecords`.
+    """
 
     finished: StoredRecords
 
+    def __init__(
+        self, folder: Path, identity: Mapping[str, Any], *, resume: bool, numbers: Mapping[str, int] | None = None
+    ) -> None:
+        self._numbers = numbers
+        super().__init__(folder, identity, resume=resume)
+
     def _none(self) -> StoredRecords:
-        return StoredRecords(self.path)
+        return StoredRecords(self.path, self._numbers)
 
     @staticmethod
     def _parsed(line: bytes, *, is_sound: bool) -> QueryRecord:

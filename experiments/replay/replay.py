@@ -33,12 +33,13 @@ def replay(
             replayed; workers do not wait for it.
     """
     key = results_key(config)
-    todo = [q for q in query_ids if q not in journal.finished]
-    for query_id in query_ids:
+    begun = len(journal.finished)
+    todo = query_ids if not begun else [query_id for query_id in query_ids if query_id not in journal.finished]
+    for query_id in query_ids if begun else ():
         if query_id in journal.finished:
             finish([journal.finished[query_id]])
     executor = component(config, "executor")
-    progress(len(query_ids) - len(todo), len(query_ids))
+    progress(begun, len(query_ids))
     for records in executor.run(subject.replay_shard, key, todo, subject.at_once(key)):
         journal.append(*records)
         finish(records)

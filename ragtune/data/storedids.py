@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ragtune.core.arrays import IntArray
 from ragtune.data.storedstrings import StoredStrings
+from ragtune.data.stringrows import gathered
 
 _PREFIXES, _ORDER, _NAMES = "ids.npy", "order.npy", "names"
 
@@ -70,6 +71,10 @@ class StoredIds(Mapping[str, int]):
 
     def __getitem__(self, name: str) -> int:
         return self._found[name]
+
+    def in_order(self) -> Sequence[str]:
+        """All ids in the order of their positions."""
+        return self._names if self._kept is None and isinstance(self._names, StoredStrings) else gathered(self)
 
     def positions(self, names: Iterable[str]) -> list[int]:
         """Positions of several ids.

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise, repeat
+from operator import eq
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.arrays import IntArray
+from ragtune.data.rows import blocks
 
 
-class StoredStrings:
+class StoredStrings(Sequence[str]):
     """Strings by position, as the UTF-8 of all of them: in an array, a single long one would widen every other.
+
+    A slice of them is a view. They equal any sequence of the same strings.
 
     Args:
         letters: UTF-8 of the n strings, one behind the other.
@@ -26,6 +30,27 @@ class StoredStrings:
 
     def __len__(self) -> int:
         return len(self._ends) - 1
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> StoredStrings: ...
+    def __getitem__(self, place: int | slice) -> str | StoredStrings:
+        if not isinstance(place, slice):
+            return self.at(range(len(self))[place]).decode()
+        start, stop, step = place.indices(len(self))
+        if step != 1:
+            raise ValueError(f"a slice of stored strings has no step, not {step}")
+        return StoredStrings(self._letters, self._ends[start : max(start, stop) + 1])
+
+    def __iter__(self) -> Iterator[str]:
+        for some in blocks(len(self)):
+            yield from self.between(some.start, min(some.stop, len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or isinstance(other, str):
+            return NotImplemented
+        return len(self) == len(other) and all(map(eq, self, other))
 
     def at(self, position: int) -> bytes:
         """UTF-8 of one of them."""

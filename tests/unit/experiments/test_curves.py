@@ -56,7 +56,7 @@ def test_at_each_step_a_query_is_in_the_latest_state_that_the_step_pays_for(draw
 
 def test_costs_are_rounded_as_one_sum_whatever_the_blocks_of_queries(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
-    steps = Steps(list(map(str, range(50))), np.ones(50, dtype=int), rng.random((50, len(UNITS))), rng.random((50, 2)))
+    steps = Steps(np.ones(50, dtype=int), rng.random((50, len(UNITS))), rng.random((50, 2)))
     steps.costs[:, 0] = 0.0
     monkeypatch.setattr("experiments.evaluate.steps._BLOCK", 7)
     drawn = curve(steps, RR.names, Bootstrap(resamples=1, level=0.9, seed=0))

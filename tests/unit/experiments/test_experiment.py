@@ -10,10 +10,14 @@ from typing import Any
 import pytest
 
 from experiments.cli.experiment import run_experiment
+from experiments.datasets import stored
 from experiments.datasets.dataset import Dataset
+from experiments.datasets.storedqueries import StoredQueries
+from experiments.evaluate import evaluation, storedrecords
 from experiments.publish.files import read_summary
 from experiments.replay import build
 from experiments.replay.subjects import controller
+from ragtune.data import rows
 
 
 def test_the_subject_is_made_and_opened_once_and_names_the_policy(
@@ -40,3 +44,29 @@ def test_the_subject_is_made_and_opened_once_and_names_the_policy(
     assert summary is not None
     assert (summary.policy, summary.overrides, summary.views) == ("by another name", ["seed=0"], None)
     assert (summary.conformance.outcome, summary.conformance.canonical.outcome) == ("not checked", "not checked")
+
+
+@pytest.mark.parametrize("options", [[], ["dataset.every=2"], ["executor=joblib", "executor.n_jobs=2"]])
+def test_files_are_the_same_wherever_columns_are_kept(
+    compose_tiny: Callable[..., dict[str, Any]],
+    collection: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+) -> None:
+    with (collection / "queries.jsonl").open("a") as queries:
+        queries.write('{"_id": "q0-unjudged", "text": "heart"}\n{"_id": "q11", "text": "ship"}\n')
+    with (collection / "qrels" / "test.tsv").open("a") as qrels:
+        qrels.write("q11\tship-1\t1\n")
+    run_experiment(compose_tiny("verbosity=0", *options), tmp_path / "held", [])
+    for read in (build.session_for, build._load_dataset, build._load_measures):
+        read.cache_clear()
+    build._let_go()
+    monkeypatch.setattr(stored, "STORED_FROM", 1)
+    for module in (rows, storedrecords, evaluation):
+        monkeypatch.setattr(module, "_ROOM", 0)
+    monkeypatch.setattr(evaluation, "_TOGETHER", 2)
+    run_experiment(compose_tiny("verbosity=0", *options), tmp_path / "stored", [])
+    assert isinstance(build.load_dataset(compose_tiny(*options)).queries, StoredQueries)
+    for name in ("run.trec", "per_query.parquet", "curve.csv", "traces.jsonl.gz"):
+        assert (tmp_path / "stored" / name).read_bytes() == (tmp_path / "held" / name).read_bytes()

@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from experiments.config.compose import results_key
@@ -84,7 +85,8 @@ def test_the_line_of_fixed_depth_is_that_of_runs_at_each_depth(replayed: Replaye
     run = replayed("experiment=uncertainty", "budget.max_reranker_docs=6", "scheduler.batch_size=2")
     _, drawn, measures = measured(run)
     everything = incumbents_of(run)["everything"]
-    line = depth_line([everything[1:], everything[:1]], drawn, run.dataset.judged, measures)
+    order = np.roll(np.arange(len(everything)), 1)
+    line = depth_line([everything[1:], everything[:1]], drawn, measures, order)
     assert list(line) == drawn.docs.tolist() == [0, 2, 4, 6]
     for depth, headline in line.items():
         budget = f"budget.max_reranker_docs={depth}"

@@ -62,8 +62,11 @@ def test_a_collection_in_large_files_stays_on_disk_and_is_the_same(
     assert [list(each.items()) for each in dataset.qrels.values()] == [
         list(each.items()) for each in expected.qrels.values()
     ]
-    assert (dataset.judged, dataset.order) == (expected.judged, expected.order)
+    for name in ("judged", "order", "query_ids"):
+        assert getattr(dataset, name) == getattr(expected, name)
     few = dataset.sampled(2, 0)
+    for mine in (dataset, few, dataset.every(2)):
+        assert list(mine.queries) == mine.query_ids == sorted(mine.queries, key=mine.numbers.__getitem__)
     assert (few.queries, few.qrels) == (expected.sampled(2, 0).queries, expected.sampled(2, 0).qrels)
     assert next(query_id for query_id in expected.queries if query_id not in few.judged) not in few.queries
     append(collection, "corpus.jsonl", '{"_id": "ship-1", "text": "t"}\n')
