@@ -104,11 +104,14 @@ class BeirDataset(DatasetLoader):
         if self._judgments is None:
             return assemble(self.name, corpus, self._queries(), None).every(self.every)
         qrels = read_qrels(self._judgments)
-        judged_elsewhere = {query_id for file in self._other_judgments for query_id in read_qrels(file)}
+        others = [read_qrels(file) for file in self._other_judgments]
         queries = self._queries()
-        ours = [query_id for query_id in queries if query_id in qrels or query_id not in judged_elsewhere]
-        if len(ours) < len(queries):
-            queries = some(queries, ours)
+
+        def is_ours(query_id: str) -> bool:
+            return query_id in qrels or not any(query_id in other for other in others)
+
+        if not all(map(is_ours, queries)):
+            queries = some(queries, filter(is_ours, queries))
         return assemble(self.name, corpus, queries, qrels).every(self.every)
 
     def _read(self) -> Corpus:
@@ -135,14 +138,18 @@ class BeirDataset(DatasetLoader):
             raise DatasetError(f"{self._corpus}: {EMPTY}")
 
     def _queries(self) -> Mapping[str, str]:
-        return stored(StoredQueries, record_files(self._queries_file), self._fields, self._read_queries)
+        files = record_files(self._queries_file)
+        return stored(StoredQueries, files, self._fields, self._read_queries, self._in_turn)
+
+    def _in_turn(self) -> Iterator[tuple[str, str]]:
+        return ((query_id, text) for _, query_id, text in self._asked())
 
     def _read_queries(self) -> dict[str, str]:
         queries: dict[str, str] = {}
         for where, query_id, text in self._asked():
             if query_id in queries:
                 raise DatasetError(f"{where}: duplicate query id {quoted(query_id)}")
-            queries[query_id] = require_text(text, f"{where}: query {query_id!r} is")
+            queries[query_id] = text
         return queries
 
     def _asked(self) -> Iterator[tuple[str, str, str]]:
@@ -154,7 +161,8 @@ class BeirDataset(DatasetLoader):
             for where, number, fields in read_topics(file):
                 wanted = self._fields or [_first(fields)]
                 text = chosen_fields(fields, wanted, f"{where}: topic {number} has")
-                yield where, require_id(number, f"{where}: id"), text
+                query_id = require_id(number, f"{where}: id")
+                yield where, query_id, require_text(text, f"{where}: query {query_id!r} is")
             return
         wanted = self._fields or ["text"]
         names = {name: _QUERY_TEXT if name == "text" else (name,) for name in wanted}
@@ -162,7 +170,8 @@ class BeirDataset(DatasetLoader):
         schema = Schema({"_id": ids, **names}, frozenset(["_id", *names]), (("_id", "text"),), is_text=True)
         for where, (query_id, *texts) in read_records(file, schema):
             found = _id(query_id, where)
-            yield where, found, " ".join(_text(text, name, where) for text, name in zip(texts, wanted, strict=True))
+            text = " ".join(_text(text, name, where) for text, name in zip(texts, wanted, strict=True))
+            yield where, found, require_text(text, f"{where}: query {found!r} is")
 
 
 def _first(fields: Mapping[str, str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
@@ -68,11 +69,29 @@ def read_qrels(path: Path) -> Qrels:
     Raises:
         DatasetError: naming the file and the line or row that is wrong.
     """
-    return stored(StoredQrels, record_files(path), None, lambda: _read(path))
+    return stored(StoredQrels, record_files(path), None, lambda: _read(path), lambda: _in_turn(path))
 
 
 def _read(path: Path) -> Qrels:
     qrels: dict[str, dict[str, int]] = {}
+    for judgment in _judgments(path):
+        add_judgment(qrels, *judgment)
+    return qrels
+
+
+def _in_turn(path: Path) -> Iterator[tuple[str, Mapping[str, int]]]:
+    """The judgments of each query, which comes again where others stand in between."""
+    qrels: dict[str, dict[str, int]] = {}
+    for judgment in _judgments(path):
+        if judgment[0] not in qrels:
+            yield from qrels.items()
+            qrels = {}
+        add_judgment(qrels, *judgment)
+    yield from qrels.items()
+
+
+def _judgments(path: Path) -> Iterator[tuple[str, str, int, str]]:
+    """Query, document, grade, and where that stands, as messages begin."""
     for where, (query_id, doc_id, grade, iteration) in read_records(path, _SCHEMA):
         if doc_id in _ITERATIONS and iteration is not None and iteration not in _ITERATIONS:
             raise DatasetError(
@@ -80,8 +99,7 @@ def _read(path: Path) -> Qrels:
                 "allowed is 'query_id 0 doc_id grade', or a header that names the columns"
             )
         ids = id_of(query_id, where, "query-id"), id_of(doc_id, where, "corpus-id")
-        add_judgment(qrels, *ids, _grade(grade, where), f"{where}: ")
-    return qrels
+        yield *ids, _grade(grade, where), f"{where}: "
 
 
 def _splits(folder: Path) -> dict[str, Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -16,6 +17,8 @@ T = TypeVar("T")
 
 STORED_FROM = 2**20
 """Bytes of files from which on what they hold is copied to the cache and mapped from there: they are parsed once."""
+
+_AT_ONCE = 2**13
 
 _FORMAT = 1
 """Counts the changes of what is kept, so that another version's is neither taken for damaged nor for this one's."""
@@ -40,8 +43,12 @@ class Stored(Mapping[str, T]):
 
     @staticmethod
     @abstractmethod
-    def save(values: Mapping[str, T], folder: Path) -> None:
-        """Write values by query into an empty folder."""
+    def save(values: Iterable[tuple[str, T]], folder: Path) -> None:
+        """Write queries and their values into an empty folder, some at a time.
+
+        Raises:
+            TwiceError: if a query comes twice.
+        """
 
     @classmethod
     @abstractmethod
@@ -69,8 +76,16 @@ def are_large(files: Sequence[Path]) -> bool:
     return sum(file.stat().st_size for file in files) >= STORED_FROM
 
 
+class TwiceError(ValueError):
+    """A query comes twice."""
+
+
 def stored(
-    kind: type[Stored[T]], files: Sequence[Path], key: Any, read: Callable[[], Mapping[str, T]]
+    kind: type[Stored[T]],
+    files: Sequence[Path],
+    key: Any,
+    read: Callable[[], Mapping[str, T]],
+    in_turn: Callable[[], Iterable[tuple[str, T]]],
 ) -> Mapping[str, T]:
     """What files say of queries: read into memory, or mapped from the cache where they are large.
 
@@ -79,11 +94,29 @@ def stored(
         files: what is read.
         key: everything else that it depends on, plain data.
         read: reads the files.
+        in_turn: reads a query after the other, and holds none; where one comes twice, ``read`` has the last word.
     """
     if not are_large(files):
         return read()
+
+    def build() -> Stored[T] | None:
+        return None
+
+    def save(_: object, folder: Path) -> None:
+        try:
+            kind.save(in_turn(), folder)
+        except TwiceError:
+            kind.save(read().items(), folder)
+
     name = json.dumps([kind.__name__, _FORMAT, key, *file_digests(files)])
-    return DiskCache("queries").fetch(name, read, kind.save, kind.load, is_mapped=True)
+    found = DiskCache("queries").fetch(name, build, save, kind.load, is_mapped=True)
+    return read() if found is None else found
+
+
+def some_at_once(values: Iterable[T]) -> Iterator[list[T]]:
+    """The values, so many at a time that they are quick to write."""
+    rest = iter(values)
+    return iter(lambda: list(islice(rest, _AT_ONCE)), [])
 
 
 def some(values: Mapping[str, T], query_ids: Iterable[str]) -> Mapping[str, T]:

@@ -10,10 +10,12 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.datasets.stored import Stored
+from experiments.datasets.stored import Stored, TwiceError, some_at_once
 from ragtune.core.arrays import IntArray
+from ragtune.data.rows import Rows
 from ragtune.data.storedids import StoredIds
 from ragtune.data.storedstrings import StoredStrings
+from ragtune.data.stringrows import StringRows
 
 _DOCUMENTS, _ENDS, _GRADES = "documents", "ends.npy", "grades.npy"
 
@@ -54,12 +56,22 @@ class StoredQrels(Stored[Mapping[str, int]]):
         return type(self)(self._ids.only(query_ids), self._ends, self._documents, self._grades)
 
     @staticmethod
-    def save(values: Mapping[str, Mapping[str, int]], folder: Path) -> None:
-        StoredIds.save(list(values), folder)
-        StoredStrings.save(map(" ".join, values.values()), folder, _DOCUMENTS)
-        np.save(folder / _ENDS, np.cumsum([0, *map(len, values.values())]))
-        grades = chain.from_iterable(each.values() for each in values.values())
-        np.save(folder / _GRADES, np.fromiter(grades, np.int32))
+    def save(values: Iterable[tuple[str, Mapping[str, int]]], folder: Path) -> None:
+        ids, documents, ends, grades = StringRows(folder), StringRows(folder), Rows(folder), Rows(folder)
+        ends.extend(np.zeros(1, dtype=np.intp))
+        grades.extend(np.zeros(0, dtype=np.int32))
+        count = 0
+        for some in some_at_once(values):
+            ids.extend(query_id for query_id, _ in some)
+            documents.extend(" ".join(judged) for _, judged in some)
+            ends.extend(count + np.cumsum([len(judged) for _, judged in some]))
+            grades.extend(np.fromiter(chain.from_iterable(judged.values() for _, judged in some), np.int32))
+            count += sum(len(judged) for _, judged in some)
+        if StoredIds.save(ids.whole(), folder) is not None:
+            raise TwiceError
+        documents.whole().save(folder, _DOCUMENTS)
+        np.save(folder / _ENDS, ends.whole())
+        np.save(folder / _GRADES, grades.whole())
 
     @classmethod
     def load(cls, folder: Path) -> Self:

@@ -7,9 +7,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self
 
-from experiments.datasets.stored import Stored
+from experiments.datasets.stored import Stored, TwiceError, some_at_once
 from ragtune.data.storedids import StoredIds
 from ragtune.data.storedstrings import StoredStrings
+from ragtune.data.stringrows import StringRows
 
 _TEXTS = "texts"
 
@@ -46,9 +47,14 @@ class StoredQueries(Stored[str]):
         return type(self)(self._ids.only(query_ids), self._texts)
 
     @staticmethod
-    def save(values: Mapping[str, str], folder: Path) -> None:
-        StoredIds.save(list(values), folder)
-        StoredStrings.save(values.values(), folder, _TEXTS)
+    def save(values: Iterable[tuple[str, str]], folder: Path) -> None:
+        ids, texts = StringRows(folder), StringRows(folder)
+        for some in some_at_once(values):
+            ids.extend(query_id for query_id, _ in some)
+            texts.extend(text for _, text in some)
+        if StoredIds.save(ids.whole(), folder) is not None:
+            raise TwiceError
+        texts.whole().save(folder, _TEXTS)
 
     @classmethod
     def load(cls, folder: Path) -> Self:

@@ -15,6 +15,7 @@ from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.data.rows import Rows, blocks, taken
 from ragtune.data.storedids import StoredIds
 from ragtune.data.storedstrings import StoredStrings
+from ragtune.data.stringrows import gathered
 from ragtune.data.topk import id_ranks
 
 _DOCUMENTS, _COLUMNS = "doc_ids", ("ends", "documents", "ranks", "scores")
@@ -112,8 +113,8 @@ class Run(Mapping[str, Sequence[RunEntry]]):
 
     def save(self, folder: Path) -> None:
         """Write the columns into an empty folder."""
-        StoredIds.save(list(self._queries), folder)
-        StoredStrings.save(self.doc_ids, folder, _DOCUMENTS)
+        StoredIds.save(gathered(self._queries, folder), folder)
+        gathered(self.doc_ids, folder).save(folder, _DOCUMENTS)
         for name in _COLUMNS:
             np.save(folder / f"{name}.npy", getattr(self, f"_{name}"))
 

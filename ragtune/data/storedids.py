@@ -87,7 +87,7 @@ class StoredIds(Mapping[str, int]):
     def only(self, names: Iterable[str]) -> Self:
         """Those of the ids that are among some names, at their positions."""
         kept = np.zeros(len(self.order), dtype=np.bool_)
-        kept[[position for position in map(self.get, names) if position is not None]] = True
+        kept[np.fromiter((found for found in map(self.get, names) if found is not None), np.intp)] = True
         return type(self)(self._prefixes, self.order, self._names, self._remembered, kept)
 
     @classmethod
@@ -97,11 +97,10 @@ class StoredIds(Mapping[str, int]):
         return cls(prefixes, order, names or StoredStrings.load(folder, _NAMES), remembered)
 
     @classmethod
-    def save(cls, names: Sequence[str], folder: Path) -> None:
-        """Write ids, of which none comes twice, into a folder."""
-        StoredStrings.save(names, folder, _NAMES)
-        longest = max((len(name.encode()) for name in names), default=1)
-        cls.index(len(names), StoredStrings.load(folder, _NAMES).at, longest, folder)
+    def save(cls, names: StoredStrings, folder: Path) -> int | None:
+        """Write ids into a folder; returned is as of :meth:`index`."""
+        names.save(folder, _NAMES)
+        return cls.index(len(names), names.at, max(names.longest(), 1), folder)
 
     @staticmethod
     def index(count: int, read: Callable[[int], bytes], longest: int, folder: Path) -> int | None:

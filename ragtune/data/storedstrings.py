@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise, repeat
 from operator import eq
 from pathlib import Path
@@ -67,12 +67,15 @@ class StoredStrings(Sequence[str]):
         places = map(slice, self._ends[positions].tolist(), self._ends[positions + 1].tolist())
         return map(str, map(self._letters.data.__getitem__, places), repeat("utf-8"))
 
-    @staticmethod
-    def save(strings: Iterable[str], folder: Path, name: str) -> None:
-        """Write strings into a folder, in files of that name."""
-        parts = [string.encode() for string in strings]
-        np.save(folder / f"{name}.npy", np.frombuffer(b"".join(parts), dtype=np.uint8))
-        np.save(folder / f"{name}_ends.npy", np.cumsum([0, *map(len, parts)]))
+    def longest(self) -> int:
+        """Bytes of the longest one, 0 where there is none."""
+        lengths = (np.diff(self._ends[some.start : some.stop + 1]) for some in blocks(len(self)))
+        return max((int(some.max()) for some in lengths), default=0)
+
+    def save(self, folder: Path, name: str) -> None:
+        """Write all that they have been made of, of which they are no slice, into a folder, in files of that name."""
+        np.save(folder / f"{name}.npy", self._letters)
+        np.save(folder / f"{name}_ends.npy", self._ends)
 
     @classmethod
     def load(cls, folder: Path, name: str) -> Self:

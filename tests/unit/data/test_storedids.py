@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from ragtune.data.storedids import StoredIds
+from ragtune.data.stringrows import gathered
 
 NAMES = [
     *(f"q{i}" for i in range(300)),
@@ -24,7 +25,7 @@ UNKNOWN = ["", "q", "q300", "zz", "u" * 65, "u" * 64 + "aa", "q1\0", "\ud800", N
 
 @pytest.fixture
 def ids(tmp_path: Path) -> StoredIds:
-    StoredIds.save(NAMES, tmp_path)
+    StoredIds.save(gathered(NAMES), tmp_path)
     return StoredIds.load(tmp_path, remembered=50)
 
 
@@ -52,7 +53,7 @@ def test_the_first_id_that_comes_again_is_told_and_no_ids_are_none(tmp_path: Pat
     assert StoredIds.index(6, lambda i: names[i].encode(), 70, tmp_path) == 3
     assert StoredIds.index(3, lambda i: names[i].encode(), 70, tmp_path) is None
     (tmp_path / "none").mkdir()
-    StoredIds.save([], tmp_path / "none")
+    assert StoredIds.save(gathered([]), tmp_path / "none") is None
     assert dict(StoredIds.load(tmp_path / "none")) == {}
 
 
