@@ -14,7 +14,7 @@ from typing import Any
 from experiments.config.compose import results_key
 from experiments.evaluate.curves import Bootstrap, curve
 from experiments.evaluate.evaluation import Evaluation
-from experiments.evaluate.incumbents import EVERYTHING, by_agreement, compare
+from experiments.evaluate.incumbents import by_agreement, compare, in_full
 from experiments.evaluate.summary import Summary, summarize
 from experiments.evaluate.views import views_of
 from experiments.publish.files import Results, per_query_tables, read_summary, write_results, write_summary
@@ -89,7 +89,7 @@ def _produce(
     if dataset.qrels:
         measures = load_measures(config)
     else:
-        dataset, measures = by_agreement(dataset, beaten.over(dataset.judged).get(EVERYTHING))
+        dataset, measures = by_agreement(dataset, in_full(beaten.over, dataset.judged))
     allowed = check_number("failures.max_share", config["failures"]["max_share"], 0.0, 1.0)
     folder.mkdir(parents=True, exist_ok=True)
     evaluation = Evaluation(dataset, measures, beaten.over, beaten.together, folder)

@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Self, TypeVar
 
 from ragtune.data.diskcache import DiskCache
@@ -111,6 +112,13 @@ def stored(
     name = json.dumps([kind.__name__, _FORMAT, key, *file_digests(files)])
     found = DiskCache("queries").fetch(name, build, save, kind.load, is_mapped=True)
     return read() if found is None else found
+
+
+def set_aside(kind: type[Stored[T]], values: Iterable[tuple[str, T]]) -> Stored[T]:
+    """Queries and their values in files that are gone with them."""
+    with TemporaryDirectory(prefix="ragtune-queries-", ignore_cleanup_errors=True) as folder:
+        kind.save(values, Path(folder))
+        return kind.load(Path(folder))
 
 
 def some_at_once(values: Iterable[T]) -> Iterator[list[T]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol, Self, TypeVar
@@ -11,7 +11,7 @@ import numpy as np
 
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.curves import Curve
-from experiments.evaluate.incumbents import EVERYTHING, Faced, depth_line, face
+from experiments.evaluate.incumbents import EVERYTHING, Beaten, Faced, depth_line, face
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.outcomes import Outcomes
 from experiments.evaluate.record import QueryRecord, Ranked
@@ -20,10 +20,6 @@ from experiments.evaluate.stack import Stack
 from experiments.evaluate.steps import Steps
 from ragtune.core.arrays import IntArray
 from ragtune.data.stringrows import StringRows
-
-Beaten = Callable[[Sequence[str]], Mapping[str, Sequence[Ranked]]]
-"""Replays queries through what a run has to beat: by the name of the incumbent, in the order of the queries. One that
-cannot answer some of them is left out from then on."""
 
 _ROOM = 1_000_000
 """Candidates of the incumbent that are held, ranked, until the line of fixed depth is drawn: some ten bytes each."""

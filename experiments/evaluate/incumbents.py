@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from experiments.datasets.dataset import Dataset
+from experiments.datasets.stored import set_aside
+from experiments.datasets.storedqrels import StoredQrels
+from experiments.datasets.storedqueries import StoredQueries
 from experiments.evaluate.curves import Bootstrap, Curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord, Ranked
@@ -22,6 +25,13 @@ from ragtune.facade.agreement import Places
 
 FIXED_DEPTH, EVERYTHING = "fixed depth", "everything"
 """The incumbents: the first stage's best documents, as many as a run's budget affords, and the whole pool."""
+
+Beaten = Callable[[Sequence[str]], Mapping[str, Sequence[Ranked]]]
+"""Replays queries through what a run has to beat: by the name of the incumbent, in the order of the queries. One that
+cannot answer some of them is left out from then on."""
+
+_TOGETHER = 512
+"""Queries whose replays are held at once, where only their top documents are wanted."""
 
 POINTS = 20
 """Depths at which the line of fixed depth is drawn."""
@@ -119,7 +129,23 @@ def _states(found: Sequence[Ranked]) -> list[States]:
     return [States(ranked.query_id, ranked.doc_ids, ranked.final[None]) for ranked in found]
 
 
-def by_agreement(dataset: Dataset, everything: Sequence[Ranked] | None) -> tuple[Dataset, Measures]:
+def in_full(beaten: Beaten, query_ids: Sequence[str]) -> Iterator[Ranked]:
+    """Replays of reranking everything, made a few hundred at a time.
+
+    Raises:
+        ConfigError: if that would cost something.
+    """
+    for start in range(0, len(query_ids), _TOGETHER):
+        found = beaten(query_ids[start : start + _TOGETHER]).get(EVERYTHING)
+        if found is None:
+            raise ConfigError(
+                "dataset.split=null: without judgments a run is measured by its agreement with reranking everything, "
+                "so the scores of all candidates must be recorded: reranker=replay, with a table of ragtune score"
+            )
+        yield from found
+
+
+def by_agreement(dataset: Dataset, everything: Iterable[Ranked]) -> tuple[Dataset, Measures]:
     """A collection that nobody has judged with what stands in for judgments, and the measures of that.
 
     The first 10 of reranking everything are graded 10 to 1. ``P@10`` is then the overlap of the top 10 with those, and
@@ -127,17 +153,10 @@ def by_agreement(dataset: Dataset, everything: Sequence[Ranked] | None) -> tuple
 
     Args:
         dataset: the collection, without judgments.
-        everything: replays of reranking everything; None where that would cost something.
-
-    Raises:
-        ConfigError: if there are none.
+        everything: replays of reranking everything, in the order of the queries.
     """
-    if everything is None:
-        raise ConfigError(
-            "dataset.split=null: without judgments a run is measured by its agreement with reranking everything, so "
-            "the scores of all candidates must be recorded: reranker=replay, with a table of ragtune score"
-        )
-    graded = {r.query_id: {d: 10 - i for i, d in enumerate(r.ranking[:10])} for r in everything if r.doc_ids}
+    top = ((r.query_id, {d: 10 - i for i, d in enumerate(r.ranking[:10])}) for r in everything if r.doc_ids)
+    graded = set_aside(StoredQrels, top) if isinstance(dataset.queries, StoredQueries) else dict(top)
     standing_in = replace(dataset, qrels=graded, warnings={**dataset.warnings, _STANDS_IN: len(graded)})
     return standing_in, Measures(AGREEMENT, graded)
 

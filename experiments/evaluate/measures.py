@@ -49,7 +49,7 @@ class Measures:
             raise ConfigError(f"measures={list(names)}: one is named twice")
         self.names = list(names)
         self._qrels = qrels
-        self._prepared: tuple[frozenset[str], Any] | None = None
+        self._prepared: tuple[tuple[str, ...], Any] | None = None
         try:
             self._measures = [ir_measures.parse_measure(name) for name in names]
         except (ValueError, NameError, SyntaxError) as error:
@@ -105,7 +105,7 @@ class Measures:
         queries = [each.query_id for each in states for _ in each.orders]
         values = np.zeros((len(rankings), len(self._others)))
         column = {str(measure): j for j, measure in enumerate(self._others)}
-        evaluator = self._evaluator(frozenset(queries))
+        evaluator = self._evaluator(tuple(dict.fromkeys(queries)))
         for positions in _one_state_a_query(queries):
             run = {query: strictly_decreasing(rankings[i]) for query, i in positions.items() if rankings[i]}
             for metric in evaluator.iter_calc(run) if run else ():
@@ -133,12 +133,12 @@ class Measures:
                 reason = " ".join(str(error).split())[:200]
                 raise ConfigError(f"measure {str(measure)!r} cannot be computed here: {reason}") from None
 
-    def _evaluator(self, queries: frozenset[str]) -> Any:
+    def _evaluator(self, queries: tuple[str, ...]) -> Any:
         """Kept between calls: digesting the judgments takes longer than measuring a run by them."""
         import ir_measures
 
         if self._prepared is None or self._prepared[0] != queries:
-            qrels = {query: dict(judged) for query, judged in self._qrels.items() if query in queries}
+            qrels = {query: dict(self._qrels[query]) for query in queries if query in self._qrels}
             self._prepared = queries, ir_measures.evaluator(self._others, qrels)
         return self._prepared[1]
 

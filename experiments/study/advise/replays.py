@@ -126,10 +126,10 @@ def replay_all(
     dataset, meter = (
         (session.dataset, Measures(measures, session.dataset.qrels))
         if judged
-        else by_agreement(session.dataset, list(map(Ranked.of, everything)))
+        else by_agreement(session.dataset, map(Ranked.of, everything))
     )
     queries = dataset.judged
-    everything = [record for record in everything if record.query_id in set(queries)]
+    everything = [record for record in everything if dataset.counts(record.query_id)]
     pool = max(int(record.charged[0]) for record in everything)
     budgets = budgets_up_to(pool)
     curves = {FIXED: _curve(fixed, everything, [0, *budgets], meter)}

@@ -46,7 +46,9 @@ def test_the_subject_is_made_and_opened_once_and_names_the_policy(
     assert (summary.conformance.outcome, summary.conformance.canonical.outcome) == ("not checked", "not checked")
 
 
-@pytest.mark.parametrize("options", [[], ["dataset.every=2"], ["executor=joblib", "executor.n_jobs=2"]])
+@pytest.mark.parametrize(
+    "options", [[], ["dataset.every=2"], ["dataset.split=null"], ["executor=joblib", "executor.n_jobs=2"]]
+)
 def test_files_are_the_same_wherever_columns_are_kept(
     compose_tiny: Callable[..., dict[str, Any]],
     collection: Path,
