@@ -6,6 +6,7 @@ import numpy as np
 
 from experiments.replay.build import Session
 from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.core.pool.valuation import unknown
 from ragtune.core.request.request import Request
 
 
@@ -25,7 +26,7 @@ class Begun:
         self.pool, self.context = session.controller.begin(Request(text, query_id))
         self.doc_ids = list(self.pool.doc_ids)
         self.strategy, self.reranker = next(iter(session.rerankers.items()))
-        self._scores: FloatArray = np.full(len(self.doc_ids), np.nan)
+        self._scores = unknown(len(self.doc_ids)).copy()
 
     def scores_of(self, positions: IntArray) -> FloatArray:
         """Scores of the documents at these positions in the pool; the reranker is asked for those not known yet.

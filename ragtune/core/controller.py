@@ -294,8 +294,7 @@ class RAGtuneController:
         query_id = request.query_id or hashlib.sha256(query).hexdigest()[:16]
         _utf8("query_id", query_id)
         clock = self._make_clock()
-        trace = ControllerTrace(query_id=query_id)
-        trace.use_clock(clock)
+        trace = ControllerTrace(query_id=query_id, clock=clock)
         return RAGtuneContext(
             query=request.query,
             query_id=query_id,

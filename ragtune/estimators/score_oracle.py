@@ -34,9 +34,9 @@ class ScoreOracleEstimator(BaseEstimator):
         self._reranker = reranker
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
-        known: dict[str, float] = context.remember(self, dict)
+        known: list[float] = context.remember(self, list)
         if len(pool) > len(known):
             joined = pool.items_at(np.arange(len(known), len(pool)))
             said = self._reranker.rerank(joined, context, "oracle")
-            known |= {doc_id: said.get(doc_id, 0.0) for doc_id in pool.doc_ids[len(known) :]}  # 0 for what is lost
-        return pool.valuation(np.fromiter(known.values(), float, len(pool)))
+            known += [said.get(doc_id, 0.0) for doc_id in pool.doc_ids[len(known) :]]  # 0 for what is lost
+        return pool.valuation(np.fromiter(known, float, len(pool)))

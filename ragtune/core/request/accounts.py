@@ -99,9 +99,12 @@ def limited_units(limits: Limits) -> list[Limited]:
     """The limited units that reranking draws on, in the order in which a refusal is explained."""
     return [
         (unit, limit, limits.tokens_for_assembly if unit is TOKENS else 0)
-        for unit in REFUSED_FIRST
-        if (limit := getattr(limits, unit.limit)) is not None
+        for unit, limit in zip(REFUSED_FIRST, _LIMITS(limits), strict=True)
+        if limit is not None
     ]
+
+
+_LIMITS = attrgetter(*(unit.limit for unit in REFUSED_FIRST))
 
 
 @dataclass(slots=True)

@@ -75,7 +75,7 @@ class CostTracker:
     @property
     def elapsed_ms(self) -> float:
         """Milliseconds since the request began, on the run's clock."""
-        return self.clock.now_ms() - self._start_ms
+        return self._clock.now_ms() - self._start_ms
 
     @property
     def time_left_ms(self) -> float:
@@ -162,10 +162,10 @@ class CostTracker:
         """Spend ``cost`` on a rerank batch; all of it or nothing, and then what is short."""
         self._gate.require_open()
         if short := self.shortfall(cost):
-            self.trace.add("budget", "deny_rerank", **short.figures())
+            self._trace.add("budget", "deny_rerank", **short.figures())
             return short
         self._spent.book(cost, RERANK)
-        self.trace.add("budget", "consume_rerank", count=cost.docs, cost=cost.by_unit())
+        self._trace.add("budget", "consume_rerank", count=cost.docs, cost=cost.by_unit())
         return None
 
     def consume(self, cost: CostObject) -> bool:

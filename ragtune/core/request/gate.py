@@ -17,7 +17,7 @@ class _Block:
 
     def __enter__(self) -> None:
         self._before = self._gate.closed_by
-        self._gate.closed_by = self._before | {self}
+        self._gate.closed_by = (*self._before, self)
 
     def __exit__(self, *raised: object) -> None:
         if self in self._gate.closed_by:  # else it was a component's own block, left open and only now collected
@@ -33,7 +33,7 @@ class Gate:
 
     def __init__(self, message: str) -> None:
         self._message = message
-        self.closed_by: frozenset[object] = frozenset()
+        self.closed_by: tuple[object, ...] = ()
 
     def fork(self) -> Gate:
         """A gate of its own that stands as this one does."""
