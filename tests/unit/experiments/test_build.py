@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hydra.errors import InstantiationException
 
 from experiments.replay.build import build_session, component, load_dataset
 from ragtune.core.errors import ConfigError, ScoreTableError
@@ -19,6 +20,12 @@ Compose = Callable[..., dict[str, Any]]
 def test_a_partial_component_is_completed_with_the_resources_its_constructor_names() -> None:
     node = {"_target_": "fractions.Fraction", "_partial_": True, "denominator": 4}
     assert component({"thing": node}, "thing", {"numerator": 3, "denominator": 9, "corpus": 1}) == 0.75
+
+
+@pytest.mark.parametrize("target", ["os.system", "subprocess.Popen", "builtins.eval"])
+def test_what_hydra_forbids_is_not_called(target: str) -> None:
+    with pytest.raises(InstantiationException, match="blocklisted"):
+        component({"thing": {"_target_": target, "args": "true"}}, "thing")
 
 
 def test_a_dataset_is_read_once_per_process(compose_tiny: Compose) -> None:
