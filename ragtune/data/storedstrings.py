@@ -18,7 +18,7 @@ from ragtune.data.rows import blocks
 class StoredStrings(Sequence[str]):
     """Strings by position, as the UTF-8 of all of them: in an array, a single long one would widen every other.
 
-    A slice of them is a view. They equal any sequence of the same strings.
+    A slice of them is a view, unless it has a step. They equal any sequence of the same strings.
 
     Args:
         letters: UTF-8 of the n strings, one behind the other.
@@ -40,7 +40,8 @@ class StoredStrings(Sequence[str]):
             return self.at(range(len(self))[place]).decode()
         start, stop, step = place.indices(len(self))
         if step != 1:
-            raise ValueError(f"a slice of stored strings has no step, not {step}")
+            parts = list(map(self.at, range(start, stop, step)))
+            return StoredStrings(np.frombuffer(b"".join(parts), dtype=np.uint8), np.cumsum([0, *map(len, parts)]))
         return StoredStrings(self._letters, self._ends[start : max(start, stop) + 1])
 
     def __iter__(self) -> Iterator[str]:
@@ -51,6 +52,10 @@ class StoredStrings(Sequence[str]):
         if not isinstance(other, Sequence) or isinstance(other, str):
             return NotImplemented
         return len(self) == len(other) and all(map(eq, self, other))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        begin, end = self._ends[0], self._ends[-1]  # a view travels without what it does not show
+        return type(self), (self._letters[begin:end], self._ends - begin)
 
     def at(self, position: int) -> bytes:
         """UTF-8 of one of them."""

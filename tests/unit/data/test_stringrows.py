@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -36,9 +37,16 @@ def test_strings_are_a_sequence_of_what_was_added(tmp_path: Path, monkeypatch: p
     assert "zwei" in found
     with pytest.raises(IndexError):
         found[7]
-    with pytest.raises(ValueError, match="no step, not 2"):
-        found[::2]
+    for some in (slice(None, None, 2), slice(None, None, -1), slice(5, 1, -3), slice(1, 5, -1), slice(4, None, 9)):
+        assert found[some] == STRINGS[some]
+    for same in (found, found[2:5], found[::3]):
+        assert pickle.loads(pickle.dumps(same)) == same
     places = np.array([6, 0, 3, 3, 1])
     for folder in (tmp_path, None):
         assert strings_at(found, places, folder) == [STRINGS[place] for place in places]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_slice_travels_without_the_other_strings() -> None:
+    many = gathered(map(str, range(10_000)))
+    assert len(pickle.dumps(many[70:73])) < 400
