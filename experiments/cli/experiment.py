@@ -100,7 +100,7 @@ def _produce(
         drawn = curve(evaluation.steps(), measures.names, bootstrap, folder)
         views = views_of(journal.finished.values(), subject.views, dataset.judged, measures, bootstrap)
         against = compare(drawn, evaluation.faced(), bootstrap, folder)
-        outcomes = evaluation.outcomes(dataset.query_ids)
+        outcomes = evaluation.outcomes()
         summary = Summary(
             **dict(summarize(dataset, outcomes, drawn, max_failed_share=allowed)),
             views={view.name: view.figures for view in views} or None,

@@ -47,8 +47,7 @@ class Evaluation:
     """
 
     def __init__(self, dataset: Dataset, measures: Measures, beaten: Beaten, together: int, folder: Path) -> None:
-        self._dataset, self._judged = dataset, dataset.judged
-        self._measures, self._beaten, self._together = measures, beaten, together
+        self._dataset, self._measures, self._beaten, self._together = dataset, measures, beaten, together
         self._folder = folder
         self._new: list[QueryRecord] = []
         self._waiting: list[QueryRecord] = []
@@ -70,11 +69,11 @@ class Evaluation:
         if sum(len(met) for met, _ in self._met) >= _TOGETHER:
             self._measure()
 
-    def outcomes(self, query_ids: Sequence[str]) -> Outcomes:
-        """How these queries have ended, all that have been added."""
+    def outcomes(self) -> Outcomes:
+        """How the queries that have been added have ended, in replay order."""
         self._conclude()
         outcomes = self._outcomes.whole()
-        return self._in_order(outcomes, _order(query_ids, outcomes.query_ids))
+        return self._in_order(outcomes, self._order_of(outcomes.query_ids))
 
     def steps(self) -> Steps:
         """The anytime steps of the judged queries, all of which have been added."""
@@ -98,7 +97,12 @@ class Evaluation:
     @cached_property
     def _order(self) -> IntArray | None:
         """Where the judged queries are among those that have been measured, which are all."""
-        return _order(self._judged, self._measured.whole())
+        return self._order_of(self._measured.whole())
+
+    def _order_of(self, query_ids: Sequence[str]) -> IntArray | None:
+        """The places of these queries, shape (q,), in the order of replay; None where they stand in it."""
+        numbers = np.fromiter(map(self._dataset.numbers.__getitem__, query_ids), np.intp, len(query_ids))
+        return None if (numbers[1:] > numbers[:-1]).all() else numbers.argsort()
 
     def _in_order(self, table: T, order: IntArray | None) -> T:
         return table if order is None else table.taken(order, self._folder)
@@ -138,14 +142,3 @@ class Evaluation:
         self._faced = {name: stack for name, stack in self._faced.items() if name in faced}
         for name, stack in self._faced.items():
             stack.add(faced[name])
-
-
-def _order(query_ids: Sequence[str], found: Sequence[str]) -> IntArray | None:
-    """Where each of these queries, shape (q,), is among those that were found; None where that is their order."""
-    if query_ids == found:
-        return None
-    width = max(len(query_id.encode()) for query_id in found)  # in place of a dictionary, which takes ten times as much
-    wanted, there = (np.fromiter(map(str.encode, ids), f"S{width}", len(ids)) for ids in (query_ids, found))
-    ascending = there.argsort(kind="stable")
-    order: IntArray = ascending[np.searchsorted(there, wanted, sorter=ascending)]
-    return order

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +19,7 @@ from experiments.evaluate.evaluation import Evaluation
 from experiments.evaluate.incumbents import EVERYTHING, compare, depth_line, face
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.outcomes import Outcomes
-from experiments.evaluate.record import Ranked
+from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.evaluate.spool import Spool
 from experiments.evaluate.steps import Steps
 from experiments.evaluate.summary import summarize
@@ -64,7 +66,7 @@ def test_the_order_and_the_company_in_which_queries_are_finished_make_no_differe
     faced = face(run.judged, replays, run.measures)
     against = compare(drawn, found.faced(), Bootstrap(**BOOTSTRAP), folder)
     assert against == compare(drawn, faced, Bootstrap(**BOOTSTRAP))
-    outcomes = found.outcomes([record.query_id for record in run.records])
+    outcomes = found.outcomes()
     told = Outcomes.of(run.records)
     assert summarize(run.dataset, outcomes, drawn, max_failed_share=0.5) == summarize(
         run.dataset, told, drawn, max_failed_share=0.5
@@ -74,6 +76,20 @@ def test_the_order_and_the_company_in_which_queries_are_finished_make_no_differe
     line = depth_line([replays[EVERYTHING]], drawn, run.measures)
     assert found.depth_line(drawn) == line
     assert list(folder.iterdir()) == []  # what waits on disk has no name
+
+
+def test_a_long_id_takes_no_room_beside_each_other(run: SimpleNamespace, tmp_path: Path) -> None:
+    ids = ["q" * 100_000, *map(str, range(300))]
+    dataset = replace(run.dataset, queries=dict.fromkeys(ids, "text"))
+    record = QueryRecord.from_line(run.records[0].to_line())
+    found = Evaluation(dataset, run.measures, run.beaten, len(ids), tmp_path)
+    found.add([replace(record, query_id=query_id) for query_id in reversed(ids)])
+    tracemalloc.start()
+    try:
+        assert found.outcomes().query_ids == ids
+        assert tracemalloc.get_traced_memory()[1] < 10e6
+    finally:
+        tracemalloc.stop()
 
 
 def test_an_incumbent_that_cannot_answer_a_later_query_is_left_out_of_all(run: SimpleNamespace, tmp_path: Path) -> None:
