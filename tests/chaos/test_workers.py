@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -16,6 +15,8 @@ import pytest
 from chaos_runs import Job, assert_clear, assert_same_results
 from command_line import content, finish, finished_queries
 from patience import HANG_S, wait_until
+
+from experiments.replay.executors.shardfiles import ShardFiles
 
 SLOW = ["reranker._target_=misbehaving.Slow", "+reranker.seconds=0.2", "scheduler.batch_size=3", "tracking=none"]
 LONG = ["reranker._target_=misbehaving.Slow", "+reranker.seconds=0.7", "scheduler.batch_size=2", "tracking=none"]
@@ -58,7 +59,7 @@ def test_a_killed_worker_costs_no_result(
         tally[f"runs with {executor} workers that {'ended with a message' if ended.code else 'recovered'}"] += 1
         if ended.code:
             assert_clear(ended, 1)
-            assert "resume=true" in ended.err
+            assert "repeat the command" in ended.err
         assert_clear(killed.resume(), 0)
         assert_same_results(killed.out, whole)
 
@@ -120,7 +121,7 @@ def test_actors_that_die_at_every_batch_end_the_run_and_cost_no_document_its_sco
     options = ["executor=ray", "executor.num_cpus=2", "executor.shards=2", "executor.actors=2"]
     ended = job(*tiny, "reranker._target_=misbehaving.Deadly", *options, "tracking=none", cwd=tmp_path / "cwd").run()
     assert_clear(ended, 1)
-    assert "resume=true" in ended.err
+    assert "repeat the command" in ended.err
 
 
 _WORKER, _ACTOR = "ray::in_worker", "ray::RerankActor"
@@ -133,8 +134,8 @@ def _ray_workers(kind: str = _WORKER) -> list[psutil.Process]:
 
 def _stored(storage: Path) -> set[str]:
     """The queries of finished shards."""
-    lines = [line for file in storage.glob("*/*.jsonl") for line in file.read_text().splitlines()]
-    return {json.loads(line.partition("\t")[0])["query_id"] for line in lines}
+    shards = (shard for run in storage.glob("*") for shard in ShardFiles(str(storage), run.name).finished())
+    return {record.query_id for shard in shards for record in shard}
 
 
 def _await(driver: subprocess.Popen[str], condition: Callable[[], object]) -> None:

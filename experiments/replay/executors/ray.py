@@ -65,18 +65,16 @@ class RayExecutor(Executor):
             import ray
         except ImportError:
             raise MissingExtraError("executor=ray", "ray") from None
-        if not query_ids:
-            return
         kept = None if self.storage is None else ShardFiles(self.storage, _name_of(config_json))
         waiting = dict.fromkeys(query_ids)
-        for shard in kept.finished() if kept else ():
+        for shard in kept.finished() if kept and waiting else ():
             wanted = [record for record in shard if record.query_id in waiting]
             for record in wanted:
                 del waiting[record.query_id]
             yield wanted
         if waiting:
             yield from self._replayed(ray, work, config_json, list(waiting), kept)
-        if kept:
+        if kept:  # of a driver that died before it came here they are left, even if its journal has every query
             kept.clear()
 
     def _replayed(

@@ -77,9 +77,19 @@ class ShardFiles:
                 yield records
 
     def clear(self) -> None:
-        """Remove the files of this run."""
-        files, folder = self._open()
-        files.delete_dir(folder)
+        """Remove the files of this run, if there are any.
+
+        Raises:
+            ConfigError: if the storage cannot be reached.
+        """
+        from pyarrow.fs import FileType
+
+        try:
+            files, folder = self._open()
+            if files.get_file_info(folder).type != FileType.NotFound:
+                files.delete_dir(folder)
+        except OSError as error:
+            raise self._refused(error) from None
 
     def _content(self, name: str) -> bytes:
         files, folder = self._open()

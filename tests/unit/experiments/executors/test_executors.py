@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 from shard_work import die, die_once, echo, fail
 
+from experiments.config.compose import results_key
 from experiments.evaluate.record import QueryRecord
 from experiments.replay.executors.executor import Executor, WorkersLostError, shards
 from experiments.replay.executors.inline import InlineExecutor
 from experiments.replay.executors.joblib import JoblibExecutor
-from experiments.replay.executors.ray import RayExecutor
+from experiments.replay.executors.ray import RayExecutor, _name_of
 from experiments.replay.executors.shardfiles import ShardFiles
 from ragtune.core.errors import ConfigError, ScoreTableError
 
@@ -123,9 +124,21 @@ def test_finished_shards_outlive_the_process_on_a_disk_and_in_object_storage(
     files.write(records[2:])
     taken_over = ShardFiles(storage, "run")
     assert sorted(chain(*taken_over.finished()), key=lambda record: record.query_id) == records
-    taken_over.clear()
-    assert list(files.finished()) == []
+    for _ in range(2):  # the second time by a driver that takes over from one that died right after the first
+        taken_over.clear()
+        assert list(files.finished()) == []
     assert list(other.finished()) == [records]
+
+
+def test_shards_of_a_driver_that_died_with_all_of_them_in_its_journal_are_removed_too(
+    tmp_path: Path, fakes: SimpleNamespace, compose_tiny: Callable[..., dict[str, Any]]
+) -> None:
+    pytest.importorskip("ray", reason="needs the extra ray")
+    config, storage = results_key(compose_tiny()), tmp_path / "storage"
+    record = QueryRecord.of(fakes.controller(documents=fakes.docs(4)).run("query", query_id="q0"))
+    ShardFiles(str(storage), _name_of(config)).write([record])
+    assert list(RayExecutor(storage=str(storage)).run(echo, config, [])) == []  # type: ignore[arg-type]
+    assert list(storage.iterdir()) == []
 
 
 def test_shards_of_a_former_version_which_are_not_compressed_are_found(tmp_path: Path, fakes: SimpleNamespace) -> None:
