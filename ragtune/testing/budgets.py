@@ -19,6 +19,7 @@ from ragtune.estimators.baseline import BaselineEstimator
 from ragtune.reformulators.identity import IdentityReformulator
 from ragtune.retrievers.given import GivenRetriever
 from ragtune.schedulers.greedy import GreedyScheduler
+from ragtune.testing.collection import make_context
 from ragtune.testing.worlds import World, WorldReranker
 
 LIMITS = (0, 1, 3, 8, 100)
@@ -36,6 +37,11 @@ class Growth(BaseExpander):
     def expand(self, pool: CandidatePool, context: RAGtuneContext, limit: int) -> list[ScoredDocument]:
         new = self._world.corpus.doc_ids[len(pool) : len(pool) + min(limit, self._world.finds)]
         return [self._world.corpus.scored(doc_id, 0.3, sources={GRAPH_SOURCE: 0.3}) for doc_id in new]
+
+
+def under_all_budgets(query: str = "query") -> list[RAGtuneContext]:
+    """A request under each of the limits."""
+    return [make_context(query, tracker=CostBudget.only(max_reranker_docs=limit).create_tracker()) for limit in LIMITS]
 
 
 def require_same_under_all_budgets(world: World, **parts: Any) -> None:

@@ -13,6 +13,7 @@ from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
 from ragtune.data.corpus import Corpus
+from ragtune.testing.budgets import under_all_budgets
 from ragtune.testing.collection import make_context, small_corpus, small_pool_items
 
 RETRIEVED = 5
@@ -60,6 +61,12 @@ class ExpanderContract:
             pool.apply_priorities(pool.valuation(estimates, acquisition=estimates, posterior=estimates))
             found.append(expander.expand(pool, make_context(), 3))
         assert found[0] == found[1] or expander.reads_estimates
+
+    def test_a_budget_that_is_not_read_changes_nothing(self) -> None:
+        if self.make().reads_budget:
+            return
+        expected, *found = [[found for _, found in finds(self.make(), context, 3)] for context in under_all_budgets()]
+        assert all(each == expected for each in found), "it says that it does not read the budget"
 
     def test_another_request_is_not_noticed(self) -> None:
         shared = self.make()

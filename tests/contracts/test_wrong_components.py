@@ -1,4 +1,5 @@
-"""The contracts catch components that answer nothing, otherwise each time they are made, or an earlier request."""
+"""The contracts catch components that answer nothing, otherwise each time they are made, or an earlier request, and
+those that lie about what they read."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from ragtune.core.interfaces import (
     BaseAssembler,
     BaseEmbedder,
     BaseEstimator,
+    BaseExpander,
     BaseFusion,
     BaseReformulator,
     BaseReranker,
@@ -29,6 +31,7 @@ from ragtune.testing import (
     AssemblerContract,
     EmbedderContract,
     EstimatorContract,
+    ExpanderContract,
     FusionContract,
     ReformulatorContract,
     RerankerContract,
@@ -86,6 +89,25 @@ class Agreeable(BaseEstimator):
 
     def agrees(self, pool: Any, context: Any, budget: Any) -> bool:
         return True
+
+
+class Stingy(BaseExpander):
+    """Finds less where little is left, and says that it does not look."""
+
+    reads_budget = False
+
+    def expand(self, pool: Any, context: RAGtuneContext, limit: int) -> list[ScoredDocument]:
+        left = context.tracker.remaining_view().remaining_rerank_docs
+        return [small_corpus().scored(doc_id, 0.1) for doc_id in ("tea-1", "star-1") if doc_id not in pool and left > 9]
+
+
+class Brief(BaseReformulator):
+    """Gives up where little is left, and says that it does not look."""
+
+    reads_budget = False
+
+    def generate(self, context: RAGtuneContext, first_round: Any) -> list[str]:
+        return ["a rewrite"] if context.tracker.remaining_view().remaining_rerank_docs > 9 else []
 
 
 class Projection(Numbered, BaseEmbedder):
@@ -157,6 +179,8 @@ WRONG: dict[type, tuple[type, Callable[[Any], None]]] = {
             suite.make(), WORLDS["plain"]()
         ),
     ),
+    Stingy: (ExpanderContract, lambda suite: suite.test_a_budget_that_is_not_read_changes_nothing()),
+    Brief: (ReformulatorContract, lambda suite: suite.test_a_budget_that_is_not_read_changes_nothing(suite.make())),
     Projection: (EmbedderContract, lambda suite: suite.test_is_deterministic(suite.make())),
     Score: (RerankerContract, lambda suite: suite.test_is_deterministic(suite.make(), small_pool_items())),
     Rewrite: (ReformulatorContract, lambda suite: suite.test_answers_the_same_twice(suite.make())),
