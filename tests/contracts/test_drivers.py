@@ -1,11 +1,14 @@
-"""Whatever the policy, a query in lockstep with others gets the answer that it gets alone."""
+"""Whatever the policy, and whatever drives it, a query beside others gets the answer that it gets alone."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from typing import Any
 
 from ragtune import CostBudget, RAGtuneController
+from ragtune.adapters.batching import SharedCalls
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.output import ControllerOutput
@@ -20,6 +23,7 @@ from ragtune.schedulers.greedy import GreedyScheduler
 from ragtune.testing import WORLDS
 
 PLAIN = WORLDS["plain"]()
+BUDGET, PLAN = CostBudget.only(max_reranker_docs=7), RetrievalPlan(num_reformulations=0)
 
 
 class ByQuery(BaseReranker):
@@ -48,17 +52,61 @@ def answer(output: ControllerOutput) -> Any:
     return ranked, output.stop, output.final_budget_state, output.dropped, events
 
 
+def one_by_one(controller: RAGtuneController) -> list[ControllerOutput]:
+    return [controller.run(each.query, candidates=each.candidates) for each in requests()]
+
+
+def by_turns(controller: RAGtuneController) -> list[ControllerOutput]:
+    """A step of each request, again and again."""
+    under_way, ended = dict(enumerate(map(controller.run_stepwise, requests()))), dict[int, ControllerOutput]()
+    while under_way:
+        for number, steps in list(under_way.items()):
+            try:
+                next(steps)
+            except StopIteration as end:
+                ended[number] = end.value
+                del under_way[number]
+    return [ended[number] for number in sorted(ended)]
+
+
+def under_budgets(controller: RAGtuneController) -> list[ControllerOutput]:
+    """Beside a smaller and a larger budget."""
+    budgets = [CostBudget.only(max_reranker_docs=3), BUDGET, CostBudget.only(max_reranker_docs=20)]
+    outputs = []
+    for request in requests():
+        controller.forget_failures()  # of one query, which a budget each would make three
+        outputs.append(controller.run_under(request, budgets)[1])
+    return outputs
+
+
+DRIVERS: dict[str, Callable[[RAGtuneController], list[ControllerOutput]]] = {
+    "by turns": by_turns,
+    "two in lockstep": lambda controller: controller.run_many(requests(), 2),
+    "all in lockstep": lambda controller: controller.run_many(requests(), 6),
+    "under several budgets": under_budgets,
+}
+
+
+def in_threads(controller: RAGtuneController) -> list[ControllerOutput]:
+    """A thread a request."""
+    with ThreadPoolExecutor(len(requests())) as threads:
+        return list(threads.map(lambda each: controller.run(each.query, candidates=each.candidates), requests()))
+
+
 def check(**parts: Any) -> None:
     rerankers = {name: ByQuery() for name in ("default", "cross_encoder", "llm")}
-    common = {"retriever": GivenRetriever(), "reformulator": IdentityReformulator(), "reranker": rerankers}
-    budget, plan = CostBudget.only(max_reranker_docs=7), RetrievalPlan(num_reformulations=0)
-    made = {"assembler": GreedyAssembler("posterior"), "budget": budget, "plan": plan, **common, **parts}
-    controller = RAGtuneController(**made)
-    alone = [answer(controller.run(r.query, candidates=r.candidates)) for r in requests()]
+    common = {"retriever": GivenRetriever(), "reformulator": IdentityReformulator()}
+    made = {"assembler": GreedyAssembler("posterior"), "budget": BUDGET, "plan": PLAN, **common, **parts}
+    controller = RAGtuneController(reranker=rerankers, **made)
+    alone = list(map(answer, one_by_one(controller)))
     assert sum(state["rerank_docs"] for _, _, state, _, _ in alone) > 0
-    for width in (2, 6):
+    for name, drive in DRIVERS.items():
         controller.forget_failures()
-        assert [answer(output) for output in controller.run_many(requests(), width)] == alone
+        assert list(map(answer, drive(controller))) == alone, name
+    with ExitStack() as ends:
+        shared = {name: ends.enter_context(closing(SharedCalls(each))) for name, each in rerankers.items()}
+        together = in_threads(RAGtuneController(reranker=shared, **made))
+    assert list(map(answer, together)) == alone, "threads that share calls"
 
 
 def test_estimators(new_estimator: Callable[..., Any]) -> None:
