@@ -26,7 +26,8 @@ class ShardFiles:
     """
 
     def __init__(self, storage: str, run: str) -> None:
-        self._storage, self._run = storage, run
+        # Absolute before it travels: workers are at home elsewhere.
+        self._storage, self._run = storage if "://" in storage else str(Path(storage).absolute()), run
 
     def write(self, records: Sequence[QueryRecord]) -> str:
         """Keep the records of a shard; the name of its file. Until it is whole, it is not found.
@@ -101,7 +102,7 @@ class ShardFiles:
         from pyarrow.fs import FileSystem, LocalFileSystem
 
         if "://" not in self._storage:
-            return LocalFileSystem(), str(Path(self._storage).absolute() / self._run)
+            return LocalFileSystem(), f"{self._storage}/{self._run}"
         try:
             files, folder = FileSystem.from_uri(self._storage)
         except (OSError, ValueError) as error:

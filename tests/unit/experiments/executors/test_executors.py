@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain
@@ -139,6 +140,20 @@ def test_shards_of_a_driver_that_died_with_all_of_them_in_its_journal_are_remove
     ShardFiles(str(storage), _name_of(config)).write([record])
     assert list(RayExecutor(storage=str(storage)).run(echo, config, [])) == []  # type: ignore[arg-type]
     assert list(storage.iterdir()) == []
+
+
+def test_a_worker_elsewhere_writes_where_the_driver_looks(
+    tmp_path: Path, fakes: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = QueryRecord.of(fakes.controller(documents=fakes.docs(4)).run("query", query_id="q0"))
+    for name in ("driver", "worker"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "driver")
+    files = ShardFiles("shards", "run")
+    monkeypatch.chdir(tmp_path / "worker")
+    pickle.loads(pickle.dumps(files)).write([record])
+    monkeypatch.chdir(tmp_path / "driver")
+    assert list(files.finished()) == [[record]]
 
 
 def test_shards_of_a_former_version_which_are_not_compressed_are_found(tmp_path: Path, fakes: SimpleNamespace) -> None:
