@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from experiments.config.paths import PROJECT_ROOT
@@ -85,7 +86,7 @@ class RayExecutor(Executor):
         try:
             actors = self._actors(ray, config_json)
             config_json = asking(config_json, list(actors)) if actors else config_json
-            task = ray.remote(num_gpus=0.0 if actors else self.num_gpus)(_worker_of(str(PROJECT_ROOT)))
+            task = ray.remote(num_gpus=0.0 if actors else self.num_gpus)(_worker_of(*_places()))
             pickled: bytes = ray.cloudpickle.dumps((work, kept))
             pending = [task.remote(pickled, config_json, list(part)) for part in shards(query_ids, self.shards)]
             while pending:
@@ -105,7 +106,7 @@ class RayExecutor(Executor):
             return {}
         options = {"max_concurrency": _CALLS, "max_restarts": _RETRIES, "max_task_retries": _RETRIES}
         # No core is set aside: where every core had an actor, none would be left for the tasks that ask them.
-        scorer = ray.remote(num_cpus=0, num_gpus=self.num_gpus, **options)(_scorer_of(str(PROJECT_ROOT)))
+        scorer = ray.remote(num_cpus=0, num_gpus=self.num_gpus, **options)(_scorer_of(*_places()))
         nodes = rerankers_of(json.loads(config_json))
         made = {name: scorer.options(name=name).remote(nodes) for name in map("reranker {}".format, range(self.actors))}
         ray.get([actor.prepare.remote() for actor in made.values()])
@@ -117,13 +118,27 @@ def _name_of(config_json: str) -> str:
     return str(identity(json.loads(config_json))["fingerprint"])[:16]
 
 
-def _worker_of(root: str) -> Callable[[bytes, str, Sequence[str]], Any]:
-    """What a worker does. It is sent as it is, not by its module's name, which a worker would look up first."""
+def _places() -> tuple[str, str]:
+    """Where the code is, and where relative paths begin."""
+    return str(PROJECT_ROOT), str(Path.cwd())
+
+
+def _worker_of(root: str, home: str) -> Callable[[bytes, str, Sequence[str]], Any]:
+    """What a worker does. It is sent as it is, not by its module's name, which a worker would look up first.
+
+    Args:
+        root: where the code is.
+        home: where relative paths begin, if the worker's machine has that folder.
+    """
 
     def in_worker(pickled: bytes, config_json: str, query_ids: Sequence[str]) -> Any:
+        import contextlib
+        import os
         import pickle
         import sys
 
+        with contextlib.suppress(OSError):
+            os.chdir(home)
         if sys.path[0] != root:  # Ray puts the working directory there, which may be another checkout
             sys.path.insert(0, root)
         work, kept = pickle.loads(pickled)  # noqa: S301 -- of the driver that runs this very function
@@ -133,13 +148,17 @@ def _worker_of(root: str) -> Callable[[bytes, str, Sequence[str]], Any]:
     return in_worker
 
 
-def _scorer_of(root: str) -> type:
+def _scorer_of(root: str, home: str) -> type:
     """The class of the actors, sent as it is, like the worker."""
 
     class RerankActor:
         def __init__(self, nodes: Any) -> None:
+            import contextlib
+            import os
             import sys
 
+            with contextlib.suppress(OSError):
+                os.chdir(home)
             if sys.path[0] != root:
                 sys.path.insert(0, root)
             from experiments.replay.executors.actors import Scorer

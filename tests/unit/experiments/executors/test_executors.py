@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain
@@ -14,11 +15,12 @@ import pytest
 from shard_work import die, die_once, echo, fail
 
 from experiments.config.compose import results_key
+from experiments.config.paths import PROJECT_ROOT
 from experiments.evaluate.record import QueryRecord
 from experiments.replay.executors.executor import Executor, WorkersLostError, shards
 from experiments.replay.executors.inline import InlineExecutor
 from experiments.replay.executors.joblib import JoblibExecutor
-from experiments.replay.executors.ray import RayExecutor, _name_of
+from experiments.replay.executors.ray import RayExecutor, _name_of, _worker_of
 from experiments.replay.executors.shardfiles import ShardFiles
 from ragtune.core.errors import ConfigError, ScoreTableError
 
@@ -140,6 +142,17 @@ def test_shards_of_a_driver_that_died_with_all_of_them_in_its_journal_are_remove
     ShardFiles(str(storage), _name_of(config)).write([record])
     assert list(RayExecutor(storage=str(storage)).run(echo, config, [])) == []  # type: ignore[arg-type]
     assert list(storage.iterdir()) == []
+
+
+def test_a_worker_elsewhere_works_in_the_drivers_folder_where_it_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    pickled = pickle.dumps((echo, None))
+    for home, there in ((tmp_path, tmp_path), (tmp_path / "missing", Path("/"))):
+        monkeypatch.chdir("/")
+        assert _worker_of(str(PROJECT_ROOT), str(home))(pickled, "c", ["q0"]) == ["c:q0"]
+        assert Path.cwd() == there
 
 
 def test_a_worker_elsewhere_writes_where_the_driver_looks(
