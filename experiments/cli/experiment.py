@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.config.compose import results_key
+from experiments.config.swept import Jobs, later_budgets
 from experiments.evaluate.curves import Bootstrap, curve
 from experiments.evaluate.evaluation import Evaluation
 from experiments.evaluate.incumbents import by_agreement, compare, in_full
@@ -23,6 +24,7 @@ from experiments.publish.provenance import provenance
 from experiments.publish.terminal import print_path, print_queries, print_run, print_views, print_warning
 from experiments.publish.track import Tracking, parent_of
 from experiments.replay.build import INPUTS, SWEPT, component, load_measures
+from experiments.replay.executors.executor import Executor
 from experiments.replay.inputs import identity, require_same
 from experiments.replay.journal import Journal
 from experiments.replay.replay import replay
@@ -34,14 +36,17 @@ from ragtune.core.types import POLICY_FAILED
 from ragtune.core.units import ENERGY, FLOPS, MONEY, SEARCH_UNITS
 
 
-def run_experiment(config: Mapping[str, Any], folder: Path, overrides: list[str], *, in_sweep: bool = False) -> float:
+def run_experiment(
+    config: Mapping[str, Any], folder: Path, overrides: list[str], *, sweep: Jobs | None = None
+) -> float:
     """Replay a collection, measure the results, and write, track and print them.
 
     Args:
         config: resolved configuration.
         folder: the run folder, which the results are written into.
         overrides: choices of the command line, which the summary repeats.
-        in_sweep: print one line instead of the table, and draw no picture.
+        sweep: overrides of the jobs of the sweep that it is one of, as far as they are known: then it prints one line
+            instead of the table, and draws no picture; None for a run of its own.
 
     Returns:
         The headline measure, which a sampler of Hydra goes by.
@@ -55,9 +60,9 @@ def run_experiment(config: Mapping[str, Any], folder: Path, overrides: list[str]
             _track(tracking, folder, done)
         print_path(folder)
         return done.headline
-    results = _produce(config, folder, overrides, progress=verbosity > 0, in_sweep=in_sweep)
+    results = _produce(config, folder, overrides, progress=verbosity > 0, sweep=sweep)
     _track(tracking, folder, results.summary)
-    _report(results, folder, 0 if in_sweep and verbosity < 2 else verbosity)
+    _report(results, folder, verbosity if sweep is None or verbosity > 1 else 0)
     _fail_if_failed(results.summary, folder)
     return results.summary.headline
 
@@ -77,12 +82,18 @@ def _finished(config: Mapping[str, Any], folder: Path) -> Summary | None:
 
 
 def _produce(
-    config: Mapping[str, Any], folder: Path, overrides: list[str], *, progress: bool, in_sweep: bool
+    config: Mapping[str, Any], folder: Path, overrides: list[str], *, progress: bool, sweep: Jobs | None
 ) -> Results:
     started = time.perf_counter()
     subject: Subject = component(config, "subject")
+    executor: Executor = component(config, "executor")
     run = identity(config)  # before the files are read: what changes in between is noticed by who resumes
-    work = {**config, INPUTS: sha256(json.dumps(run["inputs"]).encode()).hexdigest(), SWEPT: in_sweep}
+    work = {**config, INPUTS: sha256(json.dumps(run["inputs"]).encode()).hexdigest()}
+    if sweep is not None:
+        work[SWEPT] = [
+            config["budget"],
+            *(later_budgets(config["budget"], overrides, sweep) if executor.is_here else ()),
+        ]
     with library_progress(enabled=progress):
         dataset = subject.open(results_key(work))
     beaten = subject.incumbents(work)
@@ -95,7 +106,7 @@ def _produce(
     evaluation = Evaluation(dataset, measures, beaten.over, beaten.together, folder)
     with Journal(folder, run, resume=config["resume"], numbers=dataset.numbers) as journal:
         with progress_bar(f"replaying {dataset.name}", enabled=progress) as update:
-            replay(subject, work, dataset.query_ids, journal, update, evaluation.add)
+            replay(subject, executor, work, dataset.query_ids, journal, update, evaluation.add)
         bootstrap = Bootstrap(**config["bootstrap"], seed=config["seed"])
         drawn = curve(evaluation.steps(), measures.names, bootstrap, folder)
         views = views_of(journal.finished.values(), subject.views, dataset.judged, measures, bootstrap)
@@ -113,7 +124,7 @@ def _produce(
         )
         line = evaluation.depth_line(drawn)
         results = Results(config, dataset, journal.finished, outcomes, drawn, summary, views, line)
-        write_results(folder, results, picture=not in_sweep)
+        write_results(folder, results, picture=sweep is None)
         if summary.has_failed:
             journal.forget(outcomes.unfinished)
         else:

@@ -142,7 +142,7 @@ def _app(cfg: DictConfig) -> float | None:
         return _run_job(cfg, folder, overrides)
     try:
         with locked(folder):
-            return _run(cfg, folder, overrides, in_sweep=False)
+            return _run(cfg, folder, overrides)
     except (Exception, KeyboardInterrupt) as error:
         # Raised any other way, it would come with Hydra's own lines around it.
         raise SystemExit(_complain(error, folder)) from None
@@ -154,7 +154,7 @@ def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> float | Non
     Returns:
         The headline measure; None of a job that failed.
     """
-    from experiments.cli.sweep import forget_failure, note_failure
+    from experiments.cli.sweep import forget_failure, note_failure, planned_jobs
     from experiments.publish.lock import locked
 
     prefix, sweep = f"job {folder.name} ({' '.join(overrides)}): ", Path(HydraConfig.get().sweep.dir).absolute()
@@ -167,7 +167,7 @@ def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> float | Non
             raise SystemExit(_complain(error, folder, prefix, sweep)) from None
         try:
             forget_failure(folder)
-            return _run(cfg, folder, overrides, in_sweep=True)
+            return _run(cfg, folder, overrides, planned_jobs())
         except BrokenPipeError as error:
             _complain(error)  # nobody reads what it prints; its files are written
             return None
@@ -176,7 +176,9 @@ def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> float | Non
             return None
 
 
-def _run(cfg: DictConfig, folder: Path, overrides: list[str], *, in_sweep: bool) -> float | None:
+def _run(
+    cfg: DictConfig, folder: Path, overrides: list[str], sweep: Sequence[Sequence[str]] | None = None
+) -> float | None:
     config = resolve(cfg, str(HydraConfig.get().job.config_name))
     if config["dry_run"]:
         from experiments.publish.progress import progress_bar
@@ -190,7 +192,7 @@ def _run(cfg: DictConfig, folder: Path, overrides: list[str], *, in_sweep: bool)
     from ragtune.core.errors import RagtuneError
 
     try:
-        return run_experiment(config, folder, overrides, in_sweep=in_sweep)
+        return run_experiment(config, folder, overrides, sweep=sweep)
     except SystemExit as end:  # its code would pass for the run's
         raise RagtuneError(f"a component ended the program: {end!r}; {_what_is_kept(folder, None)}") from end
 

@@ -20,6 +20,7 @@ from omegaconf import DictConfig, OmegaConf
 from experiments.config.compose import register_resolvers
 from experiments.config.jobs import parsed
 from experiments.config.paths import PROJECT_ROOT
+from experiments.config.swept import Jobs
 from experiments.evaluate.incumbents import FIXED_DEPTH
 from experiments.evaluate.summary import Summary
 from experiments.publish.files import SUMMARY, read_summary
@@ -47,6 +48,7 @@ class _Sweep:
     Attributes:
         folder: where its jobs' folders are made.
         jobs: the jobs' folders that it found there, with the time of their last change.
+        planned: overrides of its jobs, in their order; none where they are not known beforehand.
         tracking, parent: where its parent run is, and which; None where it has none.
         is_resumed: whether that is the parent run of an earlier sweep, which this one goes on with.
         former_parent: what the folder's parent file said before; None if there was none.
@@ -55,6 +57,7 @@ class _Sweep:
 
     folder: Path
     jobs: dict[str, int]
+    planned: Jobs = ()
     tracking: Tracking | None = None
     parent: str | None = None
     is_resumed: bool = False
@@ -76,8 +79,9 @@ def begin_sweep(config: DictConfig) -> None:
         SystemExit: with code 2 if another sweep is using the folder, or no job of this one is its baseline.
     """
     register_resolvers()
+    planned = _planned_jobs(config)
     try:
-        check_baseline(_baseline(config), _planned_jobs(config))
+        check_baseline(_baseline(config), planned)
     except ConfigError as error:
         sys.stderr.write(f"error: {error}\n")
         raise SystemExit(2) from None  # Hydra turns a callback's errors into warnings
@@ -87,7 +91,7 @@ def begin_sweep(config: DictConfig) -> None:
         # Its jobs are Python processes of their own, here or on other machines, which would not find this checkout.
         os.environ["PYTHONPATH"] = os.pathsep.join([str(PROJECT_ROOT), *filter(None, [os.getenv("PYTHONPATH")])])
     folder = Path(config.hydra.sweep.dir).absolute()
-    sweep = _Sweep(folder, _job_folders(folder))
+    sweep = _Sweep(folder, _job_folders(folder), list(planned.values()))
     _unfinished.append(sweep if config.dry_run else _open_parent(config, _take_folder(sweep)))
 
 
@@ -200,6 +204,11 @@ def _finish(sweep: _Sweep, status: str, tables: Sequence[Path] = (), jobs: Seque
 def folder_in_progress() -> Path | None:
     """Folder of the sweep in progress, if any."""
     return _unfinished[0].folder if _unfinished else None
+
+
+def planned_jobs() -> Jobs:
+    """Overrides of the jobs of the sweep in progress in this process, in their order, as far as they are known."""
+    return _unfinished[0].planned if _unfinished else ()
 
 
 def abandon_unfinished(*, is_interrupted: bool) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
@@ -45,9 +46,10 @@ INPUTS = "inputs"
 """Key of a configuration for workers: a hash of what its input files hold."""
 
 SWEPT = "swept"
-"""Key of a configuration for workers: whether other jobs follow, which may have its parts in common."""
+"""Key of a configuration for workers, where it is a job of a sweep, whose others may have its parts in common: its
+budget, and those of the later jobs that differ from it by their budget alone and are replayed in this process."""
 
-NO_PARTS = ("budget", "measures", "bootstrap")
+NO_PARTS = ("budget", SWEPT, "measures", "bootstrap")
 """Options that no other part of a session is made of, so that they make no difference to an incumbent either."""
 
 _KINDS: dict[str, type] = {
@@ -158,7 +160,7 @@ class Session:
         rerankers: the controller's, by strategy name.
         parts: its other parts by group.
         kept: what was made of queries, for others who replay them with the same first stage; None where nobody will.
-        is_swept: whether jobs of a sweep follow.
+        swept: its budget, and those of later jobs of a sweep, see :data:`SWEPT`; None where it is no job of a sweep.
     """
 
     dataset: Dataset
@@ -166,7 +168,7 @@ class Session:
     rerankers: Mapping[str, BaseReranker]
     parts: Mapping[str, Any]
     kept: dict[str, Any] | None = None
-    is_swept: bool = False
+    swept: Sequence[CostBudget] | None = None
 
     @cached_property
     def has_fixed_order(self) -> bool:
@@ -238,15 +240,25 @@ def session_for(config_json: str) -> Session:
     """
     config = json.loads(config_json)
     alike = json.dumps({key: value for key, value in config.items() if key not in NO_PARTS}, sort_keys=True)
+    swept = _swept(config[SWEPT]) if SWEPT in config else None
     if (first := _first_of_its_parts.get(alike)) is None:
         session = build_session(config)
         if INPUTS in config and all(reranker.is_recorded for reranker in session.rerankers.values()):
-            session = replace(session, kept={}, is_swept=config.get(SWEPT, False))
+            session = replace(session, kept={}, swept=swept)
             _let_go()  # a sweep's jobs come one kind after the other
             _first_of_its_parts[alike] = session
         return session
     parts = {**first.parts, "budget": component(config, "budget")}
-    return replace(first, parts=parts, controller=controller_of(config, parts, first.rerankers))
+    return replace(first, parts=parts, controller=controller_of(config, parts, first.rerankers), swept=swept)
+
+
+def _swept(nodes: Sequence[Mapping[str, Any]]) -> list[CostBudget]:
+    """The budgets; what is wrong with one that is no budget is told by its own job."""
+    budgets = []
+    for node in nodes:
+        with suppress(ConfigError):
+            budgets.append(component({"budget": node}, "budget"))
+    return budgets
 
 
 _first_of_its_parts: dict[str, Session] = {}

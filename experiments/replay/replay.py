@@ -8,13 +8,14 @@ from typing import Any
 from experiments.config.compose import results_key
 from experiments.config.progress import Progress
 from experiments.evaluate.record import QueryRecord
-from experiments.replay.build import component
+from experiments.replay.executors.executor import Executor
 from experiments.replay.journal import Journal
 from experiments.replay.subjects.subject import Subject
 
 
 def replay(
     subject: Subject,
+    executor: Executor,
     config: Mapping[str, Any],
     query_ids: Sequence[str],
     journal: Journal,
@@ -25,7 +26,8 @@ def replay(
 
     Args:
         subject: what the queries go through; it is open.
-        config: plain data, of the executor too.
+        executor: runs them.
+        config: plain data.
         query_ids: all queries.
         journal: has the finished queries, and gets the others.
         progress: told of the queries done.
@@ -38,7 +40,6 @@ def replay(
     for query_id in query_ids if begun else ():
         if query_id in journal.finished:
             finish([journal.finished[query_id]])
-    executor = component(config, "executor")
     progress(begun, len(query_ids))
     for records in executor.run(subject.replay_shard, key, todo, subject.at_once(key)):
         journal.append(*records)

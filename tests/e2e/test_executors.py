@@ -31,8 +31,9 @@ EXECUTORS = {
 
 @pytest.mark.parametrize("executor", list(EXECUTORS))
 def test_results_are_the_same_bytes_whichever_executor(
-    run: Run, tmp_path: Path, inline: dict[str, object], executor: str
+    run: Run, tmp_path: Path, inline: dict[str, object], monkeypatch: pytest.MonkeyPatch, executor: str
 ) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")  # of a cluster that nobody asked for
     ended = run(*DEMO, *EXECUTORS[executor], "hydra.run.dir=out", cwd=tmp_path)
     assert ended.code == 0, ended.err
     got = content(tmp_path / "out")

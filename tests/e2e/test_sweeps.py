@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from experiments.commands import runs
+from ragtune.core.controller import RAGtuneController
 from ragtune.core.errors import DatasetError
 
 Run = Callable[..., SimpleNamespace]
@@ -46,6 +47,22 @@ def test_a_job_that_a_sweep_names_three_times_runs_three_times(main: Run, tiny: 
     ended = main("-m", *tiny[:-1], "budget=2,2,4,2", "hydra.sweep.dir=sweep", "verbosity=0")
     assert (ended.code, ended.err) == (0, "")
     assert len({Path(f"sweep/{job}/run.trec").read_bytes() for job in (0, 1, 3)}) == 1
+
+
+@pytest.mark.parametrize("executor", ["inline", "joblib"])
+def test_a_query_is_replayed_once_for_the_budgets_of_a_sweep_in_one_process(
+    main: Run, tiny: list[str], monkeypatch: pytest.MonkeyPatch, executor: str
+) -> None:
+    asked: list[int] = []
+    run_under = RAGtuneController.run_under
+    monkeypatch.setattr(RAGtuneController, "run_under", lambda *a: (asked.append(len(a[2])), run_under(*a))[1])
+    common = [*tiny[:-1], "estimator=uncertainty", f"executor={executor}", "verbosity=0"]
+    assert main("-m", *common, "budget=2,6,4", "hydra.sweep.dir=sweep").code == 0
+    assert asked == ([3] * 4 if executor == "inline" else [])
+    for job, budget in enumerate((2, 6, 4)):
+        assert main(*common, f"budget={budget}", "hydra.run.dir=single", "resume=false").code == 0
+        for name in ("run.trec", "traces.jsonl.gz", "per_query.parquet", "curve.csv"):
+            assert Path(f"sweep/{job}/{name}").read_bytes() == Path("single", name).read_bytes()
 
 
 def test_pictures_of_a_sweeps_jobs_are_drawn_when_somebody_looks(main: Run, tiny: list[str]) -> None:

@@ -6,6 +6,7 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from textwrap import shorten
+from typing import ClassVar
 
 from experiments.evaluate.record import QueryRecord
 from ragtune.core.errors import ConfigError, RagtuneError
@@ -37,7 +38,13 @@ def told(error: BaseException) -> str:
 
 
 class Executor(ABC):
-    """Interface of what runs shards of queries."""
+    """Interface of what runs shards of queries.
+
+    Attributes:
+        is_here: whether all of them are run in this process.
+    """
+
+    is_here: ClassVar[bool] = False
 
     @abstractmethod
     def run(

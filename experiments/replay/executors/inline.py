@@ -19,6 +19,8 @@ class InlineExecutor(Executor):
         ConfigError: on an argument out of range.
     """
 
+    is_here = True
+
     def __init__(self, together: int = 1) -> None:
         self.together = require_positive("together", together)
 

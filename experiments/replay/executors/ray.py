@@ -82,7 +82,8 @@ class RayExecutor(Executor):
         self, ray: Any, work: ShardWork, config_json: str, query_ids: Sequence[str], kept: ShardFiles | None
     ) -> Iterator[Sequence[QueryRecord]]:
         local: dict[str, Any] = {"num_cpus": self.num_cpus, "include_dashboard": False} if self.address is None else {}
-        ray.init(address=self.address, log_to_driver=False, logging_level=logging.ERROR, **local)
+        # Without an address, Ray joins a cluster that it finds on this machine or that RAY_ADDRESS names.
+        ray.init(address=self.address or "local", log_to_driver=False, logging_level=logging.ERROR, **local)
         try:
             actors = self._actors(ray, config_json)
             config_json = asking(config_json, list(actors)) if actors else config_json

@@ -14,6 +14,7 @@ from experiments.evaluate.incumbents import EVERYTHING, FIXED_DEPTH
 from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.replay.build import NO_PARTS, Session, controller_of, session_for
 from experiments.replay.fixed_order import has_fixed_order
+from experiments.replay.keptrecords import KeptRecords
 from experiments.replay.shard import KeptReplays, ShardReplay, at_once, in_shards
 from experiments.replay.subjects.subject import Incumbents, Subject
 from ragtune.assemblers.greedy import GreedyAssembler
@@ -59,6 +60,8 @@ class ControllerSubject(Subject):
         if len(query_ids) > 1 and _gains_by_lockstep(session):
             requests = (Request(session.dataset.queries[query_id], query_id) for query_id in query_ids)
             return [QueryRecord.of(output) for output in session.controller.run_many(requests)]
+        if (kept := _kept_records(session)) is not None:
+            return [kept.of(session, query_id) for query_id in query_ids]
         replays = (_replay_of(session, some) for some in in_shards(session, query_ids))
         return [record for replay in replays for record in replay.under(session.parts["budget"])]
 
@@ -151,8 +154,18 @@ def _replay_of(session: Session, query_ids: Sequence[str], policy: str = "own") 
     """
     if session.kept is None or not has_fixed_order(session, session.parts["budget"]):
         return ShardReplay(session, query_ids)
-    kept: KeptReplays = session.kept.setdefault("replays", KeptReplays(_room(session) if session.is_swept else 0))
+    kept: KeptReplays = session.kept.setdefault("replays", KeptReplays(_room(session) if session.swept else 0))
     return kept.of(session, query_ids, policy)
+
+
+def _kept_records(session: Session) -> KeptRecords | None:
+    """What jobs of a sweep make for one another, where scores change what the policy does, and no budget does."""
+    if session.kept is None or not session.swept or not session.controller.shares_budgets:
+        return None
+    if has_fixed_order(session, session.parts["budget"]):
+        return None
+    found: KeptRecords = session.kept.setdefault("records", KeptRecords())
+    return found
 
 
 def _room(session: Session) -> int:

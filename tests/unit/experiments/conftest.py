@@ -41,7 +41,15 @@ def replayed(compose_tiny: Callable[..., dict[str, Any]], tmp_path: Path) -> Cal
             subject = component(config, "subject")
             dataset = subject.open(results_key(config))
             query_ids = list(dataset.queries)
-            replay(subject, config, query_ids, journal, lambda done, total: None, lambda records: None)
+            replay(
+                subject,
+                component(config, "executor"),
+                config,
+                query_ids,
+                journal,
+                lambda done, total: None,
+                lambda records: None,
+            )
             records = [journal.finished[query_id] for query_id in query_ids]
         return SimpleNamespace(config=config, dataset=dataset, records=records)
 

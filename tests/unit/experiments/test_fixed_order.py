@@ -91,7 +91,7 @@ def test_jobs_that_differ_by_their_budget_share_their_parts_and_answer_as_each_w
     configs = [
         compose(["tracking=none", "experiment=fixed_depth", f"budget.max_reranker_docs={docs}"]) for docs in (7, 20)
     ]
-    first, second = ({**config, INPUTS: "as they are", SWEPT: True} for config in configs)
+    first, second = ({**config, INPUTS: "as they are", SWEPT: [config["budget"]]} for config in configs)
     shared = [session_for(results_key(first)), session_for(results_key(second))]
     assert shared[0].parts["retriever"] is shared[1].parts["retriever"]
     query_ids = list(shared[0].dataset.queries)[:3]
@@ -109,7 +109,7 @@ def test_the_parts_of_a_former_job_are_let_go_of_before_garbage_is_looked_for() 
     try:
         for seed in range(3):
             config = compose(["tracking=none", "experiment=fixed_depth", f"seed={seed}"])
-            key = results_key({**config, INPUTS: "as they are", SWEPT: True})
+            key = results_key({**config, INPUTS: "as they are", SWEPT: [config["budget"]]})
             subject.replay_shard(key, ["q01", "q02"])
             parts.append(ref(session_for(key).parts["retriever"]))
     finally:

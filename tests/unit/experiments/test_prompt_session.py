@@ -50,7 +50,15 @@ def run(compose_pipeline: Callable[..., dict[str, Any]], tmp_path: Path) -> Call
         with Journal(tmp_path / "journal", identity(config), resume=False) as journal:
             subject = component(config, "subject")
             queries = list(subject.open(results_key(config)).queries)
-            replay(subject, config, queries, journal, lambda done, total: None, lambda query_id: None)
+            replay(
+                subject,
+                component(config, "executor"),
+                config,
+                queries,
+                journal,
+                lambda done, total: None,
+                lambda query_id: None,
+            )
             journal.remove()
         return {**journal.finished}
 

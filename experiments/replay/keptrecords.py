@@ -1,0 +1,62 @@
+"""Records that the later jobs of a sweep want, made beside those of an earlier one."""
+
+from __future__ import annotations
+
+from experiments.evaluate.record import QueryRecord
+from experiments.replay.build import Session
+from ragtune.core.errors import RagtuneError
+from ragtune.core.request.budget import CostBudget
+from ragtune.core.request.request import Request
+
+_ROOM = 64_000_000
+"""Bytes of records that are held; what finds no room is replayed again when its job comes."""
+
+
+class KeptRecords:
+    """Replays each query once for all budgets of a sweep's jobs that differ by nothing else (the prefix property).
+
+    A record is the one that its job alone would have made. Where something fails under the other budgets, each job is
+    left to itself from then on: a failure is a word on the requests that follow (rule F3).
+    """
+
+    def __init__(self) -> None:
+        self._lines: dict[tuple[str, CostBudget], bytes] = {}
+        self._room = _ROOM
+        self._is_shared = True
+
+    def of(self, session: Session, query_id: str) -> QueryRecord:
+        """The record of a query under the first of the session's swept budgets.
+
+        Raises:
+            InputError: if a component does.
+        """
+        own, *later = session.swept or (session.parts["budget"],)
+        line = self._lines.pop((query_id, own), None)
+        if line is not None:
+            self._room += len(line)
+            return QueryRecord.from_line(line)
+        if later and self._is_shared and (records := _sound(session, query_id, [own, *later])):
+            self._keep(query_id, dict(zip(later, records[1:], strict=True)))
+            return records[0]
+        self._is_shared = self._is_shared and not later
+        return QueryRecord.of(session.controller.run(session.dataset.queries[query_id], own, query_id=query_id))
+
+    def _keep(self, query_id: str, records: dict[CostBudget, QueryRecord]) -> None:
+        for budget, record in records.items():
+            line = record.to_line()
+            if len(line) <= self._room:
+                self._room -= len(line)
+                self._lines[query_id, budget] = line
+
+
+def _sound(session: Session, query_id: str, budgets: list[CostBudget]) -> list[QueryRecord]:
+    """The records under several budgets; none where something failed, of which the controller knows nothing then."""
+    request = Request(session.dataset.queries[query_id], query_id)
+    try:
+        records = list(map(QueryRecord.of, session.controller.run_under(request, budgets)))
+    except RagtuneError:  # perhaps of a budget that is another job's
+        records = []
+    if records and not any(record.dropped or record.batches.get("failed") for record in records):
+        return records
+    session.controller.forget_failures()
+    return []

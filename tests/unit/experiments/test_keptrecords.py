@@ -1,0 +1,83 @@
+"""Jobs of a sweep that differ by a limit are replayed once, and each is what it would be alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from experiments.config.compose import compose, results_key
+from experiments.config.swept import later_budgets
+from experiments.replay import keptrecords
+from experiments.replay.build import INPUTS, SWEPT, session_for
+from experiments.replay.subjects.controller import ControllerSubject
+from ragtune.core.controller import RAGtuneController
+from ragtune.core.request.request import Request
+
+QUERIES = ["q01", "q02", "q03"]
+
+
+def _configs(limits: Sequence[int | None], *options: str, limit: str = "docs") -> list[dict[str, Any]]:
+    made = [
+        compose(["tracking=none", *options, f"budget.max_reranker_{limit}={'null' if n is None else n}"])
+        for n in limits
+    ]
+    budgets = [config["budget"] for config in made]
+    return [{**config, INPUTS: str(options), SWEPT: budgets[i:]} for i, config in enumerate(made)]
+
+
+def _lines(config: dict[str, Any]) -> list[bytes]:
+    subject, key = ControllerSubject(), results_key(config)
+    subject.open(key)
+    return [record.to_line() for record in subject.replay_shard(key, QUERIES)]
+
+
+def _alone(config: dict[str, Any]) -> list[bytes]:
+    return _lines({key: value for key, value in config.items() if key not in (INPUTS, SWEPT)})
+
+
+@pytest.mark.parametrize("limits", [(5, 10, 20), (20, 5, 10), (10, None, 10)])
+@pytest.mark.parametrize("options", [("experiment=uncertainty",), ("experiment=settled",), ("experiment=gar",)])
+def test_a_sweep_over_a_limit_replays_once_what_no_budget_changes(
+    monkeypatch: pytest.MonkeyPatch, limits: Sequence[int | None], options: Sequence[str]
+) -> None:
+    configs = _configs(limits, *options)
+    expected = [_alone(config) for config in configs]
+    opened: list[str] = []
+    begin = RAGtuneController._open
+    monkeypatch.setattr(RAGtuneController, "_open", lambda *a: (opened.append(a[1].query_id), begin(*a))[1])
+    assert [_lines(config) for config in configs] == expected
+    assert len(opened) == len(QUERIES)
+
+
+@pytest.mark.parametrize("room", [0, 20_000])
+def test_what_finds_no_room_is_replayed_by_its_own_job(monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+    monkeypatch.setattr(keptrecords, "_ROOM", room)
+    configs = _configs((3, 6, 9), "experiment=uncertainty", f"seed={room}")
+    assert [_lines(config) for config in configs] == [_alone(config) for config in configs]
+
+
+def test_a_failure_under_another_budget_is_no_word_on_this_job() -> None:
+    """A request whose only batch fails closes the strategy for the run (rule F3); a larger budget has it send more."""
+    session = session_for(results_key(compose(["tracking=none", "estimator=baseline"])))
+    pool, _ = session.controller.begin(Request(session.dataset.queries[QUERIES[0]], QUERIES[0]))
+    broken = "reranker._target_=misbehaving.Broken", f"+reranker.on={next(iter(pool.doc_ids))}"
+    policy = "estimator=baseline", "scheduler.batch_size=2", "failures.requests_in_a_row=1"
+    configs = _configs((2, 30), *policy, *broken)
+    expected = [_alone(config) for config in configs]
+    assert expected[0] != expected[1]
+    assert [_lines(config) for config in configs] == expected
+
+
+def test_later_jobs_that_differ_by_one_limit_alone_are_found() -> None:
+    budget = {"_target_": "B", "max_reranker_docs": 5, "max_reranker_calls": None}
+    limits = ["budget.max_reranker_docs=5", "budget.max_reranker_docs=10", "budget.max_reranker_docs=null"]
+    jobs = [[f"estimator={policy}", limit] for policy in ("a", "b") for limit in limits]
+    assert [each["max_reranker_docs"] for each in later_budgets(budget, jobs[0], jobs)] == [10, None]
+    assert [each["max_reranker_docs"] for each in later_budgets(budget, jobs[4], jobs)] == [None]
+    assert later_budgets(budget, jobs[5], jobs) == later_budgets(budget, ["seed=1"], jobs) == []
+    calls = [["seed=1", f"budget.max_reranker_calls={n}"] for n in (2, 4)]
+    assert later_budgets(budget, calls[0], calls) == [{**budget, "max_reranker_calls": 4}]
+    others = [["seed=1"], ["seed=1", limits[1]], ["budget=tight", limits[0]]]
+    assert later_budgets(budget, others[0], others) == []
