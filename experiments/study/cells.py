@@ -19,10 +19,10 @@ from experiments.config.paths import PROJECT_ROOT
 from experiments.config.progress import Progress
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord
-from experiments.replay.build import session_for
 from experiments.replay.executors.executor import WorkersLostError
 from experiments.replay.fixed_order import has_fixed_order
 from experiments.replay.inputs import InputFiles
+from experiments.replay.sessions import session_for
 from experiments.replay.shard import ShardReplay, in_shards
 from experiments.study.decisions import INELIGIBLE, decisions_of
 from experiments.study.grid import Grid

@@ -18,7 +18,7 @@ from web_pages import NEEDS_CHROMIUM, browser_page
 
 from experiments.commands import advise
 from experiments.config.compose import WHERE_NOT_WHAT, compose, results_key
-from experiments.replay.build import session_for
+from experiments.replay.sessions import session_for
 from experiments.study.advise.choose import bounds, choose, halvings, options_of
 from experiments.study.advise.options import CANDIDATES
 from experiments.study.advise.prices import Prices

@@ -12,9 +12,10 @@ from experiments.config.names import policy_name
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.incumbents import EVERYTHING, FIXED_DEPTH
 from experiments.evaluate.record import QueryRecord, Ranked
-from experiments.replay.build import NO_PARTS, Session, controller_of, session_for
+from experiments.replay.build import NO_PARTS, Session, controller_of
 from experiments.replay.fixed_order import has_fixed_order
 from experiments.replay.keptrecords import KeptRecords
+from experiments.replay.sessions import session_for
 from experiments.replay.shard import KeptReplays, ShardReplay, at_once, in_shards
 from experiments.replay.subjects.subject import Incumbents, Subject
 from ragtune.assemblers.greedy import GreedyAssembler

@@ -11,7 +11,7 @@ from experiments.config.compose import results_key
 from experiments.config.names import leaf, policy_name
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.record import QueryRecord
-from experiments.replay.build import session_for
+from experiments.replay.sessions import session_for
 from experiments.replay.subjects.prompt_record import VIEW_POSITIONS
 from experiments.replay.subjects.prompt_session import PipelineSession, build_pipeline_session, rerank_stage_takes
 from experiments.replay.subjects.subject import Subject

@@ -18,7 +18,8 @@ from experiments.evaluate.incumbents import by_agreement
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord, Ranked
 from experiments.evaluate.steps import latest
-from experiments.replay.build import Session, session_for
+from experiments.replay.build import Session
+from experiments.replay.sessions import session_for
 from experiments.replay.shard import ShardReplay, in_shards
 from experiments.replay.subjects.controller import is_free
 from experiments.study.advise.options import CANDIDATES, FIXED, Candidate, budgets_up_to, fitting

@@ -9,7 +9,7 @@ from typing import Any
 from experiments.config.compose import results_key
 from experiments.config.progress import Progress
 from experiments.publish.provenance import git_sha
-from experiments.replay.build import session_for
+from experiments.replay.sessions import session_for
 from experiments.study.advise.advice import Advice
 from experiments.study.advise.conclude import conclude
 from experiments.study.advise.prices import Prices, prices_of

@@ -11,7 +11,8 @@ from experiments.config.compose import results_key
 from experiments.config.progress import Progress
 from experiments.evaluate.curves import FloatArray
 from experiments.publish.files import write_text
-from experiments.replay.build import load_dataset, session_for
+from experiments.replay.build import load_dataset
+from experiments.replay.sessions import session_for
 from experiments.study.cells import jobs_of, run_jobs
 from experiments.study.frontier import Cells
 from experiments.study.grid import CollectionEntry, Grid, PolicyEntry, TraceChoice

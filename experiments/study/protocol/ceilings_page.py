@@ -11,7 +11,8 @@ import numpy as np
 from experiments.config.compose import results_key
 from experiments.evaluate.curves import FloatArray, bootstrap_interval
 from experiments.publish.provenance import git_sha
-from experiments.replay.build import Session, session_for
+from experiments.replay.build import Session
+from experiments.replay.sessions import session_for
 from experiments.study.grid import CollectionEntry, Grid
 from experiments.study.protocol.ceilings import Ceiling, Pools, ceiling
 from experiments.study.study import Claim

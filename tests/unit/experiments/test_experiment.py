@@ -15,7 +15,7 @@ from experiments.datasets.dataset import Dataset
 from experiments.datasets.storedqueries import StoredQueries
 from experiments.evaluate import evaluation, storedrecords
 from experiments.publish.files import read_summary
-from experiments.replay import build
+from experiments.replay import build, sessions
 from experiments.replay.subjects import controller
 from ragtune.data import rows
 
@@ -61,9 +61,9 @@ def test_files_are_the_same_wherever_columns_are_kept(
     with (collection / "qrels" / "test.tsv").open("a") as qrels:
         qrels.write("q11\tship-1\t1\n")
     run_experiment(compose_tiny("verbosity=0", *options), tmp_path / "held", [])
-    for read in (build.session_for, build._load_dataset, build._load_measures):
+    for read in (sessions.session_for, build._load_dataset, build._load_measures):
         read.cache_clear()
-    build._let_go()
+    sessions._let_go()
     monkeypatch.setattr(stored, "STORED_FROM", 1)
     for module in (rows, storedrecords, evaluation):
         monkeypatch.setattr(module, "_ROOM", 0)

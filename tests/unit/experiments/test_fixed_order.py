@@ -16,8 +16,9 @@ import pytest
 from experiments.config.compose import compose, results_key
 from experiments.evaluate.record import QueryRecord
 from experiments.replay import shard
-from experiments.replay.build import INPUTS, SWEPT, controller_of, session_for
+from experiments.replay.build import INPUTS, SWEPT, controller_of
 from experiments.replay.fixed_order import FixedOrders, has_fixed_order
+from experiments.replay.sessions import session_for
 from experiments.replay.shard import KeptReplays, begin, in_shards
 from experiments.replay.subjects.controller import ControllerSubject
 from ragtune.assemblers.greedy import GreedyAssembler

@@ -10,7 +10,8 @@ import pytest
 from experiments.config.compose import compose, results_key
 from experiments.config.swept import later_budgets
 from experiments.replay import keptrecords
-from experiments.replay.build import INPUTS, SWEPT, session_for
+from experiments.replay.build import INPUTS, SWEPT
+from experiments.replay.sessions import session_for
 from experiments.replay.subjects.controller import ControllerSubject
 from ragtune.core.controller import RAGtuneController
 from ragtune.core.request.request import Request
