@@ -42,6 +42,7 @@ class RerankServer:
         policy: how documents are chosen where there is a budget, as in
             :class:`~ragtune.facade.reranker.BudgetedReranker`.
         batch_size: documents a call, for a policy by name.
+        trust: whose word counts where scores cannot tell, for a policy by name: 0 the sources', 1 the reranker's.
         max_documents: documents that a request may bring, >= 1.
         patience_ms: milliseconds that a call of the model waits for the batches of other requests; None has the
             requests' own threads call it, for a reranker that is a server.
@@ -63,6 +64,7 @@ class RerankServer:
         budget: Mapping[str, float | None] | None = None,
         policy: str | Policy = "uncertainty",
         batch_size: int = 5,
+        trust: float = 0.5,
         max_documents: int = 1000,
         patience_ms: float | None = None,
         call_docs: int = 128,
@@ -84,7 +86,7 @@ class RerankServer:
         )
         try:
             asked = self._shared or reranker
-            self._choosy = BudgetedReranker(asked, policy=policy, batch_size=batch_size, **limits)
+            self._choosy = BudgetedReranker(asked, policy=policy, batch_size=batch_size, trust=trust, **limits)
             self._full = BudgetedReranker(asked, policy="fixed_depth", docs=max_documents)
             for ranker in (self._choosy, self._full):
                 ranker.warm_up()

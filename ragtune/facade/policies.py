@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ragtune.acquisitions.upper_confidence import UpperConfidenceAcquisition
-from ragtune.core.arguments import check_choice
+from ragtune.core.arguments import check_choice, check_number
 from ragtune.core.interfaces import BaseEmbedder, BaseEstimator, BaseScheduler
 from ragtune.core.pool.ordering import Ordering
 from ragtune.embedders.candidates import CandidateVectors
@@ -18,6 +18,9 @@ from ragtune.schedulers.early_stop import EarlyStopScheduler
 from ragtune.schedulers.greedy import GreedyScheduler
 from ragtune.schedulers.one_shot import OneShotScheduler
 from ragtune.schedulers.settled import SettledScheduler
+
+TRUST = 0.5
+"""Whose word counts where scores cannot tell, unless a caller says so: halfway between the sources and the reranker."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class Policy:
     ordering: Ordering = Ordering.POSTERIOR
 
 
-def policy_named(name: str, batch_size: int, embedder: BaseEmbedder | None) -> Policy:
+def policy_named(name: str, batch_size: int, embedder: BaseEmbedder | None, trust: float = TRUST) -> Policy:
     """The policy of that name.
 
     Args:
@@ -43,24 +46,27 @@ def policy_named(name: str, batch_size: int, embedder: BaseEmbedder | None) -> P
             change), or ``fixed_depth`` (the first stage's best in one call, the incumbent).
         batch_size: documents a call.
         embedder: makes the vectors of candidates that bring none along; None for their terms.
+        trust: in [0, 1], whose word counts where scores cannot tell: 0 the sources', 1 the reranker's. Fixed depth has
+            no use for it.
 
     Raises:
-        ConfigError: on an unknown name or a bad batch size.
+        ConfigError: on an unknown name, a bad batch size or trust.
     """
-    return _POLICIES[check_choice("policy", name, _POLICIES)](batch_size, embedder)
+    check_number("trust", trust, low=0.0, high=1.0)
+    return _POLICIES[check_choice("policy", name, _POLICIES)](batch_size, _posterior(embedder, trust))
 
 
-def _posterior(embedder: BaseEmbedder | None) -> UncertaintyEstimator:
-    return UncertaintyEstimator(None, lambda _: CandidateVectors(embedder=embedder))
+def _posterior(embedder: BaseEmbedder | None, trust: float) -> UncertaintyEstimator:
+    return UncertaintyEstimator(None, lambda _: CandidateVectors(embedder=embedder), trust)
 
 
 def _options(batch_size: int) -> BatchOptions:
     return {"batch_size": batch_size, "acquisition": UpperConfidenceAcquisition()}
 
 
-_POLICIES: dict[str, Callable[[int, BaseEmbedder | None], Policy]] = {
-    "uncertainty": lambda size, embedder: Policy(_posterior(embedder), GreedyScheduler(**_options(size))),
-    "settled": lambda size, embedder: Policy(_posterior(embedder), SettledScheduler(**_options(size))),
-    "early_stop": lambda size, embedder: Policy(_posterior(embedder), EarlyStopScheduler(**_options(size))),
-    "fixed_depth": lambda size, embedder: Policy(BaselineEstimator(), OneShotScheduler(), Ordering.RERANKED_FIRST),
+_POLICIES: dict[str, Callable[[int, UncertaintyEstimator], Policy]] = {
+    "uncertainty": lambda size, posterior: Policy(posterior, GreedyScheduler(**_options(size))),
+    "settled": lambda size, posterior: Policy(posterior, SettledScheduler(**_options(size))),
+    "early_stop": lambda size, posterior: Policy(posterior, EarlyStopScheduler(**_options(size))),
+    "fixed_depth": lambda size, posterior: Policy(BaselineEstimator(), OneShotScheduler(), Ordering.RERANKED_FIRST),
 }

@@ -31,7 +31,7 @@ from ragtune.core.units import ENERGY, FLOPS, MONEY, SEARCH_UNITS
 from ragtune.data.corpus import Document
 from ragtune.facade.candidates import Scores, candidates
 from ragtune.facade.models import reranker_for
-from ragtune.facade.policies import Policy, policy_named
+from ragtune.facade.policies import TRUST, Policy, policy_named
 from ragtune.facade.ranking import RankedDocument, Ranking
 from ragtune.reformulators.identity import IdentityReformulator
 from ragtune.retrievers.given import GivenRetriever
@@ -80,6 +80,8 @@ class BudgetedReranker:
             once the top 10 is unlikely to change), ``fixed_depth`` (the first stage's best), or a
             :class:`~ragtune.facade.policies.Policy`.
         batch_size: documents a call, for a policy by name. Small ones learn faster, large ones make fewer calls.
+        trust: in [0, 1], for a policy by name: where scores cannot tell whose word counts, 0 is the sources' order
+            (first stages, signals, likeness to the first stage's top), 1 the reranker's.
         embedder: makes the vectors of candidates that bring none along; None compares their terms.
         failures: how long a failing reranker is tried.
         options: further arguments of the reranker, e.g. ``scale="logit"`` of a function or ``device`` of a model;
@@ -105,6 +107,7 @@ class BudgetedReranker:
         joules: float | None = None,
         policy: str | Policy = "uncertainty",
         batch_size: int = 5,
+        trust: float = TRUST,
         embedder: BaseEmbedder | None = None,
         failures: FailurePolicy | None = None,
         **options: Any,
@@ -113,7 +116,7 @@ class BudgetedReranker:
             {"docs": docs, "calls": calls, "usd": usd, "ms": ms, "tokens": tokens}
             | {"flops": flops, "search_units": search_units, "joules": joules}
         )
-        parts = policy if isinstance(policy, Policy) else policy_named(policy, batch_size, embedder)
+        parts = policy if isinstance(policy, Policy) else policy_named(policy, batch_size, embedder, trust)
         self._reranker = reranker_for(model, options)
         self._require_price(budget)
         self._controller = RAGtuneController(

@@ -67,6 +67,9 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--policy", help="uncertainty (if unsaid), settled, early_stop or fixed_depth")
     group.add_argument("--batch-size", metavar="N", type=int, help="documents a call of the model; 5 if unsaid")
     group.add_argument(
+        "--trust", metavar="X", type=float, help="0: order of first stages and signals, 1: the model's; 0.5 if unsaid"
+    )
+    group.add_argument(
         "--patience",
         metavar="MS",
         type=float,
@@ -120,7 +123,7 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
     shadow = None
     if arguments.shadow is not None:
         shadow = ShadowOptions(arguments.shadow, arguments.shadow_file, arguments.shadow_texts)
-    policy: dict[str, Any] = {"policy": "uncertainty", "batch_size": 5} | _advised(arguments)
+    policy: dict[str, Any] = {"policy": "uncertainty", "batch_size": 5, "trust": 0.5} | _advised(arguments)
     policy |= {name: value for name in policy if (value := getattr(arguments, name)) is not None}
     budget["docs"] = policy.pop("docs", None)
     patience_ms = check_number("--patience", arguments.patience, low=0.0)

@@ -243,6 +243,21 @@ def test_a_query_may_have_a_budget_of_its_own() -> None:
     assert reranker.rank(QUERY, TEXTS).cost.docs == 6
 
 
+@pytest.mark.parametrize("policy", ["uncertainty", "settled", "early_stop"])
+def test_trust_says_whose_order_counts(policy: str) -> None:
+    def order(trust: float, sign: float) -> list[int]:
+        model = lambda query, texts: [0.5 + sign * 0.05 * TEXTS.index(text) for text in texts]  # noqa: E731
+        reranker = make(model, docs=len(TEXTS), policy=policy, trust=trust)
+        return [document.index for document in reranker.rank(QUERY, TEXTS)]
+
+    assert order(0.0, 1.0) == order(0.0, -1.0)
+    assert order(1.0, 1.0) == order(1.0, -1.0)[::-1] == list(range(len(TEXTS)))[::-1]
+
+
+def test_trust_is_halfway_unless_said() -> None:
+    assert seen(make().rank(QUERY, TEXTS)) == seen(make(trust=0.5).rank(QUERY, TEXTS))
+
+
 @pytest.mark.parametrize(
     ("budget", "said"),
     [
@@ -266,6 +281,8 @@ def test_a_budget_that_is_none_is_named(budget: Any, said: str) -> None:
         (overlap, {}, "no budget given"),
         (overlap, {"docs": 1, "policy": "best"}, "policy='best'"),
         (overlap, {"docs": 1, "batch_size": 0}, "batch_size=0"),
+        (overlap, {"docs": 1, "trust": 2}, "trust=2: allowed is a number in"),
+        (overlap, {"docs": 1, "trust": 2, "policy": "fixed_depth"}, "trust=2: allowed is a number in"),
         (overlap, {"docs": 1, "scale": "percent"}, "percent"),
         (overlap, {"docs": 1, "device": "cpu"}, "device"),
         (5, {"docs": 1}, "a reranker of type int"),
