@@ -11,6 +11,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from hydra.utils import get_class
+
 from experiments.config.compose import results_key
 from experiments.config.swept import Jobs, later_budgets
 from experiments.evaluate.curves import Bootstrap, curve
@@ -182,9 +184,23 @@ def _report(results: Results, folder: Path, verbosity: int) -> None:
             # Where nothing was reranked, the limit may be what forbade it.
             if limit is not None and charged["docs"] and not charged.get(unit.name):
                 print_warning(f"budget.{unit.limit}={limit} never bound: nothing has a price, e.g. {price}")
+        if queries := _torn(results):
+            print_warning(
+                f"{queries} queries whose documents were compared in batches that share no document: a place in one "
+                "says nothing of those in another, but orders them; see experiment=plackett_luce, or scheduler=one_shot"
+            )
         if results.summary.views:
             print_views(results.summary.views, results.summary.cost_per_query.charged["docs"])
     if verbosity >= 2:
         for table in per_query_tables(results):
             print_queries(table)
     print_path(folder)
+
+
+def _torn(results: Results) -> int:
+    """Queries of which a reranker that compares has seen several batches, each document in one of them."""
+    several = int((results.outcomes.batches[:, 0] > 1).sum())
+    if not several:
+        return 0
+    reranker, scheduler = (get_class(results.config[group]["_target_"]) for group in ("reranker", "scheduler"))
+    return several if reranker.compares and not scheduler.sends_again else 0

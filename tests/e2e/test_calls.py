@@ -123,3 +123,22 @@ def test_a_simulated_comparer_needs_no_model_and_shows_tokens_and_dollars(main: 
     assert queries["charged_calls"].max() == CALLS
     assert (queries["charged_usd"] > 0).all()
     assert summary["cost"]["actual"]["calls"] == 0
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_said"),
+    [
+        (["experiment=uncertainty", "budget=4"], True),
+        (["experiment=slidegar", "scheduler.window=3", "scheduler.step=2", "budget=unlimited"], True),
+        (["experiment=uncertainty", "scheduler.batch_size=4", "budget=4"], False),
+        (["experiment=fixed_depth", "budget=4"], False),
+        (["experiment=plackett_luce", "estimator.window=3", "budget=unlimited", "budget.max_reranker_calls=3"], False),
+    ],
+)
+def test_a_run_says_that_places_in_batches_which_share_no_document_are_taken_for_scores(
+    main: Main, tiny: list[str], policy: list[str], is_said: bool
+) -> None:
+    ended = main(*tiny[:-1], *policy, "reranker=simulated", "reranker.scale=identity")
+    assert ended.code == 0, ended.err
+    said = " ".join(ended.out.split())
+    assert ("were compared in batches that share no document" in said) == is_said, said
