@@ -236,6 +236,18 @@ def test_odd_things_are_counted_said_and_kept(main: Main, tiny: list[str], colle
     assert queries.set_index("query_id").loc["q9", ["judged", "nDCG@10"]].isna().tolist() == [False, True]
 
 
+@pytest.mark.parametrize("signal", ["[]", "lexical"])
+def test_the_default_is_not_far_below_fixed_depth_at_any_budget_nor_itself_with_less_of_it(
+    main: Main, signal: str
+) -> None:
+    ended = main("budget=50", f"signal={signal}")
+    assert ended.code == 0, ended.err
+    curve = pd.read_csv(Path(ended.lines[-1]) / "curve.csv")
+    assert curve["fixed_depth"].count() > 10
+    assert (curve["nDCG@10"] >= curve["fixed_depth"].fillna(0.0) - 0.02).all()
+    assert (curve["nDCG@10"].cummax() - curve["nDCG@10"]).max() <= 0.02
+
+
 def test_a_corrupt_cache_is_rebuilt_and_said_so(run: Run, main: Main, tiny: list[str], tmp_path: Path) -> None:
     arguments = [*tiny[:3], "estimator=baseline"]  # the default first stage keeps its index on disk
     cache = tmp_path / "private"
