@@ -33,6 +33,7 @@ from experiments.replay.replay import replay
 from experiments.replay.subjects.subject import Subject
 from ragtune.core.arguments import check_number
 from ragtune.core.errors import DatasetError, FailedRunError
+from ragtune.core.interfaces import BaseReranker, BaseScheduler
 from ragtune.core.plain import first_line
 from ragtune.core.types import POLICY_FAILED
 from ragtune.core.units import ENERGY, FLOPS, MONEY, SEARCH_UNITS
@@ -202,5 +203,6 @@ def _torn(results: Results) -> int:
     several = int((results.outcomes.batches[:, 0] > 1).sum())
     if not several:
         return 0
-    reranker, scheduler = (get_class(results.config[group]["_target_"]) for group in ("reranker", "scheduler"))
+    reranker: type[BaseReranker] = get_class(results.config["reranker"]["_target_"])
+    scheduler: type[BaseScheduler] = get_class(results.config["scheduler"]["_target_"])
     return several if reranker.compares and not scheduler.sends_again else 0
