@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -74,9 +75,15 @@ def write(figures: Mapping[str, Any], folder: Path) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     machine = f"{platform.machine()}, {platform.system()}, Python {platform.python_version()}"
-    document = {"git_sha": git_sha(), "machine": machine, "command": " ".join(sys.argv[1:]), "figures": figures}
+    document = {
+        "git_sha": git_sha(),
+        "date": date.today().isoformat(),
+        "machine": machine,
+        "command": " ".join(sys.argv[1:]),
+        "figures": figures,
+    }
     write_text(folder / "bench.json", json.dumps(document, indent=2) + "\n")
-    made = f"Made at {document['git_sha']} on {machine}, by `make bench`."
+    made = f"Made at {document['git_sha']} on {document['date']}, on {machine}, by `make bench`."
     lines = ["# Benchmarks", "", made, "", *table(figures), ""]
     for name, found in figures.items():
         lines += [f"## {name}", "", "| figure | value |", "|---|---|"]

@@ -75,11 +75,12 @@ TARGETS = (
 
 def table(figures: Figures) -> Iterator[str]:
     """Lines of a Markdown table: each target of a benchmark that ran, what was measured, and whether it is reached."""
-    yield from ("| what | target | measured | |", "|---|---:|---:|---|")
+    yield from ("| what | by | target | measured | |", "|---|---|---:|---:|---|")
     for target in TARGETS:
         if found := figures.get(f"bench_{target.benchmark}"):
             sign = {">=": "at least", "<=": "at most"}[target.bound]
-            yield f"| {target.what} | {sign} {target.value:,g} | {_outcome(target, found)} |"
+            bound = f"{sign} {target.value:,g}"
+            yield f"| {target.what} | bench_{target.benchmark}.py | {bound} | {_outcome(target, found)} |"
 
 
 def _outcome(target: Target, found: Any) -> str:
