@@ -13,6 +13,7 @@ from random import Random
 from types import SimpleNamespace
 
 import pandas as pd
+import psutil
 from command_line import content, finish, finished_queries, start_script
 from patience import HANG_S
 
@@ -99,6 +100,18 @@ class Job:
 
     def _reranked(self) -> list[str]:
         return self.log.read_text().split() if self.log.exists() else []
+
+
+def processes(mark: str, parent: int | None = None) -> list[psutil.Process]:
+    """Those begun by a process, this one if none is named, and by what it began, whose command line holds the mark."""
+    return [process for process in psutil.Process(parent).children(recursive=True) if mark in _command(process)]
+
+
+def _command(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
 
 
 def assert_same_results(folder: Path, whole: Mapping[str, object]) -> None:
