@@ -107,8 +107,9 @@ def test_nothing_is_paid_twice_though_the_server_fails_and_the_driver_is_killed(
         assert_clear(run.run("resume=true"), 0)
         bodies = Counter(json.dumps(request.body, sort_keys=True) for request in llm_server.billed)
         twice = sum(bodies.values()) - len(bodies)
-        assert twice <= unrecorded
-        assert recorded(record / "llm") == len(bodies)
+        lost = len(bodies) - recorded(record / "llm")  # asked once more, and refused for good then
+        assert lost >= 0
+        assert twice + lost <= unrecorded
         tally["answers billed by the language model"] += len(llm_server.billed)
         tally["answers billed that were in flight at a kill, and asked again"] += twice
         tally["answers billed a second time although they had been recorded"] += max(0, twice - unrecorded)
