@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self, TypeVar
@@ -18,8 +17,6 @@ T = TypeVar("T")
 
 STORED_FROM = 2**20
 """Bytes of files from which on what they hold is copied to the cache and mapped from there: they are parsed once."""
-
-_AT_ONCE = 2**13
 
 _FORMAT = 1
 """Counts the changes of what is kept, so that another version's is neither taken for damaged nor for this one's."""
@@ -119,12 +116,6 @@ def set_aside(kind: type[Stored[T]], values: Iterable[tuple[str, T]]) -> Stored[
     with TemporaryDirectory(prefix="ragtune-queries-", ignore_cleanup_errors=True) as folder:
         kind.save(values, Path(folder))
         return kind.load(Path(folder))
-
-
-def some_at_once(values: Iterable[T]) -> Iterator[list[T]]:
-    """The values, so many at a time that they are quick to write."""
-    rest = iter(values)
-    return iter(lambda: list(islice(rest, _AT_ONCE)), [])
 
 
 def some(values: Mapping[str, T], query_ids: Iterable[str]) -> Mapping[str, T]:

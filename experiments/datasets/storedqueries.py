@@ -7,10 +7,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self
 
-from experiments.datasets.stored import Stored, TwiceError, some_at_once
+from experiments.datasets.stored import Stored, TwiceError
 from ragtune.data.storedids import StoredIds
 from ragtune.data.storedstrings import StoredStrings
-from ragtune.data.stringrows import StringRows
+from ragtune.data.stringrows import StringRows, some_at_once
 
 _TEXTS = "texts"
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,7 +14,9 @@ from ragtune.data.rows import Rows, blocks
 from ragtune.data.storedstrings import StoredStrings
 
 _AT_ONCE = 2**13
-"""Strings that are encoded at once."""
+"""Strings, or what comes with them, that are encoded at once."""
+
+T = TypeVar("T")
 
 
 class StringRows:
@@ -35,8 +38,7 @@ class StringRows:
         Raises:
             NoPlaceError: if they have none in the folder.
         """
-        rest = iter(strings)
-        while some := [string.encode() for string in islice(rest, _AT_ONCE)]:
+        for some in some_at_once(map(str.encode, strings)):
             ends = self._end + np.cumsum(list(map(len, some)))
             self._letters.extend(np.frombuffer(b"".join(some), dtype=np.uint8))
             self._ends.extend(ends)
@@ -49,6 +51,12 @@ class StringRows:
             NoPlaceError: as of :meth:`extend`.
         """
         return StoredStrings(self._letters.whole(), self._ends.whole())
+
+
+def some_at_once(values: Iterable[T]) -> Iterator[list[T]]:
+    """The values, so many at a time that they are quick to write."""
+    rest = iter(values)
+    return iter(lambda: list(islice(rest, _AT_ONCE)), [])
 
 
 def gathered(strings: Iterable[str], folder: Path | None = None) -> StoredStrings:

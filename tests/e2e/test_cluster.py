@@ -57,7 +57,7 @@ def cluster(
     made = Cluster(initialize_head=True, head_node_args=head)
     try:
         for _ in range(2):
-            made.add_node(num_cpus=2)
+            made.add_node(num_cpus=2, num_gpus=1)  # one that Ray counts, and nobody uses
         yield made
     finally:
         made.shutdown()
@@ -79,7 +79,7 @@ def test_a_cluster_goes_on_without_an_actor_a_worker_a_node_and_at_last_its_driv
 
     cluster = request.getfixturevalue("cluster")  # whose environment is not that of the undisturbed run
     options = ["executor=ray", f"executor.address={cluster.address}", "executor.shards=4"]
-    options += [f"executor.actors={actors}", f"executor.storage={storage}"]
+    options += [f"executor.actors={actors}", "executor.num_gpus=0.25", f"executor.storage={storage}"]
     job = Job([*tiny, *OPTIONS, *options], tmp_path / "cluster", environment)
     driver = job.start()
     request.addfinalizer(lambda: end(driver))
