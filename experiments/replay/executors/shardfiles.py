@@ -16,12 +16,16 @@ _ENDING = ".jsonl.zst"
 _ENDINGS = (_ENDING, ".jsonl")
 """The same, and how those of former versions end."""
 
+_GCS_PATIENCE_S = 60
+"""How long Google's client tries again; its own 15 minutes pass in silence where an address or credentials are wrong."""
+
 
 class ShardFiles:
     """A folder of files of records, on a disk that all machines share or in object storage.
 
     Args:
-        storage: a folder, or an address of ``pyarrow.fs``: ``s3://bucket/folder``, ``gs://bucket/folder``, ``file:///``.
+        storage: a folder, or an address of ``pyarrow.fs``: ``s3://bucket/folder``, ``gs://bucket/folder``, ``file:///``,
+            with Arrow's options behind a ``?``, such as ``endpoint_override``.
         run: what tells the run from every other; each has a folder of its own.
     """
 
@@ -103,8 +107,11 @@ class ShardFiles:
 
         if "://" not in self._storage:
             return LocalFileSystem(), f"{self._storage}/{self._run}"
+        address = self._storage
+        if address.startswith(("gs://", "gcs://")) and "retry_limit_seconds=" not in address:
+            address += f"{'&' if '?' in address else '?'}retry_limit_seconds={_GCS_PATIENCE_S}"
         try:
-            files, folder = FileSystem.from_uri(self._storage)
+            files, folder = FileSystem.from_uri(address)
         except (OSError, ValueError) as error:
             raise self._refused(error) from None
         return files, f"{folder.rstrip('/')}/{self._run}"

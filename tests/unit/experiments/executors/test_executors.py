@@ -17,6 +17,7 @@ from shard_work import die, die_once, echo, fail
 from experiments.config.compose import results_key
 from experiments.config.paths import PROJECT_ROOT
 from experiments.evaluate.record import QueryRecord
+from experiments.replay.executors import shardfiles
 from experiments.replay.executors.executor import Executor, WorkersLostError, shards
 from experiments.replay.executors.inline import InlineExecutor
 from experiments.replay.executors.joblib import JoblibExecutor
@@ -100,7 +101,12 @@ def test_a_bad_argument_is_refused(make, said: str) -> None:
 
 
 @pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def folder(tmp_path: Path) -> str:
+    return str(tmp_path / "runs")
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A folder of a real S3 server of this machine."""
     server = pytest.importorskip("moto.server", reason="needs the extra dev").ThreadedMotoServer(port=0, verbose=False)
     server.start()
@@ -111,11 +117,20 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     server.stop()
 
 
-@pytest.mark.parametrize("kind", ["folder", "s3"])
+@pytest.fixture
+def gs() -> Iterator[str]:
+    """A folder of a real server of this machine that speaks Google's protocol."""
+    emulator = pytest.importorskip("gcp_storage_emulator.server", reason="needs the extra dev")
+    with emulator.create_server("127.0.0.1", 0, in_memory=True, default_bucket="bucket") as server:
+        port = server._api._httpd.server_port
+        yield f"gs://anonymous@bucket/runs?scheme=http&endpoint_override=127.0.0.1:{port}"
+
+
+@pytest.mark.parametrize("kind", ["folder", "s3", "gs"])
 def test_finished_shards_outlive_the_process_on_a_disk_and_in_object_storage(
-    kind: str, tmp_path: Path, fakes: SimpleNamespace, request: pytest.FixtureRequest
+    kind: str, fakes: SimpleNamespace, request: pytest.FixtureRequest
 ) -> None:
-    storage = str(tmp_path / "runs") if kind == "folder" else request.getfixturevalue("bucket")
+    storage = request.getfixturevalue(kind)
     output = fakes.controller(documents=fakes.docs(4)).run("query", query_id="q")
     records = [replace(QueryRecord.of(output), query_id=query_id) for query_id in ("q0", "q1", "q2")]
     files, other = ShardFiles(storage, "run"), ShardFiles(storage, "another run")
@@ -131,6 +146,13 @@ def test_finished_shards_outlive_the_process_on_a_disk_and_in_object_storage(
         taken_over.clear()
         assert list(files.finished()) == []
     assert list(other.finished()) == [records]
+
+
+def test_object_storage_of_google_that_is_not_reached_is_told_of_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shardfiles, "_GCS_PATIENCE_S", 1)
+    storage = "gs://anonymous@bucket/runs?scheme=http&endpoint_override=127.0.0.1:9"
+    with pytest.raises(ConfigError, match=r"^executor\.storage='gs://anonymous@.*Could not connect to server"):
+        list(ShardFiles(storage, "run").finished())
 
 
 def test_shards_of_a_driver_that_died_with_all_of_them_in_its_journal_are_removed_too(
