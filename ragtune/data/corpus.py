@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -53,6 +54,11 @@ def digest_of(documents: Iterable[Document]) -> str:
         content = document.content
         sha.update(f"{len(document.id)}:{document.id}{len(content)}:{content}".encode())
     return sha.hexdigest()
+
+
+def metadata_of(document: Document) -> dict[str, Any]:
+    """What retrieval results say of a document beside its content."""
+    return {"title": document.title} if document.title else {}
 
 
 class Corpus:
@@ -186,8 +192,7 @@ class Corpus:
     def _look_up(self, doc_id: str) -> Facts:
         document = self[doc_id]
         content = document.content
-        metadata = {"title": document.title} if document.title else {}
-        known = Facts(document.id, content, metadata, self._count(content))
+        known = Facts(document.id, content, metadata_of(document), self._count(content))
         if not known.is_sound:  # said before another thread can find it
             self._are_sound = False
         self._known[doc_id] = known

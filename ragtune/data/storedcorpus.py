@@ -11,20 +11,22 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from ragtune.core.arrays import IntArray
 from ragtune.core.errors import DatasetError
+from ragtune.core.hits import Facts
 from ragtune.core.tokens import count_tokens
-from ragtune.data.corpus import EMPTY, Corpus, Document, DuplicateIdError, digest_of
+from ragtune.data.corpus import EMPTY, Corpus, Document, DuplicateIdError, digest_of, metadata_of
 from ragtune.data.diskcache import AUTO, DiskCache
 from ragtune.data.storedids import StoredIds
 
-_TEXTS, _ENDS, _FACTS = "documents.bin", "ends.npy", "facts.json"
-_FORMAT = 3
-"""Counts the changes of these files, so that what another version has kept is not taken for damaged."""
+_TEXTS, _ENDS, _TOKENS, _FACTS = "documents.bin", "ends.npy", "tokens.npy", "facts.json"
+_FORMAT = 4
+"""Counts the changes of these files, and of how tokens are counted, so that what another version has kept is neither
+taken for damaged nor for this one's."""
 
 _FOUND = 2**17
 """Ids and their places that are remembered: the same documents are asked for again by every part of a request."""
@@ -55,22 +57,21 @@ class StoredCorpus(Corpus):
 
     Args:
         folder: what :meth:`write` has filled.
-        count: token counter.
 
     Raises:
         OSError, ValueError: if the files are damaged.
     """
 
-    def __init__(self, folder: Path, count: Callable[[str], int] = count_tokens) -> None:
-        self._ends = np.asarray(np.load(folder / _ENDS, mmap_mode="r"))
+    def __init__(self, folder: Path) -> None:
+        self._ends, self._tokens = (np.asarray(np.load(folder / name, mmap_mode="r")) for name in (_ENDS, _TOKENS))
         with (folder / _TEXTS).open("rb") as file:
             self._texts = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         # What is known of all documents, without reading them: those of Corpus itself are cached in the same way.
         vars(self).update(json.loads((folder / _FACTS).read_text(encoding="ascii")))
-        self._id_of = _Ids(self._texts, self._ends)
-        self._ids = StoredIds.load(folder, self._id_of, _FOUND)
+        self._stored = _Documents(self._texts, self._ends)
+        self._ids = StoredIds.load(folder, self._stored, _FOUND)
         self._names: dict[int, str] = {}  # of documents that were asked for
-        self._begin(count)
+        self._begin(count_tokens)
 
     @classmethod
     def write(cls, documents: Iterable[Document], folder: Path) -> None:
@@ -79,7 +80,7 @@ class StoredCorpus(Corpus):
         Raises:
             DatasetError: if there is no document, or an id comes twice.
         """
-        ends, at, longest, without_text = array("q"), 0, 0, 0
+        ends, tokens, at, longest, without_text = array("q"), array("I"), 0, 0, 0
         with (folder / _TEXTS).open("wb") as file:
 
             def kept(document: Document) -> Document:
@@ -88,7 +89,9 @@ class StoredCorpus(Corpus):
                     at += file.write(part.encode())
                     ends.append(at)
                 longest = max(longest, len(document.id.encode()))
-                without_text += not document.content
+                content = document.content
+                tokens.append(count_tokens(content))
+                without_text += not content
                 if len(ends) % (3 * _REPORT) == 0:
                     _log.info("corpus: %d documents read", len(ends) // 3)
                 return document
@@ -97,6 +100,7 @@ class StoredCorpus(Corpus):
         if not ends:
             raise DatasetError(EMPTY)
         np.save(folder / _ENDS, np.frombuffer(ends, dtype=np.int64).reshape(-1, 3))
+        np.save(folder / _TOKENS, np.frombuffer(tokens, dtype=np.uint32))
         facts = {"digest": digest, "without_text": without_text}
         (folder / _FACTS).write_text(json.dumps(facts), encoding="ascii")
         _write_ids(folder, longest)
@@ -106,6 +110,11 @@ class StoredCorpus(Corpus):
 
     def __iter__(self) -> Iterator[Document]:
         return map(self._document, range(len(self)))
+
+    def _look_up(self, doc_id: str) -> Facts:
+        position = self.position(doc_id)
+        known = self._known[doc_id] = _StoredFacts(self._stored, position, self._tokens.item(position))
+        return known
 
     @cached_property
     def doc_ids(self) -> Sequence[str]:
@@ -148,21 +157,14 @@ class StoredCorpus(Corpus):
         return [texts[begin:end].decode() for begin, end in zip(begins, ends, strict=True)]
 
     def _id(self, position: int) -> str:
-        return self._id_of.at(position).decode()
+        return self._stored.at(position).decode()
 
     def _document(self, position: int) -> Document:
-        first, second, third = self._ends[position].tolist()
-        begin = _begin(self._ends, position)
-        whole = self._texts[begin:third]
-        return Document(
-            id=whole[: first - begin].decode(),
-            title=whole[first - begin : second - begin].decode(),
-            text=whole[second - begin :].decode(),
-        )
+        return self._stored.document(position)
 
 
-class _Ids:
-    """Ids of documents, among their texts."""
+class _Documents:
+    """Documents, and their ids alone, by position."""
 
     def __init__(self, texts: mmap.mmap, ends: IntArray) -> None:
         self._texts, self._ends = texts, ends
@@ -173,6 +175,47 @@ class _Ids:
     def between(self, first: int, last: int) -> list[str]:
         return [self.at(position).decode() for position in range(first, last)]
 
+    def document(self, position: int) -> Document:
+        first, second, third = self._ends[position].tolist()
+        begin = _begin(self._ends, position)
+        whole = self._texts[begin:third]
+        return Document(
+            id=whole[: first - begin].decode(),
+            title=whole[first - begin : second - begin].decode(),
+            text=whole[second - begin :].decode(),
+        )
+
+
+class _StoredFacts(Facts):
+    """What is known of a stored document; its text is read when it is asked for, and goes along where this travels.
+
+    Args:
+        stored: the documents; not their corpus, which is let go at once where nothing that it has refers to it.
+        position: the document's.
+        token_count: its tokens.
+    """
+
+    __slots__ = ("_position", "_stored")
+    _stored: _Documents
+    _position: int
+
+    def __init__(self, stored: _Documents, position: int, token_count: int) -> None:
+        values = {"id": stored.at(position).decode(), "token_count": token_count, "is_sound": True}
+        for name, value in {**values, "_stored": stored, "_position": position}.items():
+            object.__setattr__(self, name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        """A part that nobody has asked for before."""
+        if name not in ("content", "metadata"):
+            raise AttributeError(name)
+        document = self._stored.document(self._position)
+        object.__setattr__(self, "content", document.content)
+        object.__setattr__(self, "metadata", metadata_of(document))
+        return object.__getattribute__(self, name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Facts, (self.id, self.content, self.metadata, self.token_count)
+
 
 def _begin(ends: IntArray, position: int) -> int:
     begin: int = ends.item(position - 1, 2) if position else 0
@@ -182,7 +225,7 @@ def _begin(ends: IntArray, position: int) -> int:
 def _write_ids(folder: Path, longest: int) -> None:
     ends = np.load(folder / _ENDS, mmap_mode="r")
     with (folder / _TEXTS).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as texts:
-        ids = _Ids(texts, ends)
+        ids = _Documents(texts, ends)
         # Named is the one at which reading line by line would stop.
         if (twice := StoredIds.index(len(ends), ids.at, longest, folder)) is not None:
             raise DuplicateIdError(ids.at(twice).decode())
@@ -209,4 +252,4 @@ def stored(documents: Callable[[], Iterable[Document]], key: str, cache_dir: str
         def save(_: StoredCorpus, folder: Path) -> None:
             shutil.copytree(scratch, folder, dirs_exist_ok=True)
 
-        return DiskCache("corpus", cache_dir).fetch(f"{_FORMAT} {key}", build, save, StoredCorpus)
+        return DiskCache("corpus", cache_dir).fetch(f"{_FORMAT} {key}", build, save, StoredCorpus, is_mapped=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Sequence
 from pathlib import Path
 
+from experiments.replay.subjects.controller import ControllerSubject
 from ragtune.core.errors import ScoreTableError
 
 
@@ -28,3 +30,18 @@ def die_once(folder: str, query_ids: Sequence[str]) -> list[str]:
         Path(folder, "died").touch()
         die(folder, query_ids)
     return echo(folder, query_ids)
+
+
+def mapped_files(given: str, query_ids: Sequence[str]) -> list[tuple[int, frozenset[str]]]:
+    """The process, and the files of the cache that it shares by mapping them, with their inodes, after a replay.
+
+    Args:
+        given: the folder of the cache and a configuration, in JSON.
+        query_ids: what is replayed.
+    """
+    cache, config = json.loads(given)
+    os.environ["RAGTUNE_CACHE"] = cache
+    ControllerSubject().replay_shard(config, query_ids)
+    lines = [line.split(maxsplit=5) for line in Path("/proc/self/maps").read_text().splitlines() if cache in line]
+    # Pages of an "s" mapping are those of every process; of a "p" mapping they are its own once it writes.
+    return [(os.getpid(), frozenset(f"{inode} {path}" for _, access, _, _, inode, path in lines if "s" in access))]

@@ -17,7 +17,7 @@ _ENDINGS = (_ENDING, ".jsonl")
 """The same, and how those of former versions end."""
 
 _GCS_PATIENCE_S = 60
-"""How long Google's client tries again; its own 15 minutes pass in silence where an address or credentials are wrong."""
+"""How long Google's client tries again: its own 15 minutes pass in silence where address or credentials are wrong."""
 
 
 class ShardFiles:

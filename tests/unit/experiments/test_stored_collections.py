@@ -1,0 +1,79 @@
+"""Large collections: a text is read where something reads it, tokens are counted once, and processes share the files."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from shard_work import mapped_files
+
+from experiments.config.compose import results_key
+from experiments.datasets import stored
+from experiments.datasets.beir import BeirDataset
+from experiments.replay import build
+from experiments.replay.executors.joblib import JoblibExecutor
+from experiments.replay.sessions import session_for
+from experiments.replay.subjects.controller import ControllerSubject
+from ragtune.data import corpus, storedcorpus
+
+QUERY_IDS = ["q1", "q2", "q3", "q4"]
+
+
+@pytest.mark.parametrize("limit", ["budget=unlimited", "budget.max_tokens=200"])
+@pytest.mark.parametrize("policy", ["experiment=fixed_depth", "scheduler=greedy", "experiment=score_oracle"])
+def test_a_replay_of_recorded_scores_reads_no_text_and_counts_no_token(
+    policy: str,
+    limit: str,
+    collection: Path,
+    compose_tiny: Callable[..., dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    documents = collection / "corpus.jsonl"  # a document without tokens counts as one that nobody has counted
+    documents.write_text(documents.read_text().replace('"text": ""', '"text": "words"'))
+    config = compose_tiny(policy, limit)
+    expected = _lines(config)
+    monkeypatch.setattr(stored, "STORED_FROM", 1)
+    _lines(config)  # is the first to read the collection
+    monkeypatch.setattr(storedcorpus, "Document", None)
+    for module in (storedcorpus, corpus):
+        monkeypatch.setattr(module, "count_tokens", None)
+    assert _lines(config) == expected
+
+
+def _lines(config: dict[str, Any]) -> list[bytes]:
+    """The records as they are written, of a process that has loaded nothing yet."""
+    for known in (build._load_dataset, session_for):
+        known.cache_clear()
+    return [record.to_line() for record in ControllerSubject().replay_shard(results_key(config), QUERY_IDS)]
+
+
+def test_what_reads_a_text_gets_it(collection: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = ["ship-1", "heart-1"]
+    memory = BeirDataset(str(collection)).load().corpus
+    monkeypatch.setattr(stored, "STORED_FROM", 1)
+    disk = BeirDataset(str(collection)).load().corpus
+    hits = disk.hits(ids, [2.0, 1.0], "bm25")
+    for found in (hits, pickle.loads(pickle.dumps(hits))):
+        assert found == memory.hits(ids, [2.0, 1.0], "bm25")
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux says what a process has mapped")
+def test_workers_map_the_files_that_the_driver_has_mapped(
+    collection: Path, private_cache: Path, compose_tiny: Callable[..., dict[str, Any]]
+) -> None:
+    with (collection / "corpus.jsonl").open("a") as out:
+        out.writelines(json.dumps({"_id": f"more-{i}", "text": "word " * 100}) + "\n" for i in range(2_500))
+    for name in ("bm25.run", "scores.run"):
+        with (collection / name).open("a") as out:
+            out.writelines(f"q1 Q0 more-{i} {i + 20} {1 / (i + 20)} {'tag' * 100}\n" for i in range(2_000))
+    config = json.dumps([str(private_cache), results_key(compose_tiny("experiment=fixed_depth"))])
+    (mine,) = mapped_files(config, ["q1"])
+    theirs = [each for shard in JoblibExecutor(n_jobs=2).run(mapped_files, config, QUERY_IDS) for each in shard]
+    assert os.getpid() not in {pid for pid, _ in theirs}
+    assert {files for _, files in theirs} == {mine[1]}
+    assert {file.rpartition("/")[2] for file in mine[1]} >= {"documents.bin", "tokens.npy", "scores.npy"}
