@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,14 +67,10 @@ class RayExecutor(Executor):
         except ImportError:
             raise MissingExtraError("executor=ray", "ray") from None
         kept = None if self.storage is None else ShardFiles(self.storage, _name_of(config_json))
-        waiting = dict.fromkeys(query_ids)
-        for shard in kept.finished() if kept and waiting else ():
-            wanted = [record for record in shard if record.query_id in waiting]
-            for record in wanted:
-                del waiting[record.query_id]
-            yield wanted
-        if waiting:
-            yield from self._replayed(ray, work, config_json, list(waiting), kept)
+        if kept and query_ids:
+            query_ids = yield from _taken_over(kept.finished(), query_ids)
+        if query_ids:
+            yield from self._replayed(ray, work, config_json, query_ids, kept)
         if kept:  # of a driver that died before it came here they are left, even if its journal has every query
             kept.clear()
 
@@ -112,6 +108,21 @@ class RayExecutor(Executor):
         made = {name: scorer.options(name=name).remote(nodes) for name in map("reranker {}".format, range(self.actors))}
         ray.get([actor.prepare.remote() for actor in made.values()])
         return made
+
+
+def _taken_over(
+    finished: Iterator[list[QueryRecord]], query_ids: Sequence[str]
+) -> Generator[list[QueryRecord], None, Sequence[str]]:
+    """The records of finished shards that are still wanted; returned are the other queries."""
+    waiting = None
+    for shard in finished:
+        if waiting is None:  # where no former driver has left anything, memory does not hold all ids
+            waiting = dict.fromkeys(query_ids)
+        wanted = [record for record in shard if record.query_id in waiting]
+        for record in wanted:
+            del waiting[record.query_id]
+        yield wanted
+    return query_ids if waiting is None else list(waiting)
 
 
 def _name_of(config_json: str) -> str:

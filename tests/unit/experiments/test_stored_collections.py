@@ -1,4 +1,4 @@
-"""Large collections: a text is read where something reads it, tokens are counted once, and processes share the files."""
+"""Large collections: a text is read where something reads it, tokens are counted once, processes share the files."""
 
 from __future__ import annotations
 

@@ -166,6 +166,22 @@ def test_shards_of_a_driver_that_died_with_all_of_them_in_its_journal_are_remove
     assert list(storage.iterdir()) == []
 
 
+def test_what_a_former_driver_left_is_taken_once_and_not_replayed(
+    tmp_path: Path,
+    fakes: SimpleNamespace,
+    compose_tiny: Callable[..., dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ray, config = pytest.importorskip("ray", reason="needs the extra ray"), results_key(compose_tiny())
+    output = fakes.controller(documents=fakes.docs(4)).run("query", query_id="q")
+    records = [replace(QueryRecord.of(output), query_id=query_id) for query_id in ("q0", "q1", "q2", "q3")]
+    for some in (records[:2], records[1:]):
+        ShardFiles(str(tmp_path), _name_of(config)).write(some)
+    monkeypatch.setattr(ray, "init", None)  # which nothing needs
+    taken = worked_on(RayExecutor(storage=str(tmp_path)), echo, config, ["q0", "q1", "q3"])  # the journal has q2
+    assert sorted(taken, key=lambda record: record.query_id) == [records[0], records[1], records[3]]
+
+
 def test_a_worker_elsewhere_works_in_the_drivers_folder_where_it_has_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
