@@ -11,8 +11,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from hydra.utils import get_class
-
 from experiments.config.compose import results_key
 from experiments.config.swept import Jobs, later_budgets
 from experiments.evaluate.curves import Bootstrap, curve
@@ -25,7 +23,8 @@ from experiments.publish.progress import library_progress, progress_bar
 from experiments.publish.provenance import provenance
 from experiments.publish.terminal import print_path, print_queries, print_run, print_views, print_warning
 from experiments.publish.track import Tracking, parent_of
-from experiments.replay.build import INPUTS, SWEPT, component, load_measures
+from experiments.replay.build import INPUTS, SWEPT, load_measures
+from experiments.replay.component import component
 from experiments.replay.executors.executor import Executor
 from experiments.replay.inputs import identity, require_same
 from experiments.replay.journal import Journal
@@ -33,7 +32,6 @@ from experiments.replay.replay import replay
 from experiments.replay.subjects.subject import Subject
 from ragtune.core.arguments import check_number
 from ragtune.core.errors import DatasetError, FailedRunError
-from ragtune.core.interfaces import BaseReranker, BaseScheduler
 from ragtune.core.plain import first_line
 from ragtune.core.types import POLICY_FAILED
 from ragtune.core.units import ENERGY, FLOPS, MONEY, SEARCH_UNITS
@@ -114,9 +112,10 @@ def _produce(
         drawn = curve(evaluation.steps(), measures.names, bootstrap, folder)
         views = views_of(journal.finished.values(), subject.views, dataset.judged, measures, bootstrap)
         against = compare(drawn, evaluation.faced(), bootstrap, folder)
-        outcomes = evaluation.outcomes()
+        outcomes, apart = evaluation.outcomes(), subject.compares_apart(work)
+        figures = summarize(dataset, outcomes, drawn, max_failed_share=allowed, compares_apart=apart)
         summary = Summary(
-            **dict(summarize(dataset, outcomes, drawn, max_failed_share=allowed)),
+            **dict(figures),
             views={view.name: view.figures for view in views} or None,
             incumbents=against or None,
             policy=subject.label(config),
@@ -185,24 +184,9 @@ def _report(results: Results, folder: Path, verbosity: int) -> None:
             # Where nothing was reranked, the limit may be what forbade it.
             if limit is not None and charged["docs"] and not charged.get(unit.name):
                 print_warning(f"budget.{unit.limit}={limit} never bound: nothing has a price, e.g. {price}")
-        if queries := _torn(results):
-            print_warning(
-                f"{queries} queries whose documents were compared in batches that share no document: a place in one "
-                "says nothing of those in another, but orders them; see experiment=plackett_luce, or scheduler=one_shot"
-            )
         if results.summary.views:
             print_views(results.summary.views, results.summary.cost_per_query.charged["docs"])
     if verbosity >= 2:
         for table in per_query_tables(results):
             print_queries(table)
     print_path(folder)
-
-
-def _torn(results: Results) -> int:
-    """Queries of which a reranker that compares has seen several batches, each document in one of them."""
-    several = int((results.outcomes.batches[:, 0] > 1).sum())
-    if not several:
-        return 0
-    reranker: type[BaseReranker] = get_class(results.config["reranker"]["_target_"])
-    scheduler: type[BaseScheduler] = get_class(results.config["scheduler"]["_target_"])
-    return several if reranker.compares and not scheduler.sends_again else 0

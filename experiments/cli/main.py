@@ -154,7 +154,8 @@ def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> float | Non
     Returns:
         The headline measure; None of a job that failed.
     """
-    from experiments.cli.sweep import forget_failure, note_failure, planned_jobs
+    from experiments.cli.sweep import planned_jobs
+    from experiments.cli.sweep_jobs import forget_failure, note_failure
     from experiments.publish.lock import locked
 
     prefix, sweep = f"job {folder.name} ({' '.join(overrides)}): ", Path(HydraConfig.get().sweep.dir).absolute()
@@ -183,7 +184,7 @@ def _run(
     if config["dry_run"]:
         from experiments.publish.progress import progress_bar
         from experiments.publish.terminal import print_forecast
-        from experiments.replay.build import component
+        from experiments.replay.component import component
 
         with progress_bar("forecasting", enabled=config["verbosity"] > 0) as update:
             print_forecast(component(config, "subject").forecast(config, update))

@@ -10,35 +10,30 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
+from experiments.cli.sweep_jobs import choices_of_failed, failed_jobs, job_folders, summaries
 from experiments.config.compose import register_resolvers
 from experiments.config.jobs import parsed
 from experiments.config.paths import PROJECT_ROOT
 from experiments.config.swept import Jobs
 from experiments.evaluate.incumbents import FIXED_DEPTH
 from experiments.evaluate.summary import Summary
-from experiments.publish.files import SUMMARY, read_summary
 from experiments.publish.lock import locked
 from experiments.publish.sweep_baseline import check_baseline
 from experiments.publish.sweep_table import print_sweep
 from experiments.publish.terminal import print_path
 from experiments.publish.track import PARENT_FILE, Tracking, parent_of
-from experiments.replay.build import component
-from ragtune.adapters.dispatch import FAILED
-from ragtune.core.errors import ConfigError, DatasetError
+from experiments.replay.component import component
+from ragtune.core.errors import ConfigError
 from ragtune.core.plain import first_line
 
 NAME_LENGTH = 100
 """Characters of the name of a sweep that no folder was chosen for."""
-
-FAILURE = "error.json"
-"""File in the folder of a job that failed, with its exit code and overrides."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +86,7 @@ def begin_sweep(config: DictConfig) -> None:
         # Its jobs are Python processes of their own, here or on other machines, which would not find this checkout.
         os.environ["PYTHONPATH"] = os.pathsep.join([str(PROJECT_ROOT), *filter(None, [os.getenv("PYTHONPATH")])])
     folder = Path(config.hydra.sweep.dir).absolute()
-    sweep = _Sweep(folder, _job_folders(folder), list(planned.values()))
+    sweep = _Sweep(folder, job_folders(folder), list(planned.values()))
     _unfinished.append(sweep if config.dry_run else _open_parent(config, _take_folder(sweep)))
 
 
@@ -222,11 +217,11 @@ def abandon_unfinished(*, is_interrupted: bool) -> None:
     for sweep in _unfinished:
         if is_interrupted:
             _finish(sweep, "KILLED")
-        elif _job_folders(sweep.folder) != sweep.jobs:
+        elif job_folders(sweep.folder) != sweep.jobs:
             _finish(sweep, "FAILED")
         elif not sweep.is_resumed:
             _discard_parent(sweep)
-        if sweep.folder.is_dir() and not _job_folders(sweep.folder):
+        if sweep.folder.is_dir() and not job_folders(sweep.folder):
             for name in (PARENT_FILE, "multirun.yaml"):
                 (sweep.folder / name).unlink(missing_ok=True)
         sweep.lock.close()
@@ -239,66 +234,3 @@ def _discard_parent(sweep: _Sweep) -> None:
             sweep.tracking.discard(sweep.parent)
     if sweep.former_parent is not None:
         (sweep.folder / PARENT_FILE).write_text(sweep.former_parent, encoding="utf-8")
-
-
-def _job_folders(folder: Path) -> dict[str, int]:
-    """Time of the last change, in nanoseconds, of every job's folder: a job makes files in its own."""
-    if not folder.is_dir():
-        return {}
-    # Hidden ones are a launcher's own.
-    jobs = (entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
-    return {entry.name: entry.stat().st_mtime_ns for entry in jobs}
-
-
-def note_failure(folder: Path, exit_code: int, overrides: Sequence[str] = ()) -> None:
-    """Write what is known of a failed job into its folder, where the process that runs the sweep finds it."""
-    known = {"exit_code": exit_code, "overrides": list(overrides)}
-    with suppress(OSError):  # a full disk has been complained about already
-        (folder / FAILURE).write_text(json.dumps(known) + "\n", encoding="utf-8")
-
-
-def forget_failure(folder: Path) -> None:
-    """Remove what an earlier attempt of the job said of its failure."""
-    (folder / FAILURE).unlink(missing_ok=True)
-
-
-def failed_jobs(folder: Path) -> dict[str, int]:
-    """Exit codes of the jobs that failed by job, in the order of their numbers."""
-    return {job: int(known.get("exit_code", FAILED)) for job, known in _failures(folder).items()}
-
-
-def choices_of_failed(folder: Path) -> dict[str, list[str]]:
-    """Overrides of the jobs that failed by job, in the order of their numbers, where they are known."""
-    return {job: known["overrides"] for job, known in _failures(folder).items() if known.get("overrides")}
-
-
-def _failures(folder: Path) -> dict[str, dict[str, Any]]:
-    return {file.parent.name: _read(file) for file in sorted(folder.glob(f"*/{FAILURE}"), key=_job_number)}
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        known: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError:  # there was no room for it
-        return {}
-    return known
-
-
-def summaries(folder: Path) -> dict[str, Summary]:
-    """Summaries of a sweep's finished jobs by job, in the order of their numbers.
-
-    A job that has failed is left out, though it may have results (those of the queries that were not given up), and so
-    is one whose summary is damaged: it has failed, and has said so.
-    """
-    found = {}
-    for file in sorted(folder.glob(f"*/{SUMMARY}"), key=_job_number):
-        if (file.parent / FAILURE).exists():
-            continue
-        with suppress(DatasetError):
-            if summary := read_summary(file.parent):
-                found[file.parent.name] = summary
-    return found
-
-
-def _job_number(file: Path) -> tuple[int, str]:
-    return len(file.parent.name), file.parent.name

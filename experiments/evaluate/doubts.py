@@ -11,6 +11,17 @@ from experiments.evaluate.significance import PERMUTATIONS, SIGNIFICANT, holm, r
 from ragtune.core.types import POLICY_FAILED
 
 
+def warnings_of(outcomes: Outcomes, *, compares_apart: bool) -> dict[str, int]:
+    """All warnings, each with the number of its queries.
+
+    Args:
+        outcomes: of all queries of a run.
+        compares_apart: whether documents are compared in batches that share none.
+    """
+    found = breakdowns(outcomes) | silences(outcomes) | doubts(outcomes)
+    return found | torn(outcomes) if compares_apart else found
+
+
 def doubts(outcomes: Outcomes) -> dict[str, int]:
     """Warnings about sources that seem to know better than the reranker, each with the number of such queries.
 
@@ -61,6 +72,22 @@ def silences(outcomes: Outcomes) -> dict[str, int]:
         f"queries in which the signal {name!r} tells no documents apart, so that it changes nothing": n
         for name, n in silent.items()
     }
+
+
+def torn(outcomes: Outcomes) -> dict[str, int]:
+    """A warning about documents that were compared in several batches, with the number of such queries.
+
+    Args:
+        outcomes: of all queries of a run that compares documents in batches that share none.
+    """
+    several = int((outcomes.batches[:, 0] > 1).sum())
+    return {_TORN: several} if several else {}
+
+
+_TORN = (
+    "queries whose documents were compared in batches that share no document: a place in one says nothing of those in "
+    "another, but orders them; see experiment=plackett_luce, or scheduler=one_shot"
+)
 
 
 def _words(source: str, p: float) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.curves import Curve
-from experiments.evaluate.incumbents import EVERYTHING, Beaten, Faced, depth_line, face
+from experiments.evaluate.incumbents import EVERYTHING, TOGETHER, Beaten, Faced, depth_line, face
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.outcomes import Outcomes
 from experiments.evaluate.record import QueryRecord, Ranked
@@ -23,9 +23,6 @@ from ragtune.data.stringrows import StringRows
 
 _ROOM = 1_000_000
 """Candidates of the incumbent that are held, ranked, until the line of fixed depth is drawn: some ten bytes each."""
-
-_TOGETHER = 512
-"""Queries that are measured at once: fewer take longer, of more the records take much memory."""
 
 
 class _Table(Protocol):
@@ -61,12 +58,12 @@ class Evaluation:
     def add(self, records: Sequence[QueryRecord]) -> None:
         """Take finished queries; those that are not judged have an outcome only."""
         self._new += records
-        if len(self._new) >= _TOGETHER:
+        if len(self._new) >= TOGETHER:
             self._conclude()
         self._waiting += [record for record in records if self._dataset.counts(record.query_id)]
         if len(self._waiting) >= self._together:
             self._meet()
-        if sum(len(met) for met, _ in self._met) >= _TOGETHER:
+        if sum(len(met) for met, _ in self._met) >= TOGETHER:
             self._measure()
 
     def outcomes(self) -> Outcomes:

@@ -30,8 +30,8 @@ Beaten = Callable[[Sequence[str]], Mapping[str, Sequence[Ranked]]]
 """Replays queries through what a run has to beat: by the name of the incumbent, in the order of the queries. One that
 cannot answer some of them is left out from then on."""
 
-_TOGETHER = 512
-"""Queries whose replays are held at once, where only their top documents are wanted."""
+TOGETHER = 512
+"""Queries whose records or replays are held until they are measured: fewer take longer, more take much memory."""
 
 POINTS = 20
 """Depths at which the line of fixed depth is drawn."""
@@ -135,8 +135,8 @@ def in_full(beaten: Beaten, query_ids: Sequence[str]) -> Iterator[Ranked]:
     Raises:
         ConfigError: if that would cost something.
     """
-    for start in range(0, len(query_ids), _TOGETHER):
-        found = beaten(query_ids[start : start + _TOGETHER]).get(EVERYTHING)
+    for start in range(0, len(query_ids), TOGETHER):
+        found = beaten(query_ids[start : start + TOGETHER]).get(EVERYTHING)
         if found is None:
             raise ConfigError(
                 "dataset.split=null: without judgments a run is measured by its agreement with reranking everything, "

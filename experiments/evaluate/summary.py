@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.curves import Curve
-from experiments.evaluate.doubts import breakdowns, doubts, silences
+from experiments.evaluate.doubts import warnings_of
 from experiments.evaluate.outcomes import Outcomes
 from experiments.evaluate.record import told
 from ragtune.core import units
@@ -139,8 +139,8 @@ class Figures(_Part):
     Attributes:
         dataset: name of the collection.
         queries, queries_replayed: number of judged queries, and of all.
-        warnings: counts of what was odd in the collection, of silent signals, and of what speaks against the reranker,
-            by what it was.
+        warnings: counts of what was odd in the collection, of silent signals, and of what speaks against the reranker
+            or how it was asked, by what it was.
         measures: means over the judged queries, by name; the first is the headline.
         interval: bootstrap intervals of the means.
         cost: total cost of all replayed queries.
@@ -225,7 +225,9 @@ class Summary(Figures):
         return self.model_copy(update={"mlflow_run_id": run_id})
 
 
-def summarize(dataset: Dataset, outcomes: Outcomes, curve: Curve, *, max_failed_share: float) -> Figures:
+def summarize(
+    dataset: Dataset, outcomes: Outcomes, curve: Curve, *, max_failed_share: float, compares_apart: bool = False
+) -> Figures:
     """Compute the figures of a run.
 
     Args:
@@ -233,6 +235,7 @@ def summarize(dataset: Dataset, outcomes: Outcomes, curve: Curve, *, max_failed_
         outcomes: of all replayed queries.
         curve: the curve of the judged queries.
         max_failed_share: share of failures above which the run has failed.
+        compares_apart: whether documents are compared in batches that share none.
     """
     charged, actual, queries = outcomes.charged.sum(axis=0), outcomes.actual.sum(axis=0), len(outcomes)
     _, dropped, *context = outcomes.sizes.sum(axis=0).tolist()
@@ -241,7 +244,7 @@ def summarize(dataset: Dataset, outcomes: Outcomes, curve: Curve, *, max_failed_
         dataset=dataset.name,
         queries=len(dataset.judged),
         queries_replayed=queries,
-        warnings={**dataset.warnings, **breakdowns(outcomes), **silences(outcomes), **doubts(outcomes)},
+        warnings={**dataset.warnings, **warnings_of(outcomes, compares_apart=compares_apart)},
         measures=dict(zip(curve.measures, curve.mean[-1].tolist(), strict=True)),
         interval=dict(
             zip(curve.measures, zip(curve.low[-1].tolist(), curve.high[-1].tolist(), strict=True), strict=True)

@@ -12,7 +12,8 @@ from experiments.config.compose import composed, plain
 from experiments.config.options import check_names
 from experiments.config.progress import Progress
 from experiments.publish.progress import progress_bar
-from experiments.replay.build import component, load_dataset
+from experiments.replay.build import load_dataset
+from experiments.replay.component import component
 from ragtune.canonical.chunking import chunk
 from ragtune.canonical.embedding import embed
 from ragtune.canonical.normalization import normalize

@@ -7,7 +7,7 @@ from pathlib import Path
 from experiments.config.compose import register_resolvers
 from experiments.publish.files import read_config, require_summary, write_summary
 from experiments.publish.track import Tracking, parent_of
-from experiments.replay.build import component
+from experiments.replay.component import component
 
 
 def relog(folder: Path, *, force: bool = False) -> str:

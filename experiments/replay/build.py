@@ -1,45 +1,30 @@
-"""Builds components from the configuration, and a session (dataset and controller) from components."""
+"""Builds a session (dataset and controller) from a configuration."""
 
 from __future__ import annotations
 
 import gc
-import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from typing import Any
 
-from hydra.errors import InstantiationException
-from hydra.utils import instantiate
 from pydantic import ValidationError
 
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.measures import Measures
+from experiments.replay.component import component, readable
 from ragtune.core.arguments import did_you_mean
 from ragtune.core.assembly import takes_what_fits
 from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.component import declares
 from ragtune.core.controller import RAGtuneController
-from ragtune.core.errors import ConfigError, InputError
-from ragtune.core.interfaces import (
-    BaseAssembler,
-    BaseEstimator,
-    BaseExpander,
-    BaseFusion,
-    BaseReformulator,
-    BaseReranker,
-    BaseRetriever,
-    BaseScheduler,
-    BaseSignal,
-)
+from ragtune.core.errors import ConfigError
+from ragtune.core.interfaces import BaseReranker, BaseRetriever
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.clock import Clock, MonotonicClock, VirtualClock
 from ragtune.core.rounds import RetrievalPlan
 from ragtune.retrievers.signalled import SignalledRetriever
-
-HARNESS_KEYS = {"dataset": ("scores", "sample")}
-"""Keys of a group's file that the harness reads itself and constructors do not get."""
 
 INPUTS = "inputs"
 """Key of a configuration for workers: a hash of what its input files hold."""
@@ -50,103 +35,6 @@ budget, and those of the later jobs that differ from it by their budget alone an
 
 NO_PARTS = ("budget", SWEPT, "measures", "bootstrap")
 """Options that no other part of a session is made of, so that they make no difference to an incumbent either."""
-
-_KINDS: dict[str, type] = {
-    "retriever": BaseRetriever,
-    "signal": BaseSignal,
-    "fusion": BaseFusion,
-    "reformulator": BaseReformulator,
-    "expander": BaseExpander,
-    "estimator": BaseEstimator,
-    "scheduler": BaseScheduler,
-    "reranker": BaseReranker,
-    "assembler": BaseAssembler,
-    "budget": CostBudget,
-}
-"""What a group's component must be."""
-
-
-def component(config: Mapping[str, Any], group: str, resources: Mapping[str, Any] | None = None) -> Any:
-    """Build the component that ``config[group]`` describes.
-
-    Args:
-        config: plain data.
-        group: name of the group.
-        resources: what the configuration cannot say, e.g. ``corpus``, ``qrels``, ``reranker``. A component whose file
-            says ``_partial_: true`` gets those that its constructor names.
-
-    Raises:
-        ConfigError: naming the group and the argument that is wrong; typed input errors pass unchanged.
-    """
-    node = {k: v for k, v in config[group].items() if k not in HARNESS_KEYS.get(group, ())}
-    _require_class(group, node)
-    try:
-        made = _instantiated(node)
-        made = complete(made, resources or {}) if isinstance(made, partial) else made
-        _require_kind(group, node, made)
-        return made
-    except InstantiationException as error:
-        raise _readable(_root(error), group, node) from error
-    except (TypeError, ValueError, ImportError) as error:
-        raise _readable(error, group, node) from error
-
-
-def _instantiated(node: Mapping[str, Any]) -> Any:
-    """What a node describes. Where its arguments are texts and numbers, Hydra does no more than call its class."""
-    arguments = {key: value for key, value in node.items() if key != "_target_"}
-    if any(key.startswith("_") or isinstance(value, (dict, list)) for key, value in arguments.items()):
-        return instantiate(node, _convert_="all")
-    return _callable(node["_target_"])(**arguments)
-
-
-@lru_cache(maxsize=64)
-def _callable(target: str) -> Callable[..., Any]:
-    """What a name stands for, if Hydra allows it: to find that out takes it a millisecond, and to check each call of a
-    class again, though texts and numbers alone are handed in, a quarter of one, five times in each job of a sweep.
-    """
-    found: partial[Any] = instantiate({"_target_": target, "_partial_": True})
-    return found.func if isinstance(found.func, type) else found
-
-
-def _require_class(group: str, node: Mapping[str, Any]) -> None:
-    target = node.get("_target_")
-    if not isinstance(target, str):
-        said = " is missing" if target is None else f"={target!r}"
-        raise ConfigError(f"{group}._target_{said}: allowed is the name of a class; {group}=NAME chooses one")
-
-
-def _require_kind(group: str, node: Mapping[str, Any], made: object) -> None:
-    kind = _KINDS.get(group, object)
-    if not isinstance(made, kind) and not (made is None and group == "expander"):
-        raise ConfigError(
-            f"{group}._target_={node['_target_']!r}: allowed is a {kind.__name__}; {group}=NAME chooses one"
-        )
-
-
-def _root(error: BaseException) -> BaseException:
-    """What went wrong in a constructor, however deep the component lies in its group's file."""
-    while isinstance(error, InstantiationException) and error.__cause__ is not None:
-        error = error.__cause__
-    return error
-
-
-def complete(made: partial[Any], resources: Mapping[str, Any]) -> Any:
-    """Call what lacks arguments with those of the resources that it names and was not given."""
-    wanted = inspect.signature(made.func).parameters
-    given = {name: value for name, value in resources.items() if name in wanted and name not in made.keywords}
-    return made(**given)
-
-
-def _readable(error: BaseException, group: str, node: Mapping[str, Any]) -> Exception:
-    if isinstance(error, ValidationError):
-        first = error.errors()[0]
-        key = ".".join([group, *map(str, first["loc"])])
-        return ConfigError(f"{key}={first['input']!r}: {first['msg']}")
-    if isinstance(error, InputError):
-        return error
-    if isinstance(error, (TypeError, ValueError, ImportError)):
-        return ConfigError(f"{group} ({node.get('_target_')}): {error}")
-    return error if isinstance(error, Exception) else RuntimeError(str(error))
 
 
 @dataclass(frozen=True)
@@ -185,6 +73,11 @@ class Session:
             and self.controller.shares_budgets
             and self.controller.simulates_time
         )
+
+    @property
+    def compares_apart(self) -> bool:
+        """Whether documents are compared in batches that share none, so that two batches say nothing of each other."""
+        return next(iter(self.rerankers.values())).compares and not self.parts["scheduler"].sends_again
 
 
 def build_session(config: Mapping[str, Any], wrap: Any = None, wrap_reformulator: Any = None) -> Session:
@@ -287,7 +180,7 @@ def _failures(config: Mapping[str, Any]) -> FailurePolicy:
     try:
         return FailurePolicy.model_validate(node)
     except ValidationError as error:
-        raise _readable(error, "failures", node) from None
+        raise readable(error, "failures", node) from None
 
 
 def _plan(config: Mapping[str, Any]) -> RetrievalPlan:
@@ -299,7 +192,7 @@ def _plan(config: Mapping[str, Any]) -> RetrievalPlan:
     try:
         return RetrievalPlan(**plan)
     except ValidationError as error:
-        raise _readable(error, "retrieval", {}) from None
+        raise readable(error, "retrieval", {}) from None
 
 
 def _clock_factory(kind: str, rerankers: Mapping[str, BaseReranker]) -> type[Clock]:

@@ -12,7 +12,7 @@ from typing import Any
 from experiments.config.compose import results_key
 from experiments.config.overrides import WHERE_NOT_WHAT
 from experiments.datasets.dataset import DatasetLoader
-from experiments.replay.build import component
+from experiments.replay.component import component
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.data.filedigest import file_digests
 from ragtune.rerankers.score_table import manifest_of

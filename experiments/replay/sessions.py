@@ -9,7 +9,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from experiments.replay.build import INPUTS, NO_PARTS, SWEPT, Session, build_session, component, controller_of
+from experiments.replay.build import INPUTS, NO_PARTS, SWEPT, Session, build_session, controller_of
+from experiments.replay.component import component
 from ragtune.core.errors import ConfigError
 from ragtune.core.request.budget import CostBudget
 

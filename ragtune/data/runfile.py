@@ -6,9 +6,9 @@ import json
 import logging
 import math
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import count, groupby, pairwise
+from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
 from typing import NoReturn
@@ -20,32 +20,15 @@ from ragtune.core.plain import quoted
 from ragtune.data.arrowfile import read_entries
 from ragtune.data.diskcache import DiskCache
 from ragtune.data.filedigest import Stamp, file_digests, stamp_of
-from ragtune.data.records import (
-    DOC_ID,
-    QUERY_ID,
-    Schema,
-    read_records,
-    record_files,
-    text_form,
-)
+from ragtune.data.records import record_files, text_form
 from ragtune.data.rows import NoPlaceError
 from ragtune.data.run import Entries, Named, Run, RunBuilder, RunEntry
-from ragtune.data.searchfile import holds_responses, read_responses
-from ragtune.data.textfile import read_lines
+from ragtune.data.runentries import SCORED, TREC, Found, entries_of
+from ragtune.data.searchfile import holds_responses
 from ragtune.data.trecfile import read_plain_trec
-from ragtune.data.values import id_of, number_of, require_id
+from ragtune.data.values import require_id
 
 _log = logging.getLogger(__name__)
-
-Found = tuple[str, str, RunEntry]
-"""Where an entry stands, its query, and the entry."""
-
-TREC = "'query_id Q0 doc_id rank score tag'"
-MSMARCO = "'query_id doc_id rank'"
-"""The lines of the two kinds of runs, for messages."""
-
-_NAMES = {"query_id": QUERY_ID, "doc_id": DOC_ID, "score": ("score",), "rank": ("rank",)}
-_SCORED = Schema(_NAMES, frozenset({"query_id", "doc_id", "score"}))
 
 
 def read_run(path: str | Path, queries: Sequence[str] = (), *, needs_scores: bool = False) -> Run:
@@ -122,14 +105,14 @@ def _read(path: Path, order: tuple[str, ...], needs_scores: bool, folder: Path |
         _log.warning("no room for the columns of %s (%s): holding them in memory", path, error)
         return _read(path, order, needs_scores, None)
     except Exception:  # pyarrow's own, of damaged files also others: reading on tells what is wrong, and where
-        run = _any_run(_entries(path, order, needs_scores), folder)
+        run = _any_run(entries_of(path, order, needs_scores), folder)
     if not run:
         raise DatasetError(f"{path}: no entries: a run needs lines of {TREC}")
     if run.names_twice():
-        _refuse_twice(_entries(path, order, needs_scores))
+        _refuse_twice(entries_of(path, order, needs_scores))
     # The ranks beside recorded scores may be those of any order, as only their scores are read.
     if not needs_scores and (reverse := _rising(run)) is not None:
-        _refuse_rising(reverse, _entries(path, order, needs_scores))
+        _refuse_rising(reverse, entries_of(path, order, needs_scores))
     return run
 
 
@@ -147,7 +130,7 @@ def _plain_run(path: Path, folder: Path | None) -> Run:
 
 
 def _plain_table(file: Path) -> Iterator[Entries]:
-    for entries in read_entries(file, _SCORED.choose):
+    for entries in read_entries(file, SCORED.choose):
         for ids in entries[:2]:
             for name in ids.names:
                 require_id(name, "id")
@@ -208,102 +191,3 @@ def _refuse_rising(reverse: str, found: Iterator[Found]) -> NoReturn:
         "documents or more: are the columns swapped, or the scores distances? Allowed are scores of which the "
         "highest is best: write distances negated"
     )
-
-
-def _entries(path: Path, order: Sequence[str], needs_scores: bool) -> Iterator[Found]:
-    first = record_files(path)[0]
-    form = text_form(first, is_spaced=True)
-    if form == "json" and holds_responses(first):
-        yield from _response_entries(path, order)
-    elif form in ("arrow", "json", "csv") or (form != "empty" and _is_header(line := next(read_lines(first))[1])):
-        yield from _table_entries(path)
-    elif form != "empty":
-        yield from _line_entries(path, line, needs_scores)
-
-
-def _response_entries(path: Path, order: Sequence[str]) -> Iterator[Found]:
-    answered: set[str] = set()
-    for file in record_files(path):
-        for where, query_id, hits in read_responses(file, order):
-            if query_id in answered:
-                raise DatasetError(f"{where}: a second response for query {quoted(query_id)}: allowed is one")
-            answered.add(query_id)
-            for rank, (doc_id, score) in enumerate(hits, start=1):
-                yield where, query_id, RunEntry(doc_id, rank, score)
-
-
-def _is_header(line: str) -> bool:
-    return not _SCORED.lacks(_SCORED.choose(line.split("\t" if "\t" in line else None)))
-
-
-def _table_entries(path: Path) -> Iterator[Found]:
-    last = None
-    for where, (query_id, doc_id, score, rank) in read_records(path, _SCORED):
-        ours = id_of(query_id, where, "query_id"), id_of(doc_id, where, "doc_id")
-        if ours[0] != last:  # rows of a query follow each other
-            last = require_id(ours[0], f"{where}: 'query_id' is")
-        require_id(ours[1], f"{where}: 'doc_id' is")
-        place = 0 if rank is None else number_of(rank, where, "rank")
-        if not math.isfinite(place):
-            raise DatasetError(f"{where}: 'rank' is {quoted(rank)}: allowed is a whole number")
-        yield where, ours[0], RunEntry(ours[1], int(place), number_of(score, where, "score"))
-
-
-def _line_entries(path: Path, first: str, needs_scores: bool) -> Iterator[Found]:
-    files = record_files(path)
-    if len(first.split()) != 3:
-        yield from _parsed(files, TREC, _trec)
-    elif needs_scores:
-        raise DatasetError(f"{path}: lines of {MSMARCO} hold no scores: allowed are lines of {TREC}")
-    else:
-        yield from _ranked(_parsed(files, MSMARCO, _msmarco))
-
-
-def _parsed(
-    files: Sequence[Path], expected: str, parse: Callable[[Sequence[str]], tuple[str, RunEntry]]
-) -> Iterator[Found]:
-    for file in files:
-        for number, line in read_lines(file):
-            try:
-                query_id, entry = parse(line.split())
-            except ValueError:
-                raise DatasetError(
-                    f"{file}:{number}: malformed line {quoted(line.strip())}: expected {expected}"
-                ) from None
-            yield f"{file}:{number}", query_id, entry
-
-
-def _ranked(found: Iterator[Found]) -> Iterator[Found]:
-    """The same entries; refused where the third column is something else than ranks, e.g. scores or grades."""
-    ranks: dict[str, set[int]] = {}
-    begun: dict[str, str] = {}
-    for where, query_id, entry in found:
-        if query_id not in ranks:
-            ranks[query_id], begun[query_id] = set(), where
-        if entry.rank in ranks[query_id]:
-            _refuse_ranks(where, query_id, f"{entry.rank} comes twice")
-        ranks[query_id].add(entry.rank)
-        yield where, query_id, entry
-    for query_id, numbers in ranks.items():
-        if max(numbers) != len(numbers):
-            missing = next(rank for rank in count(1) if rank not in numbers)
-            _refuse_ranks(begun[query_id], query_id, f"{missing} is missing")
-
-
-def _refuse_ranks(where: str, query_id: str, what: str) -> NoReturn:
-    raise DatasetError(
-        f"{where}: the ranks of query {quoted(query_id)}, the third column of {MSMARCO}: {what}: allowed is each of 1 "
-        f"to the number of its documents once; scores need lines of {TREC}, or a CSV or TSV with a header"
-    )
-
-
-def _trec(fields: Sequence[str]) -> tuple[str, RunEntry]:
-    query_id, _, doc_id, rank, score, _ = fields
-    return query_id, RunEntry(doc_id, int(rank), float(score))
-
-
-def _msmarco(fields: Sequence[str]) -> tuple[str, RunEntry]:
-    query_id, doc_id, rank = fields
-    if (place := int(rank)) < 1:
-        raise ValueError(rank)
-    return query_id, RunEntry(doc_id, place, 1.0 / place)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any, NamedTuple
 
-from experiments.replay.build import component
+from experiments.replay.component import component
 from ragtune.adapters.batching import SharedCalls
 from ragtune.core.drivers import Outcome
 from ragtune.core.interfaces import BaseReranker

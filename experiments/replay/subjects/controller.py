@@ -79,6 +79,9 @@ class ControllerSubject(Subject):
     def label(self, config: Mapping[str, Any]) -> str:
         return policy_name(config)
 
+    def compares_apart(self, config: Mapping[str, Any]) -> bool:
+        return session_for(results_key(config)).compares_apart
+
     def forecast(self, config: Mapping[str, Any], progress: Callable[[int, int], None]) -> dict[str, Any]:
         from experiments.replay.forecast import forecast
 

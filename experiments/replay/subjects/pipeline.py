@@ -42,6 +42,9 @@ class PipelineSubject(Subject):
         llm = "off" if config["llm"] is None else str(config["llm"]["model"])
         return {"rerank_stage": leaf(config, "rerank_stage"), "llm": llm, **dict.fromkeys(idle, "none")}
 
+    def compares_apart(self, config: Mapping[str, Any]) -> bool:
+        return session_for(results_key(config)).compares_apart
+
 
 @lru_cache(maxsize=2)
 def _session_for(config_json: str) -> PipelineSession:

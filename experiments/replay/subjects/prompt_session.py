@@ -11,7 +11,8 @@ from typing import Any
 from experiments.config.names import leaf
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.record import QueryRecord
-from experiments.replay.build import Session, component
+from experiments.replay.build import Session
+from experiments.replay.component import component
 from experiments.replay.subjects.prompt_record import refusal_record, replay_record
 from ragtune.core.errors import ConfigError, InputError, StageError
 from ragtune.core.request.clock import VirtualClock

@@ -72,6 +72,10 @@ class Subject(ABC):
         """Tags of a run, added to those that every run has, or in place of them."""
         return {}
 
+    def compares_apart(self, config: Mapping[str, Any]) -> bool:
+        """Whether documents are compared in batches that share none."""
+        return False
+
     def incumbents(self, config: Mapping[str, Any]) -> Incumbents:
         """What the policy has to beat; nothing where that would cost something."""
         return Incumbents()

@@ -15,7 +15,7 @@ from typing import Any
 from experiments.config.compose import compose
 from experiments.evaluate.summary import Summary
 from experiments.publish.files import CONFIG, COST_COLUMNS, SUMMARY, read_config, require_summary
-from experiments.replay.build import component
+from experiments.replay.component import component
 from experiments.study.study import Line
 from ragtune.core.errors import ConfigError, DatasetError, InputError
 from ragtune.core.plain import first_line

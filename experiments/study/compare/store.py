@@ -11,7 +11,7 @@ import yaml
 from experiments.config.compose import compose
 from experiments.publish.described import allowed
 from experiments.publish.track import MlflowTracking
-from experiments.replay.build import component
+from experiments.replay.component import component
 from experiments.study.compare.run_folder import ID_CHARACTERS, distinct_names
 from ragtune.core.errors import ConfigError
 

@@ -311,7 +311,7 @@ def test_tables_read_in_columns_say_what_they_say_row_by_row(
 
 def test_what_is_plain_is_read_in_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten times as fast, which nothing but a clock would notice."""
-    monkeypatch.setattr(runfile, "_entries", _never)
+    monkeypatch.setattr(runfile, "entries_of", _never)
     table = pa.table({"qid": ["q1", "q1"], "docno": ["b", "a"], "score": [2.0, 1.0], "rank": [1, 2]})
     pq.write_table(table, tmp_path / "run.parquet")
     with pa.OSFile(str(tmp_path / "run.arrow"), "w") as out, pa.ipc.new_file(out, table.schema) as file:
@@ -408,7 +408,7 @@ def test_a_large_run_for_which_no_folder_has_room_is_held_in_memory_and_says_so(
 ) -> None:
     monkeypatch.setenv("RAGTUNE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(runfile, "_WORTH_KEEPING", 0)
-    monkeypatch.setattr(runfile, "_entries", _never)
+    monkeypatch.setattr(runfile, "entries_of", _never)
     monkeypatch.setattr(rows_module, "_ROOM", 0)
     monkeypatch.setattr(rows_module, "TemporaryFile", _full)
     file = tmp_path / "run"

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from hydra.errors import InstantiationException
 
-from experiments.replay.build import build_session, component, load_dataset
+from experiments.replay.build import build_session, load_dataset
+from experiments.replay.component import component
 from ragtune.core.errors import ConfigError, ScoreTableError
 from ragtune.core.request.clock import MonotonicClock, VirtualClock
 from ragtune.core.request.request import Request

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
-from experiments.evaluate.doubts import breakdowns, doubts, silences
+from experiments.evaluate.doubts import breakdowns, doubts, silences, warnings_of
 from experiments.evaluate.outcomes import Outcomes
 from experiments.evaluate.record import UNITS, QueryRecord
 from ragtune.core.request.trace import ControllerTrace
@@ -76,3 +77,11 @@ def test_what_requests_went_on_without_is_told_with_the_first_error() -> None:
     whole.add("expander", "expand", doc_ids=["a_failed"])
     found = breakdowns(_outcomes([_of(whole), _of(broken), _of(broken)]))
     assert found == {"queries with expansion_failed in their traces, first: RuntimeError: no graph": 2}
+
+
+@pytest.mark.parametrize(("apart", "found"), [(True, [2]), (False, [])])
+def test_several_batches_are_told_of_where_documents_are_compared_in_batches_that_share_none(
+    apart: bool, found: list[int]
+) -> None:
+    records = [replace(_record({}), batches={"sent": n, "failed": 0, "first_error": None}) for n in (0, 1, 2, 3)]
+    assert list(warnings_of(_outcomes(records), compares_apart=apart).values()) == found

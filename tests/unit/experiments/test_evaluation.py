@@ -51,7 +51,7 @@ def test_the_order_and_the_company_in_which_queries_are_finished_make_no_differe
         monkeypatch.setattr(module, "_BLOCK", 3)
     (folder := tmp_path / "waiting").mkdir()
     found = Evaluation(run.dataset, run.measures, run.beaten, together, folder)
-    monkeypatch.setattr(evaluations, "_TOGETHER", together)
+    monkeypatch.setattr(evaluations, "TOGETHER", together)
     backwards = run.records[::-1]
     for start in range(0, len(backwards), size):
         found.add(backwards[start : start + size])

@@ -15,7 +15,7 @@ from experiments.datasets.dataset import Dataset
 from experiments.datasets.storedqueries import StoredQueries
 from experiments.evaluate import evaluation, storedrecords
 from experiments.publish.files import read_summary
-from experiments.replay import build, sessions
+from experiments.replay import build, component, sessions
 from experiments.replay.subjects import controller
 from ragtune.data import rows
 
@@ -37,7 +37,7 @@ def test_the_subject_is_made_and_opened_once_and_names_the_policy(
             return "by another name"
 
     monkeypatch.setattr(controller, "ControllerSubject", Counting)
-    monkeypatch.setattr(build, "_callable", build._callable.__wrapped__)  # what a name stands for is remembered
+    monkeypatch.setattr(component, "_callable", component._callable.__wrapped__)  # what a name stands for is remembered
     run_experiment(compose_tiny("verbosity=0"), tmp_path / "run", ["seed=0"])
     assert calls == {"made": 1, "opened": 1}
     summary = read_summary(tmp_path / "run")
@@ -67,7 +67,7 @@ def test_files_are_the_same_wherever_columns_are_kept(
     monkeypatch.setattr(stored, "STORED_FROM", 1)
     for module in (rows, storedrecords, evaluation):
         monkeypatch.setattr(module, "_ROOM", 0)
-    monkeypatch.setattr(evaluation, "_TOGETHER", 2)
+    monkeypatch.setattr(evaluation, "TOGETHER", 2)
     run_experiment(compose_tiny("verbosity=0", *options), tmp_path / "stored", [])
     assert isinstance(build.load_dataset(compose_tiny(*options)).queries, StoredQueries)
     for name in ("run.trec", "per_query.parquet", "curve.csv", "traces.jsonl.gz"):

@@ -11,7 +11,7 @@ import pytest
 
 from experiments.config.compose import compose, results_key
 from experiments.evaluate.record import UNITS, QueryRecord
-from experiments.replay.build import component
+from experiments.replay.component import component
 from experiments.replay.inputs import identity
 from experiments.replay.journal import Journal
 from experiments.replay.replay import replay

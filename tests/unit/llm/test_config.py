@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from experiments.config.compose import compose
-from experiments.replay.build import component
+from experiments.replay.component import component
 from ragtune.embedders.openai_compatible import OpenAICompatibleEmbedder
 from ragtune.llm.client import LLMClient
 from ragtune.llm.types import Message

@@ -15,7 +15,7 @@ from llm_server import Fault
 
 from experiments.config.compose import compose
 from experiments.config.paths import CONF
-from experiments.replay.build import component
+from experiments.replay.component import component
 from ragtune import CostBudget, RetrievalPlan
 from ragtune.core.errors import CacheMissError, ConfigError, LLMError
 from ragtune.core.request.clock import VirtualClock

@@ -1,0 +1,127 @@
+"""Builds a component from its node of the configuration."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
+from typing import Any
+
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate
+from pydantic import ValidationError
+
+from ragtune.core.errors import ConfigError, InputError
+from ragtune.core.interfaces import (
+    BaseAssembler,
+    BaseEstimator,
+    BaseExpander,
+    BaseFusion,
+    BaseReformulator,
+    BaseReranker,
+    BaseRetriever,
+    BaseScheduler,
+    BaseSignal,
+)
+from ragtune.core.request.budget import CostBudget
+
+HARNESS_KEYS = {"dataset": ("scores", "sample")}
+"""Keys of a group's file that the harness reads itself and constructors do not get."""
+
+_KINDS: dict[str, type] = {
+    "retriever": BaseRetriever,
+    "signal": BaseSignal,
+    "fusion": BaseFusion,
+    "reformulator": BaseReformulator,
+    "expander": BaseExpander,
+    "estimator": BaseEstimator,
+    "scheduler": BaseScheduler,
+    "reranker": BaseReranker,
+    "assembler": BaseAssembler,
+    "budget": CostBudget,
+}
+"""What a group's component must be."""
+
+
+def component(config: Mapping[str, Any], group: str, resources: Mapping[str, Any] | None = None) -> Any:
+    """Build the component that ``config[group]`` describes.
+
+    Args:
+        config: plain data.
+        group: name of the group.
+        resources: what the configuration cannot say, e.g. ``corpus``, ``qrels``, ``reranker``. A component whose file
+            says ``_partial_: true`` gets those that its constructor names.
+
+    Raises:
+        ConfigError: naming the group and the argument that is wrong; typed input errors pass unchanged.
+    """
+    node = {k: v for k, v in config[group].items() if k not in HARNESS_KEYS.get(group, ())}
+    _require_class(group, node)
+    try:
+        made = _instantiated(node)
+        made = complete(made, resources or {}) if isinstance(made, partial) else made
+        _require_kind(group, node, made)
+        return made
+    except InstantiationException as error:
+        raise readable(_root(error), group, node) from error
+    except (TypeError, ValueError, ImportError) as error:
+        raise readable(error, group, node) from error
+
+
+def _instantiated(node: Mapping[str, Any]) -> Any:
+    """What a node describes. Where its arguments are texts and numbers, Hydra does no more than call its class."""
+    arguments = {key: value for key, value in node.items() if key != "_target_"}
+    if any(key.startswith("_") or isinstance(value, (dict, list)) for key, value in arguments.items()):
+        return instantiate(node, _convert_="all")
+    return _callable(node["_target_"])(**arguments)
+
+
+@lru_cache(maxsize=64)
+def _callable(target: str) -> Callable[..., Any]:
+    """What a name stands for, if Hydra allows it: to find that out takes it a millisecond, and to check each call of a
+    class again, though texts and numbers alone are handed in, a quarter of one, five times in each job of a sweep.
+    """
+    found: partial[Any] = instantiate({"_target_": target, "_partial_": True})
+    return found.func if isinstance(found.func, type) else found
+
+
+def _require_class(group: str, node: Mapping[str, Any]) -> None:
+    target = node.get("_target_")
+    if not isinstance(target, str):
+        said = " is missing" if target is None else f"={target!r}"
+        raise ConfigError(f"{group}._target_{said}: allowed is the name of a class; {group}=NAME chooses one")
+
+
+def _require_kind(group: str, node: Mapping[str, Any], made: object) -> None:
+    kind = _KINDS.get(group, object)
+    if not isinstance(made, kind) and not (made is None and group == "expander"):
+        raise ConfigError(
+            f"{group}._target_={node['_target_']!r}: allowed is a {kind.__name__}; {group}=NAME chooses one"
+        )
+
+
+def _root(error: BaseException) -> BaseException:
+    """What went wrong in a constructor, however deep the component lies in its group's file."""
+    while isinstance(error, InstantiationException) and error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def complete(made: partial[Any], resources: Mapping[str, Any]) -> Any:
+    """Call what lacks arguments with those of the resources that it names and was not given."""
+    wanted = inspect.signature(made.func).parameters
+    given = {name: value for name, value in resources.items() if name in wanted and name not in made.keywords}
+    return made(**given)
+
+
+def readable(error: BaseException, group: str, node: Mapping[str, Any]) -> Exception:
+    """What went wrong in making a component, in the words of the configuration."""
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        key = ".".join([group, *map(str, first["loc"])])
+        return ConfigError(f"{key}={first['input']!r}: {first['msg']}")
+    if isinstance(error, InputError):
+        return error
+    if isinstance(error, (TypeError, ValueError, ImportError)):
+        return ConfigError(f"{group} ({node.get('_target_')}): {error}")
+    return error if isinstance(error, Exception) else RuntimeError(str(error))
