@@ -37,6 +37,7 @@ from ragtune.core.interfaces import BaseReranker, BaseScheduler
 from ragtune.core.plain import first_line
 from ragtune.core.types import POLICY_FAILED
 from ragtune.core.units import ENERGY, FLOPS, MONEY, SEARCH_UNITS
+from ragtune.facade.ranking import TORN, is_torn
 
 
 def run_experiment(
@@ -186,10 +187,7 @@ def _report(results: Results, folder: Path, verbosity: int) -> None:
             if limit is not None and charged["docs"] and not charged.get(unit.name):
                 print_warning(f"budget.{unit.limit}={limit} never bound: nothing has a price, e.g. {price}")
         if queries := _torn(results):
-            print_warning(
-                f"{queries} queries whose documents were compared in batches that share no document: a place in one "
-                "says nothing of those in another, but orders them; see experiment=plackett_luce, or scheduler=one_shot"
-            )
+            print_warning(f"{queries} queries whose {TORN}; see experiment=plackett_luce, or scheduler=one_shot")
         if results.summary.views:
             print_views(results.summary.views, results.summary.cost_per_query.charged["docs"])
     if verbosity >= 2:
@@ -200,9 +198,9 @@ def _report(results: Results, folder: Path, verbosity: int) -> None:
 
 def _torn(results: Results) -> int:
     """Queries of which a reranker that compares has seen several batches, each document in one of them."""
-    several = int((results.outcomes.batches[:, 0] > 1).sum())
-    if not several:
+    batches = results.outcomes.batches[:, 0].tolist()
+    if max(batches, default=0) <= 1:
         return 0
     reranker: type[BaseReranker] = get_class(results.config["reranker"]["_target_"])
     scheduler: type[BaseScheduler] = get_class(results.config["scheduler"]["_target_"])
-    return several if reranker.compares and not scheduler.sends_again else 0
+    return sum(is_torn(reranker, scheduler, sent) for sent in batches)
