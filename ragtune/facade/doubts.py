@@ -22,6 +22,9 @@ SOURCES = 32
 
 DIAL = "trust (0 follows the sources, 1 the reranker)"
 
+_LONGEST = 100
+"""Characters of the name of a source that is followed."""
+
 _REMEMBERED = 10_000
 """Latest queries of which a repetition counts no second time: that of a health check would become evidence."""
 
@@ -170,7 +173,7 @@ class Doubts:
             if len(self._queries) > _REMEMBERED:
                 del self._queries[next(iter(self._queries))]
             for name, margin in margins.items():
-                if name in self._evidence or len(self._evidence) < SOURCES:
+                if name in self._evidence or (len(self._evidence) < SOURCES and len(name) <= _LONGEST):
                     self._evidence[name] = self._evidence.get(name, Evidence()).having(margin)
             found = doubted({name: (one.mean, one.p) for name, one in self._evidence.items()})
             new = [self._words(name, p) for name, p in found.items() if name not in self._told]
