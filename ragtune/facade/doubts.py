@@ -21,6 +21,7 @@ SOURCES = 32
 """Sources that are followed; the names of more are a client's whim."""
 
 DIAL = "trust (0 follows the sources, 1 the reranker)"
+"""What a program can turn, as its users read it."""
 
 _LONGEST = 100
 """Characters of the name of a source that is followed."""
