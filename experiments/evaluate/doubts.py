@@ -7,8 +7,11 @@ from collections import Counter
 import numpy as np
 
 from experiments.evaluate.outcomes import Outcomes
-from experiments.evaluate.significance import PERMUTATIONS, SIGNIFICANT, holm, randomization_test
+from experiments.evaluate.significance import PERMUTATIONS, randomization_test
+from ragtune.core.arrays import FloatArray
 from ragtune.core.types import POLICY_FAILED
+from ragtune.facade.doubts import chance, doubted, in_words
+from ragtune.facade.ranking import TORN
 
 
 def warnings_of(outcomes: Outcomes, *, compares_apart: bool) -> dict[str, int]:
@@ -28,17 +31,20 @@ def doubts(outcomes: Outcomes) -> dict[str, int]:
     A source is one of them if it agrees with the other sources better than the reranker does by more than chance: by
     the randomization test over the queries, after Holm's correction for the number of sources, at the level of 5%. It
     takes several sources and an estimator that compares them, see
-    :meth:`ragtune.estimators._corroboration.Corroboration.margins`. With a single source, nothing can be said.
+    :meth:`ragtune.estimators._corroboration.Corroboration.margins`. With a single source, nothing can be said. The
+    library and the server say it as requests come, see :class:`ragtune.facade.doubts.Doubts`.
 
     Args:
         outcomes: of all queries of a run.
     """
     margins = list(outcomes.told(lambda mishaps: mishaps.margins))
     names = list(dict.fromkeys(name for of_query in margins for name in of_query))
-    columns = [np.array([of_query[name] for of_query in margins if name in of_query]) for name in names]
-    p_values = [float(randomization_test(c[:, None], permutations=PERMUTATIONS, seed=0)[0]) for c in columns]
-    tested = zip(names, columns, holm(p_values).tolist(), strict=True)
-    return {_words(name, p): int((c > 0.0).sum()) for name, c, p in tested if p < SIGNIFICANT and c.mean() > 0.0}
+    columns = {name: np.array([of_query[name] for of_query in margins if name in of_query]) for name in names}
+    tested = {name: (float(column.mean()), _p_value(column)) for name, column in columns.items()}
+    return {
+        f"queries in which {in_words(name, chance(p), 'estimator.trust')}": int((columns[name] > 0.0).sum())
+        for name, p in doubted(tested).items()
+    }
 
 
 def breakdowns(outcomes: Outcomes) -> dict[str, int]:
@@ -81,19 +87,8 @@ def torn(outcomes: Outcomes) -> dict[str, int]:
         outcomes: of all queries of a run that compares documents in batches that share none.
     """
     several = int((outcomes.batches[:, 0] > 1).sum())
-    return {_TORN: several} if several else {}
+    return {f"queries whose {TORN}; see experiment=plackett_luce, or scheduler=one_shot": several} if several else {}
 
 
-_TORN = (
-    "queries whose documents were compared in batches that share no document: a place in one says nothing of those in "
-    "another, but orders them; see experiment=plackett_luce, or scheduler=one_shot"
-)
-
-
-def _words(source: str, p: float) -> str:
-    chance = "p < .001" if p < 0.001 else f"p = {p:.3f}".replace("0.", ".", 1)
-    return (
-        f"queries in which the source {source!r} agrees better with the other sources than the reranker does, which is "
-        f"more than chance ({chance}): it may be the better judge, or read the same words "
-        "as they do; see estimator.trust"
-    )
+def _p_value(margins: FloatArray) -> float:
+    return float(randomization_test(margins[:, None], permutations=PERMUTATIONS, seed=0)[0])

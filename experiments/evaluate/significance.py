@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from experiments.evaluate.curves import FloatArray, bootstrap_interval, in_blocks
-
-SIGNIFICANT = 0.05
-"""Level of corrected p-values."""
+from ragtune.facade.doubts import SIGNIFICANT as SIGNIFICANT
+from ragtune.facade.doubts import holm as holm
 
 TIE = 1e-9
 """Differences up to this are rounding: the queries are tied."""
@@ -94,20 +93,6 @@ def paired_differences(
     low, high = bootstrap_interval(differences, resamples=resamples, level=level, seed=seed)
     p = randomization_test(differences, permutations=permutations, seed=seed)
     return PairedDifferences(differences.mean(axis=0), low, high, p)
-
-
-def holm(p_values: ArrayLike) -> FloatArray:
-    """Holm's step-down correction of one family of p-values (Scandinavian Journal of Statistics, 1979).
-
-    Returns:
-        Adjusted p-values, shape (k,), in the given order, which are compared with the significance level itself.
-    """
-    p = np.asarray(p_values, dtype=float)
-    order = np.argsort(p, kind="stable")
-    factors = np.arange(len(p), 0, -1)
-    adjusted = np.empty(len(p))
-    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(factors * p[order])) if len(p) else []
-    return adjusted
 
 
 def wins_losses_ties(differences: FloatArray) -> tuple[int, int, int]:

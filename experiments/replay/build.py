@@ -24,6 +24,7 @@ from ragtune.core.interfaces import BaseReranker, BaseRetriever
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.clock import Clock, MonotonicClock, VirtualClock
 from ragtune.core.rounds import RetrievalPlan
+from ragtune.facade.ranking import compares_apart
 from ragtune.retrievers.signalled import SignalledRetriever
 
 INPUTS = "inputs"
@@ -76,8 +77,8 @@ class Session:
 
     @property
     def compares_apart(self) -> bool:
-        """Whether documents are compared in batches that share none, so that two batches say nothing of each other."""
-        return next(iter(self.rerankers.values())).compares and not self.parts["scheduler"].sends_again
+        """See :func:`ragtune.facade.ranking.compares_apart`, of the first reranker."""
+        return compares_apart(next(iter(self.rerankers.values())), self.parts["scheduler"])
 
 
 def build_session(config: Mapping[str, Any], wrap: Any = None, wrap_reformulator: Any = None) -> Session:

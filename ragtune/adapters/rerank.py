@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -22,6 +23,7 @@ from ragtune.core.pool.ordering import Ordering
 from ragtune.core.tokens import token_spans
 from ragtune.core.types import CostObject
 from ragtune.core.units import UNITS, search_units
+from ragtune.facade.defaults import BATCH_SIZE, TRUST
 
 if TYPE_CHECKING:
     from ragtune.facade.policies import Policy
@@ -33,7 +35,9 @@ class RerankServer:
     """Ranks what requests bring, within their budgets.
 
     A request is given the server's budget, unit by unit unless it names its own. Where there is none, everything is
-    reranked in one call.
+    reranked in one call, unless the policy compares: then it asks until it has nothing left to ask.
+
+    Where requests say that a source seems to know better than the reranker, a line on standard error says so, once.
 
     Args:
         reranker: the component that scores; made ready here and not closed.
@@ -41,7 +45,7 @@ class RerankServer:
         budget: default limits of a query by unit, see :class:`ragtune.adapters.rerank_payloads.Budget`.
         policy: how documents are chosen where there is a budget, as in
             :class:`~ragtune.facade.reranker.BudgetedReranker`.
-        batch_size: documents a call, for a policy by name.
+        batch_size: documents a call, for a policy by name; None for 5, or the window of a policy that compares.
         trust: whose word counts where scores cannot tell, for a policy by name: 0 the sources', 1 the reranker's.
         max_documents: documents that a request may bring, >= 1.
         patience_ms: milliseconds that a call of the model waits for the batches of other requests; None has the
@@ -63,36 +67,43 @@ class RerankServer:
         *,
         budget: Mapping[str, float | None] | None = None,
         policy: str | Policy = "uncertainty",
-        batch_size: int = 5,
-        trust: float = 0.5,
+        batch_size: int | None = None,
+        trust: float = TRUST,
         max_documents: int = 1000,
         patience_ms: float | None = None,
         call_docs: int = 128,
         time_s: float | None = None,
         shadow: ShadowOptions | None = None,
     ) -> None:
-        from ragtune.facade.reranker import BudgetedReranker  # costs a server without a model half a second
+        from ragtune.facade.doubts import Doubts  # costs a server without a model half a second
+        from ragtune.facade.policies import policy_named
+        from ragtune.facade.reranker import BudgetedReranker
 
+        parts = policy_named(policy, batch_size, trust=trust) if isinstance(policy, str) else policy
         self.model = model
         self._policy = policy if isinstance(policy, str) else type(policy.estimator).__name__
+        self._ends_by_itself = parts.compares
         self.max_documents = max_documents
         self._time_ms = None if time_s is None else 1000.0 * time_s
         self._defaults = {unit: limit for unit, limit in (budget or {}).items() if limit is not None}
         self.metrics = Metrics()
         self._shadow: Shadow | None = None
-        limits: dict[str, Any] = self._defaults or {"docs": max_documents}
+        self._everything = {"calls": sys.maxsize} if parts.compares else {"docs": max_documents}
+        limits: dict[str, Any] = self._defaults or self._everything
         self._shared = (
             None if patience_ms is None else SharedCalls(reranker, patience_ms, call_docs, observe=self.metrics.called)
         )
         try:
             asked = self._shared or reranker
-            self._choosy = BudgetedReranker(asked, policy=policy, batch_size=batch_size, trust=trust, **limits)
+            doubts = Doubts(_log, "--trust (0 follows the sources, 1 the model)")
+            self._choosy = BudgetedReranker(asked, policy=parts, doubts=doubts, **limits)
             self._full = BudgetedReranker(asked, policy="fixed_depth", docs=max_documents)
             for ranker in (self._choosy, self._full):
                 ranker.warm_up()
             if shadow is not None:
-                self._shadow = Shadow(shadow, model, self._unhurried(asked, batch_size))
+                self._shadow = Shadow(shadow, model, self._unhurried(asked, batch_size or BATCH_SIZE))
                 self.metrics.watch_shadow(self._shadow)
+            self.metrics.watch_doubts(doubts)
         except BaseException:
             self.close()
             raise
@@ -129,8 +140,8 @@ class RerankServer:
         named = {} if request.budget is None else request.budget.model_dump(exclude_unset=True)
         limits = {unit: limit for unit, limit in (self._defaults | named).items() if limit is not None}
         with self._traced(len(texts)) as attributes:
-            ranker = self._choosy if limits else self._full
-            ranking = ranker.rank(**job._asdict(), budget=self._in_time(limits) or None)
+            ranker = self._choosy if limits or self._ends_by_itself else self._full
+            ranking = ranker.rank(**job._asdict(), budget=self._in_time(limits) or self._everything)
             self.metrics.ranked(ranking)
             attributes.update(_attributes(ranking))
         if self._shadow is not None and limits and texts:
@@ -149,7 +160,7 @@ class RerankServer:
         from ragtune.facade.reranker import BudgetedReranker
         from ragtune.schedulers.greedy import GreedyScheduler
 
-        if self._shared is None:
+        if self._shared is None or reranker.compares:
             return BudgetedReranker(reranker, policy="fixed_depth", docs=self.max_documents)
         small = Policy(BaselineEstimator(), GreedyScheduler(batch_size=batch_size), Ordering.RERANKED_FIRST)
         return BudgetedReranker(reranker, policy=small, docs=self.max_documents)
@@ -160,6 +171,10 @@ class RerankServer:
         expected = nullcontext() if self._shared is None else self._shared.request()
         with span("rerank", known) as attributes, expected:
             yield attributes
+
+
+def _log(doubt: str) -> None:
+    sys.stderr.write(f"ragtune: warning: {doubt}\n")
 
 
 def _text(i: int, document: str | dict[str, Any], request: p.RerankQuery) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
+from ragtune.core.arguments import check_choice, check_number
 from ragtune.core.errors import ConfigError, InputError, MissingExtraError
 from ragtune.core.interfaces import BaseReranker
 
@@ -32,6 +34,55 @@ def reranker_for(model: Any, options: dict[str, Any]) -> BaseReranker:
         raise
     except (TypeError, ValueError) as error:
         raise ConfigError(f"the reranker cannot be made: {error}") from error
+
+
+COMPARING = ("listwise", "setwise")
+"""How a language model may be asked to compare: it orders a window, or picks the best of a small one."""
+
+
+def language_model(
+    name: str,
+    how: str = "listwise",
+    *,
+    window: int | None = None,
+    max_doc_tokens: int = 300,
+    usd_per_1k_tokens: float = 0.0,
+    cache_dir: str | Path | None = None,
+    **client: Any,
+) -> BaseReranker:
+    """A language model that compares documents, on an OpenAI-compatible server.
+
+    A ``listwise`` call orders up to ``window`` documents. ``setwise`` puts a window in order by several calls, so give
+    it policies of small ones (``setwise_insertion``, ``knockout``). An answer that cannot be used is not sent back to
+    be repaired, so that a budget in calls is one in windows.
+
+    Args:
+        name: the model, as the server spells it.
+        how: ``listwise`` or ``setwise``.
+        window: documents a call, >= 2; None for 20, or 4 for ``setwise``.
+        max_doc_tokens: tokens of a document that are shown, >= 1.
+        usd_per_1k_tokens: dollars for 1,000 tokens of prompt or answer, >= 0; 0 means free.
+        cache_dir: where answers are kept (``"auto"`` or a folder); None keeps none.
+        client: further arguments of :class:`~ragtune.llm.client.LLMClient`: ``base_url``, ``api_key_env``, ...
+
+    Raises:
+        ConfigError: on an argument out of range.
+    """
+    check_choice("how a language model compares", how, COMPARING)
+    rate = check_number("usd_per_1k_tokens", usd_per_1k_tokens, low=0.0)
+    from ragtune.llm.client import LLMClient
+    from ragtune.llm.prompts import PromptLibrary
+    from ragtune.rerankers.llm_listwise import LLMListwiseReranker
+    from ragtune.rerankers.llm_setwise import LLMSetwiseReranker
+
+    options: dict[str, Any] = {"mode": "live" if cache_dir is None else "record", "cache_dir": cache_dir}
+    options |= {"repair": False, "prices": {name: {"prompt": rate, "completion": rate}} if rate else None}
+    asked = LLMClient(model=name, **(options | client)), PromptLibrary()
+    if how == "setwise":
+        size: dict[str, Any] = {} if window is None else {"set_size": window}
+        return LLMSetwiseReranker(*asked, max_doc_tokens=max_doc_tokens, **size)
+    size = {} if window is None else {"window": window, "step": max(1, window // 2)}
+    return LLMListwiseReranker(*asked, max_doc_tokens=max_doc_tokens, **size)
 
 
 def is_address(model: str) -> bool:

@@ -7,20 +7,29 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ragtune.acquisitions.upper_confidence import UpperConfidenceAcquisition
-from ragtune.core.arguments import check_choice, check_number
+from ragtune.core.arguments import check_choice, check_count, check_number
+from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseEmbedder, BaseEstimator, BaseScheduler
 from ragtune.core.pool.ordering import Ordering
 from ragtune.embedders.candidates import CandidateVectors
+from ragtune.estimators.acurank import AcuRankEstimator
 from ragtune.estimators.baseline import BaselineEstimator
+from ragtune.estimators.blitzrank import BlitzRankEstimator
+from ragtune.estimators.jointrank import JointRankEstimator
+from ragtune.estimators.knockout import KnockoutEstimator
+from ragtune.estimators.plackett_luce import PlackettLuceEstimator
+from ragtune.estimators.setwise_insertion import SetwiseInsertionEstimator
+from ragtune.estimators.sliding import SlidingEstimator
+from ragtune.estimators.tdpart import TDPartEstimator
+from ragtune.estimators.tourrank import TourRankEstimator
 from ragtune.estimators.uncertainty import UncertaintyEstimator
+from ragtune.facade.defaults import BATCH_SIZE, TRUST
 from ragtune.schedulers._batches import BatchOptions
 from ragtune.schedulers.early_stop import EarlyStopScheduler
 from ragtune.schedulers.greedy import GreedyScheduler
 from ragtune.schedulers.one_shot import OneShotScheduler
 from ragtune.schedulers.settled import SettledScheduler
-
-TRUST = 0.5
-"""Whose word counts where scores cannot tell, unless a caller says so: halfway between the sources and the reranker."""
+from ragtune.schedulers.windows import WindowsScheduler
 
 
 @dataclass(frozen=True)
@@ -37,36 +46,93 @@ class Policy:
     scheduler: BaseScheduler
     ordering: Ordering = Ordering.POSTERIOR
 
+    @property
+    def compares(self) -> bool:
+        """Whether documents are shown again beside others, so that a call is a comparison, and it ends by itself."""
+        return self.scheduler.sends_again
 
-def policy_named(name: str, batch_size: int, embedder: BaseEmbedder | None, trust: float = TRUST) -> Policy:
+
+def policy_named(
+    name: str, batch_size: int | None = None, embedder: BaseEmbedder | None = None, trust: float = TRUST
+) -> Policy:
     """The policy of that name.
 
+    Those that choose by scores are ``uncertainty`` (the whole budget), ``settled`` and ``early_stop`` (stop once the
+    top 10 is unlikely to change), and ``fixed_depth`` (the first stage's best in one call, the incumbent). Those that
+    compare choose windows of documents, a window a call, some of them again: ``plackett_luce``, ``sliding``,
+    ``tdpart``, ``tourrank``, ``acurank``, ``blitzrank``, ``setwise_insertion``, ``jointrank`` and ``knockout``.
+
+    Any reranker serves a policy that compares: of one that gives scores, they order each window. A reranker that
+    compares serves a policy that chooses by scores as long as one call is all; beyond that a ranking warns.
+
     Args:
-        name: ``uncertainty`` (the whole budget), ``settled`` or ``early_stop`` (stop once the top 10 is unlikely to
-            change), or ``fixed_depth`` (the first stage's best in one call, the incumbent).
-        batch_size: documents a call.
+        name: one of the above.
+        batch_size: documents a call, for a policy that compares those of a window; None for 5, or the window of the
+            policy's paper. Fixed depth has no use for it.
         embedder: makes the vectors of candidates that bring none along; None for their terms.
-        trust: in [0, 1], whose word counts where scores cannot tell: 0 the sources', 1 the reranker's. Fixed depth has
-            no use for it.
+        trust: in [0, 1], whose word counts where scores cannot tell: 0 the sources', 1 the reranker's. Fixed depth and
+            the policies that compare have no use for it.
 
     Raises:
-        ConfigError: on an unknown name, a bad batch size or trust.
+        ConfigError: on an unknown name, a bad trust, a batch size out of range, or one for a policy whose windows are
+            of a size that is part of it (``tourrank``, ``knockout``).
     """
     check_number("trust", trust, low=0.0, high=1.0)
-    return _POLICIES[check_choice("policy", name, _POLICIES)](batch_size, _posterior(embedder, trust))
+    make = _POLICIES[check_choice("policy", name, _POLICIES)]
+    return make(_Said(name, batch_size, embedder, trust))
 
 
-def _posterior(embedder: BaseEmbedder | None, trust: float) -> UncertaintyEstimator:
-    return UncertaintyEstimator(None, lambda _: CandidateVectors(embedder=embedder), trust)
+@dataclass(frozen=True)
+class _Said:
+    """What a caller has said of a policy."""
+
+    name: str
+    batch_size: int | None
+    embedder: BaseEmbedder | None
+    trust: float
+
+    def vectors(self, _: object) -> CandidateVectors:
+        return CandidateVectors(embedder=self.embedder)
+
+    def posterior(self) -> UncertaintyEstimator:
+        return UncertaintyEstimator(None, self.vectors, self.trust)
+
+    def batches(self) -> BatchOptions:
+        size = BATCH_SIZE if self.batch_size is None else self.batch_size
+        return {"batch_size": size, "acquisition": UpperConfidenceAcquisition()}
+
+    def window(self, *halves: str) -> dict[str, int]:
+        """The size of windows, if said, and what is half of it by the papers' choice."""
+        if self.batch_size is None:
+            return {}
+        size = check_count("batch_size", self.batch_size, low=2)
+        return {"window": size, **dict.fromkeys(halves, size // 2)}
+
+    def no_window(self) -> dict[str, int]:
+        if self.batch_size is not None:
+            raise ConfigError(f"batch_size={self.batch_size!r}: allowed is None, policy {self.name!r} has its own")
+        return {}
 
 
-def _options(batch_size: int) -> BatchOptions:
-    return {"batch_size": batch_size, "acquisition": UpperConfidenceAcquisition()}
+def _compared(estimator: BaseEstimator) -> Policy:
+    return Policy(estimator, WindowsScheduler())
 
 
-_POLICIES: dict[str, Callable[[int, UncertaintyEstimator], Policy]] = {
-    "uncertainty": lambda size, posterior: Policy(posterior, GreedyScheduler(**_options(size))),
-    "settled": lambda size, posterior: Policy(posterior, SettledScheduler(**_options(size))),
-    "early_stop": lambda size, posterior: Policy(posterior, EarlyStopScheduler(**_options(size))),
-    "fixed_depth": lambda size, posterior: Policy(BaselineEstimator(), OneShotScheduler(), Ordering.RERANKED_FIRST),
+_POLICIES: dict[str, Callable[[_Said], Policy]] = {
+    "uncertainty": lambda said: Policy(said.posterior(), GreedyScheduler(**said.batches())),
+    "settled": lambda said: Policy(said.posterior(), SettledScheduler(**said.batches())),
+    "early_stop": lambda said: Policy(said.posterior(), EarlyStopScheduler(**said.batches())),
+    "fixed_depth": lambda said: Policy(BaselineEstimator(), OneShotScheduler(), Ordering.RERANKED_FIRST),
+    "plackett_luce": lambda said: _compared(PlackettLuceEstimator(None, said.vectors, **said.window())),
+    "sliding": lambda said: _compared(SlidingEstimator(**said.window("step"))),
+    "tdpart": lambda said: _compared(TDPartEstimator(**said.window("top_k"))),
+    "tourrank": lambda said: _compared(TourRankEstimator(**said.no_window())),
+    "acurank": lambda said: _compared(AcuRankEstimator(**said.window())),
+    "blitzrank": lambda said: _compared(BlitzRankEstimator(**said.window())),
+    "setwise_insertion": lambda said: _compared(SetwiseInsertionEstimator(**said.window())),
+    "jointrank": lambda said: _compared(JointRankEstimator(**said.window())),
+    "knockout": lambda said: _compared(KnockoutEstimator(**said.no_window())),
 }
+
+POLICIES = tuple(_POLICIES)
+"""Names of all policies."""

@@ -7,7 +7,19 @@ from dataclasses import dataclass, field
 from typing import Any, overload
 
 from ragtune.core.batches.failures import BatchCount
+from ragtune.core.interfaces import BaseReranker, BaseScheduler
 from ragtune.core.types import FREE, STRATEGY_CLOSED, CostObject, StopRecord
+
+TORN = (
+    "documents were compared in batches that share no document: a place in one says nothing of those in another, but "
+    "orders them"
+)
+"""What is wrong where several batches were sent and :func:`compares_apart`."""
+
+
+def compares_apart(reranker: BaseReranker, scheduler: BaseScheduler) -> bool:
+    """Whether documents are compared in batches that share none, so that two batches say nothing of each other."""
+    return reranker.compares and not scheduler.sends_again
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +56,7 @@ class Ranking(Sequence[RankedDocument]):
         failures: for each document that the reranker failed to score, by index, why; those of a comparison that failed
             stay where they were (rule F6).
         batches: calls that were sent and that failed as a whole, and the first failure in words.
+        is_torn: whether documents were compared in several batches that share none.
     """
 
     documents: tuple[RankedDocument, ...]
@@ -52,6 +65,7 @@ class Ranking(Sequence[RankedDocument]):
     stop: StopRecord | None = None
     failures: dict[int, str] = field(default_factory=dict)
     batches: BatchCount = field(default_factory=BatchCount)
+    is_torn: bool = False
 
     @property
     def warnings(self) -> list[str]:
@@ -66,6 +80,8 @@ class Ranking(Sequence[RankedDocument]):
         elif self.batches.failed and not self.failures:
             told = f"{self.batches.failed} of {self.batches.sent} calls failed"
             found.append(f"{told}: {self.batches.first_error}")
+        if self.is_torn:
+            found.append(f"{TORN}; take a policy that compares, or fixed_depth")
         return found
 
     def __len__(self) -> int:

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from pydantic import ValidationError
 from scipy.optimize import isotonic_regression
 
 from ragtune.assemblers.greedy import GreedyAssembler
@@ -23,16 +22,19 @@ from ragtune.core.plain import quoted
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext
-from ragtune.core.request.limits import LIMITS
 from ragtune.core.request.request import Request
 from ragtune.core.rounds import RetrievalPlan
 from ragtune.core.types import FREE, CostObject, ScoredDocument, price_by_count
 from ragtune.core.units import ENERGY, FLOPS, MONEY, SEARCH_UNITS
 from ragtune.data.corpus import Document
+from ragtune.estimators.uncertainty import MARGINS
+from ragtune.facade.budgets import budget_of
 from ragtune.facade.candidates import Scores, candidates
+from ragtune.facade.defaults import TRUST
+from ragtune.facade.doubts import Doubts
 from ragtune.facade.models import reranker_for
-from ragtune.facade.policies import TRUST, Policy, policy_named
-from ragtune.facade.ranking import RankedDocument, Ranking
+from ragtune.facade.policies import Policy, policy_named
+from ragtune.facade.ranking import RankedDocument, Ranking, compares_apart
 from ragtune.reformulators.identity import IdentityReformulator
 from ragtune.retrievers.given import GivenRetriever
 
@@ -62,8 +64,8 @@ _PRICES = {
 class BudgetedReranker:
     """Reranks the candidates that are worth it, within a hard budget, and ranks all of them.
 
-    Thread-safe: one object serves all requests of a program, and learns from them how long the reranker takes and
-    whether it is dead.
+    Thread-safe: one object serves all requests of a program, and learns from them how long the reranker takes, whether
+    it is dead, and whether sources seem to know better (``doubts.evidence``).
 
     Args:
         model: a cross-encoder's folder or hub name, a loaded ``sentence_transformers.CrossEncoder``, the address of a
@@ -77,13 +79,17 @@ class BudgetedReranker:
         search_units: search units a query, of a server that bills them.
         joules: energy a query, of a model with ``measure_energy``.
         policy: ``uncertainty`` (spends the budget where it helps most), ``settled`` or ``early_stop`` (stop as well
-            once the top 10 is unlikely to change), ``fixed_depth`` (the first stage's best), or a
+            once the top 10 is unlikely to change), ``fixed_depth`` (the first stage's best), for a reranker that
+            compares ``plackett_luce`` or another of :func:`~ragtune.facade.policies.policy_named`, or a
             :class:`~ragtune.facade.policies.Policy`.
-        batch_size: documents a call, for a policy by name. Small ones learn faster, large ones make fewer calls.
+        batch_size: documents a call, for a policy by name; None for 5, or the window of a policy that compares. Small
+            ones learn faster, large ones make fewer calls.
         trust: in [0, 1], for a policy by name: where scores cannot tell whose word counts, 0 is the sources' order
             (first stages, signals, likeness to the first stage's top), 1 the reranker's.
         embedder: makes the vectors of candidates that bring none along; None compares their terms.
         failures: how long a failing reranker is tried.
+        doubts: hears of every ranking whether sources agree better with each other than the reranker does, where there
+            are several and the policy compares them; None has a warning of Python, once a source, for more than chance.
         options: further arguments of the reranker, e.g. ``scale="logit"`` of a function or ``device`` of a model;
             ``cache_dir="auto"`` (or a folder) keeps the scores of a model or a server on disk, which is off otherwise.
 
@@ -106,18 +112,21 @@ class BudgetedReranker:
         search_units: int | None = None,
         joules: float | None = None,
         policy: str | Policy = "uncertainty",
-        batch_size: int = 5,
+        batch_size: int | None = None,
         trust: float = TRUST,
         embedder: BaseEmbedder | None = None,
         failures: FailurePolicy | None = None,
+        doubts: Doubts | None = None,
         **options: Any,
     ) -> None:
-        budget = _budget(
+        budget = budget_of(
             {"docs": docs, "calls": calls, "usd": usd, "ms": ms, "tokens": tokens}
             | {"flops": flops, "search_units": search_units, "joules": joules}
         )
         parts = policy if isinstance(policy, Policy) else policy_named(policy, batch_size, embedder, trust)
+        self._scheduler = parts.scheduler
         self._reranker = reranker_for(model, options)
+        self.doubts = Doubts() if doubts is None else doubts
         self._require_price(budget)
         self._controller = RAGtuneController(
             retriever=GivenRetriever(),
@@ -244,11 +253,12 @@ class BudgetedReranker:
     def _request(self, job: Job, budget: Mapping[str, float | None] | None, top_k: int | None) -> Request:
         if top_k is not None:
             check_count("top_k", top_k)
-        limits = None if budget is None else self._require_price(_budget(budget))
+        limits = None if budget is None else self._require_price(budget_of(budget))
         found = candidates(*job[1:])
         return Request(job.query, budget=limits, candidates=found)
 
     def _final(self, job: Job, request: Request, output: ControllerOutput, top_k: int | None) -> Ranking:
+        self.doubts.hear(output.query_id, _margins(output))
         ranked = _ranked(job, output.history[-1])
         unread = {str(document.index) for document in ranked if not document.reranked}
         failed = {doc_id: why for doc_id, why in _put_back(output).items() if doc_id in unread} | output.dropped
@@ -259,6 +269,7 @@ class BudgetedReranker:
             output.stop,
             {int(doc_id): why for doc_id, why in failed.items()},
             output.batches,
+            output.batches.sent > 1 and compares_apart(self._reranker, self._scheduler),
         )
 
     def _require_price(self, budget: CostBudget) -> CostBudget:
@@ -292,6 +303,13 @@ class BudgetedReranker:
             return price_by_count([item.doc_id for item in items], "")
 
 
+def _margins(output: ControllerOutput) -> Mapping[str, float]:
+    """By how much each source agrees better with the others than the reranker, where the estimator says so."""
+    values = output.trace.find("value", "estimator")
+    margins: Mapping[str, float] = values[-1].details.get(MARGINS, {}) if values else {}
+    return margins
+
+
 def _put_back(output: ControllerOutput) -> dict[str, str]:
     """The documents whose comparison failed (rule F6), and why."""
     events = [event.details for event in output.trace.find("put_back")]
@@ -302,26 +320,6 @@ def _job(i: int, job: Any) -> Job:
     if isinstance(job, tuple) and 2 <= len(job) <= len(Job._fields):
         return Job(*job)
     raise InputError(f"job {i} is {quoted(job)}: allowed is a Job, or a tuple of {', '.join(Job._fields)}")
-
-
-def _budget(limits: Mapping[str, float | None]) -> CostBudget:
-    if not isinstance(limits, Mapping):
-        raise ConfigError(f"budget={quoted(limits)}: allowed is a dict of {', '.join(LIMITS)}")
-    unknown = [name for name in limits if name not in LIMITS]
-    given = {LIMITS[name]: limit for name, limit in limits.items() if name in LIMITS and limit is not None}
-    if unknown or not given:
-        problem = f"unknown limit {', '.join(map(repr, unknown))}" if unknown else "no budget given"
-        raise ConfigError(f"{problem}: name at least one of {', '.join(LIMITS)}")
-    for name, limit in limits.items():
-        if isinstance(limit, bool | str):
-            raise ConfigError(f"{name}={limit!r}: allowed is a number")
-    try:
-        # Nothing is assembled from these tokens, so the reranker may have them all.
-        return CostBudget.only(**given, assembly_token_buffer=0)
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = next(name for name, field in LIMITS.items() if field in first["loc"])
-        raise ConfigError(f"{name}={first['input']!r}: {first['msg']}") from None
 
 
 def _ranked(job: Job, step: HistoryStep) -> tuple[RankedDocument, ...]:

@@ -20,6 +20,7 @@ from ragtune.rerankers.llm_listwise import LLMListwiseReranker
 from ragtune.rerankers.llm_pointwise import LLMPointwiseReranker
 from ragtune.rerankers.llm_setwise import LLMSetwiseReranker
 from ragtune.rerankers.noop import NoOpReranker
+from ragtune.rerankers.ordering import OrderingReranker
 from ragtune.rerankers.replay import ReplayReranker
 from ragtune.rerankers.simulated import SimulatedReranker
 from ragtune.testing import ComparingRerankerContract, RerankerContract
@@ -34,6 +35,11 @@ def _value(request: pytest.FixtureRequest, name: str) -> str:
 def _shared_words(query: str, texts: list[str]) -> list[float]:
     words = set(query.split())
     return [len(words & set(text.split())) / len(words) for text in texts]
+
+
+def _ordered(query: str, texts: list[str]) -> list[int]:
+    shared = _shared_words(query, texts)
+    return sorted(range(len(texts)), key=lambda i: -shared[i])
 
 
 def _table(request: pytest.FixtureRequest) -> str:
@@ -85,6 +91,7 @@ RERANKERS: dict[str, Factory] = {
 COMPARING: dict[str, Factory] = {
     "simulated": lambda request: SimulatedReranker(_table(request), scale="identity", noise=0.3, position_bias=0.3),
     "llm_listwise": lambda request: LLMListwiseReranker(*_asking(request), window=5, step=2),
+    "ordering": lambda request: OrderingReranker(_ordered, usd_per_call=0.001),
     "llm_setwise": lambda request: LLMSetwiseReranker(*_asking(request), set_size=3, top_k=4),
 }
 

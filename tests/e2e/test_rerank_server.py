@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -89,6 +90,34 @@ def test_a_trained_cross_encoder_ranks_as_it_does_in_the_library() -> None:
     assert [one.relevance_score for one in found.results] == pytest.approx([one.score for one in here], abs=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("options", "calls"),
+    [
+        (["--llm", "listwise", "--policy", "plackett_luce", "--batch-size", "6", "--calls", "3"], 3),
+        (["--llm", "listwise", "--policy", "tdpart", "--batch-size", "4"], None),
+        (["--llm", "setwise", "--policy", "setwise_insertion", "--calls", "20"], 20),
+    ],
+)
+def test_a_language_model_compares_windows_within_the_servers_budget(
+    options: list[str], calls: int | None, llm_server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A_KEY", "secret-of-the-model")
+    model = ["--model", "small-1", "--llm-base-url", llm_server.url, "--llm-key-env", "A_KEY"]
+    documents = [f"{'green tea, steamed' if i == 4 else 'a ship'} {i}" for i in range(9)]
+    with serving(*model, "--usd-per-1k-tokens", "0.001", *options) as url:
+        body = json.dumps({"query": "green tea", "documents": documents}).encode()
+        asked = urllib.request.Request(f"{url}/v1/rerank", body, {"Content-Type": "application/json"})
+        answer = json.load(urllib.request.urlopen(asked, timeout=HANG_S))
+    spent = answer["ragtune"]["spent"]
+    assert answer["results"][0]["index"] == 4
+    assert sorted(one["index"] for one in answer["results"]) == list(range(9))
+    assert answer["model"] == "small-1"
+    assert 0 < len(llm_server.requests) == spent["calls"] <= (calls or 10)
+    assert spent["usd"] > 0.0
+    assert "warnings" not in answer["meta"]
+    assert llm_server.requests[0].headers["authorization"] == "Bearer secret-of-the-model"
+
+
 def test_the_page_tells_how_to_measure_the_loss(tiny_cross_encoder: str, tmp_path: Path) -> None:
     commands = [line for line in SHELL.replace("\\\n", " ").splitlines() if line.startswith("ragtune")]
     (serve,) = (shlex.split(line) for line in commands if "--shadow" in line)
@@ -130,6 +159,11 @@ WRONG = SimpleNamespace(
     shadow_folder=(["--model", "m", "--shadow", "1", "--shadow-file", "/"], "shadow file /: cannot be written"),
     threads=(["--rerank-threads", "0"], "rerank_threads=0"),
     missing=(["--model", "/there/is/none"], "/there/is/none"),
+    llm=(["--model", "m", "--llm", "pairwise"], "how a language model compares='pairwise': allowed are listwise"),
+    llm_alone=(["--llm", "listwise"], "--llm: allowed with --model only"),
+    llm_key=(["--model", "m", "--llm-key-env", "KEY"], "--llm-key-env: allowed with --llm only"),
+    llm_upstream=(["--model", "m", "--llm", "listwise", "--upstream-model", "x"], "--upstream-model: allowed without"),
+    windows=(["--model", "m", "--policy", "knockout", "--batch-size", "4"], "batch_size=4: allowed is None"),
 )
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragtune.core.arguments import check_number
 from ragtune.core.errors import ConfigError
+from ragtune.facade.defaults import BATCH_SIZE, TRUST
 
 if TYPE_CHECKING:
     from ragtune.adapters.rerank import RerankServer
+    from ragtune.core.interfaces import BaseReranker
 
 _UNITS = (
     ("docs", int, "documents that may be reranked"),
@@ -32,6 +35,13 @@ _UPSTREAM = {
 }
 """Options that only a rerank server has: the component's name of each, its type, and its meaning."""
 
+_LLM = {
+    "llm": ("how", "listwise or setwise: --model is a language model that orders documents, or picks the best"),
+    "llm_base_url": ("base_url", "its OpenAI-compatible server; else $OPENAI_BASE_URL"),
+    "llm_key_env": ("api_key_env", "NAME of the variable that holds its key; OPENAI_API_KEY if unsaid"),
+}
+"""Options that only a language model has: the argument of each, and its meaning."""
+
 _COMMON = ("max_length", "usd_per_1k_tokens")
 _LOCAL = ("architecture", "measure_energy")
 """Options that only a model in this process has."""
@@ -48,8 +58,12 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
         "of its own; without any, all documents are reranked.",
     )
     group.add_argument(
-        "--model", metavar="MODEL", help="cross-encoder (folder or hub name), or address of a rerank server"
+        "--model",
+        metavar="MODEL",
+        help="cross-encoder (folder or hub name), address of a rerank server, or with --llm a language model's name",
     )
+    for name, (_, meaning) in _LLM.items():
+        group.add_argument(_flag(name), metavar="X", help=meaning)
     for name, (_, kind, meaning) in _UPSTREAM.items():
         group.add_argument(_flag(name), metavar="X", type=kind, help=meaning)
     group.add_argument("--max-length", metavar="N", type=int, help="tokens of query and document that are read")
@@ -64,10 +78,22 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
     for unit, kind, meaning in _UNITS:
         group.add_argument(_flag(unit), metavar="N", type=kind, help=f"{meaning} a query")
     group.add_argument("--advice", metavar="FILE", type=Path, help="advice.json of ragtune advise")
-    group.add_argument("--policy", help="uncertainty (if unsaid), settled, early_stop or fixed_depth")
-    group.add_argument("--batch-size", metavar="N", type=int, help="documents a call of the model; 5 if unsaid")
     group.add_argument(
-        "--trust", metavar="X", type=float, help="0: order of first stages and signals, 1: the model's; 0.5 if unsaid"
+        "--policy",
+        help="by scores: uncertainty (if unsaid), settled, early_stop, fixed_depth; by comparisons: plackett_luce, "
+        "sliding, tdpart, tourrank, acurank, blitzrank, setwise_insertion, jointrank, knockout",
+    )
+    group.add_argument(
+        "--batch-size",
+        metavar="N",
+        type=int,
+        help=f"documents a call of the model; {BATCH_SIZE}, or the window of a policy that compares, if unsaid",
+    )
+    group.add_argument(
+        "--trust",
+        metavar="X",
+        type=float,
+        help=f"0: order of first stages and signals, 1: the model's; {TRUST} if unsaid",
     )
     group.add_argument(
         "--patience",
@@ -100,45 +126,60 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
     if arguments.shadow_texts and arguments.shadow_file is None:
         raise ConfigError("--shadow-texts: allowed with --shadow-file only")
     if arguments.model is None:
-        theirs = [*budget, *_UPSTREAM, *_COMMON, *_LOCAL, "advice", "score_cache", "shadow", "shadow_file"]
+        theirs = [*budget, *_UPSTREAM, *_LLM, *_COMMON, *_LOCAL, "advice", "score_cache", "shadow", "shadow_file"]
         _refuse(arguments, theirs, "with --model only")
         return nullcontext()
     if arguments.shadow is None:
         _refuse(arguments, ["shadow_file"], "with --shadow only")
     from ragtune.adapters.rerank import RerankServer
     from ragtune.adapters.shadow import ShadowOptions
-    from ragtune.facade.models import is_address, reranker_for
 
-    options: dict[str, Any] = {"cache_dir": arguments.score_cache}
-    options |= {name: value for name in (*_COMMON, *_LOCAL) if (value := getattr(arguments, name)) is not None}
-    is_remote = is_address(arguments.model)
-    if is_remote:
-        _refuse(arguments, list(_LOCAL), "where --model is a model, not an address")
-        given = {theirs: getattr(arguments, name) for name, (theirs, _, _) in _UPSTREAM.items()}
-        options |= {"timeout_s": arguments.timeout} | {
-            name: value for name, value in given.items() if value is not None
-        }
-    else:
-        _refuse(arguments, list(_UPSTREAM), "where --model is the address of a rerank server")
+    reranker, is_remote = _make_reranker(arguments)
     shadow = None
     if arguments.shadow is not None:
         shadow = ShadowOptions(arguments.shadow, arguments.shadow_file, arguments.shadow_texts)
-    policy: dict[str, Any] = {"policy": "uncertainty", "batch_size": 5, "trust": 0.5} | _advised(arguments)
-    policy |= {name: value for name in policy if (value := getattr(arguments, name)) is not None}
+    policy = _advised(arguments) | _said(arguments, ("docs", "policy", "batch_size", "trust"))
     budget["docs"] = policy.pop("docs", None)
     patience_ms = check_number("--patience", arguments.patience, low=0.0)
     return RerankServer(
-        reranker_for(arguments.model, options),
+        reranker,
         arguments.upstream_model or arguments.model,
         budget=budget,
         **policy,
         max_documents=arguments.max_batch,
-        # A rerank server takes one query a call: there is nothing to share.
+        # A server takes one query a call: there is nothing to share.
         patience_ms=None if is_remote else patience_ms,
         call_docs=arguments.call_docs,
         time_s=_SHARE_OF_TIME * arguments.timeout if is_remote else None,
         shadow=shadow,
     )
+
+
+def _make_reranker(arguments: argparse.Namespace) -> tuple[BaseReranker, bool]:
+    """The reranker that the options describe, and whether it is asked over a network."""
+    from ragtune.facade.models import is_address, language_model, reranker_for
+
+    options = {"cache_dir": arguments.score_cache} | _said(arguments, (*_COMMON, *_LOCAL))
+    if arguments.llm is not None:
+        _refuse(arguments, [*_UPSTREAM, *_LOCAL], "without --llm only")
+        if "max_length" in options:
+            options["max_doc_tokens"] = options.pop("max_length")
+        options |= {_LLM[name][0]: value for name, value in _said(arguments, _LLM).items()}
+        served = {"timeout_s": arguments.timeout, "concurrency": arguments.rerank_threads}
+        return language_model(arguments.model, **options, window=arguments.batch_size, **served), True
+    _refuse(arguments, list(_LLM), "with --llm only")
+    if not is_address(arguments.model):
+        _refuse(arguments, list(_UPSTREAM), "where --model is the address of a rerank server")
+        return reranker_for(arguments.model, options), False
+    _refuse(arguments, list(_LOCAL), "where --model is a model, not an address")
+    options |= {"timeout_s": arguments.timeout}
+    options |= {_UPSTREAM[name][0]: value for name, value in _said(arguments, _UPSTREAM).items()}
+    return reranker_for(arguments.model, options), True
+
+
+def _said(arguments: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
+    """Those of the options that have a value."""
+    return {name: value for name in names if (value := getattr(arguments, name)) is not None}
 
 
 def _advised(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -20,18 +21,20 @@ from langchain_core.documents import Document
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index.postprocessor.cohere_rerank import CohereRerank as LlamaCohere
 from llama_index.postprocessor.jinaai_rerank import JinaRerank as LlamaJina
-from patience import HANG_S
+from patience import HANG_S, wait_until
 
 from ragtune.adapters.application import create_application
 from ragtune.adapters.limits import ServerLimits
 from ragtune.adapters.rerank import RerankServer
 from ragtune.adapters.rerank_payloads import RerankQuery
 from ragtune.adapters.security import Security
+from ragtune.adapters.shadow import ShadowOptions
 from ragtune.canonical.service import RagService
 from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.rerankers.function import FunctionReranker
 from ragtune.rerankers.http import HttpReranker
+from ragtune.rerankers.ordering import OrderingReranker
 
 KEY = "a-key-of-the-test-suite"
 TEXTS = ["no tea", "tea", "tea tea tea", "coffee", "tea tea"]
@@ -313,8 +316,69 @@ def test_a_comparison_that_fails_leaves_documents_where_they_were_with_a_warning
     assert "warnings" not in answered.json()["meta"]
     assert 'ragtune_rerank_documents_total{outcome="failed"} 3.0' in figures
     assert again.json()["ragtune"]["failed"] == []
-    [warning] = again.json()["meta"]["warnings"]
-    assert "1 of 4 calls failed: " in warning
+    failure, torn = again.json()["meta"]["warnings"]
+    assert "1 of 4 calls failed: " in failure
+    assert "batches that share no document" in torn
+
+
+def test_a_model_that_opposes_agreeing_sources_is_told_of_once_and_in_the_figures(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def against(query: str, texts: Sequence[str]) -> list[float]:
+        return [1.0 - int(text.split()[1]) / 20 for text in texts]
+
+    def request(query: int) -> dict[str, Any]:
+        texts = [f"q{query} {(7 * i + query) % 11}" for i in range(11)]
+        worth = [float(text.split()[1]) for text in texts]
+        noisy = [value + 0.3 * ((3 * i + query) % 5) for i, value in enumerate(worth)]
+        return {"query": f"q{query}", "documents": texts, "scores": {"bm25": worth}, "signals": {"clicks": noisy}}
+
+    with serving(RerankServer(FunctionReranker(against), "against", budget={"docs": 8}, trust=0.4)) as address:
+        for query in [*range(30), *[29] * 30]:
+            assert "warnings" not in ask(address, "/v2/rerank", request(query)).json()["meta"]
+        figures = httpx2.get(f"{address}/metrics", headers={"X-API-Key": KEY}).text
+    told = [line for line in capfd.readouterr().err.splitlines() if line.startswith("ragtune: warning: ")]
+    assert len(told) == 2
+    assert "the source 'bm25' agrees better with the other sources than the reranker does" in told[0]
+    assert "see --trust (0 follows the sources, 1 the model)" in told[0]
+    assert 'ragtune_rerank_source_requests_total{source="clicks"} 30.0' in figures
+    assert 'ragtune_rerank_source_doubts{source="bm25"} 1.0' in figures
+    (low,) = re.findall(r'ragtune_rerank_source_margin{figure="low",source="bm25"} ([\d.]+)', figures)
+    assert 0.5 < float(low) < 2.0
+
+
+@pytest.mark.parametrize("patience_ms", [None, 1.0])
+def test_a_policy_that_compares_asks_as_often_as_the_budget_says_or_until_it_has_nothing_left_to_ask(
+    patience_ms: float | None,
+) -> None:
+    def order_by_tea(query: str, texts: Sequence[str]) -> list[int]:
+        counted = count_tea(query, texts)
+        return sorted(range(len(texts)), key=lambda i: -counted[i])
+
+    ranker = RerankServer(
+        OrderingReranker(order_by_tea),
+        "m",
+        policy="sliding",
+        batch_size=4,
+        budget={"calls": 2},
+        patience_ms=patience_ms,
+        shadow=ShadowOptions(1.0),
+    )
+    documents = [f"text {i}{' tea' * (i % 9)}" for i in range(18)]
+    with serving(ranker) as address:
+        some, all_of_it = (
+            ask(address, "/v2/rerank", {"query": "tea", "documents": documents, "budget": budget}).json()
+            for budget in (None, {"calls": None})
+        )
+        wait_until(lambda: ranker._shadow is not None and ranker._shadow.outcomes()["measured"] == 1)
+        assert ranker._shadow is not None
+        saved = ranker._shadow.figures()["saved_docs"].mean
+    assert saved == 18 - some["ragtune"]["spent"]["docs"]  # the shadow asks about all documents at once, not in batches
+    assert some["ragtune"]["spent"]["calls"] == 2
+    assert all_of_it["ragtune"]["spent"]["calls"] == 8
+    assert all_of_it["ragtune"]["stop"]["reason"] == "nothing_to_compare"
+    assert sorted(one["index"] for one in all_of_it["results"][:2]) == [8, 17]
+    assert "warnings" not in some["meta"]
 
 
 def test_it_stands_in_front_of_a_rerank_server_and_cuts_its_work(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,7 @@
+"""What holds where a caller of a policy by name says nothing; it imports nothing, for a command line's help."""
+
+TRUST = 0.5
+"""Whose word counts where scores cannot tell: halfway between the sources and the reranker."""
+
+BATCH_SIZE = 5
+"""Documents a call, of a policy that chooses by scores."""

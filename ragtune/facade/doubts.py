@@ -1,0 +1,208 @@
+"""What requests without judgments say against a reranker: sources that agree better with each other than it does."""
+
+from __future__ import annotations
+
+import math
+import threading
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ragtune.core.arrays import FloatArray
+from ragtune.core.plain import quoted
+
+SIGNIFICANT = 0.05
+"""Level of corrected p-values."""
+
+SOURCES = 32
+"""Sources that are followed; the names of more are a client's whim."""
+
+DIAL = "trust (0 follows the sources, 1 the reranker)"
+"""What a program can turn, as its users read it."""
+
+_LONGEST = 100
+"""Characters of the name of a source that is followed."""
+
+_REMEMBERED = 10_000
+"""Latest queries of which a repetition counts no second time: that of a health check would become evidence."""
+
+_MOST = 2.0
+"""The largest margin there is, a difference of correlations."""
+
+_SPREAD = 0.25
+"""Where the sequential test is sharpest: at sums of squares of about eight times this, as some fifty requests have."""
+
+
+class RerankerDoubtWarning(UserWarning):
+    """A source agrees better with the other sources than the reranker does, by more than chance."""
+
+
+def holm(p_values: ArrayLike) -> FloatArray:
+    """Holm's step-down correction of one family of p-values (Scandinavian Journal of Statistics, 1979).
+
+    Returns:
+        Adjusted p-values, shape (k,), in the given order, which are compared with the significance level itself.
+    """
+    p = np.asarray(p_values, dtype=float)
+    order = np.argsort(p, kind="stable")
+    factors = np.arange(len(p), 0, -1)
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(factors * p[order])) if len(p) else []
+    return adjusted
+
+
+def doubted(tested: Mapping[str, tuple[float, float]]) -> dict[str, float]:
+    """The sources that agree better with the other sources than the reranker does, by more than chance.
+
+    Args:
+        tested: of each source the mean over requests of its margin, see
+            :meth:`ragtune.estimators._corroboration.Corroboration.margins`, and the two-sided p-value that it is 0.
+
+    Returns:
+        Holm's corrected p-value of those whose margin is above 0 at the level of 5%.
+    """
+    corrected = holm([p for _, p in tested.values()]).tolist()
+    found = zip(tested.items(), corrected, strict=True)
+    return {name: p for (name, (mean, _)), p in found if p < SIGNIFICANT and mean > 0.0}
+
+
+def in_words(source: str, evidence: str, dial: str) -> str:
+    """The doubt in a sentence, with what bears it out and what the user may turn."""
+    return (
+        f"the source {quoted(source)} agrees better with the other sources than the reranker does, which is "
+        f"more than chance ({evidence}): it may be the better judge, or read the same words as they do; see {dial}"
+    )
+
+
+def chance(p: float) -> str:
+    """A p-value in words."""
+    return "p < .001" if p < 0.001 else f"p = {p:.3f}".replace("0.", ".", 1)
+
+
+class Evidence(NamedTuple):
+    """The margins of one source over requests, as sums: what a test needs that may be looked at after each of them.
+
+    The test is the sequential twin of the randomization test: it asks whether margins are symmetric about 0, as they
+    are where source and reranker could be exchanged, and assumes nothing else of their distribution. Then
+    exp(l S - l^2 Q / 2) with the sum S and the sum of squares Q is a supermartingale for every l (de la Pena, Annals of
+    Probability 1999), and so is its mean over l ~ N(0, 1 / spread) (Robbins, Annals of Mathematical Statistics 1970;
+    Howard et al., Annals of Statistics 2021). By Ville's inequality its reciprocal is a p-value at whatever request
+    one looks.
+
+    Attributes:
+        requests: how many had a margin.
+        total: S.
+        squares: Q.
+    """
+
+    requests: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+
+    def having(self, margin: float) -> Evidence:
+        """With the margin of one more request."""
+        return Evidence(self.requests + 1, self.total + margin, self.squares + margin * margin)
+
+    @property
+    def mean(self) -> float:
+        """The mean margin; 0 without a request."""
+        return self.total / max(self.requests, 1)
+
+    @property
+    def p(self) -> float:
+        """The p-value that the margins are symmetric about 0."""
+        return min(1.0, math.exp(-self._log_wealth(self.mean)))
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95% interval of the mean that holds at all requests at once: what the same test does not reject."""
+        spread = (self._about_mean + _SPREAD) * (1.0 - 1.0 / max(self.requests, 1))
+        reject = -math.log(SIGNIFICANT)
+        # The wealth rises up to here, and falls slowly from here on, as large distances speak for a large noise.
+        low, high = 0.0, math.sqrt(spread)
+        if min(self._log_wealth(high), self._log_wealth(2.0 * _MOST)) < reject:
+            return -_MOST, _MOST
+        for _ in range(50):
+            middle = (low + high) / 2.0
+            low, high = (low, middle) if self._log_wealth(middle) >= reject else (middle, high)
+        return max(-_MOST, self.mean - high), min(_MOST, self.mean + high)
+
+    @property
+    def _about_mean(self) -> float:
+        return max(0.0, self.squares - self.total * self.mean)
+
+    def _log_wealth(self, distance: float) -> float:
+        """Logarithm of that mean, for margins symmetric about what is so far from their mean."""
+        squares = self._about_mean + self.requests * distance * distance + _SPREAD
+        return (self.requests * distance) ** 2 / (2.0 * squares) - 0.5 * math.log(squares / _SPREAD)
+
+
+def warn(doubt: str) -> None:
+    """Tell a doubt as a Python warning."""
+    warnings.warn(doubt, RerankerDoubtWarning, stacklevel=5)
+
+
+class Doubts:
+    """Whether requests, as they come, say that a source knows better than the reranker; thread-safe.
+
+    Each source is told of once, after the first request by which it is doubted at the level of 5% however often one
+    looks, after Holm's correction for the sources so far. Memory is bounded: sums of up to 32 sources, and the latest
+    10,000 queries, of which a repetition does not count.
+
+    Args:
+        tell: is told a doubt in words.
+        dial: what the words say that a user may turn.
+    """
+
+    def __init__(self, tell: Callable[[str], None] = warn, dial: str = DIAL) -> None:
+        self._tell = tell
+        self._dial = dial
+        self._lock = threading.Lock()
+        self._evidence: dict[str, Evidence] = {}
+        self._queries: dict[str, None] = {}
+        self._told: set[str] = set()
+
+    def hear(self, query_id: str, margins: Mapping[str, float]) -> None:
+        """Take the margins of one request, by source; tell what is doubted now and was not before."""
+        with self._lock:
+            if not margins or query_id in self._queries:
+                return
+            self._queries[query_id] = None
+            if len(self._queries) > _REMEMBERED:
+                del self._queries[next(iter(self._queries))]
+            for name, margin in margins.items():
+                if name in self._evidence or (len(self._evidence) < SOURCES and len(name) <= _LONGEST):
+                    self._evidence[name] = self._evidence.get(name, Evidence()).having(margin)
+            found = doubted({name: (one.mean, one.p) for name, one in self._evidence.items()})
+            new = [self._words(name, p) for name, p in found.items() if name not in self._told]
+            self._told.update(found)
+        for words in new:
+            self._tell(words)
+
+    @property
+    def evidence(self) -> dict[str, Evidence]:
+        """What was seen so far, by source."""
+        with self._lock:
+            return dict(self._evidence)
+
+    @property
+    def told(self) -> frozenset[str]:
+        """The sources that were told of."""
+        with self._lock:
+            return frozenset(self._told)
+
+    def _words(self, source: str, p: float) -> str:
+        seen = self._evidence[source]
+        low, high = seen.interval
+        figure = f"by {seen.mean:+.3f} [{low:+.3f}, {high:+.3f}] over {seen.requests} requests, {chance(p)}"
+        return in_words(source, figure, self._dial)
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock())

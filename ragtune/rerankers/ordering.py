@@ -1,0 +1,73 @@
+"""Anything that can put texts in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from numbers import Integral
+from typing import Any
+
+from ragtune.core.arguments import check_number
+from ragtune.core.errors import ConfigError
+from ragtune.core.interfaces import BaseReranker
+from ragtune.core.plain import quoted
+from ragtune.core.pool.batch import lengths_of
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.tokens import count_tokens
+from ragtune.core.types import CostObject
+from ragtune.core.units import SOMETIMES_TOLD
+from ragtune.rerankers._order import by_standing, rank_scores
+
+
+class OrderingReranker(BaseReranker):
+    """Compares documents by a function of the caller's that puts texts in order.
+
+    Scores are 1 / (1 + r) by rank in the batch, the scale ``rank`` of score tables; they compare documents of one batch
+    only. A batch is shown as it stands when it comes: by score, then ``initial_rank``, then ``doc_id``.
+
+    Args:
+        function: ``function(query, texts)`` gives positions in ``texts``, from 0, best first. Texts that it leaves out
+            share the rank behind those that it names, so one that picks the best returns a list of one. An error that
+            it raises loses the batch, not the request.
+        usd_per_call: dollars, >= 0; 0 means unknown.
+
+    Raises:
+        ConfigError: on an argument out of range, or once the function returns something else, since no later batch
+            would be any better.
+    """
+
+    compares = True
+
+    def __init__(self, function: Callable[[str, list[str]], Sequence[int]], usd_per_call: float = 0.0) -> None:
+        self._function = function
+        self.usd_per_call = check_number("usd_per_call", usd_per_call, low=0.0)
+
+    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
+        if not items:
+            return {}
+        shown = by_standing(items)
+        named = _positions(self._function(context.query, [item.content for item in shown]), len(shown))
+        left = sorted(set(range(len(shown))) - set(named))
+        scores = rank_scores([shown[position] for position in [*named, *left]], len(named))
+        return {item.doc_id: scores[item.doc_id] for item in items}
+
+    def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
+        tokens = count_tokens(context.query) + sum(lengths_of(items))
+        return CostObject(tokens=tokens, docs=len(items), calls=1, usd=self.usd_per_call)
+
+    @property
+    def unpriced(self) -> frozenset[str]:
+        """Time, and money unless a price is given."""
+        return frozenset({"latency_ms", *SOMETIMES_TOLD} | (set() if self.usd_per_call else {"usd"}))
+
+
+def _positions(returned: Any, n: int) -> list[int]:
+    if isinstance(returned, Iterable) and not isinstance(returned, str | bytes | Mapping | Set):
+        found = list(returned)
+        positions = [int(one) for one in found if isinstance(one, Integral) and not isinstance(one, bool)]
+        if len(set(positions)) == len(found) and all(0 <= position < n for position in positions):
+            return positions
+    raise ConfigError(
+        f"the ordering function returned {quoted(returned)} for {n} texts: allowed are positions from 0 to {n - 1}, "
+        "best first, each once at most"
+    )

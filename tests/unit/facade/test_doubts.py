@@ -1,0 +1,133 @@
+"""The library says where sources seem to know better than its reranker, and only there."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragtune import BudgetedReranker
+from ragtune.facade.doubts import SOURCES, Doubts, Evidence, RerankerDoubtWarning
+
+DOCS = 12
+Request = tuple[str, list[str], dict[str, list[float]], list[float]]
+
+
+def requests(seed: int, count: int, heard: Callable[[Any, Any], Any]) -> Iterator[Request]:
+    """Queries with two sources that err alike, and the reranker's scores: ``heard(relevance, noise)`` as logits."""
+    rng = np.random.default_rng(seed)
+    for query in range(count):
+        relevance, *noise = rng.normal(size=(4, DOCS))
+        sources = {name: (relevance + 0.7 * own).tolist() for name, own in zip("ab", noise, strict=False)}
+        scores = 1.0 / (1.0 + np.exp(-heard(relevance, noise[2])))
+        yield f"q{query}", [f"q{query} d{i}" for i in range(DOCS)], sources, scores.tolist()
+
+
+def told(asked: Iterator[Request], **options: Any) -> tuple[list[str], BudgetedReranker]:
+    """The warnings that ranking these requests brings."""
+    known: dict[str, float] = {}
+    reranker = BudgetedReranker(lambda query, texts: [known[text] for text in texts], **({"docs": DOCS} | options))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for query, texts, sources, scores in asked:
+            known.update(zip(texts, scores, strict=True))
+            reranker.rank(query, texts, sources)
+    assert all(warning.category is RerankerDoubtWarning for warning in caught)
+    return [str(warning.message) for warning in caught], reranker
+
+
+def opposed(relevance: Any, noise: Any) -> Any:
+    return -relevance
+
+
+def test_a_reranker_that_opposes_two_sources_that_agree_is_told_of_once_a_source_with_what_was_seen() -> None:
+    said, reranker = told(requests(0, 40, opposed))
+    assert [words.partition(" agrees ")[0] for words in said] == ["the source 'a'", "the source 'b'"]
+    for words in said:
+        assert "more than chance (by +1." in words
+        assert "] over 13 requests, p = .0" in words
+        assert words.endswith("see trust (0 follows the sources, 1 the reranker)")
+    evidence = reranker.doubts.evidence["a"]
+    low, high = evidence.interval
+    assert evidence.requests == 40
+    assert 1.0 < low < evidence.mean < high
+
+
+@pytest.mark.parametrize("policy", ["uncertainty", "settled"])
+def test_a_good_reranker_raises_no_doubt(policy: str) -> None:
+    said, reranker = told(requests(0, 60, lambda relevance, noise: relevance + 0.3 * noise), policy=policy, docs=10)
+    assert said == []
+    assert reranker.doubts.evidence["a"].interval[1] < 0.0
+
+
+def test_a_reranker_that_errs_as_its_sources_do_is_doubted_by_chance_as_seldom_as_the_level_says() -> None:
+    found = [told(requests(seed, 30, lambda relevance, noise: relevance + 0.7 * noise))[0] for seed in range(20)]
+    assert sum(map(bool, found)) <= 1
+
+
+def test_chance_is_no_doubt_however_often_one_looks() -> None:
+    doubted = []
+    for seed in range(300):
+        heard: list[str] = []
+        doubts = Doubts(heard.append)
+        for query, (one, other) in enumerate(np.random.default_rng(seed).normal(scale=0.3, size=(120, 2)).tolist()):
+            doubts.hear(str(query), {"a": one, "b": other})
+        doubted.append(bool(heard))
+    assert sum(doubted) / len(doubted) < 0.05
+
+
+def test_nothing_is_said_with_one_source_or_by_a_policy_that_compares_none() -> None:
+    asked = [(query, texts, {"a": sources["a"]}, scores) for query, texts, sources, scores in requests(0, 20, opposed)]
+    assert told(iter(asked))[1].doubts.evidence == {}
+    assert told(requests(0, 20, opposed), policy="fixed_depth")[1].doubts.evidence == {}
+
+
+def test_the_interval_holds_zero_as_long_as_the_test_does_not_reject_it() -> None:
+    evidence = Evidence()
+    assert (evidence.p, evidence.interval) == (1.0, (-2.0, 2.0))
+    for margin in np.random.default_rng(1).normal(0.1, 0.2, size=200).tolist():
+        evidence = evidence.having(margin)
+        low, high = evidence.interval
+        assert low <= evidence.mean <= high
+        assert (low > 0.0) == (evidence.p < 0.05)
+    assert evidence.interval == pytest.approx((0.1, 0.1), abs=0.1)
+
+
+def test_a_query_that_comes_again_counts_once() -> None:
+    doubts = Doubts(pytest.fail)
+    for _ in range(1000):
+        doubts.hear("ping", {"a": 0.5, "b": 0.5})
+    assert doubts.evidence["a"].requests == 1
+
+
+def test_memory_is_bounded_whatever_clients_call_their_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragtune.facade.doubts._REMEMBERED", 50)
+    doubts = Doubts(pytest.fail)
+    for query in range(200):
+        doubts.hear(str(query), {f"s{query}": -0.1, "a": -0.1})
+    assert len(doubts.evidence) == SOURCES
+    assert len(doubts._queries) == 50
+    assert doubts.evidence["a"].requests == 200
+
+
+def test_threads_lose_no_request_and_tell_once() -> None:
+    heard: list[str] = []
+    doubts = Doubts(heard.append)
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda query: doubts.hear(str(query), {"a": 0.3, "b": -0.3}), range(400)))
+    assert {name: one.requests for name, one in doubts.evidence.items()} == {"a": 400, "b": 400}
+    assert len(heard) == 1
+    assert doubts.told == {"a"}
+
+
+def test_a_reranker_with_its_doubts_can_be_copied_and_sent() -> None:
+    _, reranker = told(requests(0, 3, opposed))
+    seen = reranker.doubts.evidence
+    assert copy.deepcopy(reranker).doubts.evidence == seen
+    assert pickle.loads(pickle.dumps(reranker.doubts)).evidence == seen
