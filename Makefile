@@ -56,13 +56,14 @@ bench: $(VENV)/.dev ## speed, as ratios
 	$(BIN)/python benchmarks/run_all.py
 
 DATA ?= ../shared/data
-STUDIES ?= open variants signals calls shared ablations expansion
+STUDIES ?= open variants signals calls refused shared ablations expansion
 tables: $(VENV)/.dev ## every table of results/frontier again, in build/tables, with what got worse first; DATA=folder of the collections
 	for name in dl19 dl21 nfcorpus; do \
 		$(BIN)/ragtune graph --out results/graphs/$$name dataset=beir dataset.path=$(DATA)/$$name || exit 1; done
 	for study in $(STUDIES); do \
+		before=results/frontier/$$study/frontier.csv; \
 		$(BIN)/ragtune study --config $$study --data $(DATA) --out build/tables/$$study \
-			--before results/frontier/$$study/frontier.csv || exit 1; done
+			$$(test -f $$before && echo --before $$before) || exit 1; done
 	case " $(STUDIES) " in *" open "*) $(BIN)/python scripts/ceilings.py --data $(DATA) \
 		--collections 'bright-*,dl21 bm25*' --out build/tables/open ;; esac
 	case " $(STUDIES) " in *" signals "*) $(BIN)/python scripts/learned_prior.py --data $(DATA) \

@@ -35,22 +35,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the study and print its tables."""
-    from experiments.publish.files import write_text
     from experiments.publish.progress import progress_bar
     from experiments.study.frontier import run_frontier
     from experiments.study.grid_file import load_grid
-    from experiments.study.protocol.changes import changes_page, read_cells
+    from experiments.study.protocol.changes import read_cells, write_changes
 
     options = [*arguments.options, *([f"data={arguments.data}"] if arguments.data else [])]
     grid = load_grid(arguments.config, options).only(_names(arguments.collections), _names(arguments.policies))
     folder = arguments.out or Path("results", "frontier", grid.name)
-    before = read_cells(arguments.before) if arguments.before else None
+    compared = grid.measures[0], grid.limited
+    before = read_cells(arguments.before, *compared) if arguments.before else None
     with progress_bar(f"study {grid.name}", enabled=True) as update:
         run_frontier(grid, folder, arguments.command, update)
     if before is not None:
-        write_text(
-            folder / "changes.md", changes_page(before, read_cells(folder / "frontier.csv"), arguments.before.name)
-        )
+        write_changes(folder, before, *compared, arguments.before.name)
     sys.stdout.write((folder / "frontier.md").read_text(encoding="utf-8"))
     sys.stdout.write(f"{folder}\n")
     return 0

@@ -200,8 +200,9 @@ def depth_line(
 
 
 def _at_depths(ranked: Ranked, depths: IntArray) -> Positions:
-    """Rankings of the documents at each depth, shape (depths, n)."""
-    return after_each(depths, ranked.first, ranked.final, ranked.first)
+    """Rankings of the documents at each depth, shape (depths, n); those that a failed call has put out are last."""
+    out = ranked.first[np.isin(ranked.first, ranked.final, invert=True)]
+    return after_each(depths, ranked.first, np.concatenate([ranked.final, out]), ranked.first)
 
 
 def _alike(records: Sequence[QueryRecord], others: Sequence[Ranked]) -> FloatArray:

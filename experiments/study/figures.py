@@ -182,6 +182,8 @@ def _ticks(budgets: list[float], largest: float) -> list[float]:
     """The budgets that were reached, without those too close to the one before to be read."""
     ticks: list[float] = []
     for x in budgets:
-        if x <= largest * 1.05 and (not ticks or x >= 1.45 * ticks[-1]):
+        digits = len(f"{x:g}")
+        apart = 1.45 if digits <= 3 else 2 ** (0.25 * digits)
+        if x <= largest * 1.05 and (not ticks or x >= apart * ticks[-1]):
             ticks.append(x)
     return ticks or budgets[:1]

@@ -18,8 +18,8 @@ from ragtune.core.plain import first_line
 
 FOLDER = CONF / "frontier"
 
-PLACES = ("data", "models", "graphs")
-"""Keys that only interpolations of the same file refer to: folders of collections, models and graphs."""
+PLACES = ("data", "models", "graphs", "embedder")
+"""Keys that only interpolations of the same file refer to: folders of collections, models and graphs, and a model."""
 
 
 def load_grid(name: str, options: Sequence[str] = ()) -> Grid:

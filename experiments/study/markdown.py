@@ -9,7 +9,7 @@ from experiments.evaluate.significance import SIGNIFICANT
 from experiments.study.recommendation import recommendation
 from experiments.study.study import Collection, Study
 from experiments.study.tables import p_text, verdict
-from ragtune.core.units import DOCS, Unit
+from ragtune.core.units import DOCS, UNITS, Unit
 
 
 def markdown(study: Study, cells: Any, policies: Any) -> str:
@@ -66,6 +66,9 @@ def _collection(study: Study, collection: Collection, cells: Any, policies: Any)
     parts += ["### Documents charged a query, mean (10% - 90% of the queries)\n", _charged(study, cells)]
     if study.unit is not DOCS:
         parts += ["### Calls / 1000 tokens / dollars charged a query, mean\n", _calls(study, cells)]
+    for unit in UNITS:
+        if f"{unit.name}_mean" in cells and not unit.is_always_told and cells[f"{unit.name}_mean"].any():
+            parts += [f"### {unit.label} charged a query, mean\n", _mean_charged(study, cells, unit)]
     if cells["ineligible_mean"].any():
         title = "### Neighbours found that the reranker cannot score, mean a query\n"
         parts += [title, _grid(study, study.columns, lambda *key: f"{cells.loc[key, 'ineligible_mean']:.1f}")]
@@ -161,6 +164,11 @@ def _calls(study: Study, cells: Any) -> str:
         return f"{row['calls_mean']:.1f} / {row['tokens_mean'] / 1000:.1f} / {row['usd_mean']:.4f}"
 
     return _grid(study, study.columns, cell)
+
+
+def _mean_charged(study: Study, cells: Any, unit: Unit) -> str:
+    charged = cells[f"{unit.name}_mean"].fillna(0.0)  # a cell in which nothing was spent does not tell the unit
+    return _grid(study, study.columns, lambda *key: unit.number.format(charged.loc[key]))
 
 
 def _grid(study: Study, columns: Sequence[str], cell: Callable[[str, str], str]) -> str:

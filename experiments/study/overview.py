@@ -18,8 +18,8 @@ from ragtune.core.errors import ConfigError
 KINDS_OF_STUDY = {"frontier": "Studies: policies and budgets on collections", "compare": "Compared runs"}
 """Folders of studies below the folder of results, with their headings. A study's table is named after its folder."""
 
-FILES = {"report.html": "report", "claims.md": "claims", "choice.md": "choice of a policy", "{}.md": "tables"}
-FILES |= {"{}.csv": "cells (CSV)", "policies.csv": "policies (CSV)"}
+FILES = {"report.html": "report", "claims.md": "claims", "choice.md": "choice of a policy"}
+FILES |= {"changes.md": "what changed", "{}.md": "tables", "{}.csv": "cells (CSV)", "policies.csv": "policies (CSV)"}
 """Files of a study that the page links to where they are there, with what it calls them."""
 
 STYLE = """

@@ -35,7 +35,8 @@ class BAGELEstimator(BaseEstimator):
     is near it. Their vectors are dense; ``vectors=dense`` are those, the default is TF-IDF. l is the best of 24 values
     in equal ratios. A document without a text is like no other.
 
-    The first stage counts for nothing, except that it chose the pool and breaks ties. The papers' symbols: l is the
+    The first stage counts for nothing, except that it chose the pool and breaks ties, which are many where the vectors
+    tell little; it is the same with signals, which are evidence of its kind. The papers' symbols: l is the
     length scale, M is ``warm`` times ``budget.max_reranker_docs``, beta ``beta``.
 
     Args:

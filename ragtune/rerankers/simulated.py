@@ -8,7 +8,7 @@ import numpy as np
 
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.arrays import FloatArray
-from ragtune.core.errors import ConfigError
+from ragtune.core.errors import ConfigError, LLMError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
@@ -35,6 +35,8 @@ class SimulatedReranker(BaseReranker):
     keep that order. The noise belongs to the prompt: the same documents shown in the same order to the same query get
     the same answer, as from a model at temperature 0, and any other prompt an independent one.
 
+    A prompt is refused with the probability ``refused``: its call fails, and so does every call that repeats it.
+
     Scores are 1 / (1 + r) by rank in the batch. A batch is one call; its prompt has ``tokens_per_call`` tokens, the
     query, and each document up to ``max_doc_tokens`` with its fence, and its answer 16 tokens and 4 for each document
     that is told, which is what :class:`~ragtune.rerankers.llm_listwise.LLMListwiseReranker` allows.
@@ -46,6 +48,7 @@ class SimulatedReranker(BaseReranker):
             (setwise). A batch of two is a pairwise call.
         noise: scale of the Gumbel noise in standard deviations of the query's logits, >= 0.
         position_bias: standard deviations by which the document shown last is put down, >= 0.
+        refused: share of the calls that fail, in [0, 1].
         tokens_per_call: tokens of the instructions, >= 0.
         tokens_per_doc: tokens of a document, >= 0; None counts its text.
         max_doc_tokens: tokens of a document that are shown, >= 1.
@@ -55,6 +58,7 @@ class SimulatedReranker(BaseReranker):
     Raises:
         ScoreTableError: if the table is unusable, or lacks a pair when it is asked for.
         ConfigError: on an argument out of range.
+        LLMError: when a call is refused.
     """
 
     compares = True
@@ -66,6 +70,7 @@ class SimulatedReranker(BaseReranker):
         told: int | None = None,
         noise: float = 0.0,
         position_bias: float = 0.0,
+        refused: float = 0.0,
         tokens_per_call: int = 100,
         tokens_per_doc: float | None = None,
         max_doc_tokens: int = 300,
@@ -76,6 +81,7 @@ class SimulatedReranker(BaseReranker):
         self.told = None if told is None else check_count("reranker.told", told, low=1)
         self.noise = check_number("reranker.noise", noise, low=0.0)
         self.position_bias = check_number("reranker.position_bias", position_bias, low=0.0)
+        self.refused = check_number("reranker.refused", refused, low=0.0, high=1.0)
         self.tokens_per_call = check_count("reranker.tokens_per_call", tokens_per_call)
         given = None if tokens_per_doc is None else check_number("reranker.tokens_per_doc", tokens_per_doc, low=0.0)
         self.tokens_per_doc = given
@@ -96,10 +102,12 @@ class SimulatedReranker(BaseReranker):
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
         shown = by_standing(items)
+        prompt = "\x00".join(item.doc_id for item in shown)
+        if self.refused and context.rng(f"refusal {prompt}").random() < self.refused:
+            raise LLMError(f"the call was refused, as reranker.refused={self.refused:g} of all are")
         utility = np.array([self._standardised(item.doc_id, context) for item in shown])
         utility -= self.position_bias * np.linspace(0.0, 1.0, len(shown))
         if self.noise:
-            prompt = "\x00".join(item.doc_id for item in shown)
             utility += self.noise * context.rng(f"comparison {prompt}").gumbel(size=len(shown))
         order = [shown[i] for i in np.argsort(-utility, kind="stable")]
         scores = rank_scores(order, self.told)

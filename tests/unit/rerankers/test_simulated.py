@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragtune.core.errors import ConfigError, ScoreTableError
+from ragtune.core.errors import ConfigError, LLMError, ScoreTableError
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.types import CostObject
 from ragtune.rerankers.simulated import SimulatedReranker
@@ -49,6 +49,20 @@ def test_the_same_prompt_has_the_same_answer_and_another_one_another(make):
     assert answers == {seed: order(make(noise=2.0), "abcde", seed=seed) for seed in range(8)}
     assert len({tuple(answer) for answer in answers.values()}) > 4
     assert [order(noisy, "abcde", seed=s) for s in range(8)] != [order(noisy, "abced", seed=s) for s in range(8)]
+
+
+def test_a_share_of_the_prompts_is_refused_each_as_often_as_it_is_sent(make):
+    def is_refused(doc_ids: str, seed: int, share: float = 0.3) -> bool:
+        try:
+            return order(make(refused=share), doc_ids, seed=seed) == []
+        except LLMError:
+            return True
+
+    refused = [is_refused("abc", seed) for seed in range(400)]
+    assert np.mean(refused) == pytest.approx(0.3, abs=0.05)
+    assert refused == [is_refused("abc", seed) for seed in range(400)]
+    assert refused != [is_refused("acb", seed) for seed in range(400)]
+    assert is_refused("abc", 0, share=1.0)
 
 
 def test_noise_follows_the_plackett_luce_model(make):

@@ -17,7 +17,7 @@ from experiments.study.protocol.claims_page import claims_page
 from experiments.study.protocol.leave_one_out import leave_one_out
 from experiments.study.study import Cell, Choice, Claim, Collection, Policy, Study
 from ragtune.core.errors import ConfigError
-from ragtune.core.units import CALLS, MONEY, UNITS
+from ragtune.core.units import CALLS, DOCS, MONEY, UNITS
 
 KINDS = {"fixed": "incumbent", "gar": "peer", "default": "ours", "bold": "ours", "shy": "ours"}
 CHOICE = Choice("default", [10, 20])
@@ -233,17 +233,27 @@ def test_falling_short_is_probable_by_chance_where_queries_scatter_and_the_margi
     assert answer(replace(claim, margin=error), shifted).by_chance["a"] == pytest.approx(0.16, abs=0.06)
 
 
-def test_what_got_worse_comes_first(tmp_path: Path) -> None:
-    rows = [("a", "gar", "peer", 0.5), ("a", "ours", "ours", 0.5), ("b", "ours", "ours", 0.5)]
+def test_what_got_worse_comes_first_with_others_that_are_not_what_they_were(tmp_path: Path) -> None:
+    rows = [("a", "fixed", "incumbent", 0.4), ("a", "gar", "peer", 0.5), ("a", "ours", "ours", 0.5)]
+    rows += [("b", "ours", "ours", 0.5)]
     before = pd.DataFrame(rows, columns=["collection", "policy", "kind", "nDCG@10"]).assign(budget="10", label="it")
     before["nDCG@10_diff"] = before["nDCG@10_diff_low"] = 0.0
     file = tmp_path / "frontier.csv"
     before.to_csv(file, index=False)
-    after = before.assign(**{"nDCG@10": [0.1, 0.51, 0.48]})
-    page = changes_page(read_cells(file), after, "frontier.csv").splitlines()
-    assert page[2].startswith("**1 of 2 pairs of collection and policy got worse at some budget**; 0 cells")
-    assert [line.split(" | ")[0] for line in page[6:]] == ["| b", "| a"]
-    assert " -0.020 | 10 | 0.500 | 0.480 | " in page[6]
+    after = pd.concat([before, before[-1:].assign(collection="c")]).assign(**{"nDCG@10": [0.4, 0.1, 0.51, 0.48, 0.5]})
+    page = changes_page(read_cells(file, "nDCG@10", DOCS), after, "nDCG@10", "frontier.csv").splitlines()
+    assert page[2].startswith("**2 of 3 pairs of collection and policy got worse at some budget**; 1 cells")
+    assert [line.split(" | ")[2] for line in page[7:]] == ["-0.400", "-0.020", "+0.010"]
+    assert " -0.020 | 10 | 0.500 | 0.480 | " in page[8]
+
+
+def test_an_earlier_table_that_cannot_be_compared_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "frontier.csv"
+    file.write_text("collection,policy,budget,label,kind,unit,AP,AP_diff_low\na,b,5,b,ours,calls,0.1,0")
+    with pytest.raises(ConfigError, match=r"has no nDCG@10: allowed is a table of it, not of \['AP'\]"):
+        read_cells(file, "nDCG@10", CALLS)
+    with pytest.raises(ConfigError, match=r"has budgets in calls: allowed is a table of budgets in documents"):
+        read_cells(file, "AP", DOCS)
     file.write_text("x,y")
     with pytest.raises(ConfigError, match=r"is no table of a study: it has no column 'collection'"):
-        read_cells(file)
+        read_cells(file, "AP", DOCS)

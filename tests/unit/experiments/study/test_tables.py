@@ -15,7 +15,7 @@ from experiments.study.report import html
 from experiments.study.study import Cell, Collection, Line, Policy, Study
 from experiments.study.tables import cells_table, per_query_table, policies_table
 from experiments.study.write import file_stem, write_study
-from ragtune.core.units import UNITS
+from ragtune.core.units import FLOPS, UNITS
 
 POLICIES = [
     Policy("fixed", "fixed depth", "incumbent"),
@@ -128,6 +128,16 @@ def test_neighbours_that_cannot_be_scored_are_counted_and_shown_where_there_are_
     assert per_query_table(made)["ineligible"].sum() == 10
     section = markdown(made, rows, policies_table(made)).split(title)[1]
     assert "| ours <b>&</b> | 0.0 | 0.5 |" in section
+
+
+def test_operations_are_shown_where_the_size_of_the_model_is_known(study: Callable[..., Study]) -> None:
+    made = study()
+    title = "### FLOPs charged a query, mean"
+    assert title not in markdown(made, cells_table(made), policies_table(made))
+    made.collections[0].cells["ours", "20"].recorded[:, UNITS.index(FLOPS) - 2] = 2.5e12
+    page = markdown(made, cells_table(made), policies_table(made))
+    assert "| ours <b>&</b> | 0 | 2.5e+12 |" in page.split(title)[1]
+    assert "search units" not in page
 
 
 def test_the_report_is_one_file_that_no_text_can_break_out_of(study: Callable[..., Study]) -> None:
