@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -15,6 +15,9 @@ from ragtune.core.hits import ColumnsById, Facts, Hits
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
 from ragtune.data.topk import id_ranks
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class Document(BaseModel):
@@ -182,10 +185,11 @@ class Corpus:
 
     def hits_at(self, positions: Sequence[int], scores: Sequence[float], source: str | None = None) -> Hits:
         """The same of documents by their positions in the collection's order."""
-        known = self._known_at
-        if new := [i for i in positions if i not in known]:
-            known.update(zip(new, self.hits(self.ids_at(new), ()).facts, strict=True))
-        facts = [known[i] for i in positions]
+        known = list(map(self._known_at.get, positions))
+        new = [i for i, fact in zip(positions, known, strict=True) if fact is None]
+        made = dict(zip(new, self.hits(self.ids_at(new), ()).facts, strict=True))
+        self._remember(self._known_at, made)
+        facts = [fact or made[i] for i, fact in zip(positions, known, strict=True)]
         by_id: ColumnsById = {self.positions: list(positions)}
         return Hits([fact.id for fact in facts], scores, facts, source, vouched=self._are_sound, by_id=by_id)
 
@@ -195,5 +199,9 @@ class Corpus:
         known = Facts(document.id, content, metadata_of(document), self._count(content))
         if not known.is_sound:  # said before another thread can find it
             self._are_sound = False
-        self._known[doc_id] = known
+        self._remember(self._known, {doc_id: known})
         return known
+
+    def _remember(self, known: dict[K, V], new: Mapping[K, V]) -> None:
+        """Add what has been looked up to what is known."""
+        known.update(new)

@@ -8,7 +8,7 @@ import mmap
 import shutil
 import tempfile
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -19,7 +19,7 @@ from ragtune.core.arrays import IntArray
 from ragtune.core.errors import DatasetError
 from ragtune.core.hits import Facts
 from ragtune.core.tokens import count_tokens
-from ragtune.data.corpus import EMPTY, Corpus, Document, DuplicateIdError, digest_of, metadata_of
+from ragtune.data.corpus import EMPTY, Corpus, Document, DuplicateIdError, K, V, digest_of, metadata_of
 from ragtune.data.diskcache import AUTO, DiskCache
 from ragtune.data.storedids import StoredIds
 
@@ -29,7 +29,10 @@ _FORMAT = 4
 taken for damaged nor for this one's."""
 
 _FOUND = 2**17
-"""Ids and their places that are remembered: the same documents are asked for again by every part of a request."""
+"""Ids whose places are remembered: the same documents are asked for again by every part of a request."""
+
+_REMEMBERED = 2**15
+"""Documents that are remembered, with their texts where these were read: the candidates of some hundred queries."""
 
 _REPORT = 500_000
 """Documents between two lines of the log."""
@@ -113,8 +116,14 @@ class StoredCorpus(Corpus):
 
     def _look_up(self, doc_id: str) -> Facts:
         position = self.position(doc_id)
-        known = self._known[doc_id] = _StoredFacts(self._stored, position, self._tokens.item(position))
+        known = _StoredFacts(self._stored, position, self._tokens.item(position))
+        self._remember(self._known, {doc_id: known})
         return known
+
+    def _remember(self, known: dict[K, V], new: Mapping[K, V]) -> None:
+        if len(known) >= _REMEMBERED:  # or memory would grow with the number of queries
+            known.clear()
+        known.update(new)
 
     @cached_property
     def doc_ids(self) -> Sequence[str]:
@@ -145,9 +154,7 @@ class StoredCorpus(Corpus):
             return list(map(names.__getitem__, positions))
         except KeyError:
             found = self._read_ids(positions)
-        if len(names) >= _FOUND:
-            names.clear()
-        names.update(zip(positions, found, strict=True))
+        self._remember(names, dict(zip(positions, found, strict=True)))
         return found
 
     def _read_ids(self, positions: Sequence[int]) -> list[str]:
@@ -213,8 +220,17 @@ class _StoredFacts(Facts):
         object.__setattr__(self, "metadata", metadata_of(document))
         return object.__getattribute__(self, name)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Facts) and _parts(self) == _parts(other)
+
+    __hash__ = Facts.__hash__
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return Facts, (self.id, self.content, self.metadata, self.token_count)
+        return Facts, _parts(self)
+
+
+def _parts(facts: Facts) -> tuple[Any, ...]:
+    return facts.id, facts.content, facts.metadata, facts.token_count
 
 
 def _begin(ends: IntArray, position: int) -> int:
