@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import mmap
-import shutil
 import tempfile
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -258,14 +257,20 @@ def stored(documents: Callable[[], Iterable[Document]], key: str, cache_dir: str
     Raises:
         DatasetError: as of :meth:`StoredCorpus.write`.
     """
+
+    def build() -> StoredCorpus | None:
+        return None
+
+    def save(_: object, folder: Path) -> None:
+        StoredCorpus.write(documents(), folder)
+
+    found = DiskCache("corpus", cache_dir).fetch(f"{_FORMAT} {key}", build, save, StoredCorpus, is_mapped=True)
+    return _set_aside(documents) if found is None else found
+
+
+def _set_aside(documents: Callable[[], Iterable[Document]]) -> StoredCorpus:
+    """The documents in files that are gone with them."""
     # Mapped files may be removed, where the system allows it; where not, the system's own clearing must do.
     with tempfile.TemporaryDirectory(prefix="ragtune-corpus-", ignore_cleanup_errors=True) as scratch:
-
-        def build() -> StoredCorpus:
-            StoredCorpus.write(documents(), Path(scratch))
-            return StoredCorpus(Path(scratch))
-
-        def save(_: StoredCorpus, folder: Path) -> None:
-            shutil.copytree(scratch, folder, dirs_exist_ok=True)
-
-        return DiskCache("corpus", cache_dir).fetch(f"{_FORMAT} {key}", build, save, StoredCorpus, is_mapped=True)
+        StoredCorpus.write(documents(), Path(scratch))
+        return StoredCorpus(Path(scratch))

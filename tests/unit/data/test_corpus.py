@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -115,3 +116,16 @@ def test_what_is_known_of_a_document_is_the_same_wherever_it_is_kept(private_cac
         corpus.hits(["a", "b"], [1.0, 1.0]).facts for corpus in (Corpus(documents), stored(lambda: documents, "key"))
     )
     assert [a == kept[0], kept[0] == a, kept[0] == kept[1], b == kept[0]] == [True, True, False, False]
+
+
+def test_a_collection_is_written_to_the_cache_alone_and_where_there_is_none_set_aside(
+    private_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    documents = [Document(id=f"d{i}", text=f"text {i}") for i in range(3)]
+    for cache in (None, tmp_path / "no-folder" / "file"):
+        (tmp_path / "no-folder").write_text("")
+        assert list(stored(lambda: documents, "key", cache)) == documents
+    assert "going on without it" in caplog.text
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "has no room"))
+    assert list(stored(lambda: documents, "key")) == documents
+    assert list(stored(None, "key")) == documents
