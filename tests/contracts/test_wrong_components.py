@@ -66,9 +66,14 @@ class Thrifty(BaseScheduler):
     """Takes small steps where little is left, and says that it does not look."""
 
     reads_budget = False
+    looks_at = "remaining_rerank_docs"
 
     def select_batch(self, pool: Any, budget: Any) -> Any:
-        return propose(pool.top_candidates(2 if budget.remaining_rerank_docs > 9 else 1), budget)
+        return propose(pool.top_candidates(2 if getattr(budget, self.looks_at) > 9 else 1), budget)
+
+
+class Hurried(Thrifty):
+    looks_at = "remaining_rerank_calls"
 
 
 class Moody(BaseEstimator):
@@ -106,8 +111,14 @@ class Brief(BaseReformulator):
 
     reads_budget = False
 
+    looks_at = "remaining_rerank_docs"
+
     def generate(self, context: RAGtuneContext, first_round: Any) -> list[str]:
-        return ["a rewrite"] if context.tracker.remaining_view().remaining_rerank_docs > 9 else []
+        return ["a rewrite"] if getattr(context.tracker.remaining_view(), self.looks_at) > 9 else []
+
+
+class Hasty(Brief):
+    looks_at = "remaining_rerank_calls"
 
 
 class Projection(Numbered, BaseEmbedder):
@@ -169,6 +180,10 @@ WRONG: dict[type, tuple[type, Callable[[Any], None]]] = {
         SchedulerContract,
         lambda suite: suite.test_a_budget_that_is_not_read_changes_nothing_before_it_binds(WORLDS["plain"]()),
     ),
+    Hurried: (
+        SchedulerContract,
+        lambda suite: suite.test_a_budget_that_is_not_read_changes_nothing_before_it_binds(WORLDS["plain"]()),
+    ),
     Moody: (
         EstimatorContract,
         lambda suite: suite.test_scores_that_are_not_read_change_nothing(suite.make(), WORLDS["plain"]()),
@@ -181,6 +196,7 @@ WRONG: dict[type, tuple[type, Callable[[Any], None]]] = {
     ),
     Stingy: (ExpanderContract, lambda suite: suite.test_a_budget_that_is_not_read_changes_nothing()),
     Brief: (ReformulatorContract, lambda suite: suite.test_a_budget_that_is_not_read_changes_nothing(suite.make())),
+    Hasty: (ReformulatorContract, lambda suite: suite.test_a_budget_that_is_not_read_changes_nothing(suite.make())),
     Projection: (EmbedderContract, lambda suite: suite.test_is_deterministic(suite.make())),
     Score: (RerankerContract, lambda suite: suite.test_is_deterministic(suite.make(), small_pool_items())),
     Rewrite: (ReformulatorContract, lambda suite: suite.test_answers_the_same_twice(suite.make())),
