@@ -22,6 +22,7 @@ from ragtune.core.interfaces import (
     BaseScheduler,
 )
 from ragtune.core.policy.batching import propose
+from ragtune.core.pool.batch import RerankBatch
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
 from ragtune.fusion.rrf import RRFFusion
@@ -133,6 +134,17 @@ class Score(Numbered, BaseReranker):
         return {item.doc_id: 1 / (1 + self.serial) for item in items}
 
 
+class Mixing(BaseReranker):
+    """Scores the batches of others along with those of a request."""
+
+    def rerank(self, items: Sequence[Any], context: Any, strategy: str) -> dict[str, float]:
+        return {item.doc_id: 1 / len(items) for item in items}
+
+    def rerank_many(self, batches: Sequence[RerankBatch]) -> list[Mapping[str, float] | Exception]:
+        size = sum(len(batch.items) for batch in batches)
+        return [{item.doc_id: 1 / size for item in batch.items} for batch in batches]
+
+
 class Rewrite(Numbered, BaseReformulator):
     def generate(self, context: Any, first_round: Any) -> list[str]:
         return [f"rewrite {self.serial}"]
@@ -199,6 +211,10 @@ WRONG: dict[type, tuple[type, Callable[[Any], None]]] = {
     Hasty: (ReformulatorContract, lambda suite: suite.test_a_budget_that_is_not_read_changes_nothing(suite.make())),
     Projection: (EmbedderContract, lambda suite: suite.test_is_deterministic(suite.make())),
     Score: (RerankerContract, lambda suite: suite.test_is_deterministic(suite.make(), small_pool_items())),
+    Mixing: (
+        RerankerContract,
+        lambda suite: suite.test_batches_of_several_requests_are_scored_as_if_alone(suite.make(), small_pool_items()),
+    ),
     Rewrite: (ReformulatorContract, lambda suite: suite.test_answers_the_same_twice(suite.make())),
     Fusion: (FusionContract, lambda suite: suite.test_answers_the_same_twice(suite.make())),
     LateRetriever: (RetrieverContract, lambda suite: suite.test_an_earlier_request_is_not_noticed(suite.make())),
