@@ -180,7 +180,7 @@ class Corpus:
         try:
             facts = list(map(self._known.__getitem__, doc_ids))
         except KeyError:
-            facts = [self._known.get(doc_id) or self._look_up(doc_id) for doc_id in doc_ids]
+            facts = self._facts(doc_ids)
         return Hits(doc_ids, scores, facts, source, vouched=self._are_sound)
 
     def hits_at(self, positions: Sequence[int], scores: Sequence[float], source: str | None = None) -> Hits:
@@ -192,6 +192,9 @@ class Corpus:
         facts = [fact or made[i] for i, fact in zip(positions, known, strict=True)]
         by_id: ColumnsById = {self.positions: list(positions)}
         return Hits([fact.id for fact in facts], scores, facts, source, vouched=self._are_sound, by_id=by_id)
+
+    def _facts(self, doc_ids: Sequence[str]) -> list[Facts]:
+        return [self._known.get(doc_id) or self._look_up(doc_id) for doc_id in doc_ids]
 
     def _look_up(self, doc_id: str) -> Facts:
         document = self[doc_id]

@@ -114,13 +114,19 @@ class StoredCorpus(Corpus):
         return map(self._document, range(len(self)))
 
     def _look_up(self, doc_id: str) -> Facts:
-        position = self.position(doc_id)
-        known = _StoredFacts(self._stored, position, self._tokens.item(position))
-        self._remember(self._known, {doc_id: known})
-        return known
+        return self._facts([doc_id])[0]
+
+    def _facts(self, doc_ids: Sequence[str]) -> list[Facts]:
+        known = list(map(self._known.get, doc_ids))
+        new = [doc_id for doc_id, facts in zip(doc_ids, known, strict=True) if facts is None]
+        positions = self.positions(new)
+        counted = zip(new, positions, self._tokens[positions].tolist(), strict=True)
+        made: dict[str, Facts] = {doc_id: _StoredFacts(self._stored, doc_id, *those) for doc_id, *those in counted}
+        self._remember(self._known, made)
+        return [facts or made[doc_id] for doc_id, facts in zip(doc_ids, known, strict=True)]
 
     def _remember(self, known: dict[K, V], new: Mapping[K, V]) -> None:
-        if len(known) >= _REMEMBERED:  # or memory would grow with the number of queries
+        if len(known) + len(new) > _REMEMBERED:  # or memory would grow with the number of queries
             known.clear()
         known.update(new)
 
@@ -197,7 +203,7 @@ class _StoredFacts(Facts):
 
     Args:
         stored: the documents; not their corpus, which is let go at once where nothing that it has refers to it.
-        position: the document's.
+        doc_id, position: the document's.
         token_count: its tokens.
     """
 
@@ -205,8 +211,8 @@ class _StoredFacts(Facts):
     _stored: _Documents
     _position: int
 
-    def __init__(self, stored: _Documents, position: int, token_count: int) -> None:
-        values = {"id": stored.at(position).decode(), "token_count": token_count, "is_sound": True}
+    def __init__(self, stored: _Documents, doc_id: str, position: int, token_count: int) -> None:
+        values = {"id": str(doc_id), "token_count": token_count, "is_sound": True}
         for name, value in {**values, "_stored": stored, "_position": position}.items():
             object.__setattr__(self, name, value)
 
