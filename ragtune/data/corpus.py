@@ -128,6 +128,10 @@ class Corpus:
         """Number of documents whose content is empty."""
         return sum(not document.content for document in self)
 
+    def unknown(self, doc_ids: Sequence[str]) -> list[str]:
+        """Those of the ids that it does not hold."""
+        return [doc_id for doc_id in doc_ids if doc_id not in self]
+
     def ids_at(self, positions: Sequence[int]) -> list[str]:
         """Ids of the documents at these positions, >= 0."""
         return [self.doc_ids[i] for i in positions]

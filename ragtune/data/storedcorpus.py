@@ -20,6 +20,7 @@ from ragtune.core.hits import Facts
 from ragtune.core.tokens import count_tokens
 from ragtune.data.corpus import EMPTY, Corpus, Document, DuplicateIdError, K, V, digest_of, metadata_of
 from ragtune.data.diskcache import AUTO, DiskCache
+from ragtune.data.rows import blocks
 from ragtune.data.storedids import StoredIds
 
 _TEXTS, _ENDS, _TOKENS, _FACTS = "documents.bin", "ends.npy", "tokens.npy", "facts.json"
@@ -149,6 +150,16 @@ class StoredCorpus(Corpus):
             return self._ids.positions(doc_ids)
         except KeyError:
             return list(map(self.position, doc_ids))
+
+    def unknown(self, doc_ids: Sequence[str]) -> list[str]:
+        return [doc_id for some in blocks(len(doc_ids)) for doc_id in self._unknown(doc_ids[some])]
+
+    def _unknown(self, doc_ids: Sequence[str]) -> list[str]:
+        try:
+            self._ids.positions(doc_ids)
+        except KeyError:
+            return super().unknown(doc_ids)
+        return []
 
     def _find(self, doc_id: object) -> int | None:
         return self._ids.get(doc_id)  # type: ignore[call-overload,no-any-return]

@@ -85,6 +85,9 @@ def test_a_stored_corpus_is_the_one_in_memory_and_is_read_once(private_cache: Pa
         for document in documents:
             assert disk.position(document.id) == memory.position(document.id)
             assert disk.scored(document.id, 1.0) == memory.scored(document.id, 1.0)
+        ids = [document.id for document in documents]
+        assert disk.unknown(["b", *ids, "zz"]) == memory.unknown(["b", *ids, "zz"]) == ["b", "zz"]
+        assert disk.unknown(ids) == disk.unknown([]) == []
         for unknown in ("", "b", "zz", "u" * 65, "u" * 64 + "aa", "an id that is longer than all of them"):
             assert unknown not in disk
     assert sum(file.stat().st_size for file in private_cache.rglob("ids.npy")) < 2_000  # however long the longest is
