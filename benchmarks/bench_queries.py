@@ -1,6 +1,7 @@
 """Many queries through the harness: what one more query costs, and whether that stays so as they grow.
 
-    python benchmarks/bench_queries.py [--queries 1000 4000] [--repeats 3] [--many 10000 100000] [--json FILE]
+    python benchmarks/bench_queries.py [--queries 1000 4000] [--repeats 3] [--many 10000 100000] [--documents 2000]
+        [--json FILE]
 
 Runs are whole (`run_experiment`: replayed, measured, compared with its incumbents, written), each in a process of its
 own over generated queries with 100 candidates. What a query costs is the slope between the smallest and the largest
@@ -44,13 +45,13 @@ RATES = {
 """What is told of each policy, and the parts of a run that it is told of."""
 
 
-def generate(folder: Path, queries: int) -> None:
+def generate(folder: Path, queries: int, documents: int = DOCUMENTS) -> None:
     """A BEIR folder with a run and a score table of as many queries, the same ones every time."""
     rng = np.random.default_rng(0)
     for name in ("qrels", "runs", "scores"):
         (folder / name).mkdir(parents=True)
     lines = (
-        json.dumps({"_id": f"d{i}", "title": "", "text": f"passage {i} of a collection"}) for i in range(DOCUMENTS)
+        json.dumps({"_id": f"d{i}", "title": "", "text": f"passage {i} of a collection"}) for i in range(documents)
     )
     (folder / "corpus.jsonl").write_text("\n".join(lines) + "\n")
     names = [f"q{i}" for i in range(queries)]
@@ -62,7 +63,7 @@ def generate(folder: Path, queries: int) -> None:
     ):
         qrels.write("query-id\tcorpus-id\tscore\n")
         for query in names:
-            found = rng.choice(DOCUMENTS, CANDIDATES, replace=False).tolist()
+            found = rng.choice(documents, CANDIDATES, replace=False).tolist()
             scores = rng.random(CANDIDATES).round(6).tolist()
             qrels.writelines(f"{query}\td{document}\t1\n" for document in found[:JUDGED])
             first.writelines(
@@ -179,6 +180,7 @@ def main() -> int:
     parser.add_argument("--queries", type=int, nargs="+", default=[1000, 4000])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--many", type=int, nargs="*", default=[10_000, 100_000], help="run once, for their growth")
+    parser.add_argument("--documents", type=int, default=DOCUMENTS, help="of many, most candidates are new")
     parser.add_argument("--json", type=Path, help="write the figures to this file as well")
     parser.add_argument("--one", nargs=2, metavar=("DATA", "POLICY"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -189,7 +191,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         for queries in sorted({*arguments.queries, *arguments.many}):
             repeats = arguments.repeats if queries in arguments.queries else 1
-            generate(data := Path(folder) / str(queries), queries)
+            generate(data := Path(folder) / str(queries), queries, arguments.documents)
             for policy in POLICIES:
                 growth.append({"policy": policy, "queries": queries, **measured(data, policy, repeats)})
                 print(growth[-1], flush=True)

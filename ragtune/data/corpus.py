@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -15,6 +15,9 @@ from ragtune.core.hits import ColumnsById, Facts, Hits
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
 from ragtune.data.topk import id_ranks
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class Document(BaseModel):
@@ -125,6 +128,10 @@ class Corpus:
         """Number of documents whose content is empty."""
         return sum(not document.content for document in self)
 
+    def unknown(self, doc_ids: Sequence[str]) -> list[str]:
+        """Those of the ids that it does not hold."""
+        return [doc_id for doc_id in doc_ids if doc_id not in self]
+
     def ids_at(self, positions: Sequence[int]) -> list[str]:
         """Ids of the documents at these positions, >= 0."""
         return [self.doc_ids[i] for i in positions]
@@ -177,17 +184,21 @@ class Corpus:
         try:
             facts = list(map(self._known.__getitem__, doc_ids))
         except KeyError:
-            facts = [self._known.get(doc_id) or self._look_up(doc_id) for doc_id in doc_ids]
+            facts = self._facts(doc_ids)
         return Hits(doc_ids, scores, facts, source, vouched=self._are_sound)
 
     def hits_at(self, positions: Sequence[int], scores: Sequence[float], source: str | None = None) -> Hits:
         """The same of documents by their positions in the collection's order."""
-        known = self._known_at
-        if new := [i for i in positions if i not in known]:
-            known.update(zip(new, self.hits(self.ids_at(new), ()).facts, strict=True))
-        facts = [known[i] for i in positions]
+        known = list(map(self._known_at.get, positions))
+        new = [i for i, fact in zip(positions, known, strict=True) if fact is None]
+        made = dict(zip(new, self.hits(self.ids_at(new), ()).facts, strict=True))
+        self._remember(self._known_at, made)
+        facts = [fact or made[i] for i, fact in zip(positions, known, strict=True)]
         by_id: ColumnsById = {self.positions: list(positions)}
         return Hits([fact.id for fact in facts], scores, facts, source, vouched=self._are_sound, by_id=by_id)
+
+    def _facts(self, doc_ids: Sequence[str]) -> list[Facts]:
+        return [self._known.get(doc_id) or self._look_up(doc_id) for doc_id in doc_ids]
 
     def _look_up(self, doc_id: str) -> Facts:
         document = self[doc_id]
@@ -195,5 +206,9 @@ class Corpus:
         known = Facts(document.id, content, metadata_of(document), self._count(content))
         if not known.is_sound:  # said before another thread can find it
             self._are_sound = False
-        self._known[doc_id] = known
+        self._remember(self._known, {doc_id: known})
         return known
+
+    def _remember(self, known: dict[K, V], new: Mapping[K, V]) -> None:
+        """Add what has been looked up to what is known."""
+        known.update(new)

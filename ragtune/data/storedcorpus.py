@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import mmap
-import shutil
 import tempfile
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -19,8 +18,9 @@ from ragtune.core.arrays import IntArray
 from ragtune.core.errors import DatasetError
 from ragtune.core.hits import Facts
 from ragtune.core.tokens import count_tokens
-from ragtune.data.corpus import EMPTY, Corpus, Document, DuplicateIdError, digest_of, metadata_of
+from ragtune.data.corpus import EMPTY, Corpus, Document, DuplicateIdError, K, V, digest_of, metadata_of
 from ragtune.data.diskcache import AUTO, DiskCache
+from ragtune.data.rows import blocks
 from ragtune.data.storedids import StoredIds
 
 _TEXTS, _ENDS, _TOKENS, _FACTS = "documents.bin", "ends.npy", "tokens.npy", "facts.json"
@@ -29,7 +29,10 @@ _FORMAT = 4
 taken for damaged nor for this one's."""
 
 _FOUND = 2**17
-"""Ids and their places that are remembered: the same documents are asked for again by every part of a request."""
+"""Ids whose places are remembered: the same documents are asked for again by every part of a request."""
+
+_REMEMBERED = 2**15
+"""Documents that are remembered, with their texts where these were read: the candidates of some hundred queries."""
 
 _REPORT = 500_000
 """Documents between two lines of the log."""
@@ -112,9 +115,21 @@ class StoredCorpus(Corpus):
         return map(self._document, range(len(self)))
 
     def _look_up(self, doc_id: str) -> Facts:
-        position = self.position(doc_id)
-        known = self._known[doc_id] = _StoredFacts(self._stored, position, self._tokens.item(position))
-        return known
+        return self._facts([doc_id])[0]
+
+    def _facts(self, doc_ids: Sequence[str]) -> list[Facts]:
+        known = list(map(self._known.get, doc_ids))
+        new = [doc_id for doc_id, facts in zip(doc_ids, known, strict=True) if facts is None]
+        positions = self.positions(new)
+        counted = zip(new, positions, self._tokens[positions].tolist(), strict=True)
+        made: dict[str, Facts] = {doc_id: _StoredFacts(self._stored, doc_id, *those) for doc_id, *those in counted}
+        self._remember(self._known, made)
+        return [facts or made[doc_id] for doc_id, facts in zip(doc_ids, known, strict=True)]
+
+    def _remember(self, known: dict[K, V], new: Mapping[K, V]) -> None:
+        if len(known) + len(new) > _REMEMBERED:  # or memory would grow with the number of queries
+            known.clear()
+        known.update(new)
 
     @cached_property
     def doc_ids(self) -> Sequence[str]:
@@ -136,6 +151,16 @@ class StoredCorpus(Corpus):
         except KeyError:
             return list(map(self.position, doc_ids))
 
+    def unknown(self, doc_ids: Sequence[str]) -> list[str]:
+        return [doc_id for some in blocks(len(doc_ids)) for doc_id in self._unknown(doc_ids[some])]
+
+    def _unknown(self, doc_ids: Sequence[str]) -> list[str]:
+        try:
+            self._ids.positions(doc_ids)
+        except KeyError:
+            return super().unknown(doc_ids)
+        return []
+
     def _find(self, doc_id: object) -> int | None:
         return self._ids.get(doc_id)  # type: ignore[call-overload,no-any-return]
 
@@ -145,9 +170,7 @@ class StoredCorpus(Corpus):
             return list(map(names.__getitem__, positions))
         except KeyError:
             found = self._read_ids(positions)
-        if len(names) >= _FOUND:
-            names.clear()
-        names.update(zip(positions, found, strict=True))
+        self._remember(names, dict(zip(positions, found, strict=True)))
         return found
 
     def _read_ids(self, positions: Sequence[int]) -> list[str]:
@@ -191,7 +214,7 @@ class _StoredFacts(Facts):
 
     Args:
         stored: the documents; not their corpus, which is let go at once where nothing that it has refers to it.
-        position: the document's.
+        doc_id, position: the document's.
         token_count: its tokens.
     """
 
@@ -199,8 +222,8 @@ class _StoredFacts(Facts):
     _stored: _Documents
     _position: int
 
-    def __init__(self, stored: _Documents, position: int, token_count: int) -> None:
-        values = {"id": stored.at(position).decode(), "token_count": token_count, "is_sound": True}
+    def __init__(self, stored: _Documents, doc_id: str, position: int, token_count: int) -> None:
+        values = {"id": str(doc_id), "token_count": token_count, "is_sound": True}
         for name, value in {**values, "_stored": stored, "_position": position}.items():
             object.__setattr__(self, name, value)
 
@@ -213,8 +236,17 @@ class _StoredFacts(Facts):
         object.__setattr__(self, "metadata", metadata_of(document))
         return object.__getattribute__(self, name)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Facts) and _parts(self) == _parts(other)
+
+    __hash__ = Facts.__hash__
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return Facts, (self.id, self.content, self.metadata, self.token_count)
+        return Facts, _parts(self)
+
+
+def _parts(facts: Facts) -> tuple[Any, ...]:
+    return facts.id, facts.content, facts.metadata, facts.token_count
 
 
 def _begin(ends: IntArray, position: int) -> int:
@@ -242,14 +274,20 @@ def stored(documents: Callable[[], Iterable[Document]], key: str, cache_dir: str
     Raises:
         DatasetError: as of :meth:`StoredCorpus.write`.
     """
+
+    def build() -> StoredCorpus | None:
+        return None
+
+    def save(_: object, folder: Path) -> None:
+        StoredCorpus.write(documents(), folder)
+
+    found = DiskCache("corpus", cache_dir).fetch(f"{_FORMAT} {key}", build, save, StoredCorpus, is_mapped=True)
+    return _set_aside(documents) if found is None else found
+
+
+def _set_aside(documents: Callable[[], Iterable[Document]]) -> StoredCorpus:
+    """The documents in files that are gone with them."""
     # Mapped files may be removed, where the system allows it; where not, the system's own clearing must do.
     with tempfile.TemporaryDirectory(prefix="ragtune-corpus-", ignore_cleanup_errors=True) as scratch:
-
-        def build() -> StoredCorpus:
-            StoredCorpus.write(documents(), Path(scratch))
-            return StoredCorpus(Path(scratch))
-
-        def save(_: StoredCorpus, folder: Path) -> None:
-            shutil.copytree(scratch, folder, dirs_exist_ok=True)
-
-        return DiskCache("corpus", cache_dir).fetch(f"{_FORMAT} {key}", build, save, StoredCorpus, is_mapped=True)
+        StoredCorpus.write(documents(), Path(scratch))
+        return StoredCorpus(Path(scratch))

@@ -69,7 +69,7 @@ class RunsRetriever(BaseRetriever):
 
     def _read(self, file: Path) -> Run:
         run = read_run(file, self._query_ids)
-        unknown = sorted(doc_id for doc_id in run.doc_ids if doc_id not in self._corpus)
+        unknown = sorted(self._corpus.unknown(run.doc_ids))
         if unknown:
             raise DatasetError(
                 f"run file {str(file)!r} names {len(unknown)} documents that the corpus does not hold, "

@@ -22,8 +22,11 @@ from ragtune.schedulers.greedy import GreedyScheduler
 from ragtune.testing.collection import make_context
 from ragtune.testing.worlds import World, WorldReranker
 
-LIMITS = (0, 1, 3, 8, 100)
-"""Documents that the budgets allow."""
+BUDGETS = {
+    limit: [CostBudget.only(**{limit: allowed}) for allowed in (0, 1, 3, 8, 100)]
+    for limit in ("max_reranker_docs", "max_reranker_calls")
+}
+"""The budgets that may share their decisions, by what they limit."""
 
 
 class Growth(BaseExpander):
@@ -40,8 +43,8 @@ class Growth(BaseExpander):
 
 
 def under_all_budgets(query: str = "query") -> list[RAGtuneContext]:
-    """A request under each of the limits."""
-    return [make_context(query, tracker=CostBudget.only(max_reranker_docs=limit).create_tracker()) for limit in LIMITS]
+    """A request under each of the budgets."""
+    return [make_context(query, tracker=budget.create_tracker()) for budgets in BUDGETS.values() for budget in budgets]
 
 
 def require_same_under_all_budgets(world: World, **parts: Any) -> None:
@@ -66,10 +69,10 @@ def require_same_under_all_budgets(world: World, **parts: Any) -> None:
     if not controller.shares_budgets:
         return
     found = [world.corpus.scored(item.doc_id, item.retrieval_score, item.sources) for item in world.pool()]
-    budgets = [CostBudget.only(max_reranker_docs=limit) for limit in LIMITS]
-    together = controller.run_under(Request("salt bread", "q1", candidates=found), budgets)
-    alone = [controller.run("salt bread", budget, query_id="q1", candidates=found) for budget in budgets]
-    assert _told(together) == _told(alone), "it says that it does not read the budget"
+    for budgets in BUDGETS.values():
+        together = controller.run_under(Request("salt bread", "q1", candidates=found), budgets)
+        alone = [controller.run("salt bread", budget, query_id="q1", candidates=found) for budget in budgets]
+        assert _told(together) == _told(alone), "it says that it does not read the budget"
 
 
 def _told(outputs: Sequence[ControllerOutput]) -> list[str]:

@@ -9,6 +9,7 @@ import pytest
 
 from ragtune.core.component import declares
 from ragtune.core.interfaces import BaseReranker
+from ragtune.core.pool.batch import RerankBatch
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import CostMeter
 from ragtune.core.types import FREE
@@ -18,6 +19,8 @@ QUERY = "what lowers blood pressure"
 
 
 class _CommonContract:
+    tolerance: ClassVar[float] = 1e-5
+
     def make(self) -> BaseReranker:
         """A new reranker that can score the documents of :func:`~ragtune.testing.small_corpus` for query id ``q1``."""
         raise NotImplementedError
@@ -52,6 +55,19 @@ class _CommonContract:
         reranker.rerank(items, make_context("bowline"), "default")
         expected = self.make().rerank(items, make_context(QUERY), "default")
         assert reranker.rerank(items, make_context(QUERY), "default") == expected
+
+    def test_batches_of_several_requests_are_scored_as_if_alone(
+        self, reranker: BaseReranker, items: list[PoolItem]
+    ) -> None:
+        parts = [(QUERY, items[:3]), ("bowline", items[2:9]), (QUERY, items[1:2])]
+        batches = [RerankBatch(some, make_context(query)) for query, some in parts]
+        outcomes = reranker.rerank_many(batches)
+        for (query, some), batch, outcome in zip(parts, batches, outcomes, strict=True):
+            assert not isinstance(outcome, Exception)
+            expected = self.make().rerank(some, make_context(query), "default")
+            assert list(outcome) == list(expected)
+            assert outcome == pytest.approx(expected, abs=self.tolerance)
+            assert batch.context.meter.actual.docs <= len(some), "each request pays for its own"
 
     def test_a_score_does_not_depend_on_the_order_of_the_batch(
         self, reranker: BaseReranker, items: list[PoolItem]
@@ -112,8 +128,6 @@ class RerankerContract(_CommonContract):
     Attributes:
         tolerance: how far a score may depend on the rest of the batch, since padding changes the last bits of float32.
     """
-
-    tolerance: ClassVar[float] = 1e-5
 
     def test_does_not_say_that_it_compares(self, reranker: BaseReranker) -> None:
         assert not reranker.compares

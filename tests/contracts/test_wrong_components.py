@@ -22,6 +22,7 @@ from ragtune.core.interfaces import (
     BaseScheduler,
 )
 from ragtune.core.policy.batching import propose
+from ragtune.core.pool.batch import RerankBatch
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
 from ragtune.fusion.rrf import RRFFusion
@@ -66,9 +67,14 @@ class Thrifty(BaseScheduler):
     """Takes small steps where little is left, and says that it does not look."""
 
     reads_budget = False
+    looks_at = "remaining_rerank_docs"
 
     def select_batch(self, pool: Any, budget: Any) -> Any:
-        return propose(pool.top_candidates(2 if budget.remaining_rerank_docs > 9 else 1), budget)
+        return propose(pool.top_candidates(2 if getattr(budget, self.looks_at) > 9 else 1), budget)
+
+
+class Hurried(Thrifty):
+    looks_at = "remaining_rerank_calls"
 
 
 class Moody(BaseEstimator):
@@ -106,8 +112,14 @@ class Brief(BaseReformulator):
 
     reads_budget = False
 
+    looks_at = "remaining_rerank_docs"
+
     def generate(self, context: RAGtuneContext, first_round: Any) -> list[str]:
-        return ["a rewrite"] if context.tracker.remaining_view().remaining_rerank_docs > 9 else []
+        return ["a rewrite"] if getattr(context.tracker.remaining_view(), self.looks_at) > 9 else []
+
+
+class Hasty(Brief):
+    looks_at = "remaining_rerank_calls"
 
 
 class Projection(Numbered, BaseEmbedder):
@@ -120,6 +132,17 @@ class Projection(Numbered, BaseEmbedder):
 class Score(Numbered, BaseReranker):
     def rerank(self, items: Sequence[Any], context: Any, strategy: str) -> dict[str, float]:
         return {item.doc_id: 1 / (1 + self.serial) for item in items}
+
+
+class Mixing(BaseReranker):
+    """Scores the batches of others along with those of a request."""
+
+    def rerank(self, items: Sequence[Any], context: Any, strategy: str) -> dict[str, float]:
+        return {item.doc_id: 1 / len(items) for item in items}
+
+    def rerank_many(self, batches: Sequence[RerankBatch]) -> list[Mapping[str, float] | Exception]:
+        size = sum(len(batch.items) for batch in batches)
+        return [{item.doc_id: 1 / size for item in batch.items} for batch in batches]
 
 
 class Rewrite(Numbered, BaseReformulator):
@@ -169,6 +192,10 @@ WRONG: dict[type, tuple[type, Callable[[Any], None]]] = {
         SchedulerContract,
         lambda suite: suite.test_a_budget_that_is_not_read_changes_nothing_before_it_binds(WORLDS["plain"]()),
     ),
+    Hurried: (
+        SchedulerContract,
+        lambda suite: suite.test_a_budget_that_is_not_read_changes_nothing_before_it_binds(WORLDS["plain"]()),
+    ),
     Moody: (
         EstimatorContract,
         lambda suite: suite.test_scores_that_are_not_read_change_nothing(suite.make(), WORLDS["plain"]()),
@@ -181,8 +208,13 @@ WRONG: dict[type, tuple[type, Callable[[Any], None]]] = {
     ),
     Stingy: (ExpanderContract, lambda suite: suite.test_a_budget_that_is_not_read_changes_nothing()),
     Brief: (ReformulatorContract, lambda suite: suite.test_a_budget_that_is_not_read_changes_nothing(suite.make())),
+    Hasty: (ReformulatorContract, lambda suite: suite.test_a_budget_that_is_not_read_changes_nothing(suite.make())),
     Projection: (EmbedderContract, lambda suite: suite.test_is_deterministic(suite.make())),
     Score: (RerankerContract, lambda suite: suite.test_is_deterministic(suite.make(), small_pool_items())),
+    Mixing: (
+        RerankerContract,
+        lambda suite: suite.test_batches_of_several_requests_are_scored_as_if_alone(suite.make(), small_pool_items()),
+    ),
     Rewrite: (ReformulatorContract, lambda suite: suite.test_answers_the_same_twice(suite.make())),
     Fusion: (FusionContract, lambda suite: suite.test_answers_the_same_twice(suite.make())),
     LateRetriever: (RetrieverContract, lambda suite: suite.test_an_earlier_request_is_not_noticed(suite.make())),

@@ -114,9 +114,11 @@ class ShardFiles:
             files, folder = FileSystem.from_uri(address)
         except (OSError, ValueError) as error:
             raise self._refused(error) from None
+        if not folder:
+            raise self._refused("it names no bucket")
         return files, f"{folder.rstrip('/')}/{self._run}"
 
-    def _refused(self, error: Exception) -> ConfigError:
+    def _refused(self, error: Exception | str) -> ConfigError:
         reason = " ".join(str(error).split())
         return ConfigError(
             f"executor.storage={self._storage!r}: {reason}; allowed is a folder, s3://BUCKET/... or gs://BUCKET/..."

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from ragtune import Corpus, Document
 from ragtune.core.errors import DatasetError
+from ragtune.data import storedcorpus
 from ragtune.data.storedcorpus import stored
 
 
@@ -83,6 +85,9 @@ def test_a_stored_corpus_is_the_one_in_memory_and_is_read_once(private_cache: Pa
         for document in documents:
             assert disk.position(document.id) == memory.position(document.id)
             assert disk.scored(document.id, 1.0) == memory.scored(document.id, 1.0)
+        ids = [document.id for document in documents]
+        assert disk.unknown(["b", *ids, "zz"]) == memory.unknown(["b", *ids, "zz"]) == ["b", "zz"]
+        assert disk.unknown(ids) == disk.unknown([]) == []
         for unknown in ("", "b", "zz", "u" * 65, "u" * 64 + "aa", "an id that is longer than all of them"):
             assert unknown not in disk
     assert sum(file.stat().st_size for file in private_cache.rglob("ids.npy")) < 2_000  # however long the longest is
@@ -90,3 +95,40 @@ def test_a_stored_corpus_is_the_one_in_memory_and_is_read_once(private_cache: Pa
     for wrong, message in ((twice, "duplicate document id 'z'"), (twice[:-2] + twice[-1:], "'uuu"), ([], "empty")):
         with pytest.raises(DatasetError, match=message):
             stored(lambda wrong=wrong: wrong, message)
+
+
+def test_a_stored_corpus_remembers_documents_at_work_and_no_others(
+    private_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storedcorpus, "_REMEMBERED", 4)
+    documents = [Document(id=f"d{i}", text=f"text {i}") for i in range(20)]
+    ids, scores = [document.id for document in documents], [1.0] * 20
+    memory, disk = Corpus(documents), stored(lambda: documents, "key")
+    asked = (lambda n: disk.hits(ids[n], scores[n]), lambda n: disk.hits_at(range(20)[n], scores[n]))
+    for ask in asked:
+        (first,) = ask(slice(1)).facts
+        assert ask(slice(1)).facts[0] is first
+        for some in (slice(20), slice(4, 8), slice(8, 12)):  # more than are remembered
+            assert list(ask(some)) == list(memory.hits(ids[some], scores[some]))
+        assert ask(slice(1)).facts[0] is not first
+
+
+def test_what_is_known_of_a_document_is_the_same_wherever_it_is_kept(private_cache: Path) -> None:
+    documents = [Document(id="a", text="x", title="t"), Document(id="b", text="x", title="t")]
+    (a, b), kept = (
+        corpus.hits(["a", "b"], [1.0, 1.0]).facts for corpus in (Corpus(documents), stored(lambda: documents, "key"))
+    )
+    assert [a == kept[0], kept[0] == a, kept[0] == kept[1], b == kept[0]] == [True, True, False, False]
+
+
+def test_a_collection_is_written_to_the_cache_alone_and_where_there_is_none_set_aside(
+    private_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    documents = [Document(id=f"d{i}", text=f"text {i}") for i in range(3)]
+    for cache in (None, tmp_path / "no-folder" / "file"):
+        (tmp_path / "no-folder").write_text("")
+        assert list(stored(lambda: documents, "key", cache)) == documents
+    assert "going on without it" in caplog.text
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "has no room"))
+    assert list(stored(lambda: documents, "key")) == documents
+    assert list(stored(None, "key")) == documents

@@ -36,7 +36,15 @@ def test_ids_are_found_at_their_positions_in_any_order(ids: StoredIds) -> None:
         names = [NAMES[i] for i in order]
         assert [ids[name] for name in names] == ids.positions(names) == list(order)
         assert not any(name in ids for name in UNKNOWN)
-    assert len(ids._found) < 150  # whatever has been asked for
+        for name in UNKNOWN[:-2]:
+            with pytest.raises(KeyError):
+                ids.positions(["a", name, "q1"])
+    assert len(ids._found) <= len(NAMES)  # those of one question, whatever has been asked for before
+
+
+def test_ids_that_are_asked_for_together_are_searched_together(ids: StoredIds, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ids._found, "_searched", None)
+    assert ids.positions(["q7", "東京", "q200", "a"]) == [7, NAMES.index("東京"), 200, NAMES.index("a")]
 
 
 def test_some_of_the_ids_stay_where_they_are(ids: StoredIds) -> None:

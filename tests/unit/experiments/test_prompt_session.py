@@ -261,3 +261,11 @@ def test_a_forecast_is_refused(compose_pipeline: Callable[..., dict[str, Any]]) 
     config = compose_pipeline("dry_run=true")
     with pytest.raises(ConfigError, match="dry_run=true"):
         component(config, "subject").forecast(config, lambda done, total: None)
+
+
+@pytest.mark.parametrize(("policy", "apart"), [("scheduler=greedy", True), ("experiment=plackett_luce", False)])
+def test_batches_of_a_rerank_stage_that_share_no_document_are_told_of(
+    compose_pipeline: Callable[..., dict[str, Any]], policy: str, apart: bool
+) -> None:
+    config = compose_pipeline("rerank_stage=budgeted", "reranker=simulated", policy)
+    assert component(config, "subject").compares_apart(config) is apart

@@ -92,6 +92,13 @@ def test_what_a_worker_takes_down_is_given_to_another_and_nothing_is_done_twice(
         (lambda: InlineExecutor(together=0), "executor.together=0: allowed is an integer >= 1"),
         (lambda: RayExecutor(num_gpus=-1), "executor.num_gpus=-1"),
         (lambda: list(ShardFiles("ftp://host/folder", "run").finished()), "executor.storage='ftp://host/folder': "),
+        *(
+            (
+                lambda empty=empty: list(ShardFiles(empty, "run").finished()),
+                f"executor.storage='{empty}': it names no bucket",
+            )
+            for empty in ("s3://", "gs://")
+        ),
     ],
 )
 def test_a_bad_argument_is_refused(make, said: str) -> None:
