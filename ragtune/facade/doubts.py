@@ -118,7 +118,7 @@ class Evidence(NamedTuple):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The 95% interval of what margins are symmetric about, at all requests at once: what the test does not reject."""
+        """The 95% interval of what margins are symmetric about, at all requests at once: what is not rejected."""
         spread = (self._about_mean + _SPREAD) * (1.0 - 1.0 / max(self.requests, 1))
         reject = -math.log(SIGNIFICANT)
         # The wealth rises up to here, and falls slowly from here on, as large distances speak for a large noise.
