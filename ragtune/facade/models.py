@@ -61,7 +61,8 @@ def language_model(
         how: ``listwise`` or ``setwise``.
         window: documents a call, >= 2; None for 20, or 4 for ``setwise``.
         max_doc_tokens: tokens of a document that are shown, >= 1.
-        usd_per_1k_tokens: dollars for 1,000 tokens of prompt or answer, >= 0; 0 means free.
+        usd_per_1k_tokens: dollars for 1,000 tokens of prompt or answer, >= 0; 0 means free, and no limit in
+            dollars.
         cache_dir: where answers are kept (``"auto"`` or a folder); None keeps none.
         client: further arguments of :class:`~ragtune.llm.client.LLMClient`: ``base_url``, ``api_key_env``, ...
 
