@@ -85,8 +85,9 @@ def chance(p: float) -> str:
 class Evidence(NamedTuple):
     """The margins of one source over requests, as sums: what a test needs that may be looked at after each of them.
 
-    The test is the sequential twin of the randomization test: it asks whether margins are symmetric about 0, as they
-    are where source and reranker could be exchanged, and assumes nothing else of their distribution. Then
+    The test is the sequential twin of the randomization test: it asks whether margins are symmetric about 0 whatever
+    the earlier ones were, as they are where source and reranker could be exchanged, and assumes nothing else of their
+    distribution. Spellings of one question are no further requests: their margins repeat each other. Then
     exp(l S - l^2 Q / 2) with the sum S and the sum of squares Q is a supermartingale for every l (de la Pena, Annals of
     Probability 1999), and so is its mean over l ~ N(0, 1 / spread) (Robbins, Annals of Mathematical Statistics 1970;
     Howard et al., Annals of Statistics 2021). By Ville's inequality its reciprocal is a p-value at whatever request
