@@ -86,7 +86,7 @@ def torn(outcomes: Outcomes) -> dict[str, int]:
     Args:
         outcomes: of all queries of a run that compares documents in batches that share none.
     """
-    several = int((outcomes.batches[:, 0] > 1).sum())
+    several = int((outcomes.batches[:, 0] - outcomes.batches[:, 1] > 1).sum())
     return {f"queries whose {TORN}; see experiment=plackett_luce, or scheduler=one_shot": several} if several else {}
 
 

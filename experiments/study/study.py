@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from experiments.evaluate.curves import FloatArray
 from experiments.evaluate.record import UNITS
+from ragtune.core.arguments import check_choice
 from ragtune.core.units import DOCS, Unit
 from ragtune.core.units import UNITS as ALL
 
@@ -31,8 +32,12 @@ def column_of(budget: float) -> str:
 
 
 def unit_of(cells: Any) -> Unit:
-    """What the budgets of a cells table limit; tables from before budgets in calls do not say, they limit documents."""
-    return ALL[UNITS.index(cells["unit"].iloc[0])] if "unit" in cells else DOCS
+    """What the budgets of a cells table limit; tables from before budgets in calls do not say, they limit documents.
+
+    Raises:
+        ConfigError: if it is no unit.
+    """
+    return ALL[UNITS.index(check_choice("unit", cells["unit"].iloc[0], UNITS))] if "unit" in cells else DOCS
 
 
 @dataclass(frozen=True)

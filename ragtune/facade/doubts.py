@@ -85,8 +85,9 @@ def chance(p: float) -> str:
 class Evidence(NamedTuple):
     """The margins of one source over requests, as sums: what a test needs that may be looked at after each of them.
 
-    The test is the sequential twin of the randomization test: it asks whether margins are symmetric about 0, as they
-    are where source and reranker could be exchanged, and assumes nothing else of their distribution. Then
+    The test is the sequential twin of the randomization test: it asks whether margins are symmetric about 0 whatever
+    the earlier ones were, as they are where source and reranker could be exchanged, and assumes nothing else of their
+    distribution. Spellings of one question are no further requests: their margins repeat each other. Then
     exp(l S - l^2 Q / 2) with the sum S and the sum of squares Q is a supermartingale for every l (de la Pena, Annals of
     Probability 1999), and so is its mean over l ~ N(0, 1 / spread) (Robbins, Annals of Mathematical Statistics 1970;
     Howard et al., Annals of Statistics 2021). By Ville's inequality its reciprocal is a p-value at whatever request
@@ -118,7 +119,7 @@ class Evidence(NamedTuple):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The 95% interval of the mean that holds at all requests at once: what the same test does not reject."""
+        """The 95% interval of what margins are symmetric about, at all requests at once: what is not rejected."""
         spread = (self._about_mean + _SPREAD) * (1.0 - 1.0 / max(self.requests, 1))
         reject = -math.log(SIGNIFICANT)
         # The wealth rises up to here, and falls slowly from here on, as large distances speak for a large noise.

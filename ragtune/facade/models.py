@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ragtune.core.arguments import check_choice, check_number
+from ragtune.core.arguments import check_choice, check_count, check_number
 from ragtune.core.errors import ConfigError, InputError, MissingExtraError
 from ragtune.core.interfaces import BaseReranker
 
@@ -61,12 +61,13 @@ def language_model(
         how: ``listwise`` or ``setwise``.
         window: documents a call, >= 2; None for 20, or 4 for ``setwise``.
         max_doc_tokens: tokens of a document that are shown, >= 1.
-        usd_per_1k_tokens: dollars for 1,000 tokens of prompt or answer, >= 0; 0 means free.
+        usd_per_1k_tokens: dollars for 1,000 tokens of prompt or answer, >= 0; 0 means free, and no limit in
+            dollars.
         cache_dir: where answers are kept (``"auto"`` or a folder); None keeps none.
         client: further arguments of :class:`~ragtune.llm.client.LLMClient`: ``base_url``, ``api_key_env``, ...
 
     Raises:
-        ConfigError: on an argument out of range.
+        ConfigError: on an argument out of range, or one that the client does not have.
     """
     check_choice("how a language model compares", how, COMPARING)
     rate = check_number("usd_per_1k_tokens", usd_per_1k_tokens, low=0.0)
@@ -77,11 +78,16 @@ def language_model(
 
     options: dict[str, Any] = {"mode": "live" if cache_dir is None else "record", "cache_dir": cache_dir}
     options |= {"repair": False, "prices": {name: {"prompt": rate, "completion": rate}} if rate else None}
-    asked = LLMClient(model=name, **(options | client)), PromptLibrary()
+    try:
+        asked = LLMClient(model=name, **(options | client)), PromptLibrary()
+    except TypeError as error:
+        raise ConfigError(f"the language model cannot be made: {error}") from error
     if how == "setwise":
         size: dict[str, Any] = {} if window is None else {"set_size": window}
         return LLMSetwiseReranker(*asked, max_doc_tokens=max_doc_tokens, **size)
-    size = {} if window is None else {"window": window, "step": max(1, window // 2)}
+    size = {}
+    if window is not None:
+        size = {"window": check_count("reranker window", window, low=2), "step": max(1, window // 2)}
     return LLMListwiseReranker(*asked, max_doc_tokens=max_doc_tokens, **size)
 
 

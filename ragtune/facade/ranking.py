@@ -14,7 +14,7 @@ TORN = (
     "documents were compared in batches that share no document: a place in one says nothing of those in another, but "
     "orders them"
 )
-"""What is wrong where several batches were sent and :func:`compares_apart`."""
+"""What is wrong where several batches were ordered and :func:`compares_apart`."""
 
 
 def compares_apart(reranker: BaseReranker, scheduler: BaseScheduler) -> bool:

@@ -269,7 +269,7 @@ class BudgetedReranker:
             output.stop,
             {int(doc_id): why for doc_id, why in failed.items()},
             output.batches,
-            output.batches.sent > 1 and compares_apart(self._reranker, self._scheduler),
+            output.batches.sent - output.batches.failed > 1 and compares_apart(self._reranker, self._scheduler),
         )
 
     def _require_price(self, budget: CostBudget) -> CostBudget:
@@ -280,7 +280,9 @@ class BudgetedReranker:
         """
         for unit in (MONEY, FLOPS, SEARCH_UNITS, ENERGY):
             limit = getattr(budget, unit.limit)
-            if limit is None or unit.name not in self._reranker.unpriced or getattr(self._cost_of_a_text, unit.name):
+            # A price of nothing is one that no limit in dollars can bind on either.
+            is_known = unit is not MONEY and unit.name not in self._reranker.unpriced
+            if limit is None or is_known or getattr(self._cost_of_two_texts, unit.name):
                 continue
             raise ConfigError(
                 f"{unit.short}={limit:g}: the reranker has no price, so that no limit in {unit.noun} would ever "
@@ -289,8 +291,9 @@ class BudgetedReranker:
         return budget
 
     @cached_property
-    def _cost_of_a_text(self) -> CostObject:
-        return self._price("a query", [ScoredDocument(id="0", content="a text of some words")])
+    def _cost_of_two_texts(self) -> CostObject:
+        """What the least costs that a reranker which compares is asked for."""
+        return self._price("a query", [ScoredDocument(id=one, content="a text of some words") for one in "01"])
 
     def _price(self, query: str, documents: Sequence[ScoredDocument]) -> CostObject:
         if not documents:

@@ -39,6 +39,8 @@ class OrderingReranker(BaseReranker):
     compares = True
 
     def __init__(self, function: Callable[[str, list[str]], Sequence[int]], usd_per_call: float = 0.0) -> None:
+        if not callable(function):
+            raise ConfigError(f"function={quoted(function)}: allowed is a function (query, texts) -> positions")
         self._function = function
         self.usd_per_call = check_number("usd_per_call", usd_per_call, low=0.0)
 

@@ -161,6 +161,11 @@ WRONG = SimpleNamespace(
     missing=(["--model", "/there/is/none"], "/there/is/none"),
     llm=(["--model", "m", "--llm", "pairwise"], "how a language model compares='pairwise': allowed are listwise"),
     llm_alone=(["--llm", "listwise"], "--llm: allowed with --model only"),
+    llm_dollars=(
+        ["--llm", "listwise", "--llm-base-url", "http://127.0.0.1:1", "--model", "m", "--usd", "0.1"],
+        "usd=0.1: the reranker has no price",
+    ),
+    cache_file=(["--model", "http://127.0.0.1:1", "--score-cache", __file__], "--score-cache: cannot be a folder"),
     llm_key=(["--model", "m", "--llm-key-env", "KEY"], "--llm-key-env: allowed with --llm only"),
     llm_upstream=(["--model", "m", "--llm", "listwise", "--upstream-model", "x"], "--upstream-model: allowed without"),
     windows=(["--model", "m", "--policy", "knockout", "--batch-size", "4"], "batch_size=4: allowed is None"),

@@ -41,6 +41,12 @@ def read_cells(file: Path, measure: str, unit: Unit) -> Any:
         raise ConfigError(f"{str(file)!r} has no {measure}: allowed is a table of it, not of {measures_of(cells)}")
     if len(cells) and (other := unit_of(cells)) is not unit:
         raise ConfigError(f"{str(file)!r} has budgets in {other.noun}: allowed is a table of budgets in {unit.noun}")
+    values = pd.to_numeric(cells[measure], errors="coerce")
+    if (bad := cells[values.isna() & cells[measure].notna()]).size:
+        raise ConfigError(f"{str(file)!r} has {measure}={str(bad[measure].iloc[0])!r}: allowed is a number")
+    if (again := cells[cells.duplicated(KEYS)]).size:
+        twice = ", ".join(f"{key} {again[key].iloc[0]!r}" for key in KEYS)
+        raise ConfigError(f"{str(file)!r} has several cells of {twice}: allowed is one")
     return cells
 
 
@@ -67,7 +73,7 @@ def changes_page(before: Any, after: Any, measure: str, source: str) -> str:
         measure: name of the measure that is compared.
         source: what ``before`` is called in the text.
     """
-    both = after.merge(before[[*KEYS, measure]], on=KEYS, suffixes=("", "_before"))
+    both = after.merge(before[[*KEYS, measure]].dropna(), on=KEYS, suffixes=("", "_before")).dropna(subset=measure)
     both = both.assign(change=both[measure] - both[f"{measure}_before"])
     ours = both["kind"] == "ours"
     moved = both.groupby(PAIR)["change"].transform(lambda change: change.abs().max()) >= SAME

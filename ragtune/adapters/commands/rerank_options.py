@@ -159,7 +159,7 @@ def _make_reranker(arguments: argparse.Namespace) -> tuple[BaseReranker, bool]:
     """The reranker that the options describe, and whether it is asked over a network."""
     from ragtune.facade.models import is_address, language_model, reranker_for
 
-    options = {"cache_dir": arguments.score_cache} | _said(arguments, (*_COMMON, *_LOCAL))
+    options = {"cache_dir": _folder(arguments.score_cache)} | _said(arguments, (*_COMMON, *_LOCAL))
     if arguments.llm is not None:
         _refuse(arguments, [*_UPSTREAM, *_LOCAL], "without --llm only")
         if "max_length" in options:
@@ -175,6 +175,16 @@ def _make_reranker(arguments: argparse.Namespace) -> tuple[BaseReranker, bool]:
     options |= {"timeout_s": arguments.timeout}
     options |= {_UPSTREAM[name][0]: value for name, value in _said(arguments, _UPSTREAM).items()}
     return reranker_for(arguments.model, options), True
+
+
+def _folder(cache: Path | None) -> Path | None:
+    """The folder, which is there now: else every request would be told of a mistake that is the server's."""
+    try:
+        if cache is not None:
+            cache.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--score-cache: cannot be a folder ({error})") from error
+    return cache
 
 
 def _said(arguments: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:

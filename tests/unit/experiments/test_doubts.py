@@ -83,5 +83,6 @@ def test_what_requests_went_on_without_is_told_with_the_first_error() -> None:
 def test_several_batches_are_told_of_where_documents_are_compared_in_batches_that_share_none(
     apart: bool, found: list[int]
 ) -> None:
-    records = [replace(_record({}), batches={"sent": n, "failed": 0, "first_error": None}) for n in (0, 1, 2, 3)]
+    counts = [(0, 0), (1, 0), (2, 0), (3, 0), (3, 2), (4, 4)]
+    records = [replace(_record({}), batches={"sent": n, "failed": bad, "first_error": None}) for n, bad in counts]
     assert list(warnings_of(_outcomes(records), compares_apart=apart).values()) == found

@@ -126,6 +126,30 @@ def test_bad_choices_are_named(options: dict[str, Any], said: str) -> None:
         BudgetedReranker(OrderingReranker(Judge()), calls=3, **options)
 
 
+def test_a_limit_in_dollars_wants_a_price_of_the_language_model() -> None:
+    free, priced = (language_model("m", base_url="http://localhost:1/v1", usd_per_1k_tokens=usd) for usd in (0.0, 0.01))
+    with pytest.raises(ConfigError, match=r"usd=0\.1: the reranker has no price"):
+        BudgetedReranker(free, policy="sliding", usd=0.1)
+    with pytest.raises(ConfigError, match=r"usd=0\.1: the reranker has no price"):
+        BudgetedReranker(free, policy="sliding", calls=3).rank("q", TEXTS, budget={"usd": 0.1})
+    assert BudgetedReranker(priced, policy="sliding", usd=0.1)
+
+
+def test_an_ordering_that_is_no_function_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"function=3: allowed is a function \(query, texts\) -> positions"):
+        OrderingReranker(3)  # type: ignore[arg-type]
+
+
+def test_batches_that_failed_have_compared_nothing_apart() -> None:
+    def dead(query: str, texts: list[str]) -> list[int]:
+        raise ConnectionError("away")
+
+    ranking = BudgetedReranker(OrderingReranker(dead), docs=10).rank("q", TEXTS)
+    assert ranking.batches.sent > 1
+    assert not ranking.is_torn
+    assert not any("compared" in words for words in ranking.warnings)
+
+
 def test_places_in_batches_that_share_no_document_are_warned_of() -> None:
     def said(model: Any, **options: Any) -> list[str]:
         return BudgetedReranker(model, **options).rank("q", TEXTS).warnings
@@ -144,7 +168,10 @@ def test_places_in_batches_that_share_no_document_are_warned_of() -> None:
         ({"how": "pairwise"}, "how a language model compares='pairwise': allowed are listwise, setwise"),
         ({"usd_per_1k_tokens": -1.0}, "usd_per_1k_tokens=-1.0"),
         ({"window": 1}, "reranker window=1"),
+        ({"window": "3"}, "reranker window='3'"),
+        ({"how": "setwise", "window": "3"}, "reranker set_size='3'"),
         ({"base_url": "ftp://x"}, "base_url"),
+        ({"tempature": 0.0}, "the language model cannot be made: .*'tempature'"),
     ],
 )
 def test_a_language_model_that_cannot_be_made_is_named(options: dict[str, Any], said: str) -> None:

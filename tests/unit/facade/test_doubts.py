@@ -19,14 +19,14 @@ DOCS = 12
 Request = tuple[str, list[str], dict[str, list[float]], list[float]]
 
 
-def requests(seed: int, count: int, heard: Callable[[Any, Any], Any]) -> Iterator[Request]:
+def requests(seed: int, count: int, heard: Callable[[Any, Any], Any], size: int = DOCS) -> Iterator[Request]:
     """Queries with two sources that err alike, and the reranker's scores: ``heard(relevance, noise)`` as logits."""
     rng = np.random.default_rng(seed)
     for query in range(count):
-        relevance, *noise = rng.normal(size=(4, DOCS))
+        relevance, *noise = rng.normal(size=(4, size))
         sources = {name: (relevance + 0.7 * own).tolist() for name, own in zip("ab", noise, strict=False)}
         scores = 1.0 / (1.0 + np.exp(-heard(relevance, noise[2])))
-        yield f"q{query}", [f"q{query} d{i}" for i in range(DOCS)], sources, scores.tolist()
+        yield f"q{query}", [f"q{query} d{i}" for i in range(size)], sources, scores.tolist()
 
 
 def told(asked: Iterator[Request], **options: Any) -> tuple[list[str], BudgetedReranker]:
@@ -69,6 +69,13 @@ def test_a_good_reranker_raises_no_doubt(policy: str) -> None:
 def test_a_reranker_that_errs_as_its_sources_do_is_doubted_by_chance_as_seldom_as_the_level_says() -> None:
     found = [told(requests(seed, 30, lambda relevance, noise: relevance + 0.7 * noise))[0] for seed in range(20)]
     assert sum(map(bool, found)) <= 1
+
+
+@pytest.mark.parametrize(("docs", "is_told"), [(5, False), (60, True)])
+def test_a_margin_below_zero_is_no_praise_where_little_is_read_even_of_noise(docs: int, is_told: bool) -> None:
+    said, reranker = told(requests(0, 60, lambda relevance, noise: noise, size=100), docs=docs)
+    assert bool(said) is is_told
+    assert [one.mean > 0.0 for one in reranker.doubts.evidence.values()] == [is_told] * 2
 
 
 def test_chance_is_no_doubt_however_often_one_looks() -> None:

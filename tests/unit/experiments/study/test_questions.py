@@ -247,6 +247,14 @@ def test_what_got_worse_comes_first_with_others_that_are_not_what_they_were(tmp_
     assert " -0.020 | 10 | 0.500 | 0.480 | " in page[8]
 
 
+def test_cells_without_a_value_are_no_change() -> None:
+    cells = pd.DataFrame({"collection": ["a"], "policy": "ours", "budget": "5", "kind": "ours", "label": "it"})
+    page = changes_page(cells.assign(AP=np.nan), cells.assign(AP=0.1), "AP", "frontier.csv")
+    assert page.splitlines()[2].startswith(
+        "**0 of 0 pairs of collection and policy got worse at some budget**; 1 cells"
+    )
+
+
 def test_an_earlier_table_that_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "frontier.csv"
     file.write_text("collection,policy,budget,label,kind,unit,AP,AP_diff_low\na,b,5,b,ours,calls,0.1,0")
@@ -254,6 +262,15 @@ def test_an_earlier_table_that_cannot_be_compared_is_refused(tmp_path: Path) -> 
         read_cells(file, "nDCG@10", CALLS)
     with pytest.raises(ConfigError, match=r"has budgets in calls: allowed is a table of budgets in documents"):
         read_cells(file, "AP", DOCS)
+    row = "a,b,5,b,ours,calls,0.1,0\n"
+    for damaged, said in (
+        (row.replace("0.1", "high"), r"AP='high': allowed is a number"),
+        (row.replace("calls", "bananas"), r"unit='bananas': allowed are docs, calls, "),
+        (row + row, r"has several cells of collection 'a', policy 'b', budget '5'"),
+    ):
+        file.write_text("collection,policy,budget,label,kind,unit,AP,AP_diff_low\n" + damaged)
+        with pytest.raises(ConfigError, match=said):
+            read_cells(file, "AP", CALLS)
     file.write_text("x,y")
     with pytest.raises(ConfigError, match=r"is no table of a study: it has no column 'collection'"):
         read_cells(file, "AP", DOCS)
