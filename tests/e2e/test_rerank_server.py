@@ -93,7 +93,7 @@ def test_a_trained_cross_encoder_ranks_as_it_does_in_the_library() -> None:
 @pytest.mark.parametrize(
     ("options", "calls"),
     [
-        (["--llm", "listwise", "--policy", "plackett_luce", "--batch-size", "6", "--calls", "3"], 3),
+        (["--llm", "listwise", "--batch-size", "6", "--calls", "3"], 3),
         (["--llm", "listwise", "--policy", "tdpart", "--batch-size", "4"], None),
         (["--llm", "setwise", "--policy", "setwise_insertion", "--calls", "20"], 20),
     ],

@@ -80,8 +80,8 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--advice", metavar="FILE", type=Path, help="advice.json of ragtune advise")
     group.add_argument(
         "--policy",
-        help="by scores: uncertainty (if unsaid), settled, early_stop, fixed_depth; by comparisons: plackett_luce, "
-        "sliding, tdpart, tourrank, acurank, blitzrank, setwise_insertion, jointrank, knockout",
+        help="by scores: uncertainty (if unsaid), settled, early_stop, fixed_depth; by comparisons: plackett_luce (if "
+        "unsaid, with --llm), sliding, tdpart, tourrank, acurank, blitzrank, setwise_insertion, jointrank, knockout",
     )
     group.add_argument(
         "--batch-size",
@@ -138,7 +138,8 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
     shadow = None
     if arguments.shadow is not None:
         shadow = ShadowOptions(arguments.shadow, arguments.shadow_file, arguments.shadow_texts)
-    policy = _advised(arguments) | _said(arguments, ("docs", "policy", "batch_size", "trust"))
+    by_kind = {} if arguments.llm is None else {"policy": "plackett_luce"}  # a place in a window is no score
+    policy = by_kind | _advised(arguments) | _said(arguments, ("docs", "policy", "batch_size", "trust"))
     budget["docs"] = policy.pop("docs", None)
     patience_ms = check_number("--patience", arguments.patience, low=0.0)
     return RerankServer(
