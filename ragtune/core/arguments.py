@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from enum import Enum
 from typing import TypeVar
@@ -12,6 +12,7 @@ from ragtune.core.errors import ConfigError
 from ragtune.core.plain import quoted
 
 EnumT = TypeVar("EnumT", bound=Enum)
+MakerT = TypeVar("MakerT", bound=Callable[..., object])
 
 _NEAR = 0.75  # of two names, as difflib measures it
 
@@ -48,6 +49,20 @@ def check_count(name: str, value: object, low: int = 0, high: float = math.inf) 
     if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
         return value
     raise ConfigError(f"{name}={quoted(value)}: allowed is a whole number{_range(low, high)}")
+
+
+def check_vectors(name: str, value: MakerT) -> MakerT:
+    """``value`` if it can be called, as what makes the text vectors of a corpus is.
+
+    Raises:
+        ConfigError: naming the argument and the value, and how a configuration chooses one.
+    """
+    if callable(value):
+        return value
+    raise ConfigError(
+        f"{name}={quoted(value)}: allowed is what makes the text vectors of a corpus: vectors@{name}=NAME, of tfidf, "
+        "dense and candidates, chooses one"
+    )
 
 
 def check_flag(name: str, value: object) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from ragtune.core.arguments import check_count
+from ragtune.core.arguments import check_count, check_vectors
 from ragtune.core.arrays import FloatArray, IntArray, dense
 from ragtune.core.interfaces import TextVectors
 from ragtune.core.pool.pool import CandidatePool
@@ -170,5 +170,5 @@ def neighbours_by(
     if graph is not None:
         opened = CorpusGraph.open(graph, corpus, k)
         return lambda: GraphNeighbours(opened)
-    made = vectors(corpus)
+    made = check_vectors("estimator.vectors", vectors)(corpus)
     return lambda: TextNeighbours(made, k)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ragtune.core.arguments import check_number, check_positive
+from ragtune.core.arguments import check_number, check_positive, check_vectors
 from ragtune.core.arrays import FloatArray, IntArray, dense
 from ragtune.core.interfaces import BaseEstimator, TextVectors
 from ragtune.core.pool.pool import CandidatePool
@@ -58,7 +58,7 @@ class BAGELEstimator(BaseEstimator):
         beta: float = 2.0,
         noise: float = 0.001,
     ) -> None:
-        self._vectors = vectors(corpus)
+        self._vectors = check_vectors("estimator.vectors", vectors)(corpus)
         self.warm = check_number("estimator.warm", warm, low=0.0, high=1.0)
         self.beta = check_number("estimator.beta", beta, low=0.0)
         self.noise = check_positive("estimator.noise", noise)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ragtune.core.arguments import check_number, check_positive
+from ragtune.core.arguments import check_number, check_positive, check_vectors
 from ragtune.core.interfaces import TextVectors
 from ragtune.core.pool.items import PoolItem
 from ragtune.data.corpus import Corpus
@@ -51,7 +51,7 @@ class PlackettLuceEstimator(WindowEstimator):
         kappa: float = 2.0,
     ) -> None:
         super().__init__(window)
-        self._vectors = vectors(corpus)
+        self._vectors = check_vectors("estimator.vectors", vectors)(corpus)
         self.temperature = check_positive("estimator.temperature", temperature)
         self.own_variance = check_number("estimator.own_variance", own_variance, low=0.0)
         self.kappa = check_number("estimator.kappa", kappa, low=0.0)

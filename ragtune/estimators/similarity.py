@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ragtune.core.arguments import check_number, check_positive
+from ragtune.core.arguments import check_number, check_positive, check_vectors
 from ragtune.core.arrays import FloatArray, dense
 from ragtune.core.interfaces import BaseEstimator, TextVectors
 from ragtune.core.policy.scaling import first_stage_scores
@@ -43,7 +43,7 @@ class SimilarityEstimator(BaseEstimator):
     def __init__(
         self, corpus: Corpus, vectors: Callable[[Corpus], TextVectors], power: float = 2.0, strength: float = 0.5
     ) -> None:
-        self._vectors = vectors(corpus)
+        self._vectors = check_vectors("estimator.vectors", vectors)(corpus)
         self.power = check_number("estimator.power", power, low=1.0)
         self.strength = check_positive("estimator.strength", strength)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ragtune.core.arguments import check_count, check_flag, check_number
+from ragtune.core.arguments import check_count, check_flag, check_number, check_vectors
 from ragtune.core.arrays import FloatArray
 from ragtune.core.interfaces import BaseEstimator, TextVectors
 from ragtune.core.pool.columns import read_only
@@ -75,7 +75,7 @@ class UncertaintyEstimator(BaseEstimator):
         feedback_source: bool = True,
         **prior: float,
     ) -> None:
-        self._vectors = vectors(corpus)
+        self._vectors = check_vectors("estimator.vectors", vectors)(corpus)
         self.trust = check_number("estimator.trust", trust, low=0.0, high=1.0)
         self.echoes = frozenset(echoes)
         self.feedback_source = check_flag("estimator.feedback_source", feedback_source)

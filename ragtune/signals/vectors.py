@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ragtune.core.arguments import check_vectors
 from ragtune.core.arrays import FloatArray, dense
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseSignal, TextVectors
@@ -32,7 +33,7 @@ class VectorsSignal(BaseSignal):
     """
 
     def __init__(self, corpus: Corpus | None, vectors: Callable[[Any], TextVectors]) -> None:
-        self._vectors = vectors(corpus)
+        self._vectors = check_vectors("signal.vectors.vectors", vectors)(corpus)
         self.is_witness = not getattr(self._vectors, "are_words", False)
 
     def prepare(self) -> None:

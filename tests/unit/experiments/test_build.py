@@ -111,3 +111,16 @@ def test_further_strategies_are_registered_by_name(compose_tiny: Compose) -> Non
 def test_rewrites_are_retrieved_no_deeper_than_the_original_query(compose_tiny: Compose) -> None:
     plan = build_session(compose_tiny("retrieval.original_query_depth=3")).controller.rounds.plan
     assert (plan.original_query_depth, plan.depth_per_reformulation) == (3, 3)
+
+
+@pytest.mark.parametrize("policy", ["bagel", "gar", "plackett_luce", "rgs", "similarity", "uncertainty"])
+def test_vectors_that_are_a_mere_word_are_refused_with_how_they_are_chosen(
+    policy: str, compose_tiny: Compose
+) -> None:
+    with pytest.raises(ConfigError, match=r"estimator.vectors='dense': .* vectors@estimator.vectors=NAME"):
+        build_session(compose_tiny(f"estimator={policy}", "estimator.vectors=dense"))
+
+
+def test_a_signals_vectors_that_are_a_mere_word_are_refused(compose_tiny: Compose) -> None:
+    with pytest.raises(ConfigError, match=r"signal.vectors.vectors='dense': .* vectors@signal.vectors.vectors=NAME"):
+        build_session(compose_tiny("signal=vectors", "signal.vectors.vectors=dense"))
