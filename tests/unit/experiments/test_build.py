@@ -114,9 +114,7 @@ def test_rewrites_are_retrieved_no_deeper_than_the_original_query(compose_tiny: 
 
 
 @pytest.mark.parametrize("policy", ["bagel", "gar", "plackett_luce", "rgs", "similarity", "uncertainty"])
-def test_vectors_that_are_a_mere_word_are_refused_with_how_they_are_chosen(
-    policy: str, compose_tiny: Compose
-) -> None:
+def test_vectors_that_are_a_mere_word_are_refused_with_how_they_are_chosen(policy: str, compose_tiny: Compose) -> None:
     with pytest.raises(ConfigError, match=r"estimator.vectors='dense': .* vectors@estimator.vectors=NAME"):
         build_session(compose_tiny(f"estimator={policy}", "estimator.vectors=dense"))
 
