@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import Any
 
 from experiments.publish.files import write_text
 from experiments.publish.folders import note_missing, remove_new_empty
@@ -20,6 +21,9 @@ from experiments.study.report import html
 from experiments.study.study import Study
 from experiments.study.tables import cells_table, per_query_table, policies_table
 from ragtune.core.errors import ConfigError
+
+_DIGITS = "%.6g"
+"""Of the numbers in CSV files."""
 
 
 def require_writable(folder: Path) -> None:
@@ -39,6 +43,11 @@ def require_writable(folder: Path) -> None:
         remove_new_empty()
 
 
+def _as_kept(table: Any) -> Any:
+    """A table with the digits of its CSV: a page that is drawn again from there rounds them no other way."""
+    return table.map(lambda value: float(_DIGITS % value) if isinstance(value, float) else value)
+
+
 def write_study(study: Study, folder: Path, *, figures: bool = True, report: bool) -> None:
     """Write Parquet, CSV, Markdown, what is asked of the study, two figures a collection and the interactive report.
 
@@ -48,10 +57,10 @@ def write_study(study: Study, folder: Path, *, figures: bool = True, report: boo
     cells, policies = cells_table(study), policies_table(study)
     name = _table_name(study)
     cells.to_parquet(folder / f"{name}.parquet", index=False)
-    cells.to_csv(folder / f"{name}.csv", index=False, lineterminator="\n", float_format="%.6g")
-    policies.to_csv(folder / "policies.csv", index=False, lineterminator="\n", float_format="%.6g")
+    cells.to_csv(folder / f"{name}.csv", index=False, lineterminator="\n", float_format=_DIGITS)
+    policies.to_csv(folder / "policies.csv", index=False, lineterminator="\n", float_format=_DIGITS)
     per_query_table(study).to_parquet(folder / "per_query.parquet", index=False)
-    write_text(folder / f"{name}.md", markdown(study, cells, policies))
+    write_text(folder / f"{name}.md", markdown(study, _as_kept(cells), _as_kept(policies)))
     if figures:
         draw_collections(study, folder)
     _write_answers(study, folder)
@@ -68,7 +77,7 @@ def _write_answers(study: Study, folder: Path) -> None:
     """What became of the study's claims, and which policy is chosen, where that is asked."""
     if found := [answer for claim in study.claims if (answer := held(study, claim))]:
         table = claims_csv(found)
-        table.to_csv(folder / "claims.csv", index=False, lineterminator="\n", float_format="%.6g")
+        table.to_csv(folder / "claims.csv", index=False, lineterminator="\n", float_format=_DIGITS)
         write_text(folder / "claims.md", claims_page(study, found))
         for number, answer in enumerate(found, 1):
             if answer.claim.ahead is None:
