@@ -6,12 +6,12 @@ BM25's run and MiniLM's cosine are the sources, recorded scores stand for the re
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from experiments.datasets.beir import BeirDataset
 from ragtune import BudgetedReranker
 from ragtune.core.errors import RagtuneError
 from ragtune.data.runfile import read_run
@@ -37,8 +37,7 @@ def main() -> int:
 
 
 def _replay(folder: Path, name: str, docs: int, scale: str) -> None:
-    with (folder / "corpus.jsonl").open(encoding="utf-8") as lines:
-        texts = {row["_id"]: f"{row.get('title', '')} {row['text']}".strip() for row in map(json.loads, lines)}
+    corpus = BeirDataset(str(folder)).load().corpus
     first, minilm = read_run(folder / "runs" / "bm25.run"), read_run(folder / "scores" / "minilm.run")
     recorded, doubts, known = read_run(folder / "scores" / f"{name}.run"), Doubts(print), dict[str, float]()
     reranker = BudgetedReranker(
@@ -46,7 +45,7 @@ def _replay(folder: Path, name: str, docs: int, scale: str) -> None:
     )
     for query in first:
         bm25, cosines, scores = first.scores(query), minilm.scores(query), recorded.scores(query)
-        shown = {f"{doc_id} {texts[doc_id]}": doc_id for doc_id in bm25 if doc_id in scores}
+        shown = {f"{doc_id} {corpus[doc_id].content}": doc_id for doc_id in bm25 if doc_id in scores}
         known.update((text, scores[doc_id]) for text, doc_id in shown.items())
         column = {"bm25": [bm25[doc_id] for doc_id in shown.values()]}
         reranker.rank(query, list(shown), column, signals={"minilm": [cosines.get(i) for i in shown.values()]})
