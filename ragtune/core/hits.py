@@ -50,10 +50,11 @@ class Hits(Sequence[ScoredDocument]):
     Args:
         doc_ids: ids of the n documents.
         scores: shape (n,), on the first stage's own scale.
-        facts: what is known of each document.
+        facts: what is known of each document; they may be made when they are looked at.
         source: the only one in the ``sources`` of each document, with its score; None for none.
         vouched: whether the facts are known to be sound, and those of the ids: a corpus has looked at each before.
         by_id: columns of the documents that follow from their ids, by what makes them.
+        token_counts: shape (n,), tokens of each document where all have been counted, so that no fact is looked at.
     """
 
     def __init__(
@@ -65,12 +66,14 @@ class Hits(Sequence[ScoredDocument]):
         *,
         vouched: bool = False,
         by_id: ColumnsById | None = None,
+        token_counts: Sequence[int] | None = None,
     ) -> None:
         self.doc_ids = doc_ids
         self.scores = scores
         self.facts = facts
         self.source = source
         self.by_id = by_id or {}
+        self.token_counts = token_counts
         self._vouched = vouched
 
     def __len__(self) -> int:

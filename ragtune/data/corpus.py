@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, TypeVar
+from itertools import repeat
+from typing import Any
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from ragtune.core.arrays import IntArray
@@ -15,9 +17,6 @@ from ragtune.core.hits import ColumnsById, Facts, Hits
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
 from ragtune.data.topk import id_ranks
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 class Document(BaseModel):
@@ -87,8 +86,7 @@ class Corpus:
 
     def _begin(self, count: Callable[[str], int]) -> None:
         self._count = count
-        self._known: dict[str, Facts] = {}
-        self._known_at: dict[int, Facts] = {}
+        self._known: dict[int, Facts] = {}
         self._are_sound = True
 
     def __len__(self) -> int:
@@ -128,20 +126,21 @@ class Corpus:
         """Number of documents whose content is empty."""
         return sum(not document.content for document in self)
 
-    def unknown(self, doc_ids: Sequence[str]) -> list[str]:
-        """Those of the ids that it does not hold."""
-        return [doc_id for doc_id in doc_ids if doc_id not in self]
-
     def ids_at(self, positions: Sequence[int]) -> list[str]:
         """Ids of the documents at these positions, >= 0."""
-        return [self.doc_ids[i] for i in positions]
+        doc_ids = self.doc_ids
+        return [doc_ids[i] for i in positions]
 
     def positions(self, doc_ids: Sequence[str]) -> list[int]:
         """Positions of documents in the collection's order; errors as in :meth:`position`."""
-        try:
-            return list(map(self._index.__getitem__, doc_ids))
-        except KeyError:
-            return list(map(self.position, doc_ids))
+        found: list[int] = self.places(doc_ids).tolist()
+        if -1 in found:
+            self.position(doc_ids[found.index(-1)])
+        return found
+
+    def places(self, doc_ids: Sequence[str]) -> IntArray:
+        """Positions of documents, shape (n,), -1 of those that there are not."""
+        return np.fromiter(map(self._index.get, doc_ids, repeat(-1)), np.intp, len(doc_ids))
 
     def position(self, doc_id: str) -> int:
         """Position of a document in the collection's order.
@@ -162,8 +161,7 @@ class Corpus:
 
     def scored(self, doc_id: str, score: float, sources: dict[str, float] | None = None) -> ScoredDocument:
         """The document as a retrieval result; ``score`` is a finite number."""
-        known = self._known.get(doc_id) or self._look_up(doc_id)
-        score = float(score)
+        known, score = self._fact(self.position(doc_id)), float(score)
         return ScoredDocument.trusted(
             {
                 "id": doc_id,
@@ -179,36 +177,43 @@ class Corpus:
         )
 
     def hits(self, doc_ids: Sequence[str], scores: Sequence[float], source: str | None = None) -> Hits:
-        """Documents as retrieval results, best first; ``source`` is the only one that their ``sources`` name."""
-        doc_ids = list(doc_ids)  # nobody looks at them again, so that they must not change
-        try:
-            facts = list(map(self._known.__getitem__, doc_ids))
-        except KeyError:
-            facts = self._facts(doc_ids)
-        return Hits(doc_ids, scores, facts, source, vouched=self._are_sound)
+        """Documents as retrieval results, best first; ``source`` is the only one that their ``sources`` name.
+
+        Raises:
+            DatasetError: if there is no such document.
+        """
+        return self._found(list(doc_ids), self.positions(doc_ids), scores, source)
 
     def hits_at(self, positions: Sequence[int], scores: Sequence[float], source: str | None = None) -> Hits:
         """The same of documents by their positions in the collection's order."""
-        known = list(map(self._known_at.get, positions))
-        new = [i for i, fact in zip(positions, known, strict=True) if fact is None]
-        made = dict(zip(new, self.hits(self.ids_at(new), ()).facts, strict=True))
-        self._remember(self._known_at, made)
-        facts = [fact or made[i] for i, fact in zip(positions, known, strict=True)]
-        by_id: ColumnsById = {self.positions: list(positions)}
-        return Hits([fact.id for fact in facts], scores, facts, source, vouched=self._are_sound, by_id=by_id)
+        return self._found(self.ids_at(positions), list(positions), scores, source)
 
-    def _facts(self, doc_ids: Sequence[str]) -> list[Facts]:
-        return [self._known.get(doc_id) or self._look_up(doc_id) for doc_id in doc_ids]
+    def _found(self, doc_ids: list[str], positions: list[int], scores: Sequence[float], source: str | None) -> Hits:
+        facts, token_counts = self._facts(positions), self._token_counts(positions)
+        by_id: ColumnsById = {self.positions: positions}
+        return Hits(doc_ids, scores, facts, source, vouched=self._are_sound, by_id=by_id, token_counts=token_counts)
 
-    def _look_up(self, doc_id: str) -> Facts:
-        document = self[doc_id]
-        content = document.content
-        known = Facts(document.id, content, metadata_of(document), self._count(content))
+    def _facts(self, positions: Sequence[int]) -> Sequence[Facts]:
+        """What is known of the documents at these positions."""
+        try:
+            return list(map(self._known.__getitem__, positions))
+        except KeyError:
+            return list(map(self._fact, positions))
+
+    def _fact(self, position: int) -> Facts:
+        return self._known.get(position) or self._look_up(position)
+
+    def _token_counts(self, positions: Sequence[int]) -> Sequence[int] | None:
+        """Tokens of each, where they are known without looking at the documents."""
+        return None
+
+    def _look_up(self, position: int) -> Facts:
+        document = self._document(position)
+        known = Facts(document.id, document.content, metadata_of(document), self._tokens_of(position))
         if not known.is_sound:  # said before another thread can find it
             self._are_sound = False
-        self._remember(self._known, {doc_id: known})
+        self._known[position] = known
         return known
 
-    def _remember(self, known: dict[K, V], new: Mapping[K, V]) -> None:
-        """Add what has been looked up to what is known."""
-        known.update(new)
+    def _tokens_of(self, position: int) -> int:
+        return self._count(self._document(position).content)

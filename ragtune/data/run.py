@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -42,7 +42,7 @@ class Run(Mapping[str, Sequence[RunEntry]]):
         documents: shape (e,), positions in ``names``.
         ranks: shape (e,), as in the file.
         scores: shape (e,).
-        read: reads the ids of documents.
+        stored: the ids of documents on disk, where not all have been read.
     """
 
     def __init__(
@@ -54,11 +54,11 @@ class Run(Mapping[str, Sequence[RunEntry]]):
         ranks: IntArray,
         scores: FloatArray,
         *,
-        read: Callable[[NDArray[np.integer[Any]]], Iterable[str]] | None = None,
+        stored: StoredStrings | None = None,
     ) -> None:
         self._queries = queries
         self._names, self._ends, self._documents, self._ranks, self._scores = names, ends, documents, ranks, scores
-        self._read = read
+        self._stored = stored
 
     def __getitem__(self, query_id: str) -> Sequence[RunEntry]:
         span = self._span(self._queries[query_id])
@@ -74,18 +74,21 @@ class Run(Mapping[str, Sequence[RunEntry]]):
     @property
     def doc_ids(self) -> Sequence[str]:
         """Every document that it names, once, in the order of their first entries."""
-        return self._named(np.arange(len(self._names)))
+        names: list[str] = self._names.tolist()
+        return names if self._stored is None else self._stored
 
     def scores(self, query_id: str) -> Mapping[str, float]:
         """Score of each document of a query, best first; empty for a query that it does not hold."""
         span = self._span(self._queries.get(query_id))
         return dict(zip(self._named(self._documents[span]), self._scores[span].tolist(), strict=True))
 
-    def best(self, query_id: str, count: int) -> tuple[list[str], list[float]]:
-        """Ids and scores of the ``count`` best documents of a query; none for a query that it does not hold."""
+    def best(self, query_id: str, count: int) -> tuple[NDArray[np.uint32], list[float]]:
+        """The ``count`` best documents of a query, by their positions in :attr:`doc_ids`, and their scores; none for a
+        query that it does not hold.
+        """
         span = self._span(self._queries.get(query_id))
         best = slice(span.start, min(span.start + count, span.stop))
-        return self._named(self._documents[best]), self._scores[best].tolist()
+        return self._documents[best], self._scores[best].tolist()
 
     def score_range(self) -> tuple[float, float]:
         """The lowest and the highest score of all queries."""
@@ -107,9 +110,12 @@ class Run(Mapping[str, Sequence[RunEntry]]):
     def _named(self, documents: NDArray[np.integer[Any]]) -> list[str]:
         """Ids of documents: one text for all mentions of a document, made with the first one."""
         found: list[str] = self._names[documents].tolist()
-        if self._read is not None and None in found:
-            self._names[documents] = found = list(map(sys.intern, self._read(documents)))
-        return found
+        if self._stored is None or None not in found:
+            return found
+        new = np.unique(documents[[name is None for name in found]])
+        self._names[new] = self._stored.at_all(new)
+        named: list[str] = self._names[documents].tolist()
+        return named
 
     def save(self, folder: Path) -> None:
         """Write the columns into an empty folder."""
@@ -123,10 +129,10 @@ class Run(Mapping[str, Sequence[RunEntry]]):
         """The run whose columns lie in a folder; memory holds what is looked at."""
         columns = (np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in _COLUMNS)
         names = StoredStrings.load(folder, _DOCUMENTS)
-        run = cls(StoredIds.load(folder), np.full(len(names), None), *columns, read=names.read)
+        run = cls(StoredIds.load(folder), np.full(len(names), None), *columns, stored=names)
         if len(names) * _OFTEN <= len(run._documents):
             run._named(np.arange(len(names)))
-            run._read = None
+            run._stored = None
         return run
 
 

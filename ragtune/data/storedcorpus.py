@@ -7,10 +7,10 @@ import logging
 import mmap
 import tempfile
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 
@@ -18,24 +18,17 @@ from ragtune.core.arrays import IntArray
 from ragtune.core.errors import DatasetError
 from ragtune.core.hits import Facts
 from ragtune.core.tokens import count_tokens
-from ragtune.data.corpus import EMPTY, Corpus, Document, DuplicateIdError, K, V, digest_of, metadata_of
+from ragtune.data.corpus import EMPTY, Corpus, Document, DuplicateIdError, digest_of
 from ragtune.data.diskcache import AUTO, DiskCache
-from ragtune.data.rows import blocks
 from ragtune.data.storedids import StoredIds
 
-_TEXTS, _ENDS, _TOKENS, _FACTS = "documents.bin", "ends.npy", "tokens.npy", "facts.json"
-_FORMAT = 4
+_TEXTS, _ENDS, _TOKENS, _RANKS, _FACTS = "documents.bin", "ends.npy", "tokens.npy", "ranks.npy", "facts.json"
+_FORMAT = 5
 """Counts the changes of these files, and of how tokens are counted, so that what another version has kept is neither
 taken for damaged nor for this one's."""
 
-_FOUND = 2**17
-"""Ids whose places are remembered: the same documents are asked for again by every part of a request."""
-
 _REMEMBERED = 2**15
-"""Documents that are remembered, with their texts where these were read: the candidates of some hundred queries."""
-
-_put = object.__setattr__
-"""Sets an attribute of what is frozen for everybody else."""
+"""Documents whose texts are remembered: the candidates of some hundred queries."""
 
 _REPORT = 500_000
 """Documents between two lines of the log."""
@@ -69,14 +62,14 @@ class StoredCorpus(Corpus):
     """
 
     def __init__(self, folder: Path) -> None:
-        self._ends, self._tokens = (np.asarray(np.load(folder / name, mmap_mode="r")) for name in (_ENDS, _TOKENS))
+        columns = (np.asarray(np.load(folder / name, mmap_mode="r")) for name in (_ENDS, _TOKENS, _RANKS))
+        self._ends, self._tokens, self._ranks = columns
         with (folder / _TEXTS).open("rb") as file:
             self._texts = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         # What is known of all documents, without reading them: those of Corpus itself are cached in the same way.
         vars(self).update(json.loads((folder / _FACTS).read_text(encoding="ascii")))
         self._stored = _Documents(self._texts, self._ends)
-        self._ids = StoredIds.load(folder, self._stored, _FOUND)
-        self._names: dict[int, str] = {}  # of documents that were asked for
+        self._ids = StoredIds.load(folder, self._stored)
         self._begin(count_tokens)
 
     @classmethod
@@ -117,22 +110,20 @@ class StoredCorpus(Corpus):
     def __iter__(self) -> Iterator[Document]:
         return map(self._document, range(len(self)))
 
-    def _look_up(self, doc_id: str) -> Facts:
-        return self._facts([doc_id])[0]
+    def _facts(self, positions: Sequence[int]) -> Sequence[Facts]:
+        return _FactsAt(self._fact, positions)
 
-    def _facts(self, doc_ids: Sequence[str]) -> list[Facts]:
-        known = list(map(self._known.get, doc_ids))
-        new = [doc_id for doc_id, facts in zip(doc_ids, known, strict=True) if facts is None]
-        positions = self.positions(new)
-        counted = zip(new, positions, self._tokens[positions].tolist(), strict=True)
-        made: dict[str, Facts] = {doc_id: _StoredFacts(self._stored, doc_id, *those) for doc_id, *those in counted}
-        self._remember(self._known, made)
-        return [facts or made[doc_id] for doc_id, facts in zip(doc_ids, known, strict=True)]
+    def _look_up(self, position: int) -> Facts:
+        if len(self._known) >= _REMEMBERED:  # or memory would grow with the number of queries
+            self._known.clear()
+        return super()._look_up(position)
 
-    def _remember(self, known: dict[K, V], new: Mapping[K, V]) -> None:
-        if len(known) + len(new) > _REMEMBERED:  # or memory would grow with the number of queries
-            known.clear()
-        known.update(new)
+    def _token_counts(self, positions: Sequence[int]) -> list[int]:
+        counts: list[int] = self._tokens[positions].tolist()
+        return counts
+
+    def _tokens_of(self, position: int) -> int:
+        return int(self._tokens[position])
 
     @cached_property
     def doc_ids(self) -> Sequence[str]:
@@ -144,43 +135,16 @@ class StoredCorpus(Corpus):
 
     @cached_property
     def id_ranks(self) -> IntArray:
-        ranks = np.empty(len(self), dtype=np.intp)
-        ranks[self._ids.order] = np.arange(len(self))
-        return ranks
+        return self._ranks
 
-    def positions(self, doc_ids: Sequence[str]) -> list[int]:
-        try:
-            return self._ids.positions(doc_ids)
-        except KeyError:
-            return list(map(self.position, doc_ids))
-
-    def unknown(self, doc_ids: Sequence[str]) -> list[str]:
-        return [doc_id for some in blocks(len(doc_ids)) for doc_id in self._unknown(doc_ids[some])]
-
-    def _unknown(self, doc_ids: Sequence[str]) -> list[str]:
-        try:
-            self._ids.positions(doc_ids)
-        except KeyError:
-            return super().unknown(doc_ids)
-        return []
+    def places(self, doc_ids: Sequence[str]) -> IntArray:
+        return self._ids.places(doc_ids)
 
     def _find(self, doc_id: object) -> int | None:
         return self._ids.get(doc_id)  # type: ignore[call-overload,no-any-return]
 
     def ids_at(self, positions: Sequence[int]) -> list[str]:
-        names = self._names
-        try:
-            return list(map(names.__getitem__, positions))
-        except KeyError:
-            found = self._read_ids(positions)
-        self._remember(names, dict(zip(positions, found, strict=True)))
-        return found
-
-    def _read_ids(self, positions: Sequence[int]) -> list[str]:
-        places = np.asarray(positions, dtype=np.intp)
-        begins = np.where(places > 0, self._ends[places - 1, 2], 0).tolist()
-        ends, texts = self._ends[places, 0].tolist(), self._texts
-        return [texts[begin:end].decode() for begin, end in zip(begins, ends, strict=True)]
+        return self._ids.at_places(self._ranks[positions])
 
     def _id(self, position: int) -> str:
         return self._stored.at(position).decode()
@@ -212,47 +176,30 @@ class _Documents:
         )
 
 
-class _StoredFacts(Facts):
-    """What is known of a stored document; its text is read when it is asked for, and goes along where this travels.
+class _FactsAt(Sequence[Facts]):
+    """What is known of some documents, read when it is looked at; they travel as a list, with their texts.
 
     Args:
-        stored: the documents; not their corpus, which is let go at once where nothing that it has refers to it.
-        doc_id, position: the document's.
-        token_count: its tokens.
+        read: reads the document at a position.
+        positions: theirs.
     """
 
-    __slots__ = ("_position", "_stored")
-    _stored: _Documents
-    _position: int
+    def __init__(self, read: Callable[[int], Facts], positions: Sequence[int]) -> None:
+        self._read, self._positions = read, positions
 
-    def __init__(self, stored: _Documents, doc_id: str, position: int, token_count: int) -> None:
-        # One by one: this is made of every candidate that a process has not seen, and a loop takes twice as long.
-        _put(self, "id", str(doc_id))
-        _put(self, "token_count", token_count)
-        _put(self, "is_sound", True)
-        _put(self, "_stored", stored)
-        _put(self, "_position", position)
+    def __len__(self) -> int:
+        return len(self._positions)
 
-    def __getattr__(self, name: str) -> Any:
-        """A part that nobody has asked for before."""
-        if name not in ("content", "metadata"):
-            raise AttributeError(name)
-        document = self._stored.document(self._position)
-        _put(self, "content", document.content)
-        _put(self, "metadata", metadata_of(document))
-        return object.__getattribute__(self, name)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Facts) and _parts(self) == _parts(other)
-
-    __hash__ = Facts.__hash__
+    @overload
+    def __getitem__(self, i: int) -> Facts: ...
+    @overload
+    def __getitem__(self, i: slice) -> Sequence[Facts]: ...
+    def __getitem__(self, i: int | slice) -> Facts | Sequence[Facts]:
+        places = self._positions[i]
+        return self._read(places) if isinstance(places, int) else _FactsAt(self._read, places)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Facts, _parts(self)
-
-
-def _parts(facts: Facts) -> tuple[Any, ...]:
-    return facts.id, facts.content, facts.metadata, facts.token_count
+        return list, (list(self),)
 
 
 def _begin(ends: IntArray, position: int) -> int:
@@ -267,6 +214,9 @@ def _write_ids(folder: Path, longest: int) -> None:
         # Named is the one at which reading line by line would stop.
         if (twice := StoredIds.index(len(ends), ids.at, longest, folder)) is not None:
             raise DuplicateIdError(ids.at(twice).decode())
+    ranks = np.empty(len(ends), dtype=np.intp)
+    ranks[StoredIds.load(folder, ids).order] = np.arange(len(ends))
+    np.save(folder / _RANKS, ranks)
 
 
 def stored(documents: Callable[[], Iterable[Document]], key: str, cache_dir: str | Path | None = AUTO) -> StoredCorpus:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.arrays import IntArray
+from ragtune.data.rows import blocks
 from ragtune.data.storedstrings import StoredStrings
 from ragtune.data.stringrows import gathered
 
@@ -76,13 +77,35 @@ class StoredIds(Mapping[str, int]):
         """All ids in the order of their positions."""
         return self._names if self._kept is None and isinstance(self._names, StoredStrings) else gathered(self)
 
-    def positions(self, names: Sequence[str]) -> list[int]:
-        """Positions of several ids.
-
-        Raises:
-            KeyError: if one of them is not in.
+    def places(self, names: Sequence[str]) -> IntArray:
+        """Positions of several ids, shape (n,), -1 of those that are not in; searched together, so that each takes a
+        fifth of the time that it takes alone, and not remembered.
         """
-        return self._found.all_of(names)
+        found = np.full(len(names), -1, dtype=np.intp)
+        for some in blocks(len(names)) if len(self.order) else ():
+            found[some] = self._searched_together(names[some])
+        return found
+
+    def _searched_together(self, names: Sequence[str]) -> IntArray:
+        strings = names if isinstance(names, StoredStrings) else StoredStrings.of(names)
+        wanted, lengths = strings.prefixes(_PREFIX)
+        places = np.minimum(np.searchsorted(self._prefixes, wanted), len(self.order) - 1)
+        there = self._prefixes[places]
+        # NumPy takes bytes that differ by NUL at their end for equal, so that their lengths are looked at as well.
+        is_in = (there == wanted) & (np.strings.str_len(there) == lengths)
+        found: IntArray = np.where(is_in, self.order[places], -1)
+        if self._kept is not None:
+            found[~self._kept[found]] = -1
+        for i in np.flatnonzero(lengths >= _PREFIX).tolist():
+            found[i] = self.get(names[i], -1)
+        return found
+
+    def at_places(self, places: IntArray) -> list[str]:
+        """The ids at some places in their own order, in which :attr:`order` gives their positions."""
+        found: list[bytes] = self._prefixes[places].tolist()
+        if self._prefixes.itemsize < _PREFIX or _PREFIX not in map(len, found):
+            return b"\0".join(found).decode().split("\0") if found else []
+        return [self._names.at(position).decode() for position in self.order[places].tolist()]
 
     def only(self, names: Iterable[str]) -> Self:
         """Those of the ids that are among some names, at their positions."""
@@ -153,25 +176,6 @@ class _Found(dict[str, int]):
             self.clear()
         self.update(found)
         return position
-
-    def all_of(self, names: Sequence[str]) -> list[int]:
-        """Positions of several ids: those that are asked for first are searched together, in a fifth of the time."""
-        found = list(map(self.get, names))
-        new = [name for name, position in zip(names, found, strict=True) if position is None]
-        made = self._searched_together(new) if new and self._kept is None else {}
-        if len(self) + len(made) > self._most:
-            self.clear()
-        self.update(made)
-        found = [made.get(name) if position is None else position for name, position in zip(names, found, strict=True)]
-        return [self[name] if position is None else position for name, position in zip(names, found, strict=True)]
-
-    def _searched_together(self, names: Sequence[str]) -> dict[str, int]:
-        """The positions of those ids that are short enough to be found whole."""
-        wanted = [name.encode(errors="surrogatepass") for name in names]
-        places = np.searchsorted(self._prefixes, np.array(wanted, dtype=self._prefixes.dtype))
-        places = np.minimum(places, len(self._order) - 1)
-        there = zip(names, wanted, self._prefixes[places].tolist(), self._order[places].tolist(), strict=True)
-        return {name: position for name, one, prefix, position in there if prefix == one and len(one) < _PREFIX}
 
     def _look_up(self, name: str) -> dict[str, int]:
         """The id with its position, and others that are likely to be asked for next; nothing if it is not there."""

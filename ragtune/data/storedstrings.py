@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise, repeat
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from operator import eq
 from pathlib import Path
 from typing import Any, Self, overload
@@ -40,8 +40,7 @@ class StoredStrings(Sequence[str]):
             return self.at(range(len(self))[place]).decode()
         start, stop, step = place.indices(len(self))
         if step != 1:
-            parts = list(map(self.at, range(start, stop, step)))
-            return StoredStrings(np.frombuffer(b"".join(parts), dtype=np.uint8), np.cumsum([0, *map(len, parts)]))
+            return StoredStrings.of(self[i] for i in range(start, stop, step))
         return StoredStrings(self._letters, self._ends[start : max(start, stop) + 1])
 
     def __iter__(self) -> Iterator[str]:
@@ -57,6 +56,25 @@ class StoredStrings(Sequence[str]):
         begin, end = self._ends[0], self._ends[-1]  # a view travels without what it does not show
         return type(self), (self._letters[begin:end], self._ends - begin)
 
+    @classmethod
+    def of(cls, strings: Iterable[str]) -> Self:
+        """The strings, which may hold halves of characters."""
+        parts = [string.encode(errors="surrogatepass") for string in strings]
+        return cls(np.frombuffer(b"".join(parts), dtype=np.uint8), np.cumsum([0, *map(len, parts)]))
+
+    def prefixes(self, most: int) -> tuple[NDArray[np.bytes_], IntArray]:
+        """Shapes (n,): the first ``most`` bytes of each, and how many each has in all."""
+        lengths = np.diff(self._ends)
+        shown = np.minimum(lengths, most)
+        places = np.arange(max(shown.max(initial=0), 1))
+        rows = np.zeros((len(lengths), len(places)), dtype=np.uint8)
+        letters = self._letters[self._ends[0] : self._ends[-1]]
+        if (lengths > most).any():
+            starts = np.repeat(self._ends[:-1] - self._ends[0], lengths)
+            letters = letters[np.arange(len(letters)) - starts < most]
+        rows[places < shown[:, None]] = letters
+        return rows.view(f"S{len(places)}")[:, 0], lengths
+
     def at(self, position: int) -> bytes:
         """UTF-8 of one of them."""
         return self._letters.data[self._ends.item(position) : self._ends.item(position + 1)].tobytes()
@@ -64,13 +82,19 @@ class StoredStrings(Sequence[str]):
     def between(self, first: int, last: int) -> list[str]:
         """Those from one position to before another."""
         ends = self._ends[first : last + 1].tolist()
-        whole = self._letters.data[ends[0] : ends[-1]].tobytes()
-        return [whole[begin - ends[0] : end - ends[0]].decode() for begin, end in pairwise(ends)]
+        first = ends[0]
+        whole = self._letters.data[first : ends[-1]].tobytes()
+        text = whole.decode()
+        if len(text) == len(whole):
+            return [text[begin - first : end - first] for begin, end in pairwise(ends)]
+        return [whole[begin - first : end - first].decode() for begin, end in pairwise(ends)]
 
-    def read(self, positions: NDArray[np.integer[Any]]) -> Iterator[str]:
-        """Several of them."""
-        places = map(slice, self._ends[positions].tolist(), self._ends[positions + 1].tolist())
-        return map(str, map(self._letters.data.__getitem__, places), repeat("utf-8"))
+    def at_all(self, positions: IntArray) -> list[str]:
+        """Those at some positions, n > 0 ascending ones; all that lie between them are quicker to read, if few."""
+        first, last = int(positions[0]), int(positions[-1])
+        if last - first == len(positions) - 1:
+            return self.between(first, last + 1)
+        return [self.at(position).decode() for position in positions.tolist()]
 
     def longest(self) -> int:
         """Bytes of the longest one, 0 where there is none."""

@@ -63,9 +63,8 @@ class BM25Retriever(BaseRetriever):
         if not known:
             return []
         scores = self._index.get_scores_from_ids(known)
-        doc_ids = self._corpus.doc_ids
         best = best_positions(scores, self._tie_ranks, top_k, above=0.0)
-        return self._corpus.hits([doc_ids[i] for i in best], [float(scores[i]) for i in best])
+        return self._corpus.hits_at(best.tolist(), scores[best].tolist())
 
     def _build(self) -> Any:
         return built(self._corpus.contents, len(self._corpus), terms, self.k1, self.b, self.method)

@@ -48,6 +48,5 @@ class DenseRetriever(BaseRetriever):
         if not query.any():
             return []
         scores = np.round(np.clip(self._documents.matrix @ query, -1.0, 1.0).astype(np.float64), _DECIMALS)
-        doc_ids = self._corpus.doc_ids
         best = best_positions(scores, self._tie_ranks, top_k)
-        return self._corpus.hits([doc_ids[i] for i in best], [float(scores[i]) for i in best])
+        return self._corpus.hits_at(best.tolist(), scores[best].tolist())

@@ -48,6 +48,5 @@ class RankBM25Retriever(BaseRetriever):
         if self._index is None or not known:
             return []
         scores = self._index.get_scores(known)
-        doc_ids = self._corpus.doc_ids
         best = best_positions(scores, self._tie_ranks, top_k, above=0.0)
-        return self._corpus.hits([doc_ids[i] for i in best], [float(scores[i]) for i in best])
+        return self._corpus.hits_at(best.tolist(), scores[best].tolist())

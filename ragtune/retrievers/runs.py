@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
+from ragtune.core.arrays import IntArray
 from ragtune.core.errors import ConfigError, DatasetError
+from ragtune.core.hits import Hits
 from ragtune.core.interfaces import BaseFusion, BaseRetriever
 from ragtune.core.plain import quoted
 from ragtune.core.request.context import ORIGINAL, RAGtuneContext
@@ -49,6 +53,11 @@ class RunsRetriever(BaseRetriever):
         self._fusion = fusion if len(files) > 1 else None
         self._runs = {name: self._read(file) for name, file in zip(names, files, strict=True)}
 
+    def _best(self, name: str, query_id: str, count: int) -> Hits:
+        run, places = self._runs[name]
+        documents, scores = run.best(query_id, count)
+        return self._corpus.hits_at(places[documents].tolist(), scores, name)
+
     def retrieve(self, context: RAGtuneContext, top_k: int) -> Sequence[ScoredDocument]:
         """At most ``top_k`` documents of each run, merged where there are several.
 
@@ -60,19 +69,18 @@ class RunsRetriever(BaseRetriever):
                 f"retriever 'runs' replays recorded queries and cannot answer the rewrite {context.query!r}: "
                 "use reformulator=identity, or a live retriever"
             )
-        lists = {
-            name: self._corpus.hits(*run.best(context.query_id, top_k), source=name) for name, run in self._runs.items()
-        }
+        lists = {name: self._best(name, context.query_id, top_k) for name in self._runs}
         if self._fusion is None:
             return next(iter(lists.values()))
         return self._fusion.fuse(lists)
 
-    def _read(self, file: Path) -> Run:
+    def _read(self, file: Path) -> tuple[Run, IntArray]:
+        """The run, and where in the corpus its documents are."""
         run = read_run(file, self._query_ids)
-        unknown = sorted(self._corpus.unknown(run.doc_ids))
-        if unknown:
+        places = self._corpus.places(run.doc_ids)
+        if unknown := sorted(run.doc_ids[i] for i in np.flatnonzero(places < 0).tolist()):
             raise DatasetError(
                 f"run file {str(file)!r} names {len(unknown)} documents that the corpus does not hold, "
                 f"e.g. {', '.join(map(quoted, unknown[:3]))}"
             )
-        return run
+        return run, places

@@ -194,6 +194,8 @@ class Roster:
 
 
 def _token_counts(hits: Hits) -> IntArray:
+    if hits.token_counts is not None:
+        return np.array(hits.token_counts, dtype=np.int64)
     counts = np.fromiter(map(_known_count, hits.facts), np.int64, len(hits))
     if not counts.all():
         for i in np.flatnonzero(counts == 0).tolist():

@@ -153,13 +153,17 @@ def test_where_documents_stand_in_a_corpus_is_looked_up_once_though_the_pool_gro
 
     corpus.positions = positions  # type: ignore[method-assign]
     found, further = corpus.hits(["d4", "d2"], [2.0, 1.0]), corpus.hits_at([7, 0], [0.5, 0.4], "graph")
+    assert asked == ["d4", "d2"], "those that are found by their positions need no looking up"
     assert further == corpus.hits(["d7", "d0"], [0.5, 0.4], "graph")
+    asked.clear()
     roster = Roster.of(found, "original")
     assert roster.of_ids(positions) == [4, 2]
     grown = roster.followed_by(Roster.of(further, "graph", 2))
     assert (grown.of_ids(positions), roster.of_ids(positions)) == ([4, 2, 7, 0], [4, 2])
-    assert grown.followed_by(Roster.of(corpus.hits(["d5"], [0.1]), "graph", 4)).of_ids(positions) == [4, 2, 7, 0, 5]
-    assert asked == ["d4", "d2", "d5"], "those that were found by their positions need no looking up"
+    assert asked == []
+    elsewhere = Roster.of(hits([0.1], facts=FACTS[5:]), "web", 4)
+    assert grown.followed_by(elsewhere).of_ids(positions) == [4, 2, 7, 0, 5]
+    assert asked == ["d5"]
 
 
 def test_a_document_that_the_corpus_lacks_is_an_error_only_where_its_place_is_asked_for():
