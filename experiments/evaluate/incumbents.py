@@ -201,8 +201,10 @@ def depth_line(
 
 def _at_depths(ranked: Ranked, depths: IntArray) -> Positions:
     """Rankings of the documents at each depth, shape (depths, n); those that a failed call has put out are last."""
-    out = ranked.first[np.isin(ranked.first, ranked.final, invert=True)]
-    return after_each(depths, ranked.first, np.concatenate([ranked.final, out]), ranked.first)
+    best = ranked.final
+    if len(best) < len(ranked.first):
+        best = np.concatenate([best, ranked.first[np.isin(ranked.first, best, invert=True)]])
+    return after_each(depths, ranked.first, best, ranked.first)
 
 
 def _alike(records: Sequence[QueryRecord], others: Sequence[Ranked]) -> FloatArray:

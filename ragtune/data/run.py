@@ -109,13 +109,15 @@ class Run(Mapping[str, Sequence[RunEntry]]):
 
     def _named(self, documents: NDArray[np.integer[Any]]) -> list[str]:
         """Ids of documents: one text for all mentions of a document, made with the first one."""
-        found: list[str] = self._names[documents].tolist()
+        found: list[Any] = self._names[documents].tolist()
         if self._stored is None or None not in found:
             return found
-        new = np.unique(documents[[name is None for name in found]])
-        self._names[new] = self._stored.at_all(new)
-        named: list[str] = self._names[documents].tolist()
-        return named
+        first = int(documents[found.index(None)])
+        self._names[first : first + _AHEAD] = self._stored.between(first, min(first + _AHEAD, len(self._stored)))
+        found = self._names[documents].tolist()
+        for place in (i for i, name in enumerate(found) if name is None):
+            self._names[documents[place]] = found[place] = self._stored[documents.item(place)]
+        return found
 
     def save(self, folder: Path) -> None:
         """Write the columns into an empty folder."""
@@ -129,17 +131,13 @@ class Run(Mapping[str, Sequence[RunEntry]]):
         """The run whose columns lie in a folder; memory holds what is looked at."""
         columns = (np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in _COLUMNS)
         names = StoredStrings.load(folder, _DOCUMENTS)
-        run = cls(StoredIds.load(folder), np.full(len(names), None), *columns, stored=names)
-        if len(names) * _OFTEN <= len(run._documents):
-            run._named(np.arange(len(names)))
-            run._stored = None
-        return run
+        return cls(StoredIds.load(folder), np.full(len(names), None), *columns, stored=names)
 
 
 _NONE = slice(0, 0)
 
-_OFTEN = 8
-"""Mentions of a document on average from which on all ids are read at once: then no query has to look for new ones."""
+_AHEAD = 256
+"""Ids that are read with a new one, in a third of the time: documents are numbered as they are first named."""
 
 
 class Named(NamedTuple):

@@ -89,13 +89,6 @@ class StoredStrings(Sequence[str]):
             return [text[begin - first : end - first] for begin, end in pairwise(ends)]
         return [whole[begin - first : end - first].decode() for begin, end in pairwise(ends)]
 
-    def at_all(self, positions: IntArray) -> list[str]:
-        """Those at some positions, n > 0 ascending ones; all that lie between them are quicker to read, if few."""
-        first, last = int(positions[0]), int(positions[-1])
-        if last - first == len(positions) - 1:
-            return self.between(first, last + 1)
-        return [self.at(position).decode() for position in positions.tolist()]
-
     def longest(self) -> int:
         """Bytes of the longest one, 0 where there is none."""
         lengths = (np.diff(self._ends[some.start : some.stop + 1]) for some in blocks(len(self)))
