@@ -1,10 +1,14 @@
-"""A live cross-encoder on one core: ONNX Runtime against PyTorch, and queries in lockstep against one at a time.
+"""A live cross-encoder: on one core, ONNX Runtime against PyTorch, and queries in lockstep against one at a time; the
+latter on a GPU too, where there is one.
 
-    python benchmarks/bench_models.py [--data ../shared/data/dl19] [--model DIR] [--queries 8] [--repeats 5] [--json F]
+    python benchmarks/bench_models.py [--data ../shared/data/dl19] [--model DIR] [--queries 8] [--repeats 5]
+        [--device cuda] [--json F]
 
 Every query's first candidates are reranked in batches of 5, by both backends, alone and all queries in lockstep: the
 same pairs four times. CPU seconds of this process, in turns, medians; loading is not among them. Rankings must be the
-same, scores within 1e-4.
+same, scores within 1e-4. On a GPU: seconds of the clock, as the process waits meanwhile, eight times the queries, and
+the name of the device in the figures; scores of its passes differ by more in their last digits, so they are compared
+with one another only.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +38,7 @@ IN_BATCHES = Policy(BaselineEstimator(), GreedyScheduler(batch_size=BATCH), Orde
 
 Job = tuple[str, list[str]]
 Scores = list[dict[int, float]]
+Way = Callable[[], Scores]
 
 
 def main() -> int:
@@ -42,12 +47,16 @@ def main() -> int:
     parser.add_argument("--model", default=str(SHARED / "models" / "ce-minilm-nfcorpus-scifact"))
     parser.add_argument("--queries", type=int, default=8)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--device", help="where lockstep is measured by the clock as well; cuda where there is one")
     parser.add_argument("--json", type=Path, help="write the figures here as well")
     arguments = parser.parse_args()
     if not arguments.data.is_dir():
         sys.stdout.write(f"{arguments.data} is absent: nothing is measured\n")
         return 0
     figures = compared(arguments.model, list(jobs(arguments.data, arguments.queries)), arguments.repeats)
+    if device := arguments.device or gpu():
+        work = list(jobs(arguments.data, 8 * arguments.queries))
+        figures["lockstep_by_the_clock"] = by_the_clock(arguments.model, device, work, arguments.repeats)
     sys.stdout.write(json.dumps(figures, indent=2) + "\n")
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
@@ -66,23 +75,57 @@ def jobs(data: Path, queries: int) -> Iterator[Job]:
         yield dataset.queries[query_id], [dataset.corpus[entry.doc_id].content for entry in run[query_id][:DOCS]]
 
 
-def compared(model: str, work: list[Job], repeats: int) -> dict[str, Any]:
+def gpu() -> str | None:
+    """The GPU of this machine; None where there is none."""
     import torch
 
-    torch.set_num_threads(1)
-    ways: dict[str, Callable[[], Scores]] = {}
-    for backend in BACKENDS:
-        reranker = BudgetedReranker(model, docs=DOCS, policy=IN_BATCHES, backend=backend, device="cpu")
-        ways[f"{backend} alone"] = lambda reranker=reranker: [scores(reranker.rank(*job)) for job in work]  # type: ignore[misc]
-        ways[f"{backend} lockstep"] = lambda reranker=reranker: [scores(each) for each in reranker.rank_many(work)]  # type: ignore[misc]
-    found = {name: way() for name, way in ways.items()}  # a pass to warm up
+    return "cuda" if torch.cuda.is_available() else None
+
+
+def ways_of(model: str, work: list[Job], backend: str, device: str) -> dict[str, Way]:
+    """What is measured of a backend: all jobs, alone and in lockstep."""
+    reranker = BudgetedReranker(model, docs=DOCS, policy=IN_BATCHES, backend=backend, device=device)
+    return {
+        f"{backend} alone": lambda: [scores(reranker.rank(*job)) for job in work],
+        f"{backend} lockstep": lambda: [scores(each) for each in reranker.rank_many(work)],
+    }
+
+
+def medians(ways: Mapping[str, Way], repeats: int, clock: Callable[[], float]) -> dict[str, float]:
+    """Seconds of each way, measured in turns."""
     times: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(repeats):
         for name, way in ways.items():
-            started = time.process_time()
+            started = clock()
             way()
-            times[name].append(time.process_time() - started)
-    seconds = {name: statistics.median(each) for name, each in times.items()}
+            times[name].append(clock() - started)
+    return {name: statistics.median(each) for name, each in times.items()}
+
+
+def by_the_clock(model: str, device: str, work: list[Job], repeats: int) -> dict[str, Any]:
+    """Lockstep against one query at a time where the process waits for a device."""
+    import torch
+
+    ways = ways_of(model, work, "torch", device)
+    found = {name: way() for name, way in ways.items()}  # a pass to warm up
+    seconds = medians(ways, repeats, time.perf_counter)
+    return {
+        "device": torch.cuda.get_device_name(device) if device.startswith("cuda") else device,
+        "pairs": sum(map(len, found["torch alone"])),
+        "seconds": {name: round(each, 3) for name, each in seconds.items()},
+        "lockstep_against_alone": round(seconds["torch alone"] / seconds["torch lockstep"], 2),
+        "largest_difference": difference(found["torch alone"], found["torch lockstep"]),
+    }
+
+
+def compared(model: str, work: list[Job], repeats: int) -> dict[str, Any]:
+    """Both backends on one core."""
+    import torch
+
+    torch.set_num_threads(1)
+    ways = {name: way for backend in BACKENDS for name, way in ways_of(model, work, backend, "cpu").items()}
+    found = {name: way() for name, way in ways.items()}  # a pass to warm up
+    seconds = medians(ways, repeats, time.process_time)
     return {
         "pairs": sum(map(len, found["torch alone"])),
         "cpu_s": {name: round(each, 3) for name, each in seconds.items()},
@@ -104,9 +147,14 @@ def scores(ranking: Any) -> dict[int, float]:
 def furthest(ours: Scores, theirs: Scores) -> float:
     """The largest difference of two scores of one pair; the order must be the same."""
     assert list(map(list, ours)) == list(map(list, theirs))
-    difference = max(abs(mine[i] - other[i]) for mine, other in zip(ours, theirs, strict=True) for i in mine)
-    assert difference < 1e-4, difference
-    return difference
+    found = difference(ours, theirs)
+    assert found < 1e-4, found
+    return found
+
+
+def difference(ours: Scores, theirs: Scores) -> float:
+    """The largest difference of two scores of one pair."""
+    return max(abs(mine[i] - other[i]) for mine, other in zip(ours, theirs, strict=True) for i in mine)
 
 
 if __name__ == "__main__":
