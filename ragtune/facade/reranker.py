@@ -126,6 +126,8 @@ class BudgetedReranker:
         parts = policy if isinstance(policy, Policy) else policy_named(policy, batch_size, embedder, trust)
         self._scheduler = parts.scheduler
         self._reranker = reranker_for(model, options)
+        if not isinstance(doubts, Doubts | None):
+            raise ConfigError(f"doubts={quoted(doubts)}: allowed is a Doubts, or None")
         self.doubts = Doubts() if doubts is None else doubts
         self._require_price(budget)
         self._controller = RAGtuneController(

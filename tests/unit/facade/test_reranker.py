@@ -281,6 +281,7 @@ def test_a_budget_that_is_none_is_named(budget: Any, said: str) -> None:
         (overlap, {}, "no budget given"),
         (overlap, {"docs": 1, "policy": "best"}, "policy='best'"),
         (overlap, {"docs": 1, "batch_size": 0}, "batch_size=0"),
+        (overlap, {"docs": 1, "doubts": 3}, "doubts=3: allowed is a Doubts"),
         (overlap, {"docs": 1, "trust": 2}, "trust=2: allowed is a number in"),
         (overlap, {"docs": 1, "trust": 2, "policy": "fixed_depth"}, "trust=2: allowed is a number in"),
         (overlap, {"docs": 1, "scale": "percent"}, "percent"),
