@@ -5,6 +5,7 @@ None is empty or holds NUL, see :func:`ragtune.data.values.require_id`: NumPy's 
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,6 +26,9 @@ _PREFIX = 64
 
 _AHEAD = 64
 """Ids that are remembered with one that follows the last one found: many are asked for in their order."""
+
+_FEW = 2**15
+"""Ids that are mentioned again and again, so that one text for all mentions spares memory; of more it costs time."""
 
 _REMEMBERED = 2**10
 """Ids that are remembered by default: those at work, not all that there are."""
@@ -103,9 +107,11 @@ class StoredIds(Mapping[str, int]):
     def at_places(self, places: IntArray) -> list[str]:
         """The ids at some places in their own order, in which :attr:`order` gives their positions."""
         found: list[bytes] = self._prefixes[places].tolist()
-        if self._prefixes.itemsize < _PREFIX or _PREFIX not in map(len, found):
-            return b"\0".join(found).decode().split("\0") if found else []
-        return [self._names.at(position).decode() for position in self.order[places].tolist()]
+        if self._prefixes.itemsize == _PREFIX and _PREFIX in map(len, found):
+            names = [self._names.at(position).decode() for position in self.order[places].tolist()]
+        else:
+            names = b"\0".join(found).decode().split("\0") if found else []
+        return list(map(sys.intern, names)) if len(self.order) <= _FEW else names
 
     def only(self, names: Iterable[str]) -> Self:
         """Those of the ids that are among some names, at their positions."""
