@@ -54,7 +54,7 @@ class Hits(Sequence[ScoredDocument]):
         source: the only one in the ``sources`` of each document, with its score; None for none.
         vouched: whether the facts are known to be sound, and those of the ids: a corpus has looked at each before.
         by_id: columns of the documents that follow from their ids, by what makes them.
-        token_counts: shape (n,), tokens of each document, as the facts have them: a corpus knows them without making any.
+        token_counts: shape (n,), tokens of each document, as the facts have them: a corpus knows them without its text.
     """
 
     def __init__(
