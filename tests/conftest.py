@@ -63,6 +63,8 @@ def make_items(n: int) -> list[PoolItem]:
 class FakeRetriever(BaseRetriever):
     """The same documents whatever the query, or a list (or an error to raise) a query."""
 
+    reads_budget = False
+
     def __init__(self, documents: Sequence[ScoredDocument] | Mapping[str, Any]) -> None:
         self.documents = documents
         self.calls: list[tuple[str, str, int]] = []

@@ -92,7 +92,7 @@ class RAGtuneController:
         self.default_budget = budget
         self.seed = seed
         simulated = all(r.simulates_time for r in rerankers.values())
-        self._policy = (reformulator, estimator, scheduler, expander)
+        self._policy = (retriever, reformulator, estimator, scheduler, expander)
         self._parts = (retriever, reformulator, estimator, scheduler, *rerankers.values(), assembler, expander)
         self._is_prepared = False
         self._make_clock = clock_factory or (VirtualClock if simulated else MonotonicClock)
@@ -175,7 +175,7 @@ class RAGtuneController:
         """Whether :meth:`run_under` shares decisions: all scores are recorded, and no part reads the budget but an
         estimator that tells under which it agrees, beside a scheduler that follows its order.
         """
-        _, estimator, scheduler, _ = self._policy
+        _, _, estimator, scheduler, _ = self._policy
         reading = [part for part in self._policy if part is not None and part.reads_budget]
         told = estimator.tells_budgets and scheduler.has_plan
         shares = all(part is estimator and told for part in reading)

@@ -54,7 +54,7 @@ class Hits(Sequence[ScoredDocument]):
         source: the only one in the ``sources`` of each document, with its score; None for none.
         vouched: whether the facts are known to be sound, and those of the ids: a corpus has looked at each before.
         by_id: columns of the documents that follow from their ids, by what makes them.
-        token_counts: shape (n,), tokens of each document where all have been counted, so that no fact is looked at.
+        token_counts: shape (n,), tokens of each document, as the facts have them: a corpus knows them without its text.
     """
 
     def __init__(
@@ -127,10 +127,15 @@ class Hits(Sequence[ScoredDocument]):
 
     def _has_sound_facts(self) -> bool:
         facts = self.facts
-        return are(Facts, facts) and list(self.doc_ids) == list(map(_id_of, facts)) and all(map(_is_sound, facts))
+        return (
+            are(Facts, facts)
+            and list(self.doc_ids) == list(map(_id_of, facts))
+            and all(map(_is_sound, facts))
+            and (self.token_counts is None or list(self.token_counts) == list(map(_count_of, facts)))
+        )
 
 
-_id_of, _is_sound = attrgetter("id"), attrgetter("is_sound")
+_id_of, _is_sound, _count_of = map(attrgetter, ("id", "is_sound", "token_count"))
 
 
 def are_sound(

@@ -144,7 +144,7 @@ class StoredCorpus(Corpus):
         return self._ids.get(doc_id)  # type: ignore[call-overload,no-any-return]
 
     def ids_at(self, positions: Sequence[int]) -> list[str]:
-        return self._ids.at_places(self._ranks[positions])
+        return self._ids.at_places(self._ranks[np.asarray(positions, dtype=np.intp)])
 
     def _id(self, position: int) -> str:
         return self._stored.at(position).decode()
@@ -195,8 +195,9 @@ class _FactsAt(Sequence[Facts]):
     @overload
     def __getitem__(self, i: slice) -> Sequence[Facts]: ...
     def __getitem__(self, i: int | slice) -> Facts | Sequence[Facts]:
-        places = self._positions[i]
-        return self._read(places) if isinstance(places, int) else _FactsAt(self._read, places)
+        if isinstance(i, slice):
+            return _FactsAt(self._read, self._positions[i])
+        return self._read(self._positions[i])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return list, (list(self),)

@@ -30,6 +30,8 @@ class RankBM25Retriever(BaseRetriever):
         ConfigError: on an argument out of range.
     """
 
+    reads_budget = False
+
     def __init__(self, corpus: Corpus, k1: float = 1.5, b: float = 0.75, epsilon: float = 0.25) -> None:
         from rank_bm25 import BM25Okapi
 

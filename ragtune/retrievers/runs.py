@@ -33,6 +33,8 @@ class RunsRetriever(BaseRetriever):
         ConfigError: if no path is given, two have the same stem, or several come without a fusion.
     """
 
+    reads_budget = False
+
     def __init__(
         self,
         corpus: Corpus,

@@ -38,6 +38,7 @@ class SignalledRetriever(BaseRetriever):
                 raise ConfigError(f"signal name {name!r}: allowed is a text without '/', not that of a rewrite's round")
         self.retriever = retriever
         self.signals = frozenset(signals)
+        self.reads_budget = any(part.reads_budget for part in (retriever, *signals.values()))
         self._signals = dict(signals)
         self._fusion = fusion
 

@@ -22,6 +22,7 @@ class LexicalSignal(BaseSignal):
     terms.
     """
 
+    reads_budget = False
     is_witness = False
 
     def prepare(self) -> None:

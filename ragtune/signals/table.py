@@ -40,6 +40,8 @@ class TableSignal(BaseSignal):
         ConfigError: if ``by`` is neither, or a flag is none.
     """
 
+    reads_budget = False
+
     def __init__(
         self,
         path: str | Path,

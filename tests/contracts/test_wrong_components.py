@@ -20,6 +20,7 @@ from ragtune.core.interfaces import (
     BaseReranker,
     BaseRetriever,
     BaseScheduler,
+    BaseSignal,
 )
 from ragtune.core.policy.batching import propose
 from ragtune.core.pool.batch import RerankBatch
@@ -38,6 +39,7 @@ from ragtune.testing import (
     RerankerContract,
     RetrieverContract,
     SchedulerContract,
+    SignalContract,
     make_context,
     small_corpus,
     small_pool_items,
@@ -165,6 +167,26 @@ class FirstQuery:
         return make_context(self.query)
 
 
+class Sparing(BaseRetriever):
+    """Finds less where little is left, and says that it does not look."""
+
+    reads_budget = False
+
+    def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
+        left = context.tracker.remaining_view().remaining_rerank_docs
+        return list(BM25Retriever(small_corpus()).retrieve(context, top_k if left > 9 else 1))
+
+
+class Guess(BaseSignal):
+    """Knows less where little is left, and says that it does not look."""
+
+    reads_budget = False
+
+    def values(self, context: RAGtuneContext, documents: Sequence[ScoredDocument]) -> Mapping[str, float]:
+        left = context.tracker.remaining_view().remaining_rerank_calls
+        return {document.id: 1.0 for document in documents if left > 9}
+
+
 class LateRetriever(FirstQuery, BaseRetriever):
     def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
         return BM25Retriever(small_corpus()).retrieve(self.first(context), top_k)
@@ -217,6 +239,8 @@ WRONG: dict[type, tuple[type, Callable[[Any], None]]] = {
     ),
     Rewrite: (ReformulatorContract, lambda suite: suite.test_answers_the_same_twice(suite.make())),
     Fusion: (FusionContract, lambda suite: suite.test_answers_the_same_twice(suite.make())),
+    Sparing: (RetrieverContract, lambda suite: suite.test_a_budget_that_is_not_read_changes_nothing(suite.make())),
+    Guess: (SignalContract, lambda suite: suite.test_a_budget_that_is_not_read_changes_nothing(suite.make())),
     LateRetriever: (RetrieverContract, lambda suite: suite.test_an_earlier_request_is_not_noticed(suite.make())),
     LateScore: (
         RerankerContract,

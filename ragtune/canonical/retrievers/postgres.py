@@ -55,6 +55,8 @@ class PostgresRetriever(BaseRetriever):
         StoreError: if the server cannot be reached.
     """
 
+    reads_budget = False
+
     def __init__(
         self,
         corpus: Corpus,

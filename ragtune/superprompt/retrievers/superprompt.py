@@ -40,6 +40,8 @@ class SuperPromptRetriever(BaseRetriever):
         ConfigError: on an unusable configuration, limit or embedder.
     """
 
+    reads_budget = False
+
     def __init__(
         self,
         corpus: Corpus,

@@ -57,6 +57,13 @@ def test_a_pool_of_hits_grows_as_any_other():
     assert items[0].token_count > 0  # its source did not count
 
 
+@pytest.mark.parametrize("counts", [[1], [], [1, -2], [1, 2.5], [1, "2"], [5, 5]])
+def test_token_counts_that_are_not_those_of_the_facts_are_not_taken(counts):
+    found = Hits(["d1", "d2"], [2.0, 1.0], FACTS[1:3], token_counts=counts)
+    assert pool_of(checked_documents(found)).roster.token_counts.tolist() == [1, 2]
+    assert checked_documents(Hits(["d1", "d2"], [2.0, 1.0], FACTS[1:3], token_counts=[1, 2])).is_sound
+
+
 @pytest.mark.parametrize("score", [float("nan"), float("inf")])
 def test_hits_are_looked_at_where_they_enter(score):
     with pytest.raises(InvalidScoreError):

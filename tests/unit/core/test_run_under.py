@@ -8,9 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtune.core.batches.failures import FailurePolicy
+from ragtune.core.interfaces import BaseRetriever
 from ragtune.core.request.budget import CostBudget
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.request.request import Request
+from ragtune.core.types import ScoredDocument
+from ragtune.data.corpus import Corpus, Document
 from ragtune.estimators.baseline import BaselineEstimator
+from ragtune.fusion.rrf import RRFFusion
+from ragtune.retrievers.given import GivenRetriever
+from ragtune.retrievers.hybrid import HybridRetriever
+from ragtune.retrievers.signalled import SignalledRetriever
 from ragtune.schedulers.greedy import GreedyScheduler
 
 
@@ -24,6 +32,29 @@ class Broken:
         if failing := sorted(self.broken & {item.initial_rank for item in items}):
             raise RuntimeError(f"no answer about {failing[0]}")
         return {item.doc_id: 1 / (2 + item.initial_rank) for item in items}
+
+
+class Sparing(BaseRetriever):
+    """Finds two documents for each that may be scored."""
+
+    def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
+        left = context.tracker.remaining_view().remaining_rerank_docs
+        return list(context.candidates[: min(top_k, 2 * left)])
+
+
+def test_a_first_stage_that_reads_the_budget_is_asked_under_each(fakes):
+    signalled = SignalledRetriever(Sparing(), {}, RRFFusion())
+    both = {"sparing": lambda _: Sparing(), "given": lambda _: GivenRetriever()}
+    hybrid = HybridRetriever(Corpus([Document(id="d", text="")]), both, RRFFusion())
+    budgets = [CostBudget.only(max_reranker_docs=limit) for limit in (2, 5)]
+    for retriever in (Sparing(), signalled, hybrid):
+        made = fakes.controller(estimator=BaselineEstimator(), scheduler=GreedyScheduler(1), retriever=retriever)
+        made.rerankers["default"].recorded = True
+        assert not made.shares_budgets
+        request = Request("q", candidates=fakes.docs(20))
+        together = made.run_under(request, budgets)
+        alone = [made.run("q", budget, candidates=request.candidates) for budget in budgets]
+        assert [output.ranking for output in together] == [output.ranking for output in alone]
 
 
 @given(

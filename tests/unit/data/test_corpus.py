@@ -3,10 +3,12 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ragtune import Corpus, Document
 from ragtune.core.errors import DatasetError
+from ragtune.core.pool.roster import Roster
 from ragtune.data import storedcorpus
 from ragtune.data.storedcorpus import stored
 from ragtune.data.stringrows import gathered
@@ -81,6 +83,13 @@ def test_a_stored_corpus_is_the_one_in_memory_and_is_read_once(private_cache: Pa
         assert disk.ids_at([4, 0, 2]) == memory.ids_at([4, 0, 2]) == ["é", "zoë", "z"]
         assert disk.ids_at(range(14)) == memory.ids_at(range(14)) == memory.doc_ids
         assert disk.ids_at([]) == memory.ids_at([]) == []
+        for corpus in (disk, memory):
+            for places in ([4, 0, 2], (4, 0, 2), np.array([4, 0, 2], dtype=np.uint32), range(4, -1, -2), (), range(0)):
+                ids, scores = [memory.doc_ids[i] for i in places], [0.5] * len(places)
+                found = corpus.hits_at(places, scores)
+                assert corpus.ids_at(places) == [document.id for document in found] == ids
+                assert found == found[:] == memory.hits(ids, scores)
+                assert Roster.of(found, "original").of_ids(corpus.positions) == list(places)
         assert disk.positions(["é", "a"]) == memory.positions(["é", "a"]) == [4, 1]
         assert disk.id_ranks.tolist() == memory.id_ranks.tolist()
         for document in documents:
