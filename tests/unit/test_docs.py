@@ -193,6 +193,13 @@ def test_a_database_that_is_still_being_made_is_not_healthy() -> None:
     assert "--host" in services["postgres"]["healthcheck"]["test"]
 
 
+def test_images_have_their_whole_names_since_podman_searches_no_registry() -> None:
+    services = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))["services"].values()
+    bases = re.findall(r"^FROM (\S+)", (ROOT / "Dockerfile").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    named = [*bases, *(service["image"] for service in services if "image" in service)]
+    assert [re.fullmatch(r"docker\.io/[^/]+/[^/:]+:.+", name) is not None for name in named] == [True, True]
+
+
 def test_the_image_is_given_nothing_that_git_ignores() -> None:
     ignored = re.findall(r"^[^#\s].*", (ROOT / ".gitignore").read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert ".env" in ignored  # where Compose looks for the password
