@@ -1,6 +1,6 @@
 # RAGtune with what replays, tracks, stores and serves need; --build-arg EXTRAS=experiments,models,... brings other parts.
 #   docker build -t ragtune . && docker run --rm ragtune run budget=tight tracking=none
-FROM python:3.11-slim
+FROM docker.io/library/python:3.11-slim
 ARG EXTRAS=experiments,postgres,llm,services
 RUN useradd --create-home ragtune && mkdir /app /results && chown ragtune /app /results
 WORKDIR /app

@@ -117,7 +117,7 @@ def test_the_compose_files_server_tracks_a_run_on_a_real_postgresql(
     port, dsn = str(free_port()), fresh_dsn()
     reached = conninfo_to_dict(dsn)
     places = {
-        "${POSTGRES_PASSWORD}@postgres/postgres": f"@/{reached['dbname']}?host={quote(str(reached['host']), safe='')}",
+        "@postgres/postgres": f"@/{reached['dbname']}?host={quote(str(reached['host']), safe='')}",
         "/results/mlflow": str(tmp_path / "files"),
         "0.0.0.0": "127.0.0.1",
         "5000": port,
