@@ -88,7 +88,8 @@ class Hits(Sequence[ScoredDocument]):
     def __getitem__(self, index: int | slice) -> ScoredDocument | Sequence[ScoredDocument]:
         if isinstance(index, slice):
             part = self.doc_ids[index], self.scores[index], self.facts[index]
-            return Hits(*part, self.source, vouched=self._vouched)
+            counts = None if self.token_counts is None else self.token_counts[index]
+            return Hits(*part, self.source, vouched=self._vouched, token_counts=counts)
         score, facts = self.scores[index], self.facts[index]
         return ScoredDocument(
             id=facts.id,
