@@ -31,7 +31,7 @@ _FEW = 2**15
 """Ids that are mentioned again and again, so that one text for all mentions spares memory; of more it costs time."""
 
 _REMEMBERED = 2**10
-"""Ids that are remembered by default: those at work, not all that there are."""
+"""Ids that are remembered at most: those at work, not all that there are."""
 
 
 class Names(Protocol):
@@ -51,7 +51,6 @@ class StoredIds(Mapping[str, int]):
         prefixes: shape (n,), how the ids begin, in ascending order.
         order: shape (n,), their positions.
         names: the ids themselves.
-        remembered: so many of those found are remembered at most.
         kept: shape (n,), which positions are in; None for all.
     """
 
@@ -60,12 +59,11 @@ class StoredIds(Mapping[str, int]):
         prefixes: NDArray[np.bytes_],
         order: IntArray,
         names: Names,
-        remembered: int = _REMEMBERED,
         kept: NDArray[np.bool_] | None = None,
     ) -> None:
-        self._prefixes, self.order, self._names, self._remembered, self._kept = prefixes, order, names, remembered, kept
+        self._prefixes, self.order, self._names, self._kept = prefixes, order, names, kept
         self._size = len(order) if kept is None else int(np.count_nonzero(kept))
-        self._found = _Found(prefixes, order, names, remembered, kept)
+        self._found = _Found(prefixes, order, names, kept)
 
     def __len__(self) -> int:
         return self._size
@@ -117,13 +115,13 @@ class StoredIds(Mapping[str, int]):
         """Those of the ids that are among some names, at their positions."""
         kept = np.zeros(len(self.order), dtype=np.bool_)
         kept[np.fromiter((found for found in map(self.get, names) if found is not None), np.intp)] = True
-        return type(self)(self._prefixes, self.order, self._names, self._remembered, kept)
+        return type(self)(self._prefixes, self.order, self._names, kept)
 
     @classmethod
-    def load(cls, folder: Path, names: Names | None = None, remembered: int = _REMEMBERED) -> Self:
+    def load(cls, folder: Path, names: Names | None = None) -> Self:
         """The ids that :meth:`save` has written into a folder, or those that :meth:`index` has been given."""
         prefixes, order = (np.asarray(np.load(folder / name, mmap_mode="r")) for name in (_PREFIXES, _ORDER))
-        return cls(prefixes, order, names or StoredStrings.load(folder, _NAMES), remembered)
+        return cls(prefixes, order, names or StoredStrings.load(folder, _NAMES))
 
     @classmethod
     def save(cls, names: StoredStrings, folder: Path) -> int | None:
@@ -169,16 +167,15 @@ class _Found(dict[str, int]):
         prefixes: NDArray[np.bytes_],
         order: IntArray,
         names: Names,
-        most: int,
         kept: NDArray[np.bool_] | None,
     ) -> None:
-        self._prefixes, self._order, self._names, self._most, self._kept = prefixes, order, names, most, kept
+        self._prefixes, self._order, self._names, self._kept = prefixes, order, names, kept
         self._next = 0
 
     def __missing__(self, name: str) -> int:
         found = self._look_up(name)
         position = found[name]
-        if len(self) >= self._most:
+        if len(self) >= _REMEMBERED:
             self.clear()
         self.update(found)
         return position

@@ -25,6 +25,8 @@ class HybridRetriever(BaseRetriever):
         ConfigError: if no retriever is named, or on an argument out of range.
     """
 
+    reads_budget = False
+
     def __init__(
         self,
         corpus: Corpus,
@@ -36,7 +38,7 @@ class HybridRetriever(BaseRetriever):
             raise ConfigError("hybrid retrievers={}: name at least one, e.g. retrievers={bm25: ...}")
         self.depth_each = check_count("hybrid depth_each", depth_each, low=1)
         self._retrievers = {name: make(corpus) for name, make in retrievers.items()}
-        self.reads_budget = any(retriever.reads_budget for retriever in self._retrievers.values())
+        self.reads_budget |= any(retriever.reads_budget for retriever in self._retrievers.values())
         self._fusion = fusion
 
     def prepare(self) -> None:

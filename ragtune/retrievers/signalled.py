@@ -32,13 +32,15 @@ class SignalledRetriever(BaseRetriever):
         ConfigError: if a signal's name cannot be one.
     """
 
+    reads_budget = False
+
     def __init__(self, retriever: BaseRetriever, signals: Mapping[str, BaseSignal], fusion: BaseFusion) -> None:
         for name in signals:
             if not name or "/" in name or first_stage_of(name) != name:
                 raise ConfigError(f"signal name {name!r}: allowed is a text without '/', not that of a rewrite's round")
         self.retriever = retriever
         self.signals = frozenset(signals)
-        self.reads_budget = any(part.reads_budget for part in (retriever, *signals.values()))
+        self.reads_budget |= any(part.reads_budget for part in (retriever, *signals.values()))
         self._signals = dict(signals)
         self._fusion = fusion
 

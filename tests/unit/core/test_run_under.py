@@ -42,12 +42,33 @@ class Sparing(BaseRetriever):
         return list(context.candidates[: min(top_k, 2 * left)])
 
 
+class SparingHybrid(HybridRetriever):
+    """Reads the budget itself, whatever its members do."""
+
+    reads_budget = True
+
+    def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
+        return Sparing().retrieve(context, top_k)
+
+
+class SparingSignalled(SignalledRetriever):
+    """The same of a first stage with signals."""
+
+    reads_budget = True
+
+    def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
+        return Sparing().retrieve(context, top_k)
+
+
 def test_a_first_stage_that_reads_the_budget_is_asked_under_each(fakes):
     signalled = SignalledRetriever(Sparing(), {}, RRFFusion())
     both = {"sparing": lambda _: Sparing(), "given": lambda _: GivenRetriever()}
-    hybrid = HybridRetriever(Corpus([Document(id="d", text="")]), both, RRFFusion())
+    corpus = Corpus([Document(id="d", text="")])
+    hybrid = HybridRetriever(corpus, both, RRFFusion())
+    own_hybrid = SparingHybrid(corpus, {"given": lambda _: GivenRetriever()}, RRFFusion())
+    own_signalled = SparingSignalled(GivenRetriever(), {}, RRFFusion())
     budgets = [CostBudget.only(max_reranker_docs=limit) for limit in (2, 5)]
-    for retriever in (Sparing(), signalled, hybrid):
+    for retriever in (Sparing(), signalled, hybrid, own_hybrid, own_signalled):
         made = fakes.controller(estimator=BaselineEstimator(), scheduler=GreedyScheduler(1), retriever=retriever)
         made.rerankers["default"].recorded = True
         assert not made.shares_budgets
