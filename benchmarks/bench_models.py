@@ -7,8 +7,7 @@ latter on a GPU too, where there is one.
 Every query's first candidates are reranked in batches of 5, by both backends, alone and all queries in lockstep: the
 same pairs four times. CPU seconds of this process, in turns, medians; loading is not among them. Rankings must be the
 same, scores within 1e-4. On a GPU: seconds of the clock, as the process waits meanwhile, eight times the queries, and
-the name of the device in the figures; scores of its passes differ by more in their last digits, so they are compared
-with one another only.
+the name of the device in the figures; how far the scores of both ways differ is told, and not held to anything.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ class Run(Mapping[str, Sequence[RunEntry]]):
 _NONE = slice(0, 0)
 
 _AHEAD = 256
-"""Ids that are read with a new one, in a third of the time: documents are numbered as they are first named."""
+"""Ids that are read with a new one, in an eighth of the time: documents are numbered as they are first named."""
 
 
 class Named(NamedTuple):

@@ -63,12 +63,12 @@ class StoredCorpus(Corpus):
 
     def __init__(self, folder: Path) -> None:
         columns = (np.asarray(np.load(folder / name, mmap_mode="r")) for name in (_ENDS, _TOKENS, _RANKS))
-        self._ends, self._tokens, self._ranks = columns
+        self._ends, self._tokens, self.id_ranks = columns
         with (folder / _TEXTS).open("rb") as file:
-            self._texts = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            texts = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         # What is known of all documents, without reading them: those of Corpus itself are cached in the same way.
         vars(self).update(json.loads((folder / _FACTS).read_text(encoding="ascii")))
-        self._stored = _Documents(self._texts, self._ends)
+        self._stored = _Documents(texts, self._ends)
         self._ids = StoredIds.load(folder, self._stored)
         self._begin(count_tokens)
 
@@ -133,10 +133,6 @@ class StoredCorpus(Corpus):
     def contents(self) -> Sequence[str]:
         return _Column(len(self), lambda i: self._document(i).content)
 
-    @cached_property
-    def id_ranks(self) -> IntArray:
-        return self._ranks
-
     def places(self, doc_ids: Sequence[str]) -> IntArray:
         return self._ids.places(doc_ids)
 
@@ -144,7 +140,7 @@ class StoredCorpus(Corpus):
         return self._ids.get(doc_id)  # type: ignore[call-overload,no-any-return]
 
     def ids_at(self, positions: Sequence[int]) -> list[str]:
-        return self._ids.at_places(self._ranks[np.asarray(positions, dtype=np.intp)])
+        return self._ids.at_places(self.id_ranks[np.asarray(positions, dtype=np.intp)])
 
     def _id(self, position: int) -> str:
         return self._stored.at(position).decode()

@@ -80,8 +80,9 @@ class StoredIds(Mapping[str, int]):
         return self._names if self._kept is None and isinstance(self._names, StoredStrings) else gathered(self)
 
     def places(self, names: Sequence[str]) -> IntArray:
-        """Positions of several ids, shape (n,), -1 of those that are not in; searched together, so that each takes a
-        fifth of the time that it takes alone, and not remembered.
+        """Positions of several ids, shape (n,), -1 of those that are not in.
+
+        They are searched together, a hundred in a quarter of the time that they take one by one, and not remembered.
         """
         found = np.full(len(names), -1, dtype=np.intp)
         for some in blocks(len(names)) if len(self.order) else ():
