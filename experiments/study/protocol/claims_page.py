@@ -58,10 +58,10 @@ def _head(study: Study, found: Sequence[Held]) -> str:
     kept = sum(not held.short for held in found)
     return f"""# {study.name}: claims
 
-**{proven} of {len(found)} claims are proven on every collection that they are about, {refuted} are refuted on some.**
+**Of {len(found)} claims, {proven} proven on every collection that they are about, {refuted} refuted on some.**
 Of {counts.total()} findings, one for each claim and collection, {counts[Verdict.HOLDS]} hold,
 {counts[Verdict.FAILS]} fail, and {counts[Verdict.OPEN]} are open: so many queries cannot tell. Taken as measured,
-without a test, {kept} claims hold everywhere.
+without a test, {kept} of {len(found)} hold everywhere.
 
 - made by `{study.command}`
 - code: `{study.git_sha}`

@@ -189,7 +189,7 @@ def test_the_pages_say_how_many_fail_and_nothing_that_is_no_number() -> None:
     ]
     answers = [answer(claim, *collections) for claim in claims]
     page = claims_page(named, answers)
-    assert "**1 of 2 claims are proven on every collection that they are about, 1 are refuted on some.**" in page
+    assert "**Of 2 claims, 1 proven on every collection that they are about, 1 refuted on some.**" in page
     assert "Of 4 findings, one for each claim and collection, 3 hold,\n1 fail, and 0 are open" in page
     assert "| 1 | one | 1 | 1 | 0 | 1 of 2 | 0.0 |  | " in page
     assert "| a | ▼ | **fails** | 40 |  | 0% | " in page
