@@ -27,14 +27,14 @@ def check(page: Path) -> str:
     """
     text = page.read_text(encoding="utf-8")
     (install,) = re.findall(r"```sh\npip install (.*)\n```", text)
+    wanted = shlex.split(install, comments=True)
     (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     (shown,) = re.findall(r"```text\n(.*?)```", text, flags=re.DOTALL)
-    wanted = [word.replace("ragtune", str(ROOT), 1) if "ragtune" in word else word for word in shlex.split(install)]
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         python = f"{folder}/bin/python"
         pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "--constraint", str(ROOT / "constraints.txt"), *wanted], check=True)  # noqa: S603 - of this checkout
+        subprocess.run([*pip, *wanted], cwd=ROOT, check=True)  # noqa: S603 - of this checkout
         done = subprocess.run(  # noqa: S603 - of this checkout
             [python, "-c", code], capture_output=True, text=True, cwd=folder, check=False
         )

@@ -26,18 +26,33 @@ _USAGE = {
 Replays a collection's queries under a hard budget: quality, cost, and what fixed depth does with the same.
 
   ragtune run [GROUP=CHOICE | OPTION=VALUE] ...            one run: a table, files, an MLflow run
-  ragtune sweep GROUP=CHOICE,CHOICE [OPTION=V,V] ...       every combination, one table; the same as ragtune run -m
+  ragtune sweep GROUP=CHOICE,CHOICE [OPTION=V,V] ...       every combination, one table: ragtune sweep --help
 
 In a checkout, python run.py is the same as ragtune run, and needs no installation of RAGtune itself.
 
 Examples
   ragtune run experiment=settled budget=20                 a policy by its name, 20 documents a query
-  ragtune sweep experiment=uncertainty,gar budget=5,10,20
-  ragtune sweep budget=10 hydra/sweeper=tune 'scheduler.acquisition.kappa=interval(0,2)'    Optuna chooses
   ragtune run budget=0.002usd reranker.usd_per_doc=0.0001  or budget=3calls, 500ms, 4000tokens
   ragtune run dataset=beir dataset.path=DIR retriever=runs retriever.paths=DIR/bm25.run \\
       reranker.scores=DIR/ce.run                           your collection, your first stage, your scores
   ragtune run hydra.run.dir=DIR resume=true                goes on with an interrupted run""",
+    "sweep": """\
+Runs every combination of the choices and values that are separated by commas, and compares them in one table.
+
+  ragtune sweep GROUP=CHOICE,CHOICE [OPTION=V,V] ...       the same as ragtune run -m
+
+Each combination is a job: a run with its own folder and MLflow run, below a parent run that has the table. Every job is
+compared with fixed depth under the same budget, or with the job that sweep.baseline names, by corrected p-values.
+A failed job is reported and leaves the others alone; repeat the command with resume=true to run it again.
+
+Examples
+  ragtune sweep experiment=uncertainty,gar budget=5,10,20  six jobs
+  ragtune sweep 'experiment=glob(s*)' budget=tight         every preset whose name begins with s
+  ragtune sweep experiment=uncertainty 'estimator.trust=range(0.1,1,0.2)'
+  ragtune sweep budget=10 hydra/sweeper=tune 'scheduler.acquisition.kappa=interval(0,2)'    Optuna chooses the values
+  ragtune sweep experiment=fixed_depth,settled hydra/launcher=joblib                        jobs side by side
+  ragtune sweep estimator=baseline,uncertainty sweep.baseline=estimator=baseline            tested against that job
+  ragtune sweep hydra.sweep.dir=DIR resume=true experiment=uncertainty,gar                  goes on with a sweep""",
     "pipeline": """\
 Replays a collection's queries through the eight stages of SuperPrompt, as ragtune run does through a controller.
 
@@ -49,17 +64,18 @@ Examples
 }
 
 
-def help_text(root: str, options: str) -> str:
+def help_text(root: str, options: str, *, is_sweep: bool = False) -> str:
     """What ``--help`` prints.
 
     Args:
         root: the file of conf/ that the configuration begins with.
         options: the configuration as it is, in YAML.
+        is_sweep: whether the words ask for a sweep.
     """
     defaults = {"experiment": None} | _defaults(root)
     return "\n".join(
         [
-            _USAGE[root],
+            _USAGE["sweep" if is_sweep and root == "config" else root],
             "",
             "Choices, GROUP=CHOICE (* if unsaid); an experiment chooses estimator, scheduler and order at once",
             *(line for group in defaults for line in _group(group, defaults[group])),

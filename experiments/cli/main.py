@@ -99,11 +99,12 @@ def _launch(root: str) -> int:
         sys.argv[1:] = words = spelled_out(sys.argv[1:])
         options = {word for word in words if word.startswith("-")}
         overrides = [word for word in words if word not in options]
-        if options & {"-h", "--help"} and options <= {"-h", "--help", "--resolve"}:
+        is_sweep = bool(options & {"-m", "--multirun"})
+        if options & {"-h", "--help"} and options <= {"-h", "--help", "--resolve", "-m", "--multirun"}:
             shown = OmegaConf.to_yaml(composed(overrides, root), resolve="--resolve" in options)
-            sys.stdout.write(f"{help_text(root, shown)}\n")
+            sys.stdout.write(f"{help_text(root, shown, is_sweep=is_sweep)}\n")
         elif options <= {"-m", "--multirun"} and not any(word.startswith("hydra.mode") for word in overrides):
-            _compose_and_run(root, overrides, is_sweep=bool(options))
+            _compose_and_run(root, overrides, is_sweep=is_sweep)
         else:
             # Hydra's own parser would say what does not fit after a page of usage.
             Parser(PROGRAMS[root], parents=[get_args_parser()], add_help=False).parse_args(words)

@@ -33,7 +33,7 @@ def did_you_mean_option(name: str, groups: Sequence[str]) -> str:
     known = {option: choices for option, choices in options().items() if option.partition(".")[0] in groups}
     if name in known:
         return f"; it is an option of {' or '.join(known[name])}"
-    if "." not in name and (meant := did_you_mean(name, groups)):
+    if "." not in name and (meant := did_you_mean(name, [*groups, "experiment"])):  # which is a group without an option
         return meant
     group, _, leaf = name.rpartition(".")
     same_leaf = [option for option in known if option.rpartition(".")[2] == leaf]

@@ -28,13 +28,13 @@ _TUNED = ("estimator", "scheduler", "acquisition", "vectors", "expander", "fusio
 
 def run_name(summary: Summary, config: Mapping[str, Any]) -> str:
     """The name of a run, which differs by what differs: policy, budget, collection, and options of the policy."""
-    named = [_policy(summary), budget_name(config.get("budget", {})), summary.dataset]
+    named = [summary.policy, budget_name(config.get("budget", {})), summary.dataset]
     return ", ".join([*named, *_tuned(summary.overrides)])
 
 
 def policy_title(summary: Summary) -> str:
     """The name of a run's policy, with the options of it that were set."""
-    return ", ".join([_policy(summary), *_tuned(summary.overrides)])
+    return ", ".join([summary.policy, *_tuned(summary.overrides)])
 
 
 def _tuned(overrides: Sequence[str]) -> Iterator[str]:
@@ -43,12 +43,6 @@ def _tuned(overrides: Sequence[str]) -> Iterator[str]:
         group, *rest = re.split(r"[.@]", name)
         if group in _TUNED and rest:
             yield f"{group if '@' in name else rest[-1]}={value}"
-
-
-def _policy(summary: Summary) -> str:
-    """The preset that was chosen, if one was, else the policy's parts, those left out that most have."""
-    preset = next((word.partition("=")[2] for word in summary.overrides if word.startswith("experiment=")), None)
-    return preset or summary.policy.replace(" + greedy", "").replace(" + posterior", "")
 
 
 def budget_name(budget: Mapping[str, Any]) -> str:
@@ -97,7 +91,7 @@ def tags(summary: Summary, config: Mapping[str, Any], run_id: str) -> dict[str, 
         "mlflow.source.name": program,
         "command": shlex.join(["python", program, *summary.overrides]),
         "mlflow.note.content": description(summary, run_id),
-        "policy": _policy(summary),
+        "policy": summary.policy,
         "budget": budget_name(config.get("budget", {})),
         **({"mlflow.source.git.commit": sha} if sha != "unknown" else {}),
         **_user(),
@@ -135,7 +129,7 @@ def description(summary: Summary, run_id: str) -> str:
     names = list(summary.measures)
     heads = ["", "documents a query", *names]
     figures = [f"{value:.4f} [{low:.3f}, {high:.3f}]" for value, (low, high) in _with_interval(summary)]
-    rows = [[f"**{_policy(summary)}**", f"{summary.cost_per_query.charged['docs']:.1f}", *figures]]
+    rows = [[f"**{summary.policy}**", f"{summary.cost_per_query.charged['docs']:.1f}", *figures]]
     for incumbent, against in (summary.incumbents or {}).items():
         means = (f"{against.measures[name]:.4f} ({against.difference[name]:+.4f})" for name in names)
         rows.append([incumbent, f"{against.docs_per_query:.1f}", *means])

@@ -19,7 +19,7 @@ from experiments.study.grid_checks import (
     require_prices,
 )
 from experiments.study.study import KINDS, Choice, Claim, Policy, Prices
-from ragtune.core.arguments import check_choice, check_count
+from ragtune.core.arguments import check_choice, check_count, did_you_mean
 from ragtune.core.errors import ConfigError
 from ragtune.core.units import BY_SHORT, DOCS, Unit
 
@@ -51,12 +51,27 @@ class CollectionEntry:
 
 @dataclass(frozen=True)
 class PolicyEntry:
-    """A policy, as overrides of ``run.py``; ``$name`` in them stands for a variable of the collection."""
+    """A policy, as overrides of ``run.py``; ``$name`` in them stands for a variable of the collection.
+
+    Attributes:
+        name: name of the policy. A policy that is a preset and no more has the preset's name, and needs no overrides.
+        kind: one of :data:`experiments.study.study.KINDS`.
+        label: name in tables and figures; by default the name, with blanks for underscores.
+        overrides: of ``run.py``; by default ``experiment=NAME``.
+    """
 
     name: str
-    label: str
     kind: str
-    overrides: Sequence[str] = ()
+    label: str = ""
+    overrides: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "label", self.label or str(self.name).replace("_", " "))
+
+    @property
+    def choices(self) -> Sequence[str]:
+        """The overrides that make the policy."""
+        return [f"experiment={self.name}"] if self.overrides is None else self.overrides
 
     @property
     def policy(self) -> Policy:
@@ -233,7 +248,7 @@ def composed(collection: CollectionEntry, policy: PolicyEntry, seed: int) -> dic
     Raises:
         ConfigError: on an unknown component or option, or a ``$variable`` that the collection does not give.
     """
-    overrides = [*COMMON, f"seed={seed}", *collection.overrides, *policy.overrides]
+    overrides = [*COMMON, f"seed={seed}", *collection.overrides, *policy.choices]
     where = f"policy {policy.name!r} on collection {collection.name!r}"
     try:
         config = compose([Template(text).substitute(collection.variables) for text in overrides])
@@ -277,9 +292,8 @@ def _listed(value: Any, kind: type[Any] | tuple[type[Any], ...]) -> Any:
 
 def _pick(what: str, entries: Sequence[Any], names: set[str]) -> list[Any]:
     known = [entry.name for entry in entries]
-    unknown = sorted(names - set(known))
-    if unknown:
-        raise ConfigError(f"{what}: unknown {unknown[0]!r}: allowed are {', '.join(known)}")
+    for unknown in sorted(names - set(known)):
+        raise ConfigError(f"{what}: unknown {unknown!r}: allowed are {', '.join(known)}{did_you_mean(unknown, known)}")
     return [entry for entry in entries if entry.name in names]
 
 

@@ -13,6 +13,7 @@ from yaml import YAMLError
 from experiments.config.compose import register_resolvers
 from experiments.config.paths import CONF
 from experiments.study.grid import Grid, grid_of
+from ragtune.core.arguments import did_you_mean
 from ragtune.core.errors import ConfigError
 from ragtune.core.plain import first_line
 
@@ -46,8 +47,11 @@ def load_grid(name: str, options: Sequence[str] = ()) -> Grid:
 def _file(name: str) -> Path:
     file = Path(name) if name.endswith((".yaml", ".yml")) else FOLDER / f"{name}.yaml"
     if not file.is_file():
-        there = ", ".join(sorted(p.stem for p in FOLDER.glob("*.yaml")))
-        raise ConfigError(f"no frontier configuration {name!r}: allowed are {there}, or the path of a YAML file")
+        there = sorted(found.stem for found in FOLDER.glob("*.yaml"))
+        meant = did_you_mean(name, there)
+        raise ConfigError(
+            f"no frontier configuration {name!r}: allowed are {', '.join(there)}, or the path of a YAML file{meant}"
+        )
     return file
 
 

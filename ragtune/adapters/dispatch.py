@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import errno
 import os
+import re
 import shlex
 import sys
 import traceback
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn, Protocol
 
+from ragtune.core.arguments import did_you_mean
 from ragtune.core.errors import InputError, RagtuneError
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -53,10 +55,17 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefau
 
 
 class Parser(argparse.ArgumentParser):
-    """Says in one line what does not fit, as every other error is said, and not after a page of usage."""
+    """Reports in one line which words do not fit, and the option or choice that is spelled nearly so."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(BAD_INPUT, f"error: {message}; {self.prog} --help says what is allowed\n")
+        self.exit(BAD_INPUT, f"error: {message}; {self.prog} --help says what is allowed{self._meant(message)}\n")
+
+    def _meant(self, message: str) -> str:
+        if unknown := re.search(r"unrecognized arguments: (--[\w-]+)", message):
+            return did_you_mean(unknown[1], sorted(set(re.findall(r"--\w[\w-]*", self.format_usage()))))
+        if unknown := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message):
+            return did_you_mean(unknown[1], re.findall(r"[\w-]+", unknown[2]))
+        return ""
 
 
 def declare(command: Command, parser: argparse.ArgumentParser) -> None:

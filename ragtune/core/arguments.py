@@ -14,7 +14,7 @@ from ragtune.core.plain import quoted
 EnumT = TypeVar("EnumT", bound=Enum)
 MakerT = TypeVar("MakerT", bound=Callable[..., object])
 
-_NEAR = 0.75  # of two names, as difflib measures it
+_NEAR = 0.66  # of two names, as difflib measures it: two letters of three, such as gra for gar
 
 
 def check_number(name: str, value: object, low: float = -math.inf, high: float = math.inf) -> float:

@@ -63,7 +63,7 @@ class Variant:
             COLUMN: ["+signal@signal.learned=table", f"signal.learned.path={file}", "signal.learned.witness=false"],
         }
         name = "-".join([self.base.name, self.model, self.use, *([] if self.seen is None else [str(self.seen)])])
-        return PolicyEntry(name, name, "ours", [*self.base.overrides, *changes[self.use]])
+        return PolicyEntry(name, "ours", name, [*self.base.choices, *changes[self.use]])
 
 
 def variants_of(bases: Sequence[PolicyEntry], history: Sequence[int | None]) -> list[Variant]:
@@ -83,7 +83,7 @@ def histories(queries: int) -> list[int]:
 
 def bases_of(grid: Grid) -> list[PolicyEntry]:
     """The policies whose priors are replaced, which are a grid's own ones."""
-    return [replace(entry, overrides=tuple(entry.overrides)) for entry in grid.policies if entry.kind == "ours"]
+    return [replace(entry, overrides=tuple(entry.choices)) for entry in grid.policies if entry.kind == "ours"]
 
 
 def prepared(grid: Grid, bases: Sequence[str], folder: Path) -> Grid:

@@ -25,7 +25,7 @@ FILES = [
     "report.html",
 ]
 
-DL19 = ("--collections", "dl19 bm25 monot5", "--policies", "fixed")
+DL19 = ("--collections", "dl19 bm25 monot5", "--policies", "fixed_depth")
 
 Run = Callable[..., SimpleNamespace]
 
@@ -50,14 +50,14 @@ def test_the_head_says_how_to_make_it_again(frontier: SimpleNamespace) -> None:
 
 def test_the_posterior_is_not_far_below_fixed_depth(frontier: SimpleNamespace) -> None:
     quality = pd.read_csv(frontier.folder / "frontier.csv").pivot(index="budget", columns="policy", values="nDCG@10")
-    assert (quality["settled"] >= quality["fixed"] - 0.02).all()
+    assert (quality["settled"] >= quality["fixed_depth"] - 0.02).all()
 
 
 def test_a_row_a_cell_with_costs_within_the_budget(frontier: SimpleNamespace) -> None:
     table = pd.read_csv(frontier.folder / "frontier.csv")
     assert list(zip(table["policy"], table["budget"], strict=True)) == [
-        ("fixed", 5),
-        ("fixed", 10),
+        ("fixed_depth", 5),
+        ("fixed_depth", 10),
         ("settled", 5),
         ("settled", 10),
     ]
@@ -67,7 +67,7 @@ def test_a_row_a_cell_with_costs_within_the_budget(frontier: SimpleNamespace) ->
         assert (table[f"{measure}_low"] <= table[measure]).all()
         assert (table[measure] <= table[f"{measure}_high"]).all()
     calls = table.set_index(["policy", "budget"])["calls_mean"]
-    assert calls["fixed", 10] == 1
+    assert calls["fixed_depth", 10] == 1
 
 
 def test_per_query_values_make_up_the_means(frontier: SimpleNamespace) -> None:
@@ -118,7 +118,7 @@ def test_a_killed_frontier_goes_on_elsewhere_keeps_finished_cells_and_writes_the
         (("budgets=[10,5]",), "budgets=[10, 5]"),
         (("budgets=[5]", "--policies", "settled", "level=abc"), "level='abc'"),
         (("--out", "/proc/nope", "jobs=1"), "nothing can be written to '/proc/nope'"),
-        (("measures=[nDCK@10]", "--policies", "fixed", "jobs=1"), "nDCK@10"),
+        (("measures=[nDCK@10]", "--policies", "fixed_depth", "jobs=1"), "nDCK@10"),
         (("--config", "shared", *DL19, "--data", "/does/not/exist", "jobs=1"), "'/does/not/exist/dl19' does not exist"),
     ],
 )
@@ -137,7 +137,7 @@ def test_an_unknown_component_names_policy_and_collection_in_a_process_too(run_h
     (tmp_path / "mine.yaml").write_text(
         "collections: [{name: demo}]\n"
         "policies:\n"
-        "  - {name: fixed, label: fixed, kind: incumbent}\n"
+        "  - {name: fixed_depth, kind: incumbent}\n"
         "  - {name: mine, label: mine, kind: ours, overrides: [estimator=clairvoyant]}\n"
         "budgets: [5]\nmeasures: [nDCG@10]\ntraces: {budget: 5}\n"
     )

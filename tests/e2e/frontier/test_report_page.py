@@ -77,7 +77,7 @@ def test_typed_prices_move_the_axis_the_costs_and_the_front(opened: SimpleNamesp
     units = np.maximum(queries["calls"], np.ceil(queries["docs"] / 4))
     expected = (units + 0.5 * queries["docs"]).groupby(level=[0, 1]).mean()
     rows = [row.split("\t")[1:] for row in page.locator("#costs tbody tr").all_inner_texts()]
-    for policy, figures in zip(("fixed", "settled"), rows, strict=True):
+    for policy, figures in zip(("fixed_depth", "settled"), rows, strict=True):
         for budget, figure in zip(("5", "10"), figures, strict=True):
             assert float(figure.strip("$")) == pytest.approx(expected[policy, budget], abs=0.0051)
     assert "dollars" in page.inner_text("#front-table thead")
@@ -90,7 +90,7 @@ def test_typed_prices_move_the_axis_the_costs_and_the_front(opened: SimpleNamesp
 def test_a_picked_query_shows_its_steps_with_why_and_what_they_cost(opened: SimpleNamespace) -> None:
     page = opened.page
     page.select_option("#query", "q02")
-    for policy in ("fixed", "settled"):
+    for policy in ("fixed_depth", "settled"):
         rows = page.locator(f"#traces table[data-policy={policy}] tbody tr:not(.step)")
         assert rows.count() == 10
         number, document, first, estimate, score, *_, after, final = rows.first.locator("td").all_inner_texts()

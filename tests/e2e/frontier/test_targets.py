@@ -73,9 +73,11 @@ def test_the_settled_posterior_is_not_below_fixed_depth_and_the_published_peers(
     study: Callable[..., Table], every_third: Path, collection: str
 ) -> None:
     quality = study("shared", collection, "gar,quam,ore,settled", "5,20,50", data=every_third)["nDCG@10"]
-    all_at_depth_100 = study("shared", collection, "fixed", "100", data=every_third).loc["fixed", ("nDCG@10", 100)]
+    all_at_depth_100 = study("shared", collection, "fixed_depth", "100", data=every_third).loc[
+        "fixed_depth", ("nDCG@10", 100)
+    ]
     ours = quality.loc["settled"]
-    for other in ("fixed", "gar", "quam", "ore"):
+    for other in ("fixed_depth", "gar", "quam", "ore"):
         assert (ours >= quality.loc[other] - MARGIN).all(), (other, quality)
     assert ours[20] >= all_at_depth_100 - 2 * MARGIN
     assert ours[50] >= all_at_depth_100 - MARGIN
@@ -83,7 +85,7 @@ def test_the_settled_posterior_is_not_below_fixed_depth_and_the_published_peers(
 
 def test_on_a_union_of_first_stages_more_budget_hurts_little(study: Callable[..., Table]) -> None:
     quality = study("shared", "dl19 union monot5", "settled", "15,20,30,50,100,150")["nDCG@10"]
-    ours, fixed = quality.loc["settled"], quality.loc["fixed"]
+    ours, fixed = quality.loc["settled"], quality.loc["fixed_depth"]
     assert (ours >= fixed.max() - MARGIN).all(), quality
     assert (ours.cummax() - ours).max() <= 2 * MARGIN, quality
 
@@ -96,8 +98,8 @@ def test_expansion_finds_more_and_is_not_below_gar_with_the_same_graph(
     assert built.code == 0, built.err
     policies = "gar-expansion,settled-expansion"
     graphs = f"graphs={tmp_path / 'graphs'}"
-    table = study("expansion", "dl19 bm25 monot5", policies, "20,50,100", graphs, "traces.policies=[fixed]")
+    table = study("expansion", "dl19 bm25 monot5", policies, "20,50,100", graphs, "traces.policies=[fixed_depth]")
     ours, gar = (table["nDCG@10"].loc[name] for name in ("settled-expansion", "gar-expansion"))
     assert (ours >= gar - MARGIN).all(), table
     recall = table["R@100"]
-    assert recall.loc["settled-expansion", 100] >= recall.loc["fixed", 100] + 0.05
+    assert recall.loc["settled-expansion", 100] >= recall.loc["fixed_depth", 100] + 0.05

@@ -264,7 +264,7 @@ def test_a_budget_is_called_by_its_name_or_its_limits(override: str, name: str) 
 
 def test_runs_of_a_sweep_are_called_by_what_differs() -> None:
     def name(*overrides: str) -> str:
-        told = SimpleNamespace(overrides=overrides, policy="uncertainty + greedy + posterior", dataset="demo/test")
+        told = SimpleNamespace(overrides=overrides, policy="uncertainty", dataset="demo/test")
         return run_name(told, compose(["budget=tight"]))
 
     assert name("budget=tight", "hydra.run.dir=x", "retriever.paths=y") == "uncertainty, tight, demo/test"
@@ -273,9 +273,9 @@ def test_runs_of_a_sweep_are_called_by_what_differs() -> None:
 
 
 def test_a_policy_is_called_as_it_was_chosen_and_by_its_options() -> None:
-    chosen = SimpleNamespace(overrides=["experiment=fixed_depth", "seed=1"], policy="baseline + one_shot")
+    chosen = SimpleNamespace(overrides=["experiment=fixed_depth", "seed=1"], policy="fixed_depth")
     assert policy_title(chosen) == "fixed_depth"
-    tuned = SimpleNamespace(overrides=["estimator.trust=0.8"], policy="uncertainty + greedy + posterior")
+    tuned = SimpleNamespace(overrides=["estimator.trust=0.8"], policy="uncertainty")
     assert policy_title(tuned) == "uncertainty, trust=0.8"
 
 
@@ -286,10 +286,10 @@ def test_a_collection_is_called_by_its_folder() -> None:
 
 def test_a_run_tells_what_it_found_in_mlflows_own_fields(logged: SimpleNamespace) -> None:
     tags = logged.run.data.tags
-    assert logged.run.info.run_name == "baseline, unlimited, tiny/test"
+    assert logged.run.info.run_name == "baseline + greedy, unlimited, tiny/test"
     assert tags["mlflow.source.git.commit"] == "abc"
     assert (tags["mlflow.source.name"], tags["command"]) == ("run.py", "python run.py seed=0")
     assert tags["mlflow.user"]
-    assert "| **baseline** | 12.5 | 0.5000" in tags["mlflow.note.content"]
+    assert "| **baseline + greedy** | 12.5 | 0.5000" in tags["mlflow.note.content"]
     assert "charged_usd" in logged.run.data.metrics
     assert "actual_usd" not in logged.run.data.metrics

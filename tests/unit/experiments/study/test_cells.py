@@ -32,7 +32,7 @@ def grid(collection: Path, monkeypatch: pytest.MonkeyPatch) -> Grid:
         {
             "name": "t",
             "collections": [{"name": "tiny", "overrides": overrides}],
-            "policies": [{"name": "fixed", "label": "fixed", "kind": "incumbent"}],
+            "policies": [{"name": "fixed", "label": "fixed", "kind": "incumbent", "overrides": []}],
             "budgets": [2],
             "measures": ["nDCG@10"],
             "traces": {"budget": 2},
@@ -99,7 +99,7 @@ def test_a_policy_that_fails_is_no_row_of_the_study(grid: Grid) -> None:
 
 
 def test_a_policy_whose_process_dies_is_told_of_in_words(grid: Grid) -> None:
-    deadly = PolicyEntry("deadly", "deadly", "ours", overrides=["reranker._target_=misbehaving.Deadly"])
+    deadly = PolicyEntry("deadly", "ours", "deadly", overrides=["reranker._target_=misbehaving.Deadly"])
     jobs = jobs_of(replace(grid, policies=[*grid.policies, deadly]), Path("out", "cells"))
     get_reusable_executor().shutdown(wait=True)  # workers of other tests would be in another folder
     with pytest.raises(WorkersLostError, match="a worker process died"):
@@ -126,7 +126,7 @@ def test_a_damaged_cell_counts_as_absent(grid: Grid, damage: bytes) -> None:
 
 
 def test_policies_of_the_same_configuration_are_replayed_once(grid: Grid) -> None:
-    twin = replace(grid, policies=[*grid.policies, PolicyEntry("twin", "twin", "peer")])
+    twin = replace(grid, policies=[*grid.policies, PolicyEntry("twin", "peer", overrides=[])])
     seen: list[tuple[int, int]] = []
     cells = run_jobs(jobs_of(twin, Path("out")), 1, lambda *progress: seen.append(progress))
     assert seen == [(0, 3), (1, 3), (3, 3)]  # those that differ by the budget alone are done at once

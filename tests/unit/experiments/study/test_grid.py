@@ -37,7 +37,7 @@ def test_every_shipped_configuration_is_valid_down_to_its_components(name: str) 
     for i in range(max(len(grid.collections), len(grid.policies))):
         collection, policy = grid.collections[i % len(grid.collections)], grid.policies[i % len(grid.policies)]
         assert composed(collection, policy, grid.seed)["budget"]["max_reranker_docs"] is None
-    used = {name for policy in grid.policies for text in policy.overrides for name in Template(text).get_identifiers()}
+    used = {name for policy in grid.policies for text in policy.choices for name in Template(text).get_identifiers()}
     assert all(used <= set(collection.variables) for collection in grid.collections)
 
 
@@ -131,20 +131,20 @@ def test_a_file_that_is_no_configuration_is_named(tmp_path: Path, content: str) 
 
 
 def test_an_unknown_component_is_refused_with_policy_and_collection() -> None:
-    policy = PolicyEntry("mine", "mine", "ours", ["estimator=nonsense"])
+    policy = PolicyEntry("mine", "ours", "mine", ["estimator=nonsense"])
     with pytest.raises(ConfigError, match=r"policy 'mine' on collection 'demo'.*nonsense"):
         composed(CollectionEntry("demo"), policy, 0)
 
 
 def test_variables_of_the_collection_reach_the_policy() -> None:
-    policy = PolicyEntry("mine", "mine", "ours", ["reranker.scores=$table"])
+    policy = PolicyEntry("mine", "ours", "mine", ["reranker.scores=$table"])
     config = composed(CollectionEntry("demo", variables={"table": "/t.run"}), policy, 3)
     assert config["reranker"]["scores"] == "/t.run"
     assert config["seed"] == 3
 
 
 def test_a_variable_that_the_collection_lacks_is_named() -> None:
-    policy = PolicyEntry("mine", "mine", "ours", ["reranker.scores=$table"])
+    policy = PolicyEntry("mine", "ours", "mine", ["reranker.scores=$table"])
     with pytest.raises(ConfigError, match="no variable 'table'"):
         composed(CollectionEntry("demo"), policy, 0)
 
@@ -175,8 +175,8 @@ def test_a_missing_file_and_a_missing_data_folder_are_named() -> None:
 
 def test_a_file_stands_on_its_base_and_what_it_leaves_out_is_not_asked_for(tmp_path: Path) -> None:
     base = {"collections": [{"name": "a", "group": "g"}, {"name": "b", "plain": "a"}], "budgets": [5, 10]}
-    fixed = {"name": "fixed", "label": "fixed", "kind": "incumbent"}
-    ours = [{"name": name, "label": name, "kind": "ours"} for name in ("ours", "other")]
+    fixed = {"name": "fixed", "kind": "incumbent", "overrides": []}
+    ours = [{"name": name, "kind": "ours", "overrides": []} for name in ("ours", "other")]
     base |= {"policies": [fixed, *ours], "measures": ["nDCG@10"], "traces": {"budget": 5}, "claims": [CLAIM]}
     (tmp_path / "base.yaml").write_text(yaml.safe_dump(base))
     own = {
