@@ -61,8 +61,9 @@ class Parser(argparse.ArgumentParser):
         self.exit(BAD_INPUT, f"error: {message}; {self.prog} --help says what is allowed{self._meant(message)}\n")
 
     def _meant(self, message: str) -> str:
-        if unknown := re.search(r"unrecognized arguments: (--[\w-]+)", message):
-            return did_you_mean(unknown[1], sorted(set(re.findall(r"--\w[\w-]*", self.format_usage()))))
+        if unknown := re.search(r"unrecognized arguments: --([\w-]+)", message):  # two dashes say nothing of likeness
+            meant = did_you_mean(unknown[1], sorted(set(re.findall(r"--(\w[\w-]*)", self.format_usage()))))
+            return meant.replace("mean ", "mean --")
         if unknown := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message):
             return did_you_mean(unknown[1], re.findall(r"[\w-]+", unknown[2]))
         return ""
