@@ -14,6 +14,9 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+ESTIMATED = "estimated"
+"""The name under which every adapter marks a score that is an estimate, since the model did not score the document."""
+
 
 def reranker_from(model: Any, options: dict[str, Any]) -> BudgetedReranker:
     """The reranker that an adapter is made with.

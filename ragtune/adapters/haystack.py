@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ragtune.adapters.frameworks import if_all, reranker_from, signals_of, warn_of
+from ragtune.adapters.frameworks import ESTIMATED, if_all, reranker_from, signals_of, warn_of
 from ragtune.core.errors import InputError, MissingExtraError
 from ragtune.core.plain import quoted
+from ragtune.facade.ranking import RankedDocument
 
 try:
     from haystack import Document, component, default_from_dict, default_to_dict
@@ -54,7 +55,9 @@ class BudgetedRanker:
 
     @component.output_types(documents=list[Document])
     def run(self, query: str, documents: list[Document], top_k: int | None = None) -> dict[str, list[Document]]:
-        """The documents, best first, as copies with their new ``score``.
+        """The documents, best first, as copies with their new ``score``: the model's, or an estimate.
+
+        ``meta["estimated"]`` is true where it is an estimate.
 
         Args:
             query: the user's text.
@@ -73,7 +76,7 @@ class BudgetedRanker:
             top_k=self._top_k if top_k is None else top_k,
         )
         warn_of(ranking)
-        return {"documents": [replace(documents[ranked.index], score=ranked.score) for ranked in ranking]}
+        return {"documents": [_scored(documents[ranked.index], ranked) for ranked in ranking]}
 
     def to_dict(self) -> dict[str, Any]:
         """What a pipeline's file keeps of this component.
@@ -102,3 +105,7 @@ class BudgetedRanker:
         if isinstance(model, dict):
             arguments = {**arguments, "model": deserialize_callable(model[_FUNCTION])}
         return default_from_dict(cls, {**data, "init_parameters": arguments})
+
+
+def _scored(document: Document, ranked: RankedDocument) -> Document:
+    return replace(document, score=ranked.score, meta={**document.meta, ESTIMATED: ranked.estimated})

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ragtune.adapters.frameworks import if_all, reranker_from, signals_of, warn_of
+from ragtune.adapters.frameworks import ESTIMATED, if_all, reranker_from, signals_of, warn_of
 from ragtune.core.errors import MissingExtraError
+from ragtune.facade.ranking import RankedDocument
 from ragtune.facade.reranker import BudgetedReranker
 
 try:
@@ -23,8 +24,9 @@ SCORE = "relevance_score"
 class BudgetedCompressor(BaseDocumentCompressor):
     """Reranks what a retriever found, e.g. in a ``ContextualCompressionRetriever``.
 
-    Documents come back best first, as copies with ``relevance_score`` in their metadata. Where all have one already,
-    it is taken for the first stage's score; else their order counts. ``acompress_documents`` runs in a thread.
+    Documents come back best first, as copies with ``relevance_score`` in their metadata: the model's score, or an
+    estimate where ``estimated`` is true. Where all documents have a ``relevance_score`` already, it is taken for the
+    first stage's score; else their order counts. ``acompress_documents`` runs in a thread.
 
     Args:
         model: a ``BudgetedReranker``, or what it is made from: a cross-encoder's folder or name, an address, ...
@@ -57,8 +59,9 @@ class BudgetedCompressor(BaseDocumentCompressor):
         signals = signals_of(self.signals, [document.metadata for document in documents])
         ranking = self._reranker.rank(query, texts, scores, signals=signals, top_k=self.top_k)
         warn_of(ranking)
-        return [_scored(documents[ranked.index], ranked.score) for ranked in ranking]
+        return [_scored(documents[ranked.index], ranked) for ranked in ranking]
 
 
-def _scored(document: Document, score: float) -> Document:
-    return document.model_copy(update={"metadata": {**document.metadata, SCORE: score}})
+def _scored(document: Document, ranked: RankedDocument) -> Document:
+    metadata = {**document.metadata, SCORE: ranked.score, ESTIMATED: ranked.estimated}
+    return document.model_copy(update={"metadata": metadata})

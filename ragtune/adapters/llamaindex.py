@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ragtune.adapters.frameworks import if_all, reranker_from, signals_of, warn_of
+from ragtune.adapters.frameworks import ESTIMATED, if_all, reranker_from, signals_of, warn_of
 from ragtune.core.errors import InputError, MissingExtraError
+from ragtune.facade.ranking import RankedDocument
 from ragtune.facade.reranker import BudgetedReranker
 
 try:
     from llama_index.core.bridge.pydantic import PrivateAttr
     from llama_index.core.postprocessor.types import BaseNodePostprocessor
-    from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
+    from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
 except ImportError as error:
     raise MissingExtraError("ragtune.adapters.llamaindex", "llamaindex") from error
 
@@ -23,6 +24,9 @@ class BudgetedPostprocessor(BaseNodePostprocessor):
     A node is read as it is embedded: its text with the metadata that it says are for embedding. Where all nodes have a
     score, it is taken for the first stage's, else their order counts; where all have an embedding, these tell which
     nodes are alike. ``apostprocess_nodes`` runs in a thread.
+
+    Nodes come back best first, as copies: ``score`` is the model's, or an estimate where ``metadata["estimated"]`` is
+    true.
 
     Args:
         model: a ``BudgetedReranker``, or what it is made from: a cross-encoder's folder or name, an address, ...
@@ -60,4 +64,13 @@ class BudgetedPostprocessor(BaseNodePostprocessor):
             top_k=self.top_k,
         )
         warn_of(ranking)
-        return [NodeWithScore(node=nodes[ranked.index].node, score=ranked.score) for ranked in ranking]
+        return [NodeWithScore(node=_marked(nodes[ranked.index].node, ranked), score=ranked.score) for ranked in ranking]
+
+
+def _marked(node: BaseNode, ranked: RankedDocument) -> BaseNode:
+    """A copy whose metadata has the mark, which neither an embedder nor a language model is shown."""
+    hidden = {
+        name: [*dict.fromkeys([*getattr(node, name), ESTIMATED])]
+        for name in ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys")
+    }
+    return node.model_copy(update={"metadata": {**node.metadata, ESTIMATED: ranked.estimated}, **hidden})

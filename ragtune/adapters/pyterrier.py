@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy.optimize import isotonic_regression
 
-from ragtune.adapters.frameworks import reranker_from, warn_of
+from ragtune.adapters.frameworks import ESTIMATED, reranker_from, warn_of
 from ragtune.core.errors import MissingExtraError
 from ragtune.facade.ranking import RankedDocument
 from ragtune.facade.reranker import BudgetedReranker, Job
@@ -23,9 +24,10 @@ class BudgetedTransformer(pt.Transformer):
     """Reranks every query's results: ``first_stage >> pt.text.get_text(...) >> BudgetedTransformer(model, docs=20)``.
 
     Takes frames with ``qid``, ``query``, ``docno`` and the texts, gives them back best first with new ``score`` and
-    ``rank`` and all other columns as they were. The first stage's order is that of ``score``, without it of ``rank``,
-    without either of the rows; a column ``doc_vec`` tells which documents are alike. All queries of a frame are
-    reranked in lockstep.
+    ``rank`` and all other columns as they were. ``score`` falls with the rank, since PyTerrier sorts by it. The model's
+    own score is in ``reranker_score``; ``estimated`` is true where there is none. The first stage's order is that of
+    ``score``, without it of ``rank``, without either of the rows; a column ``doc_vec`` tells which documents are alike.
+    All queries of a frame are reranked in lockstep.
 
     Args:
         model: a ``BudgetedReranker``, or what it is made from: a cross-encoder's folder or name, an address, ...
@@ -79,8 +81,15 @@ class BudgetedTransformer(pt.Transformer):
 
 def _ranked(rows: pd.DataFrame, ranking: Sequence[RankedDocument]) -> pd.DataFrame:
     ranked = rows.iloc[[document.index for document in ranking]]
-    scores = strictly_falling([document.score for document in ranking])
-    return ranked.assign(score=np.array(scores, dtype=float), rank=np.arange(len(scores)) + pt.model.FIRST_RANK)
+    # The ranking also weighs the sources, so scores may rise down the list: the nearest sequence that never does.
+    shown = [document.score for document in ranking]
+    scores = strictly_falling(isotonic_regression(shown, increasing=False).x.tolist() if shown else shown)
+    own = [document.reranker_score for document in ranking]
+    return ranked.assign(
+        **{"reranker_score": np.array(own, dtype=float), ESTIMATED: [document.estimated for document in ranking]},
+        score=np.array(scores, dtype=float),
+        rank=np.arange(len(scores)) + pt.model.FIRST_RANK,
+    )
 
 
 def strictly_falling(scores: Sequence[float]) -> list[float]:

@@ -206,7 +206,7 @@ def _answer(server: RerankServer | None, request: p.RerankQuery, version: str, w
     ranking = server.rank(request)
     shown = with_documents if request.return_documents is None else request.return_documents
     results = [
-        {"index": one.index, "relevance_score": one.score}
+        {"index": one.index, "relevance_score": one.score, "estimated": one.estimated}
         | ({"document": _given(request.documents[one.index])} if shown else {})
         for one in ranking[: request.top_n or None]
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ragtune.adapters.frameworks import reranker_from, warn_of
+from ragtune.adapters.frameworks import ESTIMATED, reranker_from, warn_of
 from ragtune.facade.reranker import BudgetedReranker, Given
 
 _UNUSED = frozenset({"batch_size", "show_progress_bar", "num_workers", "convert_to_numpy", "convert_to_tensor"})
@@ -35,6 +35,8 @@ class BudgetedCrossEncoder:
     ) -> list[dict[str, Any]]:
         """``corpus_id`` and ``score`` of every document, best first, and its ``text`` if ``return_documents``.
 
+        ``score`` is the model's, or an estimate where ``estimated`` is true.
+
         Args:
             query: the user's text.
             documents: the candidates.
@@ -50,6 +52,7 @@ class BudgetedCrossEncoder:
         ranking = self.reranker.rank(query, documents, top_k=top_k, **further)
         warn_of(ranking)
         return [
-            {"corpus_id": ranked.index, "score": ranked.score} | ({"text": ranked.document} if return_documents else {})
+            {"corpus_id": ranked.index, "score": ranked.score, ESTIMATED: ranked.estimated}
+            | ({"text": ranked.document} if return_documents else {})
             for ranked in ranking
         ]

@@ -28,8 +28,9 @@ class RankedDocument:
 
     Attributes:
         index: its position in the documents that were given, from 0.
-        score: estimated relevance in [0, 1] on the reranker's scale, never rising down the ranking.
-        reranker_score: the reranker's own word, calibrated to [0, 1]; None where it did not read the document.
+        score: relevance in [0, 1] on the reranker's scale: the reranker's own score where it scored the document, else
+            an estimate. The ranking also weighs the sources, so it is not always sorted by this number.
+        reranker_score: the reranker's score, calibrated to [0, 1]; None where it did not score the document.
         document: the document as it was given.
     """
 
@@ -42,6 +43,11 @@ class RankedDocument:
     def reranked(self) -> bool:
         """Whether the reranker has scored it."""
         return self.reranker_score is not None
+
+    @property
+    def estimated(self) -> bool:
+        """Whether ``score`` is an estimate, since the reranker has not scored the document."""
+        return self.reranker_score is None
 
 
 @dataclass(frozen=True)

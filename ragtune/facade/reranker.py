@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.arguments import check_count
@@ -333,10 +332,7 @@ def _ranked(job: Job, step: HistoryStep) -> tuple[RankedDocument, ...]:
     order = step.keys.argsort() if has_scores else np.arange(len(step.doc_ids))
     own = step.columns.scores[order]
     read = ~np.isnan(own)
-    estimated = np.where(read, own, step.columns.priorities[order])
-    # What is believed of a document orders the list together with what its neighbours say, so its own score may rise
-    # down the list; the nearest sequence that never does is shown.
-    shown = isotonic_regression(estimated, increasing=False).x if len(order) else estimated
+    shown = np.where(read, own, step.columns.priorities[order])
     numbers = zip(order.tolist(), shown.tolist(), own.tolist(), read.tolist(), strict=True)
     return tuple(
         RankedDocument(i := int(step.doc_ids[position]), score, value if is_read else None, job.documents[i])

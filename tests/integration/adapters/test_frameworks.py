@@ -20,12 +20,19 @@ BUDGET: dict[str, Any] = {"docs": 6, "batch_size": 2}
 SCORES = [3.0, 9.0, 2.0, 5.0, 8.0, 7.0, 6.0, 1.0]
 VECTORS = [[float(i % 3), float(i % 2), 1.0] for i in range(len(TEXTS))]
 
-Found = list[tuple[str, float]]
+Found = list[tuple[str, float | None]]
+"""Texts, best first, with the model's score of each; None where its score is marked as an estimate."""
 
 
 @pytest.fixture(autouse=True)
 def no_telemetry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HAYSTACK_TELEMETRY_ENABLED", "False")
+
+
+def own(score: float | None, estimated: Any) -> float | None:
+    assert estimated in (True, False)
+    assert score is not None
+    return None if estimated else score
 
 
 def columns(*given: Sequence[Any] | None) -> list[Sequence[Any]]:
@@ -47,7 +54,9 @@ def by_pyterrier(
             frame[name] = list(column)
     ranked = make().transform(frame)
     assert ranked["rank"].tolist() == list(range(len(ranked)))
-    return list(zip(ranked["text"], ranked["score"], strict=True))
+    assert ranked["score"].is_monotonic_decreasing
+    columns_ = zip(ranked["text"], ranked["reranker_score"], ranked["estimated"], strict=True)
+    return [(text, own(score, mark)) for text, score, mark in columns_]
 
 
 def by_langchain(
@@ -60,13 +69,13 @@ def by_langchain(
     further = zip(texts, first, metadata_of(clicks), strict=False)
     documents = [Document(text, metadata=scored | clicked) for text, scored, clicked in further]
     ranked = make().compress_documents(documents, QUERY)
-    return [(document.page_content, document.metadata["relevance_score"]) for document in ranked]
+    return [(one.page_content, own(one.metadata["relevance_score"], one.metadata["estimated"])) for one in ranked]
 
 
 def by_llamaindex(
     make: Callable[..., Any], texts: Sequence[str], scores: Any = None, vectors: Any = None, clicks: Any = None
 ) -> Found:
-    from llama_index.core.schema import NodeWithScore, TextNode
+    from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
 
     scores, vectors = columns(scores, vectors)
     given = zip(texts, scores, vectors, metadata_of(clicks), strict=False)
@@ -77,7 +86,13 @@ def by_llamaindex(
         )
         for text, score, vector, metadata in given
     ]
-    return [(node.text, node.score) for node in make().postprocess_nodes(nodes, query_str=QUERY)]
+    found = make().postprocess_nodes(nodes, query_str=QUERY)
+    assert all(
+        "estimated" not in one.node.get_content(mode)
+        for one in found
+        for mode in (MetadataMode.EMBED, MetadataMode.LLM)
+    )
+    return [(one.text, own(one.score, one.metadata["estimated"])) for one in found]
 
 
 def by_haystack(
@@ -91,7 +106,7 @@ def by_haystack(
         Document(content=text, score=score, embedding=vector, meta=meta) for text, score, vector, meta in given
     ]
     ranked = make().run(query=QUERY, documents=documents)["documents"]
-    return [(document.content, document.score) for document in ranked]
+    return [(document.content, own(document.score, document.meta["estimated"])) for document in ranked]
 
 
 def by_sentence_transformers(
@@ -100,7 +115,7 @@ def by_sentence_transformers(
     given = {} if clicks is None else {"signals": {"clicks": clicks}}
     ranked = make().rank(QUERY, texts, return_documents=True, scores=scores, vectors=vectors, **given)
     assert [hit["text"] for hit in ranked] == [texts[hit["corpus_id"]] for hit in ranked]
-    return [(hit["text"], hit["score"]) for hit in ranked]
+    return [(hit["text"], own(hit["score"], hit["estimated"])) for hit in ranked]
 
 
 CLASSES = {
@@ -129,7 +144,7 @@ def test_an_adapter_gives_the_ranking_of_the_facade(framework: str, given: str) 
     expected = BudgetedReranker(overlap, **BUDGET).rank(QUERY, TEXTS, scores, vectors=vectors)
     found = ranked_by(framework, TEXTS, scores, vectors)
     assert [text for text, _ in found] == [document.document for document in expected]
-    assert [score for _, score in found] == pytest.approx([document.score for document in expected], abs=1e-5)
+    assert [score for _, score in found] == [document.reranker_score for document in expected]
 
 
 @ALL

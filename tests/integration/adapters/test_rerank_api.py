@@ -141,6 +141,27 @@ def test_clients_find_the_reason_where_they_look_for_it(url: str) -> None:
         LlamaJina(api_key="another-key-of-the-tests", base_url=f"{url}/v1").postprocess_nodes(nodes, QueryBundle("tea"))
 
 
+@pytest.mark.parametrize("policy", ["uncertainty", "settled", "fixed_depth"])
+@pytest.mark.parametrize("path", PATHS)
+def test_a_scored_document_has_the_models_score_and_any_other_is_marked(path: str, policy: str) -> None:
+    texts = [f"{'tea ' * (i * 7 % 10)}text {i}" for i in range(30)]
+
+    class Forgetful(FunctionReranker):
+        def rerank(self, items: Any, *context: Any) -> dict[str, float]:
+            scores = super().rerank(items, *context)
+            return {doc_id: score for doc_id, score in scores.items() if not doc_id.endswith(("3", "8"))}
+
+    with serving(RerankServer(Forgetful(count_tea), "counter", policy=policy, batch_size=3)) as address:
+        request = {"query": "tea", "documents": texts, "budget": {"docs": 12}, "scores": [30 - i for i in range(30)]}
+        answer = ask(address, path, request).json()
+    read = answer["ragtune"]["reranked"]
+    assert 0 < len(read) < len(texts)
+    assert answer["ragtune"]["failed"]
+    for one in answer["results"]:
+        assert one["estimated"] is (one["index"] not in read)
+        assert one["estimated"] or one["relevance_score"] == count_tea("tea", [texts[one["index"]]])[0]
+
+
 SCHEMAS = {
     "/v1/rerank": {"id", "results", "meta", "model", "usage", "ragtune"},
     "/v2/rerank": {"id", "results", "meta", "ragtune"},
@@ -152,7 +173,7 @@ SCHEMAS = {
 def test_an_answer_has_the_fields_of_its_schema_and_no_others(url: str, path: str) -> None:
     answer = ask(url, path, {"query": "tea", "documents": TEXTS}).json()
     assert set(answer) == SCHEMAS[path]
-    result = {"index", "relevance_score"} | ({"document"} if path == "/rerank" else set())
+    result = {"index", "relevance_score", "estimated"} | ({"document"} if path == "/rerank" else set())
     assert all(set(one) == result for one in answer["results"])
     assert set(answer["meta"]) == {"api_version", "billed_units", "tokens"}
     if "usage" in answer:

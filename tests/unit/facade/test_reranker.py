@@ -49,10 +49,11 @@ def seen(ranking: Ranking) -> list[tuple[int, float, float | None]]:
 
 
 def check(ranking: Ranking, count: int) -> None:
-    scores = [document.score for document in ranking]
     assert sorted(document.index for document in ranking) == list(range(count))
-    assert scores == sorted(scores, reverse=True)
-    assert all(0.0 <= score <= 1.0 for score in scores)
+    assert all(0.0 <= document.score <= 1.0 for document in ranking)
+    for document in ranking:
+        assert document.estimated is not document.reranked
+        assert document.estimated or document.score == document.reranker_score
 
 
 # -- what goes in ------------------------------------------------------------------------------------------------------
