@@ -19,7 +19,7 @@ from ragtune.core.errors import MissingExtraError
 from ragtune.llm.credentials import read_credentials
 from ragtune.llm.errors import ServiceKind
 from ragtune.llm.retry import retry_after_s
-from ragtune.llm.wire import Usage, read_json, read_usage
+from ragtune.llm.wire import Usage, read_json, read_usage, server_message
 
 T = TypeVar("T")
 
@@ -108,13 +108,14 @@ class Connection:
         text = _run(self._exchange(_PATHS.get(call, self._base_url), body, within_s))
         if isinstance(text, Failure):
             return text
-        usage = Usage()
+        reply: Any = None
         try:
             reply = self._redactor.json(read_json(text))
-            usage = read_usage(reply)
             return parse(reply)
         except (ValueError, RecursionError) as error:
-            return Failure("malformed_response", self._readable(f"unusable reply: {error}"), usage=usage)
+            told = server_message(reply) if isinstance(reply, Mapping) else ""  # an error, with a status of success
+            detail = f"unusable reply: the server says {told!r}" if told else f"unusable reply: {error}"
+            return Failure("malformed_response", self._readable(detail), usage=read_usage(reply))
 
     def close(self) -> None:
         """Close the connection for good."""
@@ -143,7 +144,7 @@ class Connection:
 
     def _refused(self, error: Any) -> Failure:
         status, kind = error.status_code, _kind(error.status_code)
-        detail = self._readable(f"HTTP {status}: {_server_message(error.body) or error.response.text}")
+        detail = self._readable(f"HTTP {status}: {server_message(error.body) or error.response.text}")
         # An account without money is a 429 as well, but no waiting fills it.
         retryable = kind != "rejected" and error.code != "insufficient_quota"
         try:
@@ -203,13 +204,6 @@ def _kind(status: int) -> ServiceKind:
     if status == 429:
         return "rate_limited"
     return "unavailable" if status >= 500 or status in (408, 409) else "rejected"
-
-
-def _server_message(body: object) -> str:
-    """The ``message`` of an error body, which OpenAI's library hands over with or without its ``error`` envelope."""
-    inner = body.get("error", body) if isinstance(body, Mapping) else None
-    message = inner.get("message") if isinstance(inner, Mapping) else inner
-    return message if isinstance(message, str) else ""
 
 
 def _run(exchange: Coroutine[Any, Any, T]) -> T:

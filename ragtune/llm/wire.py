@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 from ragtune.llm.types import well_formed_json
 
 _LONGEST_INT = 300  # digits; Python refuses thousands of them, and floats are infinite by then
+_MESSAGES = ("error", "errors", "message", "detail", "msg")
 _MOST_TOKENS = 10_000_000  # more than any model reads: a greater count is a mistake, or a lie
 
 
@@ -51,8 +53,16 @@ class Completion(BaseModel):
     usage: Usage
 
 
+def _text_of(content: Any) -> Any:
+    """The text of a content in parts, as Mistral's reasoning models give it; parts of thoughts are none of it."""
+    if not isinstance(content, list):
+        return content
+    parts = [part for part in content if isinstance(part, dict) and part.get("type") in ("text", "output_text")]
+    return "".join(part["text"] for part in parts if isinstance(part.get("text"), str))
+
+
 class _Message(BaseModel):
-    content: str | None = None
+    content: Annotated[str | None, BeforeValidator(_text_of)] = None
     refusal: str | None = None
 
 
@@ -76,13 +86,30 @@ class _Embeddings(BaseModel):
 
 
 def read_json(text: str) -> Any:
-    """A body's JSON.
+    """A body's JSON, after a byte order mark if there is one.
 
     Raises:
         ValueError: if the body is something else.
         RecursionError: if it is nested too deep.
     """
-    return json.loads(text, parse_int=lambda digits: int(digits) if len(digits) < _LONGEST_INT else float(digits))
+    return json.loads(
+        text.removeprefix("\ufeff"),
+        parse_int=lambda digits: int(digits) if len(digits) < _LONGEST_INT else float(digits),
+    )
+
+
+def server_message(body: Any) -> str:
+    """What an error body says, in the shapes that servers give it; empty where it says nothing.
+
+    >>> server_message({"error": {"message": "no such model", "code": 404}})
+    'no such model'
+    """
+    if isinstance(body, str):
+        return body
+    if isinstance(body, list):
+        return server_message(body[0]) if body else ""
+    told = (server_message(body.get(name)) for name in _MESSAGES) if isinstance(body, Mapping) else ()
+    return next(filter(None, told), "")
 
 
 def read_usage(body: Any) -> Usage:

@@ -17,11 +17,13 @@ from urllib.parse import urlsplit
 from ragtune.core.errors import ConfigError
 from ragtune.core.plain import quoted, well_formed
 from ragtune.llm.credentials import check_base_url
+from ragtune.llm.wire import server_message
 
 ANY_KEY = "RERANK_API_KEY"
 """Variable of the key for servers that are nobody's own service: no provider's key goes to a stranger."""
 
 _MOST = 10_000_000  # tokens or search units: a greater figure is a mistake, or a lie
+_NUMERAL = re.compile(r"[+-]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][+-]?\d{1,3})?", re.ASCII)
 _BLANK = "."  # several servers refuse a whole call that holds an empty text
 
 
@@ -96,16 +98,21 @@ class Dialect:
         if not isinstance(rows, list):
             wanted = "a list of results" if self.results is None else f"a list {self.results!r} of results"
             raise ValueError(f"{wanted} is missing")
+        if not rows and (said := server_message(whole)):
+            raise ValueError(f"no results; the server says {said!r}")
         scores: dict[int, float] = {}
         torn: set[int] = set()
         problems = []
         for row in rows:
-            index, score = (row.get("index"), row.get(self.score)) if isinstance(row, dict) else (None, None)
-            if type(index) is not int or not 0 <= index < count:
-                problems.append(f"index {quoted(index)} of {count} documents")
-            elif isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
-                problems.append(f"score {quoted(score)} of document {index}")
-            elif scores.setdefault(index, float(score)) != score:
+            said_index, said_score = (row.get("index"), row.get(self.score)) if isinstance(row, dict) else (None, None)
+            place, score = _number(said_index), _number(said_score)
+            if place is None or not place.is_integer() or not 0 <= place < count:
+                problems.append(f"index {quoted(said_index)} of {count} documents")
+                continue
+            index = int(place)
+            if score is None:
+                problems.append(f"score {quoted(said_score)} of document {index}")
+            elif scores.setdefault(index, score) != score:
                 problems.append(f"two scores, {scores[index]!r} and {score!r}, of document {index}")
                 torn.add(index)
         kept = {index: score for index, score in scores.items() if index not in torn}
@@ -181,6 +188,14 @@ def _read_bill(reply: Any) -> tuple[int | None, float | None]:
     ]
     tokens = next((count for count in map(_amount, [*told, read.get("input_tokens")]) if count is not None), None)
     return None if tokens is None else int(tokens), _amount(billed.get("search_units"))
+
+
+def _number(value: Any) -> float | None:
+    """A finite number, which some servers write as a text; None where it is none."""
+    if isinstance(value, str) and _NUMERAL.fullmatch(value.strip()):
+        value = float(value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and math.isfinite(value) else None
 
 
 def _table(within: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -46,6 +46,28 @@ def test_a_body_is_read_no_further_than_it_may_be_long(llm_server: Any, make_cli
     assert client.chat(HELLO).text == "You said: hello"
 
 
+def test_a_byte_order_mark_before_a_reply_is_no_part_of_it(llm_server: Any, make_client: Make) -> None:
+    llm_server.alter = lambda whole: "\ufeff" + json.dumps(whole)
+    assert make_client(max_retries=0).chat(HELLO).text == "You said: hello"
+
+
+def test_an_error_with_a_status_of_success_is_told_in_the_servers_words(llm_server: Any, make_client: Make) -> None:
+    llm_server.alter = lambda whole: {"error": {"message": "the model is loading"}, "usage": whole["usage"]}
+    with pytest.raises(ServiceError, match="unusable reply: the server says 'the model is loading'") as caught:
+        make_client(max_retries=0).chat(HELLO)
+    assert caught.value.cost.tokens == llm_server.billed_tokens > 0
+
+
+def test_a_content_in_parts_is_read_without_its_thoughts(llm_server: Any, make_client: Make) -> None:
+    def parts(whole: Any) -> Any:
+        thoughts = {"type": "thinking", "thinking": [{"type": "text", "text": '["draft"]'}]}
+        whole["choices"][0]["message"]["content"] = [thoughts, {"type": "text", "text": '["tea"]'}]
+        return whole
+
+    llm_server.alter = parts
+    assert make_client(max_retries=0).chat_json(HELLO, Names).parsed.root == ["tea"]
+
+
 def test_a_body_may_be_as_long_as_it_may_be(llm_server: Any, make_client: Make) -> None:
     longest = 4000
     llm_server.answer("word " * 700)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import pickle
 import re
@@ -266,7 +267,17 @@ MESSY: dict[str, tuple[Callable[[Any], Any], list[int]]] = {
     "short": (lambda rows: rows[:2], [2, 3]),
     "index out of range": (lambda rows: [*rows[:3], {"index": 4, "relevance_score": 0.5}], [1, 2, 3]),
     "negative index": (lambda rows: [*rows[:3], {"index": -1, "relevance_score": 0.5}], [1, 2, 3]),
-    "index of another type": (lambda rows: [*rows[:2], {"index": "1", "relevance_score": 0.5}, rows[3]], [0, 2, 3]),
+    "index of another type": (lambda rows: [*rows[:2], {"index": "one", "relevance_score": 0.5}, rows[3]], [0, 2, 3]),
+    "index between two": (lambda rows: [*rows[:2], {"index": 1.5, "relevance_score": 0.5}, rows[3]], [0, 2, 3]),
+    "no index": (lambda rows: [*rows[:3], {"index": True, "relevance_score": 0.5}], [1, 2, 3]),
+    "score that is no numeral": (lambda rows: [rows[0] | {"relevance_score": "0,9"}, *rows[1:]], [0, 1, 2]),
+    "score that is NaN in a text": (lambda rows: [rows[0] | {"relevance_score": "nan"}, *rows[1:]], [0, 1, 2]),
+    "scores as text": (
+        lambda rows: [row | {"relevance_score": str(row["relevance_score"])} for row in rows],
+        [*range(4)],
+    ),
+    "index as a float": (lambda rows: [row | {"index": float(row["index"])} for row in rows], [0, 1, 2, 3]),
+    "index as text": (lambda rows: [row | {"index": str(row["index"])} for row in rows], [0, 1, 2, 3]),
     "repeated": (lambda rows: [*rows, rows[0]], [0, 1, 2, 3]),
     "contradictory": (lambda rows: [*rows, rows[0] | {"relevance_score": 0.1}], [0, 1, 2]),
     "not a number": (lambda rows: [rows[0] | {"relevance_score": math.nan}, *rows[1:]], [0, 1, 2]),
@@ -329,6 +340,35 @@ def test_a_batch_without_a_score_fails_and_is_charged_its_calls(
         reranker.rerank(items(4), context, "x")
     assert (charged(context).calls, charged(context).tokens, charged(context).usd) == (2, 0, 0.0)
     assert context.meter.actual.calls == 2
+
+
+@pytest.mark.parametrize("dialect", ["cohere", "jina", "vllm", "tei", "infinity", "voyage"])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"error": {"message": "the model is loading", "code": 503}},
+        {"error": "the model is loading", "error_type": "Overloaded"},
+        {"object": "error", "message": "the model is loading"},
+        {"detail": [{"loc": ["body"], "msg": "the model is loading"}]},
+        {"results": [], "data": [], "errors": ["the model is loading"]},
+    ],
+)
+def test_an_error_with_a_status_of_success_is_refused_in_the_servers_words(
+    llm_server: Any, make: Any, make_context: MakeContext, dialect: str, reply: Any
+) -> None:
+    llm_server.alter = lambda whole: reply
+    with pytest.raises(LLMError, match=r"unusable reply: .*the model is loading"):
+        make(dialect, max_retries=0).rerank(items(2), make_context(), "x")
+
+
+@pytest.mark.parametrize("dialect", ["cohere", "jina", "vllm", "tei", "infinity", "voyage"])
+def test_a_byte_order_mark_before_an_answer_is_no_part_of_it(
+    llm_server: Any, make: Any, make_context: MakeContext, dialect: str
+) -> None:
+    plain = make(dialect).rerank(items(3), make_context(), "x")
+    llm_server.alter = lambda whole: "\ufeff" + json.dumps(whole)
+    assert make(dialect).rerank(items(3), make_context("another query"), "x") == plain
+    assert len(llm_server.requests) == 2
 
 
 @pytest.mark.parametrize("reply", ['{"results": [', '{"results": {}}', "[]", '{"detail": "no"}', "null"])
