@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from ragtune.adapters.frameworks import ESTIMATED, reranker_from, warn_of
+from ragtune.adapters.frameworks import reranker_from, warn_of
 from ragtune.core.errors import MissingExtraError
 from ragtune.facade.ranking import RankedDocument
 from ragtune.facade.reranker import BudgetedReranker, Job
@@ -86,7 +86,8 @@ def _ranked(rows: pd.DataFrame, ranking: Sequence[RankedDocument]) -> pd.DataFra
     scores = strictly_falling(isotonic_regression(shown, increasing=False).x.tolist() if shown else shown)
     own = [document.reranker_score for document in ranking]
     return ranked.assign(
-        **{"reranker_score": np.array(own, dtype=float), ESTIMATED: [document.estimated for document in ranking]},
+        reranker_score=np.array(own, dtype=float),
+        estimated=[document.estimated for document in ranking],
         score=np.array(scores, dtype=float),
         rank=np.arange(len(scores)) + pt.model.FIRST_RANK,
     )
