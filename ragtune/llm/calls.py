@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
@@ -19,11 +20,13 @@ from ragtune.core.types import CostObject
 from ragtune.llm.cache import AnswerCache, RecordedAnswer, RecordedFailure
 from ragtune.llm.deadline import Deadline
 from ragtune.llm.errors import ServiceError
+from ragtune.llm.limits import AnswerLimit
 from ragtune.llm.transport import Reply, Settings, Transport
 from ragtune.llm.types import ChatResult, Message, Price
 from ragtune.llm.wire import Completion, read_completion
 
 _START_CHARS = 60
+_TOO_LONG = re.compile(r"max_(?:completion_)?tokens|context", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -44,12 +47,12 @@ class ChatCall:
 
     Attributes:
         messages: the conversation.
-        max_tokens: the most tokens that the answer may have.
+        limit: the most tokens that the answer and the thoughts before it may have.
         schema: the model that the answer must be an instance of; None for free text.
     """
 
     messages: tuple[Message, ...]
-    max_tokens: int
+    limit: AnswerLimit
     schema: type[BaseModel] | None = None
 
     def body(self, parameters: Parameters) -> dict[str, Any]:
@@ -57,7 +60,7 @@ class ChatCall:
         body: dict[str, Any] = {
             "model": parameters.model,
             "messages": [{"role": message.role, "content": message.content} for message in self.messages],
-            parameters.max_tokens_field: self.max_tokens,
+            parameters.max_tokens_field: self.limit.total,
             "temperature": parameters.temperature,
             "seed": parameters.seed,
             "response_format": self._response_format(parameters.json_mode),
@@ -237,8 +240,8 @@ class Caller:
         return self._result(known, cached=True)
 
     def _send(self, call: ChatCall, key: bytes, deadline: Deadline) -> RecordedAnswer:
-        reply = self.post("chat", call.body(self.parameters), key, read_completion, deadline)
-        completion: Completion = reply.body
+        reply = self._posted(call, key, deadline)
+        completion = reply.body
         prompt, written = completion.usage.prompt_tokens, completion.usage.completion_tokens
         is_estimated = prompt is None or written is None
         if prompt is None:
@@ -257,6 +260,14 @@ class Caller:
             wasted_ms=reply.wasted_ms,
             is_estimated=is_estimated,
         )
+
+    def _posted(self, call: ChatCall, key: bytes, deadline: Deadline) -> Reply[Completion]:
+        try:
+            return self.post("chat", call.body(self.parameters), key, read_completion, deadline)
+        except ServiceError as error:
+            is_too_long = error.kind == "rejected" and _TOO_LONG.search(str(error))
+            failed = error.with_hint(f"thinking_tokens={call.limit.thinking} may be too many") if is_too_long else error
+        raise failed
 
     def _result(self, answer: RecordedAnswer, cached: bool) -> tuple[ChatResult, str]:
         usd = self.price.usd(answer.prompt_tokens, answer.completion_tokens)

@@ -22,6 +22,7 @@ from ragtune.llm.calls import Caller, ChatCall, Parameters
 from ragtune.llm.deadline import Deadline
 from ragtune.llm.embeddings import embed_texts
 from ragtune.llm.errors import AnswerError, ServiceError
+from ragtune.llm.limits import AnswerLimit
 from ragtune.llm.parallel import map_all
 from ragtune.llm.transport import Settings
 from ragtune.llm.types import ChatResult, EmbeddingResult, JsonResult, Message, Price, T
@@ -67,6 +68,7 @@ class LLMClient:
         temperature: >= 0; None leaves it to the server (some models refuse any).
         seed: seed of the server's sampling; None sends none.
         max_tokens: the most tokens of an answer, >= 1; an answer that is longer is cut off, which is an error.
+        thinking_tokens: the most tokens of thoughts before an answer, >= 0; a request states the sum of both.
         max_tokens_field: name of that limit in the request: ``max_tokens`` or ``max_completion_tokens``.
         timeout_s: seconds a request may take by the clock on the wall, from connecting to the last byte of its reply,
             > 0; every attempt has as many.
@@ -104,6 +106,7 @@ class LLMClient:
         temperature: float | None = 0.0,
         seed: int | None = 0,
         max_tokens: int = 512,
+        thinking_tokens: int = 4096,
         max_tokens_field: str = "max_tokens",
         timeout_s: float = 30.0,
         max_body_bytes: int = 16 * 2**20,
@@ -126,7 +129,8 @@ class LLMClient:
             raise ConfigError(f"llm model={model!r}: allowed is the name of a model")
         self.model = model
         self.mode = check_choice("llm mode", mode, MODES)
-        self.max_tokens = check_count("llm max_tokens", max_tokens, low=1)
+        self.thinking_tokens = check_count("llm thinking_tokens", thinking_tokens)
+        self._limit = replace(AnswerLimit.of(max_tokens), thinking=self.thinking_tokens)
         self.repair = repair
         self.ms_per_call = check_number("llm ms_per_call", ms_per_call, low=0.0)
         self.embedding_batch = check_count("llm embedding_batch", embedding_batch, low=1)
@@ -204,13 +208,13 @@ class LLMClient:
         self._caller.prepare()
 
     def chat(
-        self, messages: Sequence[Message], *, max_tokens: int | None = None, within_ms: float = math.inf
+        self, messages: Sequence[Message], *, max_tokens: int | AnswerLimit | None = None, within_ms: float = math.inf
     ) -> ChatResult:
         """Ask the model and return its answer.
 
         Args:
             messages: the conversation, one at least.
-            max_tokens: the most tokens of this answer; None takes the client's limit.
+            max_tokens: the most tokens of this answer, thoughts aside; None takes the client's limit.
             within_ms: milliseconds that the whole call may take, retries and waits included. A recorded answer takes
                 as long as it did when it was made.
 
@@ -219,14 +223,15 @@ class LLMClient:
             ServiceError: if there is no answer.
             CacheMissError: in replay, if the call was never recorded.
         """
-        return require_usable(*self._caller.ask(self._call(messages, max_tokens), self._caller.deadline(within_ms)))
+        call = self._call(messages, max_tokens)
+        return require_usable(*self._caller.ask(call, self._caller.deadline(within_ms)), call.limit)
 
     def chat_json(
         self,
         messages: Sequence[Message],
         schema: type[T],
         *,
-        max_tokens: int | None = None,
+        max_tokens: int | AnswerLimit | None = None,
         within_ms: float = math.inf,
     ) -> JsonResult[T]:
         """The model's answer as a ``schema``, out of whatever prose and code fences stand around it.
@@ -234,7 +239,7 @@ class LLMClient:
         Args:
             messages: the conversation; its prompt must say what JSON is wanted.
             schema: a Pydantic model; ``RootModel[list[...]]`` for a list.
-            max_tokens: the most tokens of each answer; None takes the client's limit.
+            max_tokens: the most tokens of each answer, thoughts aside; None takes the client's limit.
             within_ms: milliseconds that the whole call may take, the repair included.
 
         Raises:
@@ -256,7 +261,7 @@ class LLMClient:
         conversations: Sequence[Sequence[Message]],
         schema: type[T],
         *,
-        max_tokens: int | None = None,
+        max_tokens: int | AnswerLimit | None = None,
         within_ms: float = math.inf,
     ) -> list[JsonResult[T] | LLMError]:
         """:meth:`chat_json` of each, ``concurrency`` at once; in order, a failed one as the error that it raised.
@@ -282,14 +287,15 @@ class LLMClient:
     def expected_cost(
         self, messages: Sequence[Message], *, max_tokens: int | None = None, json: bool = False
     ) -> CostObject:
-        """What to charge before a call: the prompt's tokens (counted by rule) and an answer of full length.
+        """What to charge before a call: the prompt's tokens (counted by rule) and an answer of full length, without
+        thoughts: most models have none, see :meth:`ragtune.llm.limits.AnswerLimit.within`.
 
         Args:
             messages: the conversation that would be sent.
             max_tokens: the most tokens of the answer; None takes the client's limit.
             json: whether the call is :meth:`chat_json`, whose repair is then reserved as well.
         """
-        answer = self.max_tokens if max_tokens is None else check_count("llm max_tokens", max_tokens, low=1)
+        answer = (self._limit if max_tokens is None else AnswerLimit.of(max_tokens)).answer
         prompt = sum(count_tokens(message.content) for message in messages)
         calls = 1
         if json and self.repair:
@@ -324,15 +330,19 @@ class LLMClient:
     # -- internals -------------------------------------------------------------------------------------------------
 
     def _chat_json(
-        self, messages: Sequence[Message], schema: type[T], max_tokens: int | None, deadline: Deadline
+        self, messages: Sequence[Message], schema: type[T], max_tokens: int | AnswerLimit | None, deadline: Deadline
     ) -> JsonResult[T]:
         call = self._call(messages, max_tokens, schema)
         return structured(call, schema, partial(self._caller.ask, deadline=deadline), self.repair)
 
-    def _call(self, messages: Sequence[Message], max_tokens: int | None, schema: type[T] | None = None) -> ChatCall:
+    def _call(
+        self, messages: Sequence[Message], max_tokens: int | AnswerLimit | None, schema: type[T] | None = None
+    ) -> ChatCall:
         if not messages:
             raise ConfigError("llm messages=[]: allowed is one message or more")
-        limit = self.max_tokens if max_tokens is None else check_count("llm max_tokens", max_tokens, low=1)
+        limit = self._limit if max_tokens is None else AnswerLimit.of(max_tokens)
+        if limit.thinking is None:
+            limit = replace(limit, thinking=self.thinking_tokens)
         return ChatCall(tuple(messages), limit, schema)
 
     def _all(self, call: Callable[[I], R], inputs: Sequence[I]) -> list[R | LLMError]:

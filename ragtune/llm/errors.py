@@ -68,6 +68,10 @@ class ServiceError(LLMError):
         usd = price.usd(self.prompt_tokens, self.completion_tokens)
         return type(self)(*self._told(), usd)
 
+    def with_hint(self, hint: str) -> ServiceError:
+        """This error with a hint behind its message."""
+        return type(self)(f"{self}; {hint}", *self._told()[1:], self.usd)
+
     def _told(self) -> tuple[str, ServiceKind, int, float, bool, int, int]:
         bill = self.prompt_tokens, self.completion_tokens
         return str(self), self.kind, self.attempts, self.wasted_ms, self.cached, *bill

@@ -1,23 +1,29 @@
-"""JSON out of what a model says around it: code fences, prose, thoughts."""
+"""JSON out of what a model says around it: thoughts, prose, code fences, trailing commas, RankGPT's rankings."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from ragtune.llm.errors import AnswerKind
+from ragtune.llm.thoughts import without_thoughts
 from ragtune.llm.types import well_formed_json
 
 T = TypeVar("T", bound=BaseModel)
 
-_FENCE = re.compile(r"```[a-zA-Z0-9]*\s*\n(.*?)```", re.DOTALL)
-_THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
-_OPENING = re.compile(r"[{\[]")
-_STARTS = 64  # places where JSON may begin that are tried: a megabyte of brackets must not take for ever
+_BRACKET = re.compile(r"[{\[]")
+_TRAILING_COMMA = re.compile(r",\s*(?=[\]}])")
+_CHAIN = re.compile(r"\[\d{1,6}\](?:\s*>\s*\[\d{1,6}\])+|^[ \t]*\d{1,6}(?:[ \t]*>[ \t]*\d{1,6})+[ \t]*$", re.MULTILINE)
+_NUMBER = re.compile(r"\d+")
+_MOST_STARTS = 4096  # places that look like JSON and are none: a megabyte of brackets must not take for ever
+_DEEP = 64  # such places that one counts for which is nested too deep, since it takes that much longer
+_MOST_COMMAS = 256
+_MOST_VALUES = 256  # the last ones
 _ENUM_ERRORS = ("enum", "literal_error")
 _COUNT_ERRORS = ("too_short", "too_long")
 
@@ -37,16 +43,17 @@ class UnusableJSON(Exception):  # noqa: N818
 
 
 def parse_json(text: str, schema: type[T]) -> T:
-    """The first JSON value in ``text`` that is valid by ``schema``.
+    """Return the last JSON value in ``text`` that is valid by ``schema``.
 
-    Tried in this order: the whole text, code fences, objects and arrays anywhere in the prose. Thoughts in a leading
-    ``<think>`` block do not count.
+    Thoughts do not count (:func:`ragtune.llm.thoughts.without_thoughts`): a draft in them is no answer. A text that is
+    JSON as a whole is taken as it stands. Objects come before rankings of the form ``[2] > [1]``, and these before
+    lists, since prose around an answer often cites documents as ``[1]``.
 
     Raises:
-        UnusableJSON: if no value is valid; the error describes the first value that is JSON at all.
+        UnusableJSON: if no value is valid; the error describes the value that was tried first.
     """
     first: ValidationError | None = None
-    for value in json_values(_THOUGHTS.sub("", text, count=1)):
+    for value in json_values(text):
         try:
             return schema.model_validate(value)
         except ValidationError as error:
@@ -54,36 +61,75 @@ def parse_json(text: str, schema: type[T]) -> T:
         except RecursionError:
             continue
     if first is None:
-        raise UnusableJSON("malformed_json", "there is no JSON value in it")
+        raise UnusableJSON("malformed_json", "there is no JSON value in it, thoughts aside")
     raise UnusableJSON(_kind(first), _problem(first))
 
 
 def json_values(text: str) -> Iterator[Any]:
     """Every JSON value in ``text``, in the order in which :func:`parse_json` tries them."""
-    for whole in (text, *_FENCE.findall(text)):
-        found = _decode(whole.strip())
-        if found is not None:
-            yield found[0]
-    position = 0
-    for _ in range(_STARTS):
-        opening = _OPENING.search(text, position)
-        if opening is None:
-            return
-        found = _decode(text[opening.start() :], whole=False)
-        if found is None:
-            position = opening.start() + 1
-        else:
-            yield found[0]
-            position = opening.start() + found[1]
+    text = text.strip("\ufeff \t\r\n")
+    whole = _Reader(text).read(0)
+    if whole is not None and whole[1] == len(text):
+        yield whole[0]
+        return
+    said = without_thoughts(text).strip()
+    if said != text and (whole := _Reader(said).read(0)) is not None and whole[1] == len(said):
+        yield whole[0]
+        return
+    found = list(_Reader(said).values())[::-1]
+    yield from (value for value in found if isinstance(value, dict))
+    yield from reversed([numbers_in(chain) for chain in _CHAIN.findall(said)])
+    yield from (value for value in found if isinstance(value, list))
 
 
-def _decode(text: str, whole: bool = True) -> tuple[Any, int] | None:
-    """(value, characters read)."""
-    try:
-        value, end = json.JSONDecoder(parse_constant=_refuse).raw_decode(text)
-        return (well_formed_json(value), end) if end == len(text) or not whole else None
-    except (ValueError, RecursionError):
-        return None
+def numbers_in(text: str) -> list[int]:
+    """The whole numbers of a ranking such as ``[2] > [4] > [1]``, in order."""
+    return [int(digits) for digits in _NUMBER.findall(text)]
+
+
+class _Reader:
+    """Reads JSON out of a text; a comma before a closing bracket is taken for a blank."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._decoder = json.JSONDecoder(parse_constant=_refuse)
+        self._starts, self._commas = _MOST_STARTS, _MOST_COMMAS
+
+    def values(self) -> deque[Any]:
+        """Objects and lists that stand in no other one, in order."""
+        found: deque[Any] = deque(maxlen=_MOST_VALUES)
+        opening = _BRACKET.search(self._text)
+        while opening is not None and self._starts > 0:
+            read = self.read(opening.start())
+            if read is not None:
+                found.append(read[0])
+            opening = _BRACKET.search(self._text, opening.start() + 1 if read is None else read[1])
+        return found
+
+    def read(self, start: int) -> tuple[Any, int] | None:
+        """The value that begins at ``start`` and where it ends; None where none does."""
+        while True:
+            try:
+                value, end = self._decoder.raw_decode(self._text, start)
+                return well_formed_json(value), end
+            except json.JSONDecodeError as error:
+                if not self._blanked(start, error.pos):
+                    self._starts -= 1
+                    return None
+            except (ValueError, RecursionError):
+                self._starts -= _DEEP
+                return None
+
+    def _blanked(self, start: int, position: int) -> bool:
+        """Whether the fault at ``position`` was a trailing comma, which is a blank now."""
+        is_comma = self._text[position : position + 1] == ","
+        comma = position if is_comma else self._text.rfind(",", start, position)
+        found = _TRAILING_COMMA.match(self._text, comma) if comma > start and self._commas else None
+        if found is None or found.end() < position or self._text[start:comma].rstrip()[-1:] in ("[", "{", ","):
+            return False
+        self._commas -= 1
+        self._text = f"{self._text[:comma]} {self._text[comma + 1 :]}"
+        return True
 
 
 def _refuse(constant: str) -> Any:

@@ -10,6 +10,8 @@ from ragtune.core.tokens import count_tokens, token_spans
 from ragtune.llm.calls import ChatCall
 from ragtune.llm.errors import AnswerError, AnswerKind, ServiceError
 from ragtune.llm.jsontext import UnusableJSON, parse_json
+from ragtune.llm.limits import AnswerLimit
+from ragtune.llm.thoughts import without_thoughts
 from ragtune.llm.types import ChatResult, JsonResult, Message, T
 
 Ask = Callable[[ChatCall], tuple[ChatResult, str]]
@@ -18,6 +20,7 @@ _SHOWN_CHARS = 120
 _MAX_PROBLEM_TOKENS = 64  # a schema of many values, or names that the model made up, would be told of without end
 _MAX_QUOTED_TOKENS = 256
 _MAX_QUOTED_CHARS = 1024  # the rule counts no blanks, and six characters of any script as one token
+_CUT_OFF = ("length", "max_tokens", "max_output_tokens", "model_length")  # as servers call it
 _CUT = "\u2026"
 _WISH = "That cannot be used: {problem}. Answer again, with the corrected JSON only and no other word."
 
@@ -30,7 +33,7 @@ def most_quoted(max_tokens: int) -> int:
     return min(max_tokens, _MAX_QUOTED_TOKENS)
 
 
-def require_usable(result: ChatResult, refusal: str) -> ChatResult:
+def require_usable(result: ChatResult, refusal: str, limit: AnswerLimit) -> ChatResult:
     """``result``, if it is a whole answer.
 
     Raises:
@@ -38,12 +41,15 @@ def require_usable(result: ChatResult, refusal: str) -> ChatResult:
     """
     if refusal or result.finish_reason == "content_filter":
         raise AnswerError(f"{result.model} refused: {_start(refusal or 'content filter')}", "refusal", result)
-    if result.finish_reason == "length":
+    if result.finish_reason.lower() in _CUT_OFF:
         raise AnswerError(
-            f"{result.model} was cut off after {result.completion_tokens} tokens: raise max_tokens", "truncated", result
+            f"{result.model} was cut off after {result.completion_tokens} tokens: {limit.advice}", "truncated", result
         )
     if not result.text.strip():
-        raise AnswerError(f"{result.model} gave an empty answer", "empty", result)
+        why = f" after {result.completion_tokens} tokens; if these were thoughts, {limit.advice}"
+        raise AnswerError(
+            f"{result.model} gave an empty answer{why if result.completion_tokens else ''}", "empty", result
+        )
     return result
 
 
@@ -55,12 +61,12 @@ def structured(call: ChatCall, schema: type[T], ask: Ask, repair: bool) -> JsonR
     Raises:
         AnswerError: see :meth:`ragtune.llm.client.LLMClient.chat_json`.
     """
-    first = require_usable(*ask(call))
+    first = require_usable(*ask(call), call.limit)
     try:
         return _parsed(first, first.text, schema)
     except UnusableJSON as flaw:
         problem, kind = flaw.problem, flaw.kind
-    if not repair or first.completion_tokens > call.max_tokens:
+    if not repair or first.completion_tokens > call.limit.total:
         raise _unusable(first, kind, problem)
     second = _repair(call, ask, first, kind, problem)
     try:
@@ -79,7 +85,9 @@ def _repair(call: ChatCall, ask: Ask, first: ChatResult, kind: AnswerKind, probl
     wish = _WISH.format(problem=_start_of_problem(problem))
     again = (
         *call.messages,
-        Message("assistant", _quoted(first.text, most_quoted(call.max_tokens))),
+        Message(
+            "assistant", _quoted(without_thoughts(first.text).strip() or first.text, most_quoted(call.limit.answer))
+        ),
         Message("user", wish),
     )
     failed: ServiceError | None = None
@@ -99,7 +107,7 @@ def _repair(call: ChatCall, ask: Ask, first: ChatResult, kind: AnswerKind, probl
             paid=first.paid + failed.paid,
         )
         raise _unusable(bill, kind, f"{problem}; and the repair failed: {failed}")
-    return require_usable(_together(first, second), refusal)
+    return require_usable(_together(first, second), refusal, call.limit)
 
 
 def _together(first: ChatResult, second: ChatResult) -> ChatResult:

@@ -14,6 +14,7 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.rounds import distinct_rewrites
 from ragtune.core.types import FREE, CostObject, ScoredDocument
 from ragtune.llm.client import LLMClient
+from ragtune.llm.limits import AnswerLimit
 from ragtune.llm.prompts import PromptLibrary
 from ragtune.llm.types import ChatResult, Message
 
@@ -59,12 +60,14 @@ class PromptedReformulator(BaseReformulator):
         """
         if self._has_nothing_to_ask(context):
             return []
-        answer_tokens = self._answer_tokens(context)
+        limit = AnswerLimit(self._answer_tokens(context), f"max_tokens_each={self.max_tokens_each}").within(
+            context.tracker, self.llm.price, self.llm.thinking_tokens, lambda: 2 if self.llm.repair else 1
+        )
         try:
             result = self.llm.chat_json(
                 self._messages(context),
                 RootModel[list[str]],
-                max_tokens=answer_tokens,
+                max_tokens=limit,
                 within_ms=context.time_left_ms,
             )
         except LLMError as error:

@@ -10,6 +10,7 @@ from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import FREE, CostObject
 from ragtune.llm.client import LLMClient
+from ragtune.llm.limits import AnswerLimit
 from ragtune.llm.types import JsonResult, Message, T
 
 Conversation = tuple[Message, ...]
@@ -33,22 +34,26 @@ class Interview:
         llm: client of the language model.
         known: outcomes of the whole request by conversation; new ones are added.
         context: the request.
+        limit: how long each answer may be.
 
     Attributes:
         first_error: the first error that came instead of an answer; None where there was none.
     """
 
-    def __init__(self, llm: LLMClient, known: dict[Conversation, Outcome], context: RAGtuneContext) -> None:
+    def __init__(
+        self, llm: LLMClient, known: dict[Conversation, Outcome], context: RAGtuneContext, limit: AnswerLimit
+    ) -> None:
         self.first_error: LLMError | None = None
         self._llm = llm
         self._known = known
         self._context = context
+        self._limit = limit
         self._left_ms = context.time_left_ms
         self._charged = self._paid = CostObject()
         self._paid_docs: set[str] = set()
         self._estimated = 0
 
-    def ask(self, questions: Sequence[Question], schema: type[T], max_tokens: int) -> list[JsonResult[T] | LLMError]:
+    def ask(self, questions: Sequence[Question], schema: type[T]) -> list[JsonResult[T] | LLMError]:
         """Outcomes of the questions, in order; the client asks several at once as far as it can.
 
         Raises:
@@ -56,7 +61,7 @@ class Interview:
         """
         new = {c: items for c, items in questions if c not in self._known}
         within_ms = min(self._left_ms - self._charged.latency_ms, self._context.time_left_ms)
-        outcomes = self._llm.chat_json_many(list(new), schema, max_tokens=max_tokens, within_ms=within_ms)
+        outcomes = self._llm.chat_json_many(list(new), schema, max_tokens=self._limit, within_ms=within_ms)
         paid = [LLMClient.paid(outcome) for outcome in outcomes]
         self._charged += together([LLMClient.cost(outcome) for outcome in outcomes], self._llm.concurrency)
         self._paid += together(paid, self._llm.concurrency)

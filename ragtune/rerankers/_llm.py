@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import islice
 
 from ragtune.core.arguments import check_count
@@ -16,6 +17,7 @@ from ragtune.core.types import CostObject
 from ragtune.core.units import SOMETIMES_TOLD
 from ragtune.llm.client import LLMClient
 from ragtune.llm.errors import AnswerError, ServiceError
+from ragtune.llm.limits import AnswerLimit
 from ragtune.llm.prompts import PromptLibrary, fence, fence_all
 from ragtune.rerankers._interview import Conversation, Interview, Outcome
 from ragtune.rerankers._order import by_standing
@@ -35,7 +37,8 @@ class LLMReranker(BaseReranker):
         prompt: key of the template.
         placeholders: names that the template must have, and no others.
         max_doc_tokens: tokens of a document that are shown, >= 1.
-        max_answer_tokens: tokens of an answer, >= 1; a longer one is cut off and lost.
+        max_answer_tokens: tokens of an answer, thoughts aside, >= 1; a longer one is cut off and lost. Thoughts have
+            the client's ``thinking_tokens``, as far as the budget can pay for them.
 
     Raises:
         ConfigError: on an argument out of range, or a template that is missing or has other placeholders.
@@ -79,7 +82,11 @@ class LLMReranker(BaseReranker):
         """
         if not items:
             return {}
-        interview = Interview(self.llm, self._known(context), context)
+        calls = partial(self._calls, items, context)
+        limit = AnswerLimit(self.max_answer_tokens, f"max_answer_tokens={self.max_answer_tokens}").within(
+            context.tracker, self.llm.price, self.llm.thinking_tokens, calls
+        )
+        interview = Interview(self.llm, self._known(context), context, limit)
         try:
             scores = self._judge(by_standing(items), context, interview)
         finally:
@@ -92,6 +99,9 @@ class LLMReranker(BaseReranker):
     @abstractmethod
     def _judge(self, items: Sequence[PoolItem], context: RAGtuneContext, interview: Interview) -> Mapping[str, float]:
         """Scores in [0, 1] of the documents that could be judged; ``items`` stand best first as far as is known."""
+
+    def _calls(self, items: Sequence[PoolItem], context: RAGtuneContext) -> int:
+        return self.expected_cost(items, context).calls
 
     def _known(self, context: RAGtuneContext) -> dict[Conversation, Outcome]:
         known: dict[Conversation, Outcome] = context.remember(self, dict)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pydantic import BaseModel
-
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError, LLMError
 from ragtune.core.pool.items import PoolItem
@@ -13,15 +11,10 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
 from ragtune.llm.client import LLMClient
 from ragtune.llm.prompts import PromptLibrary
+from ragtune.rerankers._answers import Ranking
 from ragtune.rerankers._interview import Interview, Question
 from ragtune.rerankers._llm import LLMReranker, one_after_another
 from ragtune.rerankers._order import rank_scores
-
-
-class Ranking(BaseModel):
-    """The answer: the window's documents by number, from 1, best first."""
-
-    ranking: list[int]
 
 
 class LLMListwiseReranker(LLMReranker):
@@ -46,7 +39,7 @@ class LLMListwiseReranker(LLMReranker):
         window: documents a call, >= 2.
         step: documents by which the window moves, in [1, ``window``).
         max_doc_tokens: tokens of a document that are shown, >= 1.
-        max_answer_tokens: tokens of an answer, >= 1; None for 16 and 4 a document.
+        max_answer_tokens: tokens of an answer, thoughts aside, >= 1; None for 16 and 4 a document.
 
     Raises:
         ConfigError: on an argument out of range, or a template that is missing or has other placeholders.
@@ -100,7 +93,7 @@ class LLMListwiseReranker(LLMReranker):
         self, window: Sequence[PoolItem], context: RAGtuneContext, interview: Interview
     ) -> list[PoolItem] | None:
         question = Question(self._comparison(window, context), window)
-        [outcome] = interview.ask([question], Ranking, self.max_answer_tokens)
+        [outcome] = interview.ask([question], Ranking)
         if isinstance(outcome, LLMError):
             self._note(context, window, outcome)
             return None

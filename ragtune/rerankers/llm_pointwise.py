@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
-
-from pydantic import BaseModel, BeforeValidator
 
 from ragtune.core.arguments import check_number
 from ragtune.core.errors import ConfigError, LLMError
@@ -14,20 +11,11 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
 from ragtune.llm.client import LLMClient
 from ragtune.llm.prompts import PromptLibrary, fence
+from ragtune.rerankers._answers import Grade
 from ragtune.rerankers._interview import Conversation, Interview, Question, together
 from ragtune.rerankers._llm import LLMReranker
 
 GRADES = 4
-
-
-def _number_of_digits(value: Any) -> Any:
-    return int(value) if isinstance(value, str) and value.strip().isdecimal() and len(value) < GRADES else value
-
-
-class Grade(BaseModel):
-    """The answer: 0 (nothing to do with the query) to 3 (the exact answer)."""
-
-    grade: Annotated[Literal[0, 1, 2, 3], BeforeValidator(_number_of_digits)]
 
 
 class LLMPointwiseReranker(LLMReranker):
@@ -43,7 +31,7 @@ class LLMPointwiseReranker(LLMReranker):
         prompts: library that holds the template.
         prompt: key of the template; placeholders are ``{query}`` and ``{document}``, both fenced.
         max_doc_tokens: tokens of a document that are shown, >= 1.
-        max_answer_tokens: tokens of an answer, >= 1; models that think aloud need hundreds.
+        max_answer_tokens: tokens of an answer, thoughts aside, >= 1.
         calibration: scores of the grades 0, 1, 2 and 3, in [0, 1], not falling; None for grade / 3.
 
     Raises:
@@ -70,7 +58,7 @@ class LLMPointwiseReranker(LLMReranker):
 
     def _judge(self, items: Sequence[PoolItem], context: RAGtuneContext, interview: Interview) -> Mapping[str, float]:
         questions = [Question(self._conversation(item, context), [item]) for item in items]
-        outcomes = interview.ask(questions, Grade, self.max_answer_tokens)
+        outcomes = interview.ask(questions, Grade)
         scores = {}
         for item, outcome in zip(items, outcomes, strict=True):
             if isinstance(outcome, LLMError):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from pydantic import BaseModel
-
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import LLMError
 from ragtune.core.pool.items import PoolItem
@@ -13,15 +11,10 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
 from ragtune.llm.client import LLMClient
 from ragtune.llm.prompts import PromptLibrary
+from ragtune.rerankers._answers import Best
 from ragtune.rerankers._interview import Interview, Question
 from ragtune.rerankers._llm import LLMReranker, one_after_another
 from ragtune.rerankers._order import rank_scores
-
-
-class Best(BaseModel):
-    """The answer: the number, from 1, of the best document of the set."""
-
-    best: int
 
 
 class LLMSetwiseReranker(LLMReranker):
@@ -46,7 +39,7 @@ class LLMSetwiseReranker(LLMReranker):
         set_size: documents a call, >= 2: a parent and ``set_size - 1`` children.
         top_k: documents put in order, >= 1.
         max_doc_tokens: tokens of a document that are shown, >= 1.
-        max_answer_tokens: tokens of an answer, >= 1; models that think aloud need hundreds.
+        max_answer_tokens: tokens of an answer, thoughts aside, >= 1.
 
     Raises:
         ConfigError: on an argument out of range, or a template that is missing or has other placeholders.
@@ -96,7 +89,7 @@ class LLMSetwiseReranker(LLMReranker):
 
     def _best(self, family: Sequence[PoolItem], context: RAGtuneContext, interview: Interview) -> int | None:
         question = Question(self._comparison(family, context), family)
-        [outcome] = interview.ask([question], Best, self.max_answer_tokens)
+        [outcome] = interview.ask([question], Best)
         if isinstance(outcome, LLMError):
             self._note(context, family, outcome)
             return None

@@ -103,6 +103,7 @@ def test_a_language_model_compares_windows_within_the_servers_budget(
 ) -> None:
     monkeypatch.setenv("A_KEY", "secret-of-the-model")
     model = ["--model", "small-1", "--llm-base-url", llm_server.url, "--llm-key-env", "A_KEY"]
+    model += ["--llm-thinking-tokens", "900"]
     documents = [f"{'green tea, steamed' if i == 4 else 'a ship'} {i}" for i in range(9)]
     with serving(*model, "--usd-per-1k-tokens", "0.001", *options) as url:
         body = json.dumps({"query": "green tea", "documents": documents}).encode()
@@ -116,6 +117,7 @@ def test_a_language_model_compares_windows_within_the_servers_budget(
     assert spent["usd"] > 0.0
     assert "warnings" not in answer["meta"]
     assert llm_server.requests[0].headers["authorization"] == "Bearer secret-of-the-model"
+    assert 900 < llm_server.requests[0].body["max_tokens"] < 1000
 
 
 def test_the_page_tells_how_to_measure_the_loss(tiny_cross_encoder: str, tmp_path: Path) -> None:
@@ -167,6 +169,7 @@ WRONG = SimpleNamespace(
     ),
     cache_file=(["--model", "http://127.0.0.1:1", "--score-cache", __file__], "--score-cache: cannot be a folder"),
     llm_key=(["--model", "m", "--llm-key-env", "KEY"], "--llm-key-env: allowed with --llm only"),
+    llm_thoughts=(["--model", "m", "--llm", "listwise", "--llm-thinking-tokens", "-1"], "thinking_tokens=-1"),
     llm_upstream=(["--model", "m", "--llm", "listwise", "--upstream-model", "x"], "--upstream-model: allowed without"),
     windows=(["--model", "m", "--policy", "knockout", "--batch-size", "4"], "batch_size=4: allowed is None"),
 )

@@ -36,11 +36,16 @@ _UPSTREAM = {
 """Options that only a rerank server has: the component's name of each, its type, and its meaning."""
 
 _LLM = {
-    "llm": ("how", "listwise or setwise: --model is a language model that orders documents, or picks the best"),
-    "llm_base_url": ("base_url", "its OpenAI-compatible server; else $OPENAI_BASE_URL"),
-    "llm_key_env": ("api_key_env", "NAME of the variable that holds its key; OPENAI_API_KEY if unsaid"),
+    "llm": ("how", str, "listwise or setwise: --model is a language model that orders documents, or picks the best"),
+    "llm_base_url": ("base_url", str, "its OpenAI-compatible server; else $OPENAI_BASE_URL"),
+    "llm_key_env": ("api_key_env", str, "NAME of the variable that holds its key; OPENAI_API_KEY if unsaid"),
+    "llm_thinking_tokens": (
+        "thinking_tokens",
+        int,
+        "tokens that it may think before an answer; 4096 if unsaid",
+    ),
 }
-"""Options that only a language model has: the argument of each, and its meaning."""
+"""Options that only a language model has: the argument of each, its type, and its meaning."""
 
 _COMMON = ("max_length", "usd_per_1k_tokens")
 _LOCAL = ("architecture", "measure_energy")
@@ -62,9 +67,7 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
         metavar="MODEL",
         help="cross-encoder (folder or hub name), address of a rerank server, or with --llm a language model's name",
     )
-    for name, (_, meaning) in _LLM.items():
-        group.add_argument(_flag(name), metavar="X", help=meaning)
-    for name, (_, kind, meaning) in _UPSTREAM.items():
+    for name, (_, kind, meaning) in [*_LLM.items(), *_UPSTREAM.items()]:
         group.add_argument(_flag(name), metavar="X", type=kind, help=meaning)
     group.add_argument("--max-length", metavar="N", type=int, help="tokens of query and document that are read")
     group.add_argument("--usd-per-1k-tokens", metavar="X", type=float, help="dollars, for budgets and answers")

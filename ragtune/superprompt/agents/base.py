@@ -8,6 +8,7 @@ from typing import ClassVar, Generic, TypeVar
 from ragtune.core.errors import ConfigError, LLMError
 from ragtune.core.request.context import CostMeter
 from ragtune.llm.client import LLMClient
+from ragtune.llm.limits import AnswerLimit
 from ragtune.llm.types import JsonResult, Message
 from ragtune.superprompt.agents.config import AgentConfig
 from ragtune.superprompt.agents.contracts import Contract
@@ -49,8 +50,9 @@ class BaseAgent(Generic[ConfigT]):
         self, conversations: Sequence[Sequence[Message]], contract: type[Contract], meter: CostMeter
     ) -> list[Contract]:
         """All answers in order, or the first error; every other call's cost is charged whatever became of it."""
+        most = self.config.max_output_tokens
         outcomes: list[JsonResult[Contract] | LLMError] = self.client.chat_json_many(
-            conversations, contract, max_tokens=self.config.max_output_tokens
+            conversations, contract, max_tokens=AnswerLimit(most, f"{self.config.title} max_output_tokens={most}")
         )
         failed = next((outcome for outcome in outcomes if isinstance(outcome, LLMError)), None)
         for outcome in outcomes:

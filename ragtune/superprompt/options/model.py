@@ -97,6 +97,7 @@ class LLMOptions(BaseModel):
         temperature: null sends none.
         seed: null sends none.
         max_tokens: the most tokens of the final answer; those of the stages are in the agents' files.
+        thinking_tokens: the most tokens of thoughts before any answer; a request states the sum of both.
         max_tokens_field: what the server calls that limit.
         timeout_s: seconds that one attempt may take.
         max_retries: further attempts on 429, 5xx, timeouts and lost connections.
@@ -116,6 +117,7 @@ class LLMOptions(BaseModel):
     temperature: float | None = Field(default=0.0, ge=0.0)
     seed: int | None = 0
     max_tokens: int = Field(default=1024, ge=1)
+    thinking_tokens: int = Field(default=4096, ge=0)
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     timeout_s: float = Field(default=120.0, gt=0.0, allow_inf_nan=False)
     max_retries: int = Field(default=4, ge=0)

@@ -128,7 +128,7 @@ def test_the_final_prompt_goes_to_the_answering_model_as_it_is_shown(llm_server:
     assert sent["messages"][0]["content"].startswith("# System\n\n" + done.system_md[:20])
     for block in ("# Prompt", "# S_CTX", "# Attachments"):
         assert block in sent["messages"][1]["content"]
-    assert sent["max_tokens"] == 50
+    assert sent["max_tokens"] == 50 + 4096
     assert done.to_json() == before
 
 

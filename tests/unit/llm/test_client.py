@@ -66,12 +66,12 @@ def test_asks_for_the_same_every_time(llm_server: Any, make_client: Make) -> Non
         "messages": [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "hello"}],
         "temperature": 0.0,
         "seed": 0,
-        "max_tokens": 512,
+        "max_tokens": 512 + 4096,
     }
 
 
 def test_sends_only_what_the_server_understands(llm_server: Any, make_client: Make) -> None:
-    options = {"max_tokens_field": "max_completion_tokens", "extra": {"think": False}}
+    options = {"max_tokens_field": "max_completion_tokens", "extra": {"think": False}, "thinking_tokens": 0}
     make_client(temperature=None, seed=None, **options).chat(HELLO, max_tokens=7)
     body = llm_server.requests[0].body
     assert set(body) == {"model", "messages", "max_completion_tokens", "think"}

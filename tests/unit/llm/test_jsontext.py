@@ -32,7 +32,20 @@ def test_json_is_found_after_any_prose_without_brackets(before: str, grade: int,
     assert parse_json(before + json.dumps({"grade": grade}) + after, Grade) == Grade(grade=grade)
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, "{" * 100_000, '{"a":' * 50_000, "[1," * 300_000, "`" * 500_000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        "{" * 100_000,
+        '{"a":' * 50_000,
+        "[1," * 300_000,
+        "[1,]" * 200_000,
+        '["' * 300_000,
+        "</think" * 100_000,
+        "[1] > " * 100_000,
+        "`" * 500_000,
+    ],
+)
 def test_a_megabyte_of_brackets_ends_soon(text: str) -> None:
     with pytest.raises(UnusableJSON):
         parse_json(text, Grade)
@@ -53,6 +66,22 @@ def test_the_first_json_is_told_of_where_none_will_do() -> None:
         parse_json('{"score": 1} and [2]', Grade)
 
 
-def test_values_come_whole_then_fenced_then_from_the_prose() -> None:
-    text = 'see [1]\n```json\n{"a": 2}\n```\nand {"b": [3]}'
-    assert list(json_values(text)) == [{"a": 2}, [1], {"a": 2}, {"b": [3]}]
+def test_values_come_as_a_whole_or_last_first_objects_before_rankings_before_lists() -> None:
+    assert list(json_values('["</think>", {"a": 1}]')) == [["</think>", {"a": 1}]]
+    text = 'see [1]\n```json\n{"a": 2}\n```\nand {"b": [3]}, so [2] > [1]'
+    assert list(json_values(text)) == [{"b": [3]}, {"a": 2}, [2, 1], [1], [2], [1]]
+    assert list(json_values('{"a": 1}</think>{"b": 2}')) == [{"b": 2}]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"a": [1, 2, ], }', {"a": [1, 2]}),
+        ('so: ["a,]", "b",\n]', ["a,]", "b"]),
+        ("[,]", None),
+        ("[1,,]", None),
+        ('{,"a": 1}', None),
+    ],
+)
+def test_a_comma_before_a_closing_bracket_is_a_blank_and_any_other_is_an_error(text: str, value: object) -> None:
+    assert next(json_values(text), None) == value

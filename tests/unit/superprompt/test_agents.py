@@ -265,7 +265,7 @@ def test_a_chooser_asks_once_and_charges_the_bill(llm_server: Any) -> None:
     choices = chooser.choose({"task": "x"}, meter)
     assert {name: choice.value for name, choice in choices.fields.items()} == {"colour": "dark blue", "size": None}
     assert len(llm_server.requests) == 1
-    assert llm_server.requests[0].body["max_tokens"] == 99
+    assert llm_server.requests[0].body["max_tokens"] == 99 + 4096
     assert meter.charged is not None
     assert (meter.charged.tokens, meter.charged.calls) == (llm_server.billed_tokens, 1)
     assert meter.charged.usd == pytest.approx(llm_server.billed_tokens / 1000)

@@ -1,0 +1,151 @@
+"""One parser for rerankers, reformulators and agents: a draft in a model's thoughts is never its answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, RootModel
+
+from ragtune.llm.jsontext import UnusableJSON, parse_json
+from ragtune.rerankers._answers import Best, Grade, Ranking
+from ragtune.superprompt.agents.config import CONFIG
+from ragtune.superprompt.agents.contracts import extractor_contract, items_contract, record_contract, writer_contract
+
+LIMITS = {"max_input_tokens": 500, "max_part_tokens": 100, "max_item_tokens": 50, "max_output_tokens": 99}
+COMMON = {"agent_name": "Tester", "version": "v1", "prompt": {"system": "s", "user": "{payload}"}, **LIMITS}
+CHOOSER: Any = CONFIG.validate_python({**COMMON, "kind": "chooser", "fields": {"colour": {"enum": ["a"]}}})
+KEYS = {"title": {"type": "text", "required": True, "max_tokens": 6}}
+EXTRACTOR: Any = CONFIG.validate_python({**COMMON, "kind": "extractor", "keys": KEYS})
+OF_A_WRITER = {"text_key": "text", "scores_key": "scores", "sections": ["Facts"], "max_text_tokens": 60}
+WRITER: Any = CONFIG.validate_python({**COMMON, "kind": "writer", **OF_A_WRITER})
+
+words = st.text(st.characters(codec="utf-8", exclude_characters='{}[]<>`\\"◁'), max_size=30)
+texts = st.text(st.characters(codec="utf-8"), min_size=1).filter(str.strip)
+numbers = st.lists(st.integers(1, 20), min_size=2, unique=True)
+# What a component asks for: its schema, and answers of the form that its prompt shows.
+ASKED: dict[str, tuple[type[BaseModel], st.SearchStrategy[Any]]] = {
+    "listwise": (Ranking, st.fixed_dictionaries({"ranking": numbers})),
+    "listwise, a bare list": (Ranking, numbers),
+    "setwise": (Best, st.fixed_dictionaries({"best": st.integers(1, 20)})),
+    "pointwise": (Grade, st.fixed_dictionaries({"grade": st.integers(0, 3)})),
+    "rewriting": (RootModel[list[str]], st.lists(texts, min_size=1)),
+    "chooser": (record_contract(CHOOSER), st.fixed_dictionaries({"colour": texts})),
+    "items": (items_contract(CHOOSER, {}, 9), st.fixed_dictionaries({"items": st.just([{"id": 1}])})),
+    "extractor": (extractor_contract(EXTRACTOR), st.fixed_dictionaries({"title": texts})),
+    "writer": (writer_contract(WRITER), st.fixed_dictionaries({"text": texts, "scores": st.just({"1": 0.5})})),
+}
+ALL = pytest.mark.parametrize("asked", ASKED)
+
+# How models put an answer after a draft; the words of w are prose without brackets.
+DRAFTED: dict[str, Callable[[str, str, list[str]], str]] = {
+    "thoughts": lambda draft, answer, w: f"<think>{w[0]}{draft}{w[1]}</think>{w[2]}{answer}",
+    "no opening tag": lambda draft, answer, w: f"{w[0]}{draft}{w[1]}</think>\n\n{answer}{w[2]}",
+    "thoughts twice": lambda draft, answer, w: f"<think>{draft}</think>{draft}<think>{w[0]}</think>{answer}",
+    "other tags": lambda draft, answer, w: f"<Thinking>{draft}</Thinking>\n{answer}",
+    "a prefix": lambda draft, answer, w: f"<seed:think>{w[0]}{draft}</seed:think>{answer}",
+    "Mistral's": lambda draft, answer, w: f"[THINK]{w[0]}{draft}[/THINK]{answer}",
+    "channels": lambda draft, answer, w: (
+        f"<|channel|>analysis<|message|>{draft}<|end|><|start|>assistant<|channel|>final<|message|>{answer}<|return|>"
+    ),
+    "two values": lambda draft, answer, w: f"{w[0]} {draft} {w[1]} {answer} {w[2]}",
+    "two fences": lambda draft, answer, w: f"```json\n{draft}\n```\n{w[0]}\n```\n{answer}\n```",
+    "reasons behind": lambda draft, answer, w: f"{answer}<reasoning>{w[0]}{draft}</reasoning>",
+}
+
+
+def written(value: Any, trailing: bool) -> str:
+    text = json.dumps(value)
+    return f"{text[:-1]},\n{text[-1]}" if trailing else text
+
+
+@ALL
+@pytest.mark.parametrize("how", DRAFTED)
+@given(data=st.data(), trailing=st.booleans(), prose=st.lists(words, min_size=3, max_size=3))
+def test_the_answer_is_taken_and_no_draft(asked: str, how: str, data: Any, trailing: bool, prose: list[str]) -> None:
+    schema, answers = ASKED[asked]
+    draft, answer = data.draw(answers), data.draw(answers)
+    said = DRAFTED[how](written(draft, False), written(answer, trailing), prose)
+    assert parse_json(said, schema) == schema.model_validate(answer)
+
+
+@ALL
+@pytest.mark.parametrize(
+    "how", ["<think>{} hmm", "{} hmm</think>", "<think>{}</think> so be it", "a <think> b {}", "x</think>\n<think>{}"]
+)
+@given(data=st.data())
+def test_thoughts_without_an_answer_are_no_answer(asked: str, how: str, data: Any) -> None:
+    schema, answers = ASKED[asked]
+    with pytest.raises(UnusableJSON, match="thoughts aside"):
+        parse_json(how.format(json.dumps(data.draw(answers))), schema)
+
+
+@pytest.mark.parametrize("tag", ["</think>", "<think>", "<thinking>x</thinking>", "[/THINK]"])
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        ("rewriting", ["what does {} mean", "{}"]),
+        ("chooser", {"colour": "a {} b"}),
+        ("extractor", {"title": "{} b"}),
+        ("writer", {"text": "a {}", "scores": {}}),
+    ],
+)
+def test_a_tag_within_an_answer_that_is_json_as_a_whole_is_text(asked: str, answer: Any, tag: str) -> None:
+    text, schema = json.dumps(answer).replace("{}", tag, 2 if asked == "rewriting" else 1), ASKED[asked][0]
+    assert parse_json(text, schema) == schema.model_validate(json.loads(text))
+
+
+def chain(ranking: list[int]) -> str:
+    return " > ".join(f"[{number}]" for number in ranking)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "{}",
+        "**{}**\n",
+        "Ranking: {}.",
+        "[1] and [2] are on topic, as [3, 1] say.\n{}\n[5] is not, says [1].",
+        '{{"ranking": "{}"}}',
+        "<think>[9] > [8]</think>{}",
+        "first [9] > [8] > [7], then {}",
+    ],
+)
+@given(numbers)
+def test_a_ranking_as_rankgpt_writes_it_is_understood(how: str, ranking: list[int]) -> None:
+    assert parse_json(how.format(chain(ranking)), Ranking).ranking == ranking
+
+
+@pytest.mark.parametrize(
+    ("text", "schema", "value"),
+    [
+        ("2 > 4 > 1", Ranking, {"ranking": [2, 4, 1]}),
+        ('{"ranking": ["[2]", "1", 3]}', Ranking, {"ranking": [2, 1, 3]}),
+        ('{"ranking": [2, 1]}\nI put [2] before [1]: [2] > [1] > [3].', Ranking, {"ranking": [2, 1]}),
+        ("3", Grade, {"grade": 3}),
+        ("\ufeff2\n", Best, {"best": 2}),
+        ('{"best": "[2]"}', Best, {"best": 2}),
+        ("<think>1 or 2</think>\n2", Best, {"best": 2}),
+    ],
+)
+def test_other_forms_that_mean_one_thing_are_understood(text: str, schema: type[BaseModel], value: Any) -> None:
+    assert parse_json(text, schema).model_dump() == value
+
+
+@pytest.mark.parametrize(
+    ("text", "schema"),
+    [
+        ("Document [2] is best.", Ranking),
+        ("true", Best),
+        ("4", Grade),
+        ("I compared [1] and [2].", Best),
+        ("5 > 3.", Ranking),
+    ],
+)
+def test_what_may_mean_another_thing_is_refused(text: str, schema: type[BaseModel]) -> None:
+    with pytest.raises(UnusableJSON):
+        parse_json(text, schema)

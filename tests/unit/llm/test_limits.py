@@ -1,0 +1,163 @@
+"""Room for the thoughts of reasoning models: there by default, within the budget, and named where it is too small."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from llm_fakes import FakeService
+
+from experiments.config.paths import CONF
+from ragtune import BudgetedReranker, CostBudget
+from ragtune.core.errors import LLMError
+from ragtune.core.request.context import CostMeter, RAGtuneContext
+from ragtune.llm.client import LLMClient
+from ragtune.llm.errors import ServiceError
+from ragtune.llm.prompts import PromptLibrary
+from ragtune.llm.types import Message
+from ragtune.reformulators.hyde import HydeReformulator
+from ragtune.reformulators.llm_rewrite import LLMReformulator
+from ragtune.rerankers.llm_listwise import LLMListwiseReranker
+from ragtune.rerankers.llm_pointwise import LLMPointwiseReranker
+from ragtune.rerankers.llm_setwise import LLMSetwiseReranker
+from ragtune.superprompt.agents.config import CONFIG
+from ragtune.superprompt.agents.extractor import Extractor
+
+PROMPTS = PromptLibrary(CONF / "prompts.yaml")
+TEXTS = ["bread", "tea", "ships", "a tea plant"]
+ANSWER = {"ranking": [4, 2, 1, 3], "best": 1, "grade": 2, "title": "tea"}
+LIMITS = {"max_input_tokens": 500, "max_part_tokens": 100, "max_item_tokens": 50}
+AGENT = {
+    **LIMITS,
+    "agent_name": "Tester",
+    "version": "v1",
+    "kind": "extractor",
+    "prompt": {"system": "Be good.", "user": "{payload}\n{choices}\n{answer}"},
+    "keys": {"title": {"type": "text", "required": True, "max_tokens": 6}},
+}
+
+
+def rewritten(kind: Any) -> Callable[..., Any]:
+    def ask(client: LLMClient, budget: CostBudget | None = None, **options: int) -> list[str]:
+        tracker = (budget or CostBudget.unlimited()).create_tracker()
+        context = RAGtuneContext(query="tea", query_id="q", tracker=tracker, num_reformulations=1)
+        found: list[str] = kind(client, PROMPTS, **options).generate(context, [])
+        return found
+
+    return ask
+
+
+def extracted(client: LLMClient, max_output_tokens: int = 99) -> Any:
+    agent = Extractor(CONFIG.validate_python({**AGENT, "max_output_tokens": max_output_tokens}), client)  # type: ignore[arg-type]
+    return agent.extract({"text": "tea"}, CostMeter())
+
+
+def reranked(kind: Any) -> Callable[..., Any]:
+    def ask(client: LLMClient, **options: int) -> list[int]:
+        ranking = BudgetedReranker(kind(client, PROMPTS, **options), docs=4, policy="fixed_depth").rank("tea", TEXTS)
+        if ranking.warnings:
+            raise LLMError(ranking.warnings[0])
+        return [one.index for one in ranking]
+
+    return ask
+
+
+# Who asks, and the option that limits its answers.
+WHO: dict[str, tuple[Callable[..., Any], str]] = {
+    "listwise": (reranked(LLMListwiseReranker), "max_answer_tokens"),
+    "setwise": (reranked(LLMSetwiseReranker), "max_answer_tokens"),
+    "pointwise": (reranked(LLMPointwiseReranker), "max_answer_tokens"),
+    "rewriting": (rewritten(LLMReformulator), "max_tokens_each"),
+    "hyde": (rewritten(HydeReformulator), "max_tokens_each"),
+    "agent": (extracted, "max_output_tokens"),
+}
+
+
+def thinker(who: str, tokens: int) -> FakeService:
+    answer = ["green tea"] if who in ("rewriting", "hyde") else ANSWER
+    draft = ["draft"] if who in ("rewriting", "hyde") else {"ranking": [1], "best": 2, "grade": 0, "title": "draft"}
+    return FakeService(lambda chat: f"{json.dumps(draft)}{' hm' * tokens}</think>{json.dumps(answer)}")
+
+
+@pytest.mark.parametrize("who", WHO)
+def test_a_reasoning_model_has_room_to_think_by_default(who: str) -> None:
+    ask, _ = WHO[who]
+    found = ask(thinker(who, 3500).client())
+    assert found == ask(thinker(who, 0).client())
+    assert "draft" not in str(found)
+
+
+@pytest.mark.parametrize("who", WHO)
+def test_an_answer_that_is_cut_off_names_the_options_that_change_the_request(who: str) -> None:
+    ask, option = WHO[who]
+    service = thinker(who, 9000)
+    with pytest.raises(LLMError, match="was cut off after") as caught:
+        ask(service.client(max_tokens=8192))
+    found = re.search(r"raise .*?(\w+)=\d+, or thinking_tokens=4096 of the language model", str(caught.value))
+    assert found is not None
+    assert found[1] == option
+    assert ask(service.client(thinking_tokens=10_000)) == ask(service.client(), **{option: 10_000})
+
+
+@pytest.mark.parametrize("finish", ["length", "MAX_TOKENS", "model_length", "stop"])
+def test_thoughts_that_used_up_the_limit_are_told_however_the_server_calls_it(llm_server: Any, finish: str) -> None:
+    def thoughts(whole: Any) -> Any:
+        message = {"role": "assistant", "content": None, "reasoning_content": json.dumps(ANSWER)}
+        return whole | {"choices": [{"index": 0, "finish_reason": finish, "message": message}]}
+
+    llm_server.alter = thoughts
+    client = LLMClient(model="test", base_url=llm_server.url, mode="live")
+    with pytest.raises(LLMError, match=r"tokens[:;].* raise max_answer_tokens=32, or thinking_tokens=4096"):
+        reranked(LLMPointwiseReranker)(client)
+
+
+def test_a_server_that_refuses_so_long_a_limit_is_quoted_with_the_option_to_lower() -> None:
+    def refuse(*_: Any) -> Any:
+        raise ServiceError("HTTP 400: max_tokens is too large: 4608", "rejected", attempts=1, prompt_tokens=3)
+
+    client = FakeService().client()
+    client._caller.post = refuse  # type: ignore[method-assign]
+    with pytest.raises(ServiceError, match=r"too large: 4608; thinking_tokens=4096 may be too many") as caught:
+        client.chat([Message("user", "hello")])
+    assert (caught.value.kind, caught.value.attempts, caught.value.prompt_tokens) == ("rejected", 1, 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "limit"),
+    [({}, 512 + 4096), ({"max_tokens": 9}, 9 + 4096), ({"max_tokens": 9, "thinking_tokens": 0}, 9)],
+)
+def test_a_request_states_the_sum_of_both_limits(options: dict[str, int], limit: int) -> None:
+    service = FakeService(lambda chat: "hello")
+    service.client(**options).chat([Message("user", "hello")])
+    assert service.chats[0][0].body["max_tokens"] == limit
+
+
+@pytest.mark.parametrize("kind", [LLMListwiseReranker, LLMSetwiseReranker, LLMPointwiseReranker])
+@given(
+    tokens=st.integers(0, 12_000),
+    usd=st.none() | st.floats(0.0, 0.05),
+    thoughts=st.integers(0, 6000),
+    repair=st.booleans(),
+)
+@settings(max_examples=25, deadline=None)
+def test_thoughts_are_never_overspent(kind: Any, tokens: int, usd: float | None, thoughts: int, repair: bool) -> None:
+    service = FakeService(lambda chat: f"{'hm ' * thoughts}</think>" + json.dumps(ANSWER if thoughts % 2 else {}))
+    reranker = kind(service.client(repair=repair), PROMPTS)
+    limits = {"tokens": tokens} | ({} if usd is None else {"usd": usd})
+    ranking = BudgetedReranker(reranker, policy="fixed_depth", batch_size=4, **limits).rank("tea", TEXTS)
+    assert ranking.cost.tokens == service.billed_tokens <= tokens
+    assert ranking.cost.usd <= (usd if usd is not None else ranking.cost.usd) + 1e-9
+
+
+def test_a_budget_that_leaves_too_little_for_thoughts_is_named() -> None:
+    service = thinker("listwise", 3000)
+    reranker = LLMListwiseReranker(service.client(), PROMPTS)
+    ranking = BudgetedReranker(reranker, policy="fixed_depth", tokens=3000).rank("tea", TEXTS)
+    assert "or the budget's tokens or dollars, which leave 1024 tokens for its thoughts" in ranking.warnings[0]
+    richer = BudgetedReranker(reranker, policy="fixed_depth", tokens=20_000).rank("tea", TEXTS)
+    assert [one.index for one in richer] == [3, 1, 0, 2]
