@@ -61,7 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
     from experiments.study.advise.run import run_advice
     from experiments.study.advise.terminal import print_advice
     from experiments.study.advise.write import write_advice
-    from experiments.study.write import file_stem, require_writable
+    from experiments.study.study import file_stem
+    from experiments.study.write import require_writable
 
     _check(arguments)
     prices = {} if arguments.prices is None else read_prices(arguments.prices)

@@ -21,7 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folder or MLflow run id; the first is the reference")
     parser.add_argument("--out", type=Path, help="results; by default results/compare/FIRST-and-N-more")
     parser.add_argument(
-        "--texts", action="store_true", help="show queries, documents, judgments (needs the collection)"
+        "--texts",
+        action=argparse.BooleanOptionalAction,
+        help="show queries, documents and judgments, which needs the collection; unsaid: of the shipped one only",
     )
     parser.add_argument("--no-report", action="store_true", help="no report.html")
 
@@ -31,7 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
     from experiments.study.compare.run_folder import find_runs
     from experiments.study.compare.runs import reservations, study_of_runs
     from experiments.study.report import require_plotly
-    from experiments.study.write import file_stem, require_writable, write_study
+    from experiments.study.study import file_stem
+    from experiments.study.write import require_writable, write_study
 
     if not arguments.no_report:
         require_plotly()

@@ -6,3 +6,4 @@ from pathlib import Path
 
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
 CONF = PROJECT_ROOT / "conf"
+SHIPPED = PROJECT_ROOT / "datasets" / "demo"

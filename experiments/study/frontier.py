@@ -48,6 +48,7 @@ def study_of(grid: Grid, cells: Cells, command: str) -> Study:
     incumbent = grid.configuration(grid.collections[0], grid.incumbent)
     return Study(
         name=grid.name,
+        question=grid.question,
         command=command,
         git_sha=git_sha(),
         collections=[_collection(grid, entry, cells) for entry in grid.collections],

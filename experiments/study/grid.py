@@ -92,6 +92,7 @@ class Grid:
     """A frontier's configuration; see the comments in ``conf/frontier/demo.yaml``.
 
     Attributes:
+        question: what the study asks, in words; the heading of its tables and of the overview.
         unit: what the budgets limit, by its short name (``ragtune.core.units``); the report knows documents only.
 
     Raises:
@@ -104,6 +105,7 @@ class Grid:
     budgets: Sequence[float]
     measures: Sequence[str]
     traces: TraceChoice
+    question: str = ""
     resamples: int = 1000
     permutations: int = 9999
     level: float = 0.95

@@ -29,7 +29,7 @@ def markdown(study: Study, cells: Any, policies: Any) -> str:
 def _advice(study: Study, cells: Any) -> str:
     found = recommendation(cells, study.measures[0])
     evidence = "".join(f"- {sentence}\n" for sentence in found.evidence)
-    return f"# {study.name}\n\n**{found.title}** {found.summary}\n\n{evidence}\n{found.rule}\n"
+    return f"# {study.title}\n\n**{found.title}** {found.summary}\n\n{evidence}\n{found.rule}\n"
 
 
 def _head(study: Study) -> str:

@@ -63,7 +63,7 @@ def html(study: Study, cells: Any, policies: Any) -> str:
 
     data = json.dumps(_data(study, cells, policies), separators=(",", ":"), allow_nan=False)
     parts = {
-        "TITLE": escaping.escape(study.name),
+        "TITLE": escaping.escape(study.title),
         "STYLE": (PAGE / "page.css").read_text(encoding="utf-8"),
         "PLOTLY": get_plotlyjs(),
         "DATA": data.replace("<", "\\u003c"),
@@ -75,7 +75,7 @@ def html(study: Study, cells: Any, policies: Any) -> str:
 
 def _data(study: Study, cells: Any, policies: Any) -> dict[str, Any]:
     return {
-        "name": study.name,
+        "name": study.title,
         "command": study.command,
         "git_sha": study.git_sha,
         "measures": list(study.measures),

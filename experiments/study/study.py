@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -29,6 +30,11 @@ def column_of(budget: float) -> str:
     """The name of a budget's column: a whole number as it is, another one without zeros that say nothing."""
     short = f"{budget:g}"
     return short if isinstance(budget, float) and float(short) == budget else str(budget)
+
+
+def file_stem(name: str) -> str:
+    """The name of a collection as part of a file name."""
+    return re.sub(r"[^\w.-]+", "-", name)
 
 
 def unit_of(cells: Any) -> Unit:
@@ -212,6 +218,7 @@ class Study:
 
     Attributes:
         name: name of the study.
+        question: what it asks, in words; empty where it has no question of its own.
         command: the command that makes it again.
         git_sha: commit of the code.
         collections: at least one collection.
@@ -251,6 +258,12 @@ class Study:
     choice: Choice | None = None
     unit: Unit = DOCS
     is_grid: bool = True
+    question: str = ""
+
+    @property
+    def title(self) -> str:
+        """The heading of its pages."""
+        return self.question or self.name
 
     @property
     def noun(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -18,7 +17,7 @@ from experiments.study.protocol.claims_page import claims_csv, claims_page, figu
 from experiments.study.protocol.forest import draw_claim
 from experiments.study.protocol.leave_one_out import leave_one_out
 from experiments.study.report import html
-from experiments.study.study import Study
+from experiments.study.study import Study, file_stem
 from experiments.study.tables import cells_table, per_query_table, policies_table
 from ragtune.core.errors import ConfigError
 
@@ -96,8 +95,3 @@ def draw_collections(study: Study, folder: Path) -> None:
 
 def _table_name(study: Study) -> str:
     return "frontier" if study.is_grid else "compare"
-
-
-def file_stem(name: str) -> str:
-    """The name of a collection as part of a file name."""
-    return re.sub(r"[^\w.-]+", "-", name)

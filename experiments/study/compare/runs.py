@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from experiments.config.paths import SHIPPED
 from experiments.evaluate.record import UNITS, told
 from experiments.evaluate.significance import PERMUTATIONS
 from experiments.publish.described import policy_title
@@ -22,13 +25,14 @@ TRACED_RUNS = 4
 """The report can show the decisions of this many runs, the first ones."""
 
 
-def study_of_runs(runs: Sequence[Run], command: str, *, texts: bool) -> Study:
+def study_of_runs(runs: Sequence[Run], command: str, *, texts: bool | None = None) -> Study:
     """Make a study whose policies are runs, the first of which is the reference.
 
     Args:
         runs: at least two runs of different names.
         command: the command that makes the study again.
-        texts: show queries, documents and judgments in the report; needs the collection on this machine.
+        texts: show queries, documents and judgments in the report, which needs the collection on this machine; None
+            shows those of the shipped collection, whose licence allows it.
 
     Raises:
         ConfigError: if there are fewer than two, or they are not of the same queries of the same collection, or share
@@ -113,11 +117,18 @@ def _note(run: Run, policy: Policy) -> str:
     return f"{policy.label}: run `{run.name}`, `{chosen}`, code `{run.summary.tags['git_sha']}`"
 
 
-def _collection(runs: Sequence[Run], measures: Sequence[str], *, texts: bool) -> Collection:
+def _is_shipped(config: Mapping[str, Any]) -> bool:
+    """Whether the runs are of the collection that ships with RAGtune, and it is here."""
+    path = config["dataset"].get("path")
+    return path is not None and SHIPPED.is_dir() and Path(path).resolve() == SHIPPED.resolve()
+
+
+def _collection(runs: Sequence[Run], measures: Sequence[str], *, texts: bool | None) -> Collection:
     queries = list(runs[0].queries.index)
     cells = {(run.name, FINAL): _cell(run, queries, measures, traced=i < TRACED_RUNS) for i, run in enumerate(runs)}
     reference = cells[runs[0].name, FINAL]
-    dataset = load_dataset(runs[0].config) if texts else None
+    config = runs[0].config
+    dataset = load_dataset(config) if (_is_shipped(config) if texts is None else texts) else None
     return Collection(
         name=runs[0].summary.dataset,
         queries=queries,

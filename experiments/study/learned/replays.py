@@ -19,7 +19,7 @@ from experiments.study.grid import CollectionEntry, Grid, PolicyEntry, TraceChoi
 from experiments.study.learned.candidates import candidates_of, first
 from experiments.study.learned.estimator import LearnedPriorEstimator
 from experiments.study.learned.fit import COPY, MODELS, Lessons, Past, fitted, lessons, others, predicted
-from experiments.study.write import file_stem
+from experiments.study.study import file_stem
 from ragtune.core.errors import ConfigError
 
 BUDGETS = (5, 10, 20)

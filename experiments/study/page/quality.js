@@ -158,10 +158,11 @@ function drawFront() {
   Plotly.react("front", [{ x: marks.x, y: marks.y, mode: "lines", line: { shape: "hv", color: "#aab2ba", width: 1.5 }, hoverinfo: "skip" }, marks], layout({
     xaxis: x, yaxis: { title: { text: `mean ${D.measures[0]}, ${C().queries.length} queries` }, range: y, gridcolor: GRID, zeroline: false },
   }), CONFIG);
+  const labels = (same) => same.map((b) => b.p.label).filter((l, k, all) => all.indexOf(l) === k).join(" = ");
   const names = (a) => held.filter((b) => Math.abs(a.x - b.x) <= 1e-9 && Math.abs(a.y - b.y) <= 1e-9);
   table($("front-table"), ["policy", "budget", unitLabel(), D.measures[0], "interval", `gain for ${unitLabel()} more`], distinct.map((a, i) => {
-    const before = distinct[i - 1], same = names(a), who = element("span");
-    who.append(swatch(a.p), ` ${same.map((b) => b.p.label).filter((l, k, all) => all.indexOf(l) === k).join(" = ")}`);
+    const before = distinct[i - 1], same = names(a), who = element("span"), said = labels(same);
+    who.append(swatch(a.p), i && said === labels(names(before)) ? " the same" : ` ${said}`);
     return { cells: [who, [...new Set(same.map((b) => b.allowed))].join(", "), costText(a.x), f3(a.y), `[${f3(a.low)}, ${f3(a.high)}]`,
       before ? `${signed(a.y - before.y)} for ${costText(a.x - before.x)}` : "–"] };
   }));

@@ -53,7 +53,6 @@ function drawList(p, c, diff) {
 const traced = () => P.filter((p) => C().decisions[p.name]?.[state.query]);
 const field = (row, name) => row[D.fields.indexOf(name)];
 const stepField = (row, name) => row[D.step_fields.indexOf(name)];
-const grade = (graded, doc) => (graded[doc] === undefined ? "–" : String(graded[doc]));
 const facts = (node) => Object.entries(node ?? {}).map(([k, v]) => `${k.replaceAll("_", " ")} ${typeof v === "object" ? JSON.stringify(v) : v}`).join(", ");
 
 function fillQueries() {
@@ -112,27 +111,39 @@ function docCell(doc) {
   return { node, below };
 }
 
-function docRow(row, number, graded) {
-  const doc = field(row, "doc"), estimate = field(row, "estimate"), known = (name) => field(row, name) ?? "–";
+// What a table says of a scored document. A column that has no figure in the whole table is left out.
+const TOLD = {
+  "first-stage rank": (row) => field(row, "first_rank"),
+  "estimate (place)": (row) => (field(row, "estimate") === null ? null : `${f3(field(row, "estimate"))} (${field(row, "standing")}/${field(row, "open")})`),
+  score: (row) => f3(field(row, "score")),
+  grade: (row, graded) => graded[field(row, "doc")] ?? null,
+  "rank before": (row) => field(row, "before"),
+  after: (row) => field(row, "after"),
+  final: (row) => field(row, "final_rank"),
+};
+
+function docRow(row, number, graded, columns) {
+  const doc = field(row, "doc");
   return {
     kind: (graded[doc] ?? 0) > 0 ? "picked" : "",
-    cells: [{ text: number, class: "narrow" }, docCell(doc), known("first_rank"), estimate === null ? "–" : `${f3(estimate)} (${field(row, "standing")}/${field(row, "open")})`,
-      f3(field(row, "score")), grade(graded, doc), known("before"), known("after"), known("final_rank")],
+    cells: [{ text: number, class: "narrow" }, docCell(doc), ...columns.map((name) => TOLD[name](row, graded) ?? "–")],
   };
 }
 
 function traceTable(p) {
-  const d = C().decisions[p.name][state.query], graded = C().grades[state.query] ?? {}, box = element("div", null, { class: "steps" });
+  const d = C().decisions[p.name][state.query], graded = C().grades[state.query] ?? {}, box = element("details", null, { class: "steps" });
+  box.open = p.name === state.policy;
   const value = C().values[p.name][D.traced_column][state.measure][C().queries.indexOf(state.query)], detail = facts(d.stop.details);
   const last = d.steps.length ? stepField(d.steps[d.steps.length - 1], "cost") : [0, 0, 0, 0, 0];
-  box.append(element("h3", `${p.label}: ${measure()} ${f3(value)}`));
+  box.append(element("summary", `${p.label}: ${measure()} ${f3(value)}, ${d.rows.length} documents scored in ${d.steps.length} ${d.steps.length === 1 ? "batch" : "batches"}`));
   box.append(element("p", `${d.rows.length} documents scored${state.unit === "docs" ? "" : ` for ${spentText(stepCost(last))}`}; ` +
     `stopped: ${d.stop.reason.replaceAll("_", " ")}${detail ? ` (${detail})` : ""}.`, { class: "note" }));
   const scroll = element("div", null, { class: "scroll", tabindex: 0, role: "region", "aria-label": `Steps of ${p.label}` }), node = element("table", null, { "data-policy": p.name });
+  const columns = Object.keys(TOLD).filter((name) => d.rows.some((row) => TOLD[name](row, graded) !== null));
   let number = 0;
   const rows = d.steps.flatMap((step) => [stepHead(step, d),
-    ...d.rows.filter((r) => field(r, "batch") === stepField(step, "batch")).map((r) => docRow(r, (number += 1), graded))]);
-  table(node, ["no.", "document", "first-stage rank", "estimate (place)", "score", "grade", "rank before", "after", "final"], rows, new Set([1]));
+    ...d.rows.filter((r) => field(r, "batch") === stepField(step, "batch")).map((r) => docRow(r, (number += 1), graded, columns))]);
+  table(node, ["no.", "document", ...columns], rows, new Set([1]));
   scroll.append(node);
   box.append(scroll);
   return box;

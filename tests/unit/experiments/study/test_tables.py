@@ -12,9 +12,9 @@ import pytest
 from experiments.study.figures import styles
 from experiments.study.markdown import markdown
 from experiments.study.report import html
-from experiments.study.study import Cell, Collection, Line, Policy, Study
+from experiments.study.study import Cell, Collection, Line, Policy, Study, file_stem
 from experiments.study.tables import cells_table, per_query_table, policies_table
-from experiments.study.write import file_stem, write_study
+from experiments.study.write import write_study
 from ragtune.core.units import FLOPS, UNITS
 
 POLICIES = [
