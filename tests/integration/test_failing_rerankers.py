@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from experiments.config.compose import compose
@@ -80,3 +79,42 @@ def qualities(name: str, policy: str, rate: float, loses: str = "batches") -> tu
             ranking[query_id] = doc_ids
     same = {query_id: query_id for query_id in dataset.judged}
     return tuple(float(load_measures(config).of_topics(each, same)[:, 0].mean()) for each in rankings)
+
+
+def losses(name: str, policy: str) -> dict[float, tuple[float, float]]:
+    """By failure rate, where the answers are worse than the first stage: its nDCG@10 and theirs."""
+    found = {rate: qualities(name, policy, rate) for rate in RATES}
+    return {rate: (first, end) for rate, (first, _, end) in found.items() if end < first}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_no_share_of_failing_batches_makes_an_answer_worse_than_the_first_stage(policy: str) -> None:
+    assert losses("demo", policy) == {}
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(not DATA.is_dir(), reason="the collections beside the checkout (../shared/data) are absent")
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("name", ["dl19", "nfcorpus"])
+def test_nor_on_the_collections_beside_the_checkout(name: str, policy: str) -> None:
+    assert losses(name, policy) == {}
+
+
+@pytest.mark.parametrize(("policy", "third", "half"), [("one_shot", 0.69, 0.65), ("uncertainty", 0.78, 0.74)])
+def test_what_is_left_where_a_third_or_half_of_the_batches_fail(policy: str, third: float, half: float) -> None:
+    assert qualities("demo", policy, 0.3)[2] > third
+    assert qualities("demo", policy, 0.5)[2] > half
+
+
+def test_where_all_batches_fail_the_order_is_the_one_before_the_first_batch() -> None:
+    _, before, after = qualities("demo", "uncertainty", 1.0)
+    assert after == before
+
+
+def test_lost_documents_leave_the_answer_only_where_that_is_asked_for() -> None:
+    config = compose([*COLLECTIONS["demo"], *POLICIES["uncertainty"], "tracking=none", "failures.keep_unscored=false"])
+    session = build_session(config, wrap=lambda inner: Flaky(inner, 0.5))
+    query_id = session.dataset.judged[0]
+    output = session.controller.run(session.dataset.queries[query_id], query_id=query_id)
+    assert output.dropped
+    assert not output.dropped.keys() & set(output.ranking)
