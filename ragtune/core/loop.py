@@ -127,8 +127,9 @@ class RerankLoop:
         # This expansion starts from the best of what is known now, so it comes after the scores have been digested.
         if stop is None and history and self._reads_estimates and self._expand(pool, context):
             stop = self._estimate(pool, context)
-        history.append(HistoryStep(context.tracker.spent(), pool.doc_ids, self._ordering, pool.columns()))
-        pool.note(lambda step=history[-1]: step.ranking)
+        step = HistoryStep(context.tracker.spent(), pool.doc_ids, self._ordering, pool.columns())
+        history.append(step)
+        pool.note(lambda: step.ranking)
         return stop
 
     def forget_failures(self) -> None:
