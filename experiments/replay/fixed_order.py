@@ -17,7 +17,7 @@ from experiments.replay.plain_trace import PlainTrace, text_of
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.loop import budget_stop
 from ragtune.core.plain import plain
-from ragtune.core.pool.columns import constant, require_calibrated
+from ragtune.core.pool.columns import require_calibrated
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.request.budget import CostBudget, CostTracker
 from ragtune.core.types import BUDGET_EXHAUSTED, FREE, CostObject, StopRecord
@@ -252,7 +252,7 @@ class _Alike:
         scores = np.where(place[:, None] < np.array(ends)[:, None], known[:, None], np.nan)
         columns = ("priorities", "base_scores", "posteriors")
         others = (np.array([getattr(each.pool, name) for each in some])[:, None] for name in columns)
-        keys = self._ordering.keys_of(constant(n, False), scores, *others)
+        keys = self._ordering.keys_of(scores, *others)
         return small((-np.broadcast_to(keys, scores.shape)).argsort(axis=-1, kind="stable"), n)
 
 

@@ -32,7 +32,7 @@ class ExpectedGainAcquisition(BaseAcquisition):
         self.k = check_count("acquisition.k", k, low=1)
 
     def utility(self, belief: Belief, pool: CandidatePool) -> FloatArray:
-        active = pool.active
+        active = pool.ranked
         if not len(active):
             return np.zeros(len(pool))
         threshold = top_k_threshold(belief.key[active], self.k)

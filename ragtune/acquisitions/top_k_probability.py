@@ -30,5 +30,5 @@ class TopKProbabilityAcquisition(BaseAcquisition):
         self.k = check_count("acquisition.k", k, low=1)
 
     def utility(self, belief: Belief, pool: CandidatePool) -> FloatArray:
-        threshold = top_k_threshold(belief.key[pool.active], self.k)
+        threshold = top_k_threshold(belief.key[pool.ranked], self.k)
         return tail((threshold.midpoint - belief.key) / np.sqrt(np.maximum(belief.variance, 1e-12)))

@@ -33,10 +33,14 @@ class ModelLoadError(InputError):
     """A model cannot be loaded; the message says how to get it without a network."""
 
 
-class NotAskedError(RagtuneError):
-    """A batch was not put to the reranker: too many wait, or the request's time was up before its turn came. The batch
-    failed, but nothing is known of whether the reranker works.
+class InconclusiveError(RagtuneError):
+    """A batch failed, but the failure does not show whether the reranker works. It does not count against the reranker
+    in later requests (rule F3).
     """
+
+
+class NotAskedError(InconclusiveError):
+    """A batch was not put to the reranker: too many wait, or the request's time was up before its turn came."""
 
 
 class MissingExtraError(InputError):

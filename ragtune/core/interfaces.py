@@ -170,9 +170,9 @@ class BaseScheduler(Component, ABC):
         - ``pool.reranked`` and all other arrays are in the order of the pool, not of scoring. Where a scored document
           stands in the pool says nothing about when it was scored, and must not change the decision; the contract
           suite moves the scored documents to see that it does not.
+        - ``pool.rankings`` holds the final order (ids, best first) before the first batch and after each one.
 
-        To compare the present with an earlier moment, take the scores of ``pool.batches[:n]``: what was known after n
-        batches. A stop is ``StopRecord(reason="my_reason", source="scheduler", details={...})``.
+        A stop is ``StopRecord(reason="my_reason", source="scheduler", details={...})``.
         """
 
     def plan(self, pool: CandidatePool) -> BatchPlan | None:

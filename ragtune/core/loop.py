@@ -80,6 +80,7 @@ class RerankLoop:
         Raises:
             InputError: if a component does: bad input ends a run, it is never swallowed.
         """
+        pool.keeps_dropped = self._keeps_dropped
         course = Course(pool, context, history, self._batches.open_book(), smaller or SmallerBudgets())
         outcome = yield from self._to_its_end(course, is_noted=False)
         self._agreeing(course.smaller.unbound(), course)
@@ -126,8 +127,9 @@ class RerankLoop:
         # This expansion starts from the best of what is known now, so it comes after the scores have been digested.
         if stop is None and history and self._reads_estimates and self._expand(pool, context):
             stop = self._estimate(pool, context)
-        columns = pool.columns(self._keeps_dropped)
-        history.append(HistoryStep(context.tracker.spent(), pool.doc_ids, self._ordering, columns))
+        step = HistoryStep(context.tracker.spent(), pool.doc_ids, self._ordering, pool.columns())
+        history.append(step)
+        pool.note(lambda: step.ranking)
         return stop
 
     def forget_failures(self) -> None:

@@ -62,7 +62,7 @@ class ControllerOutput(BaseModel):
         history: the anytime history: step 0 is before any batch, then one step a batch.
         stop: why the loop stopped.
         actual_cost: cost that this run really paid (0 under replay).
-        dropped: documents that could not be scored, with the reason; they are ranked behind the rest.
+        dropped: documents whose score was lost, with the reason; they are ranked like others without a score.
         batches: how many batches were sent, and how many failed.
     """
 

@@ -327,7 +327,7 @@ def _job(i: int, job: Any) -> Job:
 
 
 def _ranked(job: Job, step: HistoryStep) -> tuple[RankedDocument, ...]:
-    # Without a single score, what was tried and failed is no worse than the rest: the first stage's order stands.
+    # Where nothing was scored (no budget, a dead reranker), the caller's order stands, whatever the policy expects.
     has_scores = not np.isnan(step.columns.scores).all()
     order = step.keys.argsort() if has_scores else np.arange(len(step.doc_ids))
     own = step.columns.scores[order]

@@ -115,7 +115,7 @@ class LLMClient:
         backoff_cap_s: float = 8.0,
         concurrency: int = 4,
         breaker_failures: int = 5,
-        breaker_cooldown_s: float = 30.0,
+        breaker_cooldown_s: float = 2.0,
         prices: Mapping[str, Price | Mapping[str, float]] | None = None,
         json_mode: str = "none",
         repair: bool = True,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
-from ragtune.core.errors import LLMError
+from ragtune.core.errors import InconclusiveError, LLMError
 from ragtune.core.types import CostObject
 from ragtune.llm.types import ChatResult, Price
 
@@ -78,6 +79,26 @@ class ServiceError(LLMError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (*self._told(), self.usd)
+
+
+class NoVerdictError(LLMError, InconclusiveError):
+    """No document was scored because the request's own time was over, or because nothing was sent to a service that
+    had failed before. Neither shows whether the service works now.
+    """
+
+
+def no_scores(message: str, errors: Iterable[LLMError | str]) -> LLMError:
+    """Returns the error of a batch without any score.
+
+    Args:
+        message: the error's text.
+        errors: why each call brought no score; a text stands for an answer that could not be used.
+
+    Returns:
+        :class:`NoVerdictError` if there are errors, all of kind ``deadline`` or ``circuit_open``.
+    """
+    kinds = {error.kind if isinstance(error, ServiceError) else "" for error in errors}
+    return (NoVerdictError if kinds and kinds <= {"deadline", "circuit_open"} else LLMError)(message)
 
 
 class CircuitOpenError(ServiceError):

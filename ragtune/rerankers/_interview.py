@@ -37,13 +37,13 @@ class Interview:
         limit: how long each answer may be.
 
     Attributes:
-        first_error: the first error that came instead of an answer; None where there was none.
+        errors: those that came instead of an answer, in order.
     """
 
     def __init__(
         self, llm: LLMClient, known: dict[Conversation, Outcome], context: RAGtuneContext, limit: AnswerLimit
     ) -> None:
-        self.first_error: LLMError | None = None
+        self.errors: list[LLMError] = []
         self._llm = llm
         self._known = known
         self._context = context
@@ -73,7 +73,7 @@ class Interview:
                 raise outcome
         self._known.update(zip(new, outcomes, strict=True))
         told = [self._known[question.conversation] for question in questions]
-        self.first_error = self.first_error or next((each for each in told if isinstance(each, LLMError)), None)
+        self.errors += [each for each in told if isinstance(each, LLMError)]
         return told
 
     def report(self, docs: int) -> None:

@@ -16,7 +16,7 @@ from ragtune.core.tokens import count_tokens, token_spans
 from ragtune.core.types import CostObject
 from ragtune.core.units import SOMETIMES_TOLD
 from ragtune.llm.client import LLMClient
-from ragtune.llm.errors import AnswerError, ServiceError
+from ragtune.llm.errors import AnswerError, ServiceError, no_scores
 from ragtune.llm.limits import AnswerLimit
 from ragtune.llm.prompts import PromptLibrary, fence, fence_all
 from ragtune.rerankers._interview import Conversation, Interview, Outcome
@@ -78,6 +78,7 @@ class LLMReranker(BaseReranker):
 
         Raises:
             LLMError: if none could.
+            NoVerdictError: if that is because the request's time was over, or nothing was sent.
             CacheMissError: in replay, if a call was never recorded.
         """
         if not items:
@@ -92,8 +93,9 @@ class LLMReranker(BaseReranker):
         finally:
             interview.report(len(items))
         if not scores:
-            why = interview.first_error or "its answers name none"
-            raise LLMError(f"{self.llm.model} judged none of {len(items)} documents; the first reason: {why}")
+            why = interview.errors[0] if interview.errors else "its answers name none"
+            message = f"{self.llm.model} judged none of {len(items)} documents; the first reason: {why}"
+            raise no_scores(message, interview.errors)
         return {item.doc_id: scores[item.doc_id] for item in items if item.doc_id in scores}
 
     @abstractmethod

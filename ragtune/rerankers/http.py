@@ -23,7 +23,7 @@ from ragtune.data.scorecache import FigureCache, ScoreCache
 from ragtune.llm.credentials import host_of
 from ragtune.llm.deadline import Deadline
 from ragtune.llm.embeddings import shares
-from ragtune.llm.errors import ServiceError
+from ragtune.llm.errors import ServiceError, no_scores
 from ragtune.llm.parallel import map_all
 from ragtune.llm.transport import Reply, Settings, Transport
 from ragtune.llm.types import Price
@@ -113,7 +113,7 @@ class HttpReranker(CachedReranker):
         backoff_initial_s: float = 0.5,
         backoff_cap_s: float = 8.0,
         breaker_failures: int = 5,
-        breaker_cooldown_s: float = 30.0,
+        breaker_cooldown_s: float = 2.0,
         cache_dir: str | Path | None = AUTO,
         clock: Clock | None = None,
         sleep: Callable[[float], None] = time.sleep,
@@ -220,6 +220,7 @@ class HttpReranker(CachedReranker):
 
         Raises:
             LLMError: if no pair of the batch has a score.
+            NoVerdictError: if that is because the request's time was over, or nothing was sent.
         """
         self._recall_bills(list(known.scores), known)
         if not unknown:
@@ -229,14 +230,14 @@ class HttpReranker(CachedReranker):
         calls = self._calls(unknown)
         deadline = Deadline(self._clock, context.time_left_ms)
         replies = map_all(partial(self._call, context=context, deadline=deadline), calls, self.concurrency)
-        reasons: list[str] = []
+        reasons: list[LLMError | str] = []
         for call, reply in zip(calls, replies, strict=True):
             doc_ids = [item.doc_id for item in call.values()]
             if isinstance(reply, LLMError):
                 known.failed.append(self._cost_of(reply))
                 kind = reply.kind if isinstance(reply, ServiceError) else "useless"
                 context.trace.add("reranker", "failed_call", doc_ids=doc_ids, kind=kind, error=str(reply))
-                reasons.append(str(reply))
+                reasons.append(reply)
                 continue
             fresh, problems = reply
             for name in ("scores", "times", "billed_tokens", "billed_docs"):
@@ -247,7 +248,8 @@ class HttpReranker(CachedReranker):
                 reasons += shown
         if not known.scores:
             why = reasons[0] if reasons else "its results are empty"
-            raise LLMError(f"{host_of(self.url)} scored none of {len(unknown)} documents; the first reason: {why}")
+            message = f"{host_of(self.url)} scored none of {len(unknown)} documents; the first reason: {why}"
+            raise no_scores(message, reasons)
 
     def _call(self, pairs: Pairs, context: RAGtuneContext, deadline: Deadline) -> tuple[Known, list[str]]:
         """What a call brings, which is kept for good, and what is wrong with it."""

@@ -25,7 +25,8 @@ class CascadeScheduler(BatchScheduler):
     A document is reranked once, by one strategy. So each batch is chosen as in the greedy scheduler, and the strategy
     follows from what is believed of it: if its documents' mean probability to belong to the top k reaches
     ``escalate_above``, the first of ``limits`` that has documents left and that the budget affords takes it, else the
-    default strategy. Scales are calibrated by the estimator, from documents that are alike.
+    default strategy. Scales are calibrated by the estimator, from documents that are alike. Where the default strategy
+    is closed because it failed (rule F3), the stronger ones take every batch, as far as their limits go.
 
     Args:
         limits: documents that each stronger strategy may be sent, scored or not, strongest first:
@@ -64,7 +65,8 @@ class CascadeScheduler(BatchScheduler):
         batch = self.chosen(pool)
         promise = self._promise(pool, batch)
         diagnostics = {"top_k_probability": round(promise, 6)}
-        if promise >= self.escalate_above and len(pool.reranked) >= self.min_docs:
+        takes_over = budget.strategies[0] in budget.closed
+        if takes_over or (promise >= self.escalate_above and len(pool.reranked) >= self.min_docs):
             for strategy, left in self._left(pool).items():
                 proposal = propose(batch[: max(0, left)], budget, strategy, diagnostics)
                 if isinstance(proposal, BatchProposal):
@@ -73,7 +75,7 @@ class CascadeScheduler(BatchScheduler):
 
     def _promise(self, pool: CandidatePool, batch: list[str]) -> float:
         belief = pool.belief_or_empirical()
-        threshold = top_k_threshold(belief.key[pool.active], self.k).midpoint
+        threshold = top_k_threshold(belief.key[pool.ranked], self.k).midpoint
         positions = np.array([pool.index_of(doc_id) for doc_id in batch], dtype=np.intp)
         deviation = np.sqrt(np.maximum(belief.variance[positions], 1e-12))
         return float(tail((threshold - belief.key[positions]) / deviation).mean())

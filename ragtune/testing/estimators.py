@@ -94,6 +94,26 @@ class EstimatorContract(InWorlds):
                 _rerank(pool, world, count=1)
         assert dict(estimator.value(pool, context)) == {}
 
+    def test_a_document_whose_score_was_lost_is_valued_like_a_candidate(
+        self, estimator: BaseEstimator, world: World
+    ) -> None:
+        """It is ordered like any other document without a score (rule F1), so its estimates are the same."""
+        columns = []
+        for is_lost in (True, False):
+            context, pool = make_context(), world.pool()
+            if len(pool) < 4:
+                return
+            pool.apply_priorities(estimator.value(pool, context))
+            if is_lost:
+                pool.transition([pool.doc_ids[0]], ItemState.DROPPED)
+            _rerank(pool, world)
+            valuation = estimator.value(pool, context)
+            if not isinstance(valuation, Valuation):
+                return  # a dict names candidates only, and the pool keeps the last value of the others
+            numbers = _numbers(valuation, pool)
+            columns.append([numbers["mean"], numbers.get("posterior")])
+        assert columns[0] == columns[1]
+
 
 def _rerank(pool: CandidatePool, world: World, count: int = 2) -> None:
     """Score some of the candidates, from the end, so that a policy gets what it would not have asked for."""

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from ragtune.core.interfaces import BaseEstimator, BaseScheduler
+from ragtune.core.output import HistoryStep
 from ragtune.core.pool.items import ItemState, PoolItem
+from ragtune.core.pool.ordering import Ordering
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext
-from ragtune.core.types import BatchProposal, StopRecord
+from ragtune.core.types import FREE, BatchProposal, StopRecord
 from ragtune.embedders.tfidf import TfidfEmbedder
 from ragtune.estimators.baseline import BaselineEstimator
 from ragtune.estimators.uncertainty import UncertaintyEstimator
@@ -25,7 +27,7 @@ LIMITS = CostBudget.only(max_reranker_docs=9, max_reranker_calls=6)
 
 _DOCS = 24
 _PRIORITY = {f"d{i:02d}": (_DOCS - i) / 32 for i in range(_DOCS)}
-"""Sums of 32nds are exact in any order, so that twins differ in places and in nothing else."""
+"""Sums of 32nds and 64ths are exact in any order, so that twins differ in places and in nothing else."""
 
 RERANK_SCORES = {
     "rising": list(range(_DOCS)),
@@ -33,7 +35,7 @@ RERANK_SCORES = {
     "best in the middle": [*range(0, _DOCS, 2), *range(_DOCS - 1, 0, -2)],
     "mixed": [i * 7 % _DOCS for i in range(_DOCS)],
 }
-"""Scores in 32nds of 24 documents, in the order of their priorities."""
+"""Scores in 32nds of 24 documents, in the order of their priorities; half a 32nd is added to avoid ties with these."""
 
 
 class SchedulerContract(InWorlds):
@@ -86,6 +88,7 @@ class SchedulerContract(InWorlds):
     def test_a_plan_is_what_it_does(self, world: World) -> None:
         scheduler, pool = self.make(), world.pool()
         pool.apply_priorities(BaselineEstimator().value(pool, make_context()))
+        _note(pool)
         plan = scheduler.plan(pool)
         if plan is None or world.finds:
             return
@@ -110,7 +113,7 @@ class SchedulerContract(InWorlds):
     def test_the_past_is_read_in_the_order_of_scoring(self, scores: str) -> None:
         """Every decision is the same where the scored documents have exchanged places, candidates keeping theirs."""
         scheduler = self.make()
-        values = {doc_id: score / 32 for doc_id, score in zip(_PRIORITY, RERANK_SCORES[scores], strict=True)}
+        values = {doc_id: (2 * score + 1) / 64 for doc_id, score in zip(_PRIORITY, RERANK_SCORES[scores], strict=True)}
         history: list[BatchProposal] = []
         while len(history) < _DOCS:
             taken = [doc_id for batch in history for doc_id in batch.doc_ids]
@@ -134,11 +137,19 @@ def _pool_after(history: list[BatchProposal], ranked: list[str], scores: Mapping
         for rank, doc_id in enumerate(ranked)
     )
     pool.apply_priorities(_PRIORITY)
+    _note(pool)
     for batch in history:
         pool.transition(batch.doc_ids, ItemState.IN_FLIGHT, batch.strategy)
         pool.update_scores({doc_id: scores[doc_id] for doc_id in batch.doc_ids}, batch.strategy)
+        _note(pool)
     pool.apply_priorities({doc_id: _PRIORITY[doc_id] for doc_id in _PRIORITY if pool.is_candidate(doc_id)})
     return pool
+
+
+def _note(pool: CandidatePool) -> None:
+    """Add the present order to the pool's rankings, as the controller does before it asks for a batch."""
+    step = HistoryStep(FREE, pool.doc_ids, Ordering.FINAL_SCORE, pool.columns())
+    pool.note(lambda: step.ranking)
 
 
 class _Indifferent(BaseEstimator):
@@ -160,6 +171,7 @@ def _play(
     pool = world.pool()
     while len(pool.eligible) and not context.tracker.is_exhausted():
         pool.apply_priorities(estimator.value(pool, context))
+        _note(pool)
         before = pool.columns()
         proposal = scheduler.select_batch(pool, context.tracker.remaining_view())
         assert all(old is new for old, new in zip(before, pool.columns(), strict=True)), "it moves no item"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,6 +31,41 @@ class TestSchedulers(SchedulerContract):
 
     def make_estimator(self) -> BaseEstimator:
         return self.new_estimator(corpus=self.world.corpus, qrels={}, reranker=WorldReranker(self.world))
+
+
+class Stable(BaseScheduler):
+    """Stops once the top 3 of the final order has been the same, in the same order, over two batches."""
+
+    def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
+        tops = [list(ranking[:3]) for ranking in pool.rankings[-3:]]
+        if len(tops) == 3 and tops[0] == tops[1] == tops[2]:
+            return StopRecord(reason="top_is_stable", source="scheduler", details={"batches": len(pool.batches)})
+        return propose(pool.top_candidates(2), budget)
+
+
+class TestStable(SchedulerContract):
+    def make(self) -> BaseScheduler:
+        return Stable()
+
+
+def test_a_scheduler_sees_the_order_that_stopping_would_have_given_after_each_batch(fakes: Any) -> None:
+    seen: list[list[list[str]]] = []
+
+    class Watching(Stable):
+        def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
+            seen.append([list(ranking) for ranking in pool.rankings])
+            return super().select_batch(pool, budget)
+
+    best_first = [lambda items: {item.doc_id: 0.99 - item.initial_rank / 100 for item in items}] * 10
+    output = fakes.controller(scheduler=Watching(), reranker=fakes.Reranker(script=best_first)).run("q")
+    assert (output.stop.reason, output.final_budget_state["rerank_docs"]) == ("top_is_stable", 4)
+    assert seen[-1] == [list(step.ranking) for step in output.history]
+    assert [len(rankings) for rankings in seen] == [1, 2, 3]
+
+
+def test_no_component_adds_to_the_past(fakes: Any) -> None:
+    scheduler = fakes.Scheduler(choose=lambda pool, budget: pool.note(lambda: pool.doc_ids))
+    assert fakes.controller(scheduler=scheduler).run("q").stop.reason == "scheduler_failed"
 
 
 class Patient(BaseScheduler):

@@ -64,10 +64,13 @@ class CircuitBreaker:
             self._failures, self._opened_ms, self._probe = 0, None, None
 
     def fail(self, permit: Permit) -> None:
-        """The service failed: open after too many in a row, or at once if this was the probe."""
+        """The service failed: open after too many in a row, or at once if this was the probe.
+
+        A late failure of a request from before the breaker opened does not put off the next probe.
+        """
         with self._lock:
             self._failures += 1
-            if self._ends_probe(permit) or self._failures >= self._limit:
+            if self._ends_probe(permit) or (self._opened_ms is None and self._failures >= self._limit):
                 self._opened_ms = self._clock.now_ms()
 
     def leave(self, permit: Permit) -> None:

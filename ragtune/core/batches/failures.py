@@ -20,14 +20,13 @@ class FailurePolicy(BaseModel):
         requests_in_a_row: requests in a row without a single scored batch after which a strategy is closed for the
             requests to come, >= 1.
         retry_after_s: seconds after which a strategy so closed is tried again, by one request, >= 0.
-        keep_unscored: whether documents that could not be scored (DROPPED) stay in the answer, behind the rest and in
-            first-stage order, or where they are if they were compared (rule F6). False leaves them out, which is rule
-            F1 to the letter.
+        keep_unscored: whether documents whose score was lost (DROPPED) stay in the answer, ordered like all others
+            without a score. False leaves them out, which is rule F1 to the letter.
     """
 
     batches_in_a_row: int = Field(default=3, ge=1)
     requests_in_a_row: int = Field(default=3, ge=1)
-    retry_after_s: float = Field(default=30.0, ge=0.0, allow_inf_nan=False)
+    retry_after_s: float = Field(default=2.0, ge=0.0, allow_inf_nan=False)
     keep_unscored: bool = True
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -88,10 +87,11 @@ class RequestBreakers:
         record = self.records[strategy]
         record.in_a_row, record.has_scored = 0, True
 
-    def failed_with(self, strategy: str, error: str, *, docs: int, was_asked: bool = True) -> bool:
+    def failed_with(self, strategy: str, error: str, *, docs: int, is_telling: bool = True) -> bool:
         """A batch failed, in a pool of so many ``docs``; whether the strategy is closed for the request now.
 
-        For the run it counts only if the reranker was asked: that a queue is full says nothing about what is behind it.
+        For the run it counts only if it ``is_telling`` of the reranker's health. A full queue is not, nor is the end of
+        the request's own time.
         """
         self.sent += 1
         self.failed += 1
@@ -99,7 +99,7 @@ class RequestBreakers:
         record = self.records[strategy]
         record.in_a_row += 1
         record.error = record.error or error
-        record.has_failed |= was_asked
+        record.has_failed |= is_telling
         # What failed may be sent again (rule F6), so a policy that never gives up would go on for ever.
         if record.in_a_row >= min(self.run.policy.batches_in_a_row, docs + 1):
             self.closed[strategy] = record.error

@@ -10,7 +10,7 @@ import numpy as np
 
 from ragtune.core.batches.failures import FailurePolicy, RequestBreakers, RunBreakers
 from ragtune.core.batches.pace import Pace
-from ragtune.core.errors import InputError, NotAskedError
+from ragtune.core.errors import InconclusiveError, InputError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.plain import quoted, words
 from ragtune.core.pool.batch import RerankBatch
@@ -38,13 +38,13 @@ class Answer:
         scores: usable scores by document id.
         lost: for each other document of the batch, why it has no score.
         error: why the batch as a whole brought no score; None where it brought one.
-        was_asked: whether the batch was put to the reranker at all.
+        is_telling: whether a failure shows that the reranker does not work.
     """
 
     scores: dict[str, float] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
     error: str | None = None
-    was_asked: bool = True
+    is_telling: bool = True
 
 
 @dataclass
@@ -209,7 +209,7 @@ class BatchRunner:
             raise
         except Exception as error:
             why = describe(error)
-            return Answer({}, dict.fromkeys(proposal.doc_ids, why), why, not isinstance(error, NotAskedError))
+            return Answer({}, dict.fromkeys(proposal.doc_ids, why), why, not isinstance(error, InconclusiveError))
         if answer.scores:
             pool.update_scores(answer.scores, proposal.strategy)
         else:
@@ -238,7 +238,7 @@ class BatchRunner:
     def _count_failure(
         self, context: RAGtuneContext, strategy: str, answer: Answer, book: BatchBook, *, docs: int
     ) -> None:
-        if book.breakers.failed_with(strategy, str(answer.error), docs=docs, was_asked=answer.was_asked):
+        if book.breakers.failed_with(strategy, str(answer.error), docs=docs, is_telling=answer.is_telling):
             context.trace.add("controller", "close_strategy", strategy=strategy, error=book.breakers.closed[strategy])
 
     def _lose(

@@ -24,7 +24,7 @@ CANDIDATE, IN_FLIGHT, RERANKED, DROPPED = range(4)
 class PoolColumns(NamedTuple):
     """The pool's numbers at one moment; read-only arrays of shape (n,), NaN where there is none.
 
-    ``keeps_dropped`` says whether DROPPED items still take part in the final ranking, behind all others.
+    ``keeps_dropped`` says whether DROPPED items still take part in the final ranking.
     """
 
     states: NDArray[np.int8]
@@ -41,10 +41,9 @@ class PoolColumns(NamedTuple):
 
     @property
     def ranked(self) -> IntArray:
-        """Positions of the items that take part in the final ranking, ascending."""
-        if not self.keeps_dropped:
-            return self.active
-        return where(self.states != IN_FLIGHT)
+        """Positions of the items that take part in the final ranking, ascending: the active ones, and the DROPPED ones
+        where these are kept."""
+        return where(self.states != IN_FLIGHT) if self.keeps_dropped else self.active
 
 
 def read_only(array: NDArray[_T]) -> NDArray[_T]:

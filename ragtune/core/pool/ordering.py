@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ragtune.core.arguments import check_member
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.pool.columns import PoolColumns
-from ragtune.core.pool.items import ItemState, PoolItem, tie_key
+from ragtune.core.pool.items import PoolItem, tie_key
 from ragtune.core.pool.pool import CandidatePool
 
 
@@ -40,9 +40,9 @@ class Ordering(str, Enum):
     - ``reranked_first``: reranked documents by their score, then the rest in first-stage order (the classic order);
     - ``posterior``: the estimator's key after all evidence; from an estimator that gives none, ``reranked_first``.
 
-    Documents that no such key orders stand behind those that have one, in first-stage order, and documents that a
-    reranker failed to score (DROPPED) stand behind all. Their keys go on falling by 1 a document from the lowest key,
-    or from 0 where that is lower, so one number orders the whole list.
+    Documents without such a key stand behind those with one, in first-stage order. Their keys go on falling by 1 a
+    document from the lowest key, or from 0 where that is lower, so one number orders the whole list. A document whose
+    score was lost (DROPPED) is ordered like any other without a score (rule F1).
     """
 
     FINAL_SCORE = "final_score"
@@ -66,8 +66,7 @@ class Ordering(str, Enum):
         """The ranking keys at the moment of ``columns``."""
         ranked = columns.ranked
         every = (columns.scores, columns.priorities, columns.base_scores, columns.posteriors)
-        dropped = columns.states[ranked] == _DROPPED
-        return RankingKeys(self.keys_of(dropped, *(column[ranked] for column in every)), ranked)
+        return RankingKeys(self.keys_of(*(column[ranked] for column in every)), ranked)
 
     def puts_rest_behind(self, posteriors: FloatArray) -> bool:
         """Whether what has no score stands behind all that has, in first-stage order, whatever else is known of it."""
@@ -86,29 +85,20 @@ class Ordering(str, Enum):
             [max(it.sources.values(), default=0.0) for it in items],
             [np.nan if it.posterior is None else it.posterior for it in items],
         )
-        dropped = np.array([it.state is ItemState.DROPPED for it in items], dtype=bool)
-        keys = self.keys_of(dropped, *(np.array(column, dtype=float) for column in columns))
+        keys = self.keys_of(*(np.array(column, dtype=float) for column in columns))
         order = np.argsort(-keys, kind="stable")
         return [(items[i], key) for i, key in zip(order.tolist(), keys[order].tolist(), strict=True)]
 
     def keys_of(
-        self,
-        dropped: NDArray[np.bool_],
-        scores: FloatArray,
-        priorities: FloatArray,
-        base: FloatArray,
-        posteriors: FloatArray,
+        self, scores: FloatArray, priorities: FloatArray, base: FloatArray, posteriors: FloatArray
     ) -> FloatArray:
         """Keys of n documents, of one moment or of many: arrays of shape (..., n), NaN where there is no number."""
         if self is Ordering.POSTERIOR and not (is_unfused := np.isnan(posteriors)).all():
-            return _behind(_behind(posteriors, is_unfused), dropped)
+            return _behind(posteriors, is_unfused)
         is_unscored = np.isnan(scores)
         if self is not Ordering.FINAL_SCORE:
-            return _behind(_behind(scores, is_unscored), dropped)
-        return _behind(np.where(is_unscored, np.where(priorities > 0, priorities, base), scores), dropped)
-
-
-_DROPPED = list(ItemState).index(ItemState.DROPPED)
+            return _behind(scores, is_unscored)
+        return np.where(is_unscored, np.where(priorities > 0, priorities, base), scores)
 
 
 def _behind(keys: FloatArray, last: NDArray[np.bool_]) -> FloatArray:

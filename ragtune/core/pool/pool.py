@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -50,6 +50,7 @@ class CandidatePool:
     """
 
     def __init__(self, items: Iterable[PoolItem] = (), roster: Roster | None = None) -> None:
+        self.keeps_dropped = True  # whether DROPPED items are ranked, like others without a score (rule F1)
         self._roster = roster or Roster.empty()
         n = len(self._roster.doc_ids)
         self._strategies: Mapping[int, str] = {}
@@ -62,6 +63,7 @@ class CandidatePool:
         self._ranking = CandidateRanking()
         self._scored_before_growth = 0
         self._batches: tuple[SentBatch, ...] = ()
+        self._rankings: tuple[Callable[[], Sequence[str]], ...] = ()
         self._gate = Gate("only the controller changes the pool: a component returns what it has to say")
         if roster is None:
             self.add(items)
@@ -96,8 +98,6 @@ class CandidatePool:
         self._score = extended(self._score, unknown(joining))
         self._changed()
         self._estimates = self._estimates.joined(roster, self.eligible)
-
-    # -- reading ---------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return len(self._roster.doc_ids)
@@ -194,17 +194,20 @@ class CandidatePool:
         return len(self.reranked) - self._scored_before_growth
 
     @property
-    def active(self) -> IntArray:
-        """Positions of the CANDIDATE and RERANKED items, ascending."""
-        return self.columns().active
+    def rankings(self) -> Sequence[Sequence[str]]:
+        """The final order before the first batch and after each one: ids, best first, sorted when looked at."""
+        makers = self._rankings
+        return Entries([None] * len(makers), lambda i: makers[i]())
 
-    def columns(self, keeps_dropped: bool = True) -> PoolColumns:
-        """The pool's numbers as of now; later changes do not reach them. O(1).
+    @property
+    def ranked(self) -> IntArray:
+        """Positions of the items that take part in the final order, ascending."""
+        return self.columns().ranked
 
-        Args:
-            keeps_dropped: whether DROPPED items are ranked, behind all others.
-        """
-        return PoolColumns(self._states, self._score, self.priorities, self.base_scores, self.posteriors, keeps_dropped)
+    def columns(self) -> PoolColumns:
+        """The pool's numbers as of now; later changes do not reach them. O(1)."""
+        numbers = self._states, self._score, self.priorities, self.base_scores, self.posteriors
+        return PoolColumns(*numbers, self.keeps_dropped)
 
     def strategy_of(self, position: int) -> str | None:
         """The strategy that reranked the document at ``position``; None if none did."""
@@ -256,7 +259,7 @@ class CandidatePool:
 
     def get_active_items(self) -> list[PoolItem]:
         """Snapshots of the CANDIDATE and RERANKED items (rule P6), in tie-breaking order."""
-        return list(self.items_at(self.active))
+        return list(self.items_at(self.columns().active))
 
     def top_candidates(self, n: int, by: FloatArray | None = None) -> list[str]:
         """The ``n`` best eligible documents by ``by`` (default: acquisition, else priority), ties by rule. O(n)."""
@@ -271,6 +274,11 @@ class CandidatePool:
         """While a component works on the pool, nothing in it can be moved, scored or added."""
         return self._gate.closed()
 
+    def note(self, ranking: Callable[[], Sequence[str]]) -> None:
+        """Add what gives the present final order to :attr:`rankings`."""
+        self._gate.require_open()
+        self._rankings = (*self._rankings, ranking)
+
     def transition(
         self, doc_ids: Iterable[str], target: ItemState, strategy: str = "default", *, again: bool = False
     ) -> None:
@@ -284,7 +292,7 @@ class CandidatePool:
             UnknownDocumentError: if the pool lacks an id.
         """
         self._gate.require_open()
-        positions = self._positions(doc_ids)
+        positions = self._roster.distinct_positions(doc_ids)
         if (stuck := first_not_in(origins(target, again=again), self._states, positions)) is not None:
             raise forbidden(self.doc_ids[stuck], STATES[self._states[stuck]], target)
         self._states = replaced(self._states, positions, CODE[target])
@@ -326,7 +334,7 @@ class CandidatePool:
         if isinstance(priorities, Valuation) and priorities.roster is self._roster:
             self._estimates = priorities.checked(self._estimates)
             return
-        positions = self._positions(priorities)
+        positions = self._roster.distinct_positions(priorities)
         self._estimates = self._estimates.revised(positions, calibrated(priorities, "priority"))
 
     def fork(self) -> CandidatePool:
@@ -335,14 +343,6 @@ class CandidatePool:
         twin.__dict__ |= self.__dict__  # what these hold is replaced, never changed
         twin._ranking, twin._gate = self._ranking.fork(), self._gate.fork()
         return twin
-
-    # -- internals -------------------------------------------------------------------------------------------------
-
-    def _positions(self, doc_ids: Iterable[str]) -> IntArray:
-        positions = self.positions(doc_ids)
-        if len(set(positions.tolist())) != len(positions):
-            raise IllegalTransitionError("a document is named twice in one operation: name each once")
-        return positions
 
     def _changed(self) -> None:
         self._eligible = None

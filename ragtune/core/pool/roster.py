@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray, IntArray
-from ragtune.core.errors import InputError, UnknownDocumentError
+from ragtune.core.errors import IllegalTransitionError, InputError, UnknownDocumentError
 from ragtune.core.hits import ColumnsById, Hits
 from ragtune.core.pool.columns import are_finite, constant, read_only, require_finite
 from ragtune.core.pool.entries import Entries
@@ -180,6 +180,18 @@ class Roster:
             return np.fromiter(map(index.__getitem__, doc_ids), np.intp, len(doc_ids))
         except KeyError:
             raise UnknownDocumentError(doc_id for doc_id in doc_ids if doc_id not in index) from None
+
+    def distinct_positions(self, doc_ids: Iterable[str]) -> IntArray:
+        """Positions of different documents, in the given order.
+
+        Raises:
+            IllegalTransitionError: if one is named twice.
+            UnknownDocumentError: naming those that there are not.
+        """
+        positions = self.positions(doc_ids)
+        if len(set(positions.tolist())) != len(positions):
+            raise IllegalTransitionError("a document is named twice in one operation: name each once")
+        return positions
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "by_id": {}}  # whoever makes those columns, a whole corpus say, does not travel

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ragtune.core.request.limits import Limits
 from ragtune.core.types import FREE, UNLIMITED, CostObject
-from ragtune.core.units import ENERGY, FLOPS, MONEY, NAMES, REFUSED_FIRST, SOMETIMES_TOLD, TIME, TOKENS, UNITS, Unit
+from ragtune.core.units import CALLS, DOCS, NAMES, REFUSED_FIRST, SOMETIMES_TOLD, TIME, TOKENS, UNITS, Unit
 
 DIGITS = 9
 """Money and time are kept to this many decimals, so that three charges of $0.10 fit into $0.30."""
@@ -20,15 +20,12 @@ RERANK, REFORMULATION = "rerank", "reformulation"
 
 _REASONS = {unit.account: unit.refusal for unit in UNITS}
 
-_OVERDRAWN = frozenset(unit.account for unit in (TIME, MONEY, FLOPS, ENERGY))
-"""Amounts that a batch may turn out to have passed: then nothing more may start, however cheap."""
-
+_IN_EVERY_BATCH = frozenset(unit.account for unit in (DOCS, CALLS, TIME))
+"""Units that no batch is free of: once they are used up, no batch can start. Of the others a batch may take nothing, so
+that one may start until they are overdrawn."""
 
 _COUNTED = attrgetter(*(unit.account for unit in UNITS if unit is not TIME))
 _TIME_AT = UNITS.index(TIME)
-
-_FREE_OF = frozenset(unit.account for unit in (TOKENS, MONEY, FLOPS, ENERGY))
-"""Amounts that a batch may take nothing of, so that one may start until they are overdrawn."""
 
 
 class Account(NamedTuple):
@@ -58,16 +55,14 @@ class Account(NamedTuple):
         return max(left, type(left)(0))
 
     def has(self, asked: float) -> bool:
-        """Whether ``asked`` more may be spent; once time, money, FLOPs or energy are overdrawn, nothing may start."""
-        if not asked and self.unit not in _OVERDRAWN:
-            return True
+        """Whether ``asked`` more may be spent; once the limit has been passed, nothing may, not even 0."""
         return asked <= self.remaining and round(self.used, DIGITS) <= self.limit
 
     def is_exhausted(self) -> bool:
-        """Whether no batch can be paid for; one that is free of tokens or money can be until they are overdrawn."""
-        if self.unit in _FREE_OF:
-            return self.used + self.reserved > self.limit
-        return self.used >= self.limit
+        """Whether no batch can be paid for; one that takes nothing of a unit can be until that is overdrawn."""
+        if self.unit in _IN_EVERY_BATCH:
+            return self.used >= self.limit
+        return self.used + self.reserved > self.limit
 
     def in_words(self) -> str:
         """The unit, its limit and its usage."""

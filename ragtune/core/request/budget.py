@@ -228,12 +228,18 @@ class CostTracker:
         return self._try_count("expansion", "expanded_docs", self.budget.max_expanded_docs, n_docs)
 
     def try_consume_tokens(self, n_tokens: int) -> bool:
-        """Spend tokens on the assembled context; it may use all that is left, the buffer included."""
+        """Spend tokens on the assembled context: all that is left, and at least ``assembly_token_buffer``.
+
+        The buffer is a reserve. Where a call was billed more tokens than were left for it, the context still gets it.
+        """
         if not self._is_assembling:
             self._gate.require_open()
         _require_not_negative("tokens", n_tokens)
-        if n_tokens > left(self.budget.max_tokens, self._spent.tokens):
-            return False
+        limit, spent = self.budget.max_tokens, self._spent
+        if limit is not None:
+            reserve = min(limit, self.budget.tokens_for_assembly) - spent.assembled_tokens
+            if n_tokens > max(limit - spent.tokens, reserve):
+                return False
         self._spent.tokens += n_tokens
         self._spent.assembled_tokens += n_tokens
         return True

@@ -223,7 +223,6 @@ def test_limits_that_are_sums_of_prices_are_used_up_exactly():
         ({"max_reranker_docs": 3}, CostObject(docs=3), "rerank_docs"),
         ({"max_reranker_calls": 3}, CostObject(calls=3), "rerank_calls"),
         ({"max_latency_ms": 7.0}, CostObject(latency_ms=7.0), "latency_ms"),
-        ({"max_search_units": 3}, CostObject(search_units=3), "search_units"),
     ],
 )
 def test_a_used_up_unit_exhausts_the_budget(limits, cost, unit):
@@ -273,6 +272,16 @@ def test_reranking_stops_at_the_buffer_and_assembly_may_spend_it():
     assert tracker.remaining_view().remaining_tokens == 30
     assert tracker.try_consume_tokens(30)
     assert not tracker.try_consume_tokens(1)
+
+
+@pytest.mark.parametrize("billed", [100, 5000])
+def test_an_overrun_leaves_the_buffer_to_assembly_and_ends_spending(billed):
+    tracker = tracker_of(max_tokens=100, assembly_token_buffer=30)
+    tracker.consume(CostObject(tokens=10))
+    tracker.settle(CostObject(tokens=10), CostObject(tokens=billed))
+    assert tracker.exhausted_unit() == {"limit": "tokens", "used": billed, "allowed": 100}
+    assert [tracker.try_consume_tokens(n) for n in (31, 20, 11, 10, 1)] == [False, True, False, True, False]
+    assert tracker.snapshot()["tokens"] == billed + 30
 
 
 # -- settling and refunding --------------------------------------------------------------------------------------------

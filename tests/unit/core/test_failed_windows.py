@@ -60,7 +60,8 @@ def test_a_wrapper_compares_where_what_it_wraps_does(fakes: Any, comparing: Any)
 
     for reranker in (comparing(script=[REFUSED]), fakes.Reranker(script=[REFUSED])):
         output = fakes.controller(reranker=Passing(reranker), scheduler=OneShotScheduler(8)).run("q")
-        assert (output.ranking[0] == "doc_000") is reranker.compares
+        assert bool(output.trace.find("put_back")) is reranker.compares
+        assert bool(output.dropped) is not reranker.compares
 
 
 def test_a_document_that_an_answer_leaves_out_stays_where_it_was(fakes: Any, comparing: Any) -> None:
@@ -121,10 +122,11 @@ def test_to_the_letter_a_failed_window_leaves_the_answer(fakes: Any, comparing: 
     assert list(output.dropped) == ids(*range(8))
 
 
-def test_scores_of_single_documents_are_lost_as_before(fakes: Any) -> None:
+def test_scores_of_single_documents_are_lost_for_good_and_cost_no_place(fakes: Any) -> None:
     assert not BaseReranker.compares
     output = fakes.controller(reranker=fakes.Reranker(script=[REFUSED]), scheduler=OneShotScheduler(8)).run("q")
-    assert output.ranking == tuple(ids(*range(8, 20), *range(8)))
+    assert output.ranking == tuple(ids(*range(20)))
+    assert list(output.dropped) == ids(*range(8))
 
 
 def test_a_document_that_comes_back_is_found_among_the_best_again() -> None:

@@ -14,6 +14,7 @@ from ragtune.core.output import ControllerOutput
 from ragtune.core.policy.batching import propose
 from ragtune.core.pool.items import ItemState
 from ragtune.core.types import BatchProposal, CostObject, StopRecord
+from ragtune.llm.errors import ServiceError, no_scores
 from ragtune.schedulers.cascade import CascadeScheduler
 from ragtune.schedulers.greedy import GreedyScheduler
 
@@ -54,11 +55,11 @@ NOTHING_USABLE = {
 
 
 @pytest.mark.parametrize("step", NOTHING_USABLE.values(), ids=NOTHING_USABLE)
-def test_a_failed_batch_is_ranked_behind_and_the_run_goes_on(fakes, step):
+def test_a_failed_batch_keeps_its_places_and_the_run_goes_on(fakes, step):
     reranker = fakes.Reranker(script=[step])
     output = fakes.controller(reranker=reranker).run("q")
     assert list(output.dropped) == reranker.batches[0] == ids(0, 1, 2, 3, 4)
-    assert output.ranking[-5:] == tuple(ids(0, 1, 2, 3, 4))
+    assert output.ranking[:5] == tuple(ids(0, 1, 2, 3, 4))  # by the estimates, as before they were sent
     assert {doc.id for doc in output.documents} == set(output.ranking) == set(ids(*range(20)))
     assert (output.batches.sent, output.batches.failed) == (4, 1)
     assert output.batches.first_error == output.dropped["doc_000"]
@@ -78,7 +79,7 @@ def test_a_bad_score_costs_the_one_document_that_it_belongs_to(fakes, bad):
     assert list(output.dropped) == ids(2)
     assert "no number in [0, 1]" in output.dropped["doc_002"]
     assert output.trace.find("rerank")[0].details["scores"] == {f"doc_00{i}": (i + 1) / 1000 for i in (0, 1, 3, 4)}
-    assert output.ranking[-1] == "doc_002"
+    assert output.ranking[0] == "doc_002"  # by its estimate
     assert output.batches.failed == 0
 
 
@@ -134,7 +135,7 @@ def test_a_dead_reranker_is_given_up_and_the_answer_is_the_first_stages(fakes):
     output = fakes.controller(reranker=reranker, failures=FailurePolicy(batches_in_a_row=2)).run("q")
     assert len(reranker.batches) == 2
     assert set(output.ranking) == {doc.id for doc in output.documents} == set(ids(*range(20)))
-    assert output.ranking[:10] == tuple(ids(*range(10, 20)))
+    assert output.ranking == tuple(ids(*range(20)))
     assert output.stop.reason == "strategy_closed"
     assert output.stop.details == {"strategy": "default", "error": "ConnectionError: refused 0", "failed": 2, "sent": 2}
     assert "refused 0" in output.stop.message
@@ -164,8 +165,11 @@ def test_after_some_dead_requests_the_strategy_is_closed_for_the_run_until_it_is
     assert controller.run("h").batches.sent == 4
 
 
-def test_a_batch_that_never_reached_the_reranker_ends_its_request_and_closes_nothing_for_the_run(fakes):
-    reranker = fakes.Reranker(script=[NotAskedError("too many wait")] * 4)
+@pytest.mark.parametrize(
+    "error", [NotAskedError("too many wait"), no_scores("late", [ServiceError("no answer", "deadline", attempts=1)])]
+)
+def test_a_failure_that_tells_nothing_of_the_reranker_ends_its_request_and_closes_nothing_for_the_run(fakes, error):
+    reranker = fakes.Reranker(script=[error] * 4)
     policy = FailurePolicy(batches_in_a_row=2, requests_in_a_row=2, retry_after_s=60.0)
     controller = fakes.controller(reranker=reranker, failures=policy)
     assert [controller.run(query).batches.failed for query in "abc"] == [2, 2, 0]
@@ -187,6 +191,20 @@ def test_a_scheduler_that_will_not_hear_that_a_strategy_is_closed_is_stopped(fak
     output = fakes.controller(reranker=reranker, scheduler=scheduler).run("q")
     assert (len(reranker.batches), output.stop.reason) == (3, "strategy_closed")
     assert scheduler.views[-1].closed == ("default",)
+
+
+def test_a_cascade_whose_default_model_is_dead_lets_the_other_one_take_over(fakes):
+    strong, weak = fakes.Reranker(), fakes.Reranker(script=[RuntimeError("dead")] * 99)
+    scheduler = CascadeScheduler({"strong": 9}, batch_size=2, escalate_above=1.0, min_docs=10)
+    controller = fakes.controller(reranker={"default": weak, "strong": strong}, scheduler=scheduler)
+    outputs = [controller.run(query) for query in "abcdef"]
+    assert len(weak.batches) == 9  # three in a row a request, and three requests in a row close it for the run
+    assert [sum(map(len, strong.batches)), *(output.history[-1].cost.docs for output in outputs)] == [
+        54,
+        *[15] * 3,
+        *[9] * 3,
+    ]
+    assert {output.stop.reason for output in outputs} == {"strategy_closed"}  # within its limit
 
 
 def test_a_cascade_whose_strong_model_is_closed_for_the_run_goes_on_with_the_other_one(fakes):
@@ -324,9 +342,47 @@ def test_documents_whose_retriever_counts_no_tokens_are_counted(fakes):
     assert output.final_budget_state["tokens"] == 80
 
 
-def test_money_that_is_used_up_stops_nothing_that_is_free(fakes):
-    output = fakes.controller(budget=limits(max_cost_usd=0.0)).run("q")
+@pytest.mark.parametrize("limit", ["max_cost_usd", "max_flops", "max_search_units", "max_joules", "max_tokens"])
+def test_what_is_used_up_stops_nothing_that_is_free_of_it(fakes, limit):
+    output = fakes.controller(budget=limits(**{limit: 0})).run("q")
     assert output.final_budget_state["rerank_docs"] == 20
+
+
+def test_a_cascade_goes_on_where_the_strong_model_has_used_up_the_search_units(fakes):
+    billed, free = fakes.Reranker(cost=lambda items: CostObject(search_units=1)), fakes.Reranker()
+    scheduler = CascadeScheduler({"billed": 99}, batch_size=5, escalate_above=0.0, min_docs=0)
+    output = fakes.controller(
+        reranker={"default": free, "billed": billed}, scheduler=scheduler, budget=limits(max_search_units=2)
+    ).run("q")
+    assert (len(billed.batches), len(free.batches)) == (2, 2)
+    assert (output.final_budget_state["search_units"], output.stop.reason) == (2, "pool_exhausted")
+
+
+@pytest.mark.parametrize(("billed", "fitting"), [(5_000, 200), (1_000_000, 200), (0, 400)])
+def test_a_rewrite_that_bills_too_much_ends_spending_and_empties_no_context(fakes, billed, fitting):
+    class Dear(fakes.Reformulator):
+        def expected_cost(self, context, first_round):
+            return CostObject(tokens=100)
+
+        def generate(self, context, first_round):
+            context.meter.charge(CostObject(tokens=billed))
+            return ["another"]
+
+    found = {"q": fakes.docs(500), "another": fakes.docs(5)}
+    output = fakes.controller(
+        retriever=fakes.Retriever(found),
+        reformulator=Dear(["another"]),
+        assembler=GreedyAssembler(),
+        budget=CostBudget(),
+    ).run("q")
+    assert len(output.documents) == fitting  # ten tokens each: the buffer is half of 4,000
+    assert output.final_budget_state["tokens"] == billed + 10 * fitting
+    if billed:
+        assert (output.batches.sent, output.stop.reason, output.stop.details["limit"]) == (
+            0,
+            "budget_exhausted",
+            "tokens",
+        )
 
 
 class Unspeakable(Exception):  # noqa: N818

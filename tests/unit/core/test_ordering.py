@@ -35,8 +35,6 @@ def pools(draw) -> CandidatePool:
 
 def naive_order(ordering: Ordering, items: list[PoolItem]) -> list[str]:
     def key(item: PoolItem):
-        if item.state is ItemState.DROPPED:
-            return (2, 0.0, *tie_key(item))
         if ordering is Ordering.FINAL_SCORE:
             return 0, -item.final_score(), item.initial_rank, item.doc_id
         value = item.posterior if by_posterior else item.reranker_score
@@ -49,8 +47,9 @@ def naive_order(ordering: Ordering, items: list[PoolItem]) -> list[str]:
 @given(pool=pools(), ordering=st.sampled_from(list(Ordering)), data=st.data())
 def test_columns_items_and_a_plain_sort_agree_on_every_tie(pool, ordering, data):
     for keeps_dropped in (True, False):
-        columns = pool.columns(keeps_dropped)
-        items = pool.items_at(columns.ranked) if keeps_dropped else pool.get_active_items()
+        pool.keeps_dropped = keeps_dropped
+        columns = pool.columns()
+        items = pool.items_at(pool.ranked) if keeps_dropped else pool.get_active_items()
         by_columns = [pool.doc_ids[i] for i in ordering.keys_at(columns).argsort()]
         by_items = ordering.ranked(data.draw(st.permutations(items)))
         assert by_columns == [it.doc_id for it, _ in by_items] == naive_order(ordering, items)
@@ -73,6 +72,24 @@ def test_keys_do_not_change_with_the_pool():
     pool.transition(["d0"], ItemState.DROPPED)
     for before in keys.values():
         assert before.argsort().tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("ordering", Ordering)
+@pytest.mark.parametrize("is_fused", [True, False])
+def test_a_document_whose_score_was_lost_is_ordered_like_one_that_was_never_sent(ordering, is_fused):
+    orders = []
+    for is_lost in (True, False):
+        pool = CandidatePool(PoolItem(doc_id=f"d{i}", initial_rank=i, sources={"original": 9.0 - i}) for i in range(6))
+        pool.transition(["d0", "d3", "d4"] if is_lost else ["d3", "d4"], ItemState.IN_FLIGHT)
+        pool.update_scores({"d3": 0.3, "d4": 0.7}, "x")
+        if is_lost:
+            pool.transition(["d0"], ItemState.DROPPED)
+        values = np.array([0.5, 0.4, 0.9, 0.1, 0.1, 0.2])
+        pool.apply_priorities(pool.valuation(values, posterior=values if is_fused else None))
+        assert (pool["d0"].state is ItemState.DROPPED) is is_lost
+        orders.append([pool.doc_ids[i] for i in ordering.keys(pool).argsort()])
+    assert orders[0] == orders[1]
+    assert orders[0].index("d0") < orders[0].index("d1") < orders[0].index("d5")
 
 
 def test_what_has_no_key_stands_behind_with_keys_that_go_on_falling():

@@ -401,7 +401,7 @@ def test_one_failed_batch_costs_its_documents_only() -> None:
     ranking = make(once, docs=8).rank(QUERY, TEXTS)
     check(ranking, len(TEXTS))
     assert len(ranking.failures) == 2
-    assert {document.index for document in ranking[-2:]} == set(ranking.failures)
+    assert {document.index for document in ranking[-2:]} != set(ranking.failures), "they keep a place by their estimate"
     assert sum(document.reranked for document in ranking) == 6
 
 

@@ -12,7 +12,7 @@ from llm_server import Fault
 from patience import HANG_S, longer
 
 from ragtune import CostBudget
-from ragtune.core.errors import LLMError
+from ragtune.core.errors import InconclusiveError, LLMError
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.clock import VirtualClock
 from ragtune.core.request.context import RAGtuneContext
@@ -85,6 +85,16 @@ def test_a_batch_ends_with_the_requests_time_and_loses_what_came_too_late(
     assert 600.0 * limit_s < context.meter.charged.latency_ms < 1000.0 * HANG_S
     assert context.meter.charged.tokens == llm_server.billed_tokens
     assert context.meter.charged.calls == 2
+
+
+def test_a_batch_without_enough_time_for_any_answer_tells_nothing_of_the_model(
+    llm_server: Any, live: Any, make_context: MakeContext
+) -> None:
+    reranker = live()
+    reranker.prepare()
+    llm_server.faults += [Fault("drip")] * 9
+    with pytest.raises(InconclusiveError, match="judged none of 2 documents"):
+        reranker.rerank(items(2), limited(make_context, 100.0), "x")
 
 
 @pytest.mark.parametrize("fault", ["no_choices", "refusal", "cut_off", "malformed_json"])

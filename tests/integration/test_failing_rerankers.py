@@ -1,0 +1,120 @@
+"""What a failing reranker may cost: never more than what it would have brought (rule F1), in nDCG@10."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from experiments.config.compose import compose
+from experiments.replay.build import build_session, load_measures
+from ragtune.core.interfaces import BaseReranker
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.rerankers._wrapped import WrappedReranker
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+DL19, NFCORPUS = DATA / "dl19", DATA / "nfcorpus"
+
+COLLECTIONS = {
+    "demo": ["dataset=demo"],
+    "dl19": [
+        "dataset=beir",
+        f"dataset.path={DL19}",
+        "retriever=runs",
+        f"retriever.paths={DL19}/runs/bm25.run",
+        f"reranker.scores={DL19}/scores/monot5-base.run",
+        "reranker.scale=log_prob",
+    ],
+    "nfcorpus": [
+        "dataset=beir",
+        f"dataset.path={NFCORPUS}",
+        "retriever=runs",
+        f"retriever.paths={NFCORPUS}/runs/bm25.run",
+        f"reranker.scores={NFCORPUS}/scores/ce.run",
+        "reranker.scale=identity",
+    ],
+}
+
+POLICIES = {
+    "one_shot": ["experiment=fixed_depth"],
+    "uncertainty": ["experiment=uncertainty"],
+}
+
+RATES = [tenths / 10 for tenths in range(1, 11)]
+
+
+class Flaky(WrappedReranker):
+    """Fails a share of the batches, or of their documents; which ones depends on the query and the documents alone."""
+
+    def __init__(self, inner: BaseReranker, rate: float, loses: str = "batches") -> None:
+        super().__init__(inner)
+        self._rate, self._loses = rate, loses
+
+    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
+        ids = [item.doc_id for item in items]
+        if self._loses == "batches":
+            if self._is_lost(context.query_id, *ids):
+                raise ConnectionError("the server is gone")
+            return self.inner.rerank(items, context, strategy)
+        kept = [item for item in items if not self._is_lost(context.query_id, item.doc_id)]
+        return self.inner.rerank(kept, context, strategy)
+
+    def _is_lost(self, *what: str) -> bool:
+        return random.Random("\x00".join(what)).random() < self._rate
+
+
+def qualities(name: str, policy: str, rate: float, loses: str = "batches") -> tuple[float, ...]:
+    """Mean nDCG@10 of the first stage, of the policy's order before its first batch, and of its answers."""
+    config = compose([*COLLECTIONS[name], *POLICIES[policy], "tracking=none", "failures.requests_in_a_row=100000"])
+    session = build_session(config, wrap=lambda inner: Flaky(inner, rate, loses))
+    dataset = session.dataset
+    rankings: list[dict[str, Sequence[str]]] = [{}, {}, {}]
+    for query_id in dataset.judged:
+        output = session.controller.run(dataset.queries[query_id], query_id=query_id)
+        found = output.history[0].doc_ids, output.history[0].ranking, output.ranking
+        for ranking, doc_ids in zip(rankings, found, strict=True):
+            ranking[query_id] = doc_ids
+    same = {query_id: query_id for query_id in dataset.judged}
+    return tuple(float(load_measures(config).of_topics(each, same)[:, 0].mean()) for each in rankings)
+
+
+def losses(name: str, policy: str) -> dict[float, tuple[float, float]]:
+    """By failure rate, where the answers are worse than the first stage: its nDCG@10 and theirs."""
+    found = {rate: qualities(name, policy, rate) for rate in RATES}
+    return {rate: (first, end) for rate, (first, _, end) in found.items() if end < first}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_no_share_of_failing_batches_makes_an_answer_worse_than_the_first_stage(policy: str) -> None:
+    assert losses("demo", policy) == {}
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(not DATA.is_dir(), reason="the collections beside the checkout (../shared/data) are absent")
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("name", ["dl19", "nfcorpus"])
+def test_nor_on_the_collections_beside_the_checkout(name: str, policy: str) -> None:
+    assert losses(name, policy) == {}
+
+
+@pytest.mark.parametrize(("policy", "third", "half"), [("one_shot", 0.69, 0.65), ("uncertainty", 0.78, 0.74)])
+def test_what_is_left_where_a_third_or_half_of_the_batches_fail(policy: str, third: float, half: float) -> None:
+    assert qualities("demo", policy, 0.3)[2] > third
+    assert qualities("demo", policy, 0.5)[2] > half
+
+
+def test_where_all_batches_fail_the_order_is_the_one_before_the_first_batch() -> None:
+    _, before, after = qualities("demo", "uncertainty", 1.0)
+    assert after == before
+
+
+def test_lost_documents_leave_the_answer_only_where_that_is_asked_for() -> None:
+    config = compose([*COLLECTIONS["demo"], *POLICIES["uncertainty"], "tracking=none", "failures.keep_unscored=false"])
+    session = build_session(config, wrap=lambda inner: Flaky(inner, 0.5))
+    query_id = session.dataset.judged[0]
+    output = session.controller.run(session.dataset.queries[query_id], query_id=query_id)
+    assert output.dropped
+    assert not output.dropped.keys() & set(output.ranking)
