@@ -112,10 +112,10 @@ def _components() -> list[tuple[str, dict[str, Any]]]:
     found = []
     for file in sorted(file for group in _GROUPS for file in (CONF / group).glob("*.yaml")):
         node = yaml.safe_load(file.read_text(encoding="utf-8"))
-        options = {name: value for name, value in node.items() if not name.startswith("_") and name != "defaults"}
-        if "_partial_" not in node and all(type(value) in (*_KINDS, type(None)) for value in options.values()):
-            if not any("${" in value for value in options.values() if isinstance(value, str)) and "defaults" not in node:
-                found.append((node["_target_"], options))
+        options = {name: value for name, value in node.items() if not name.startswith("_")}
+        is_plain = all(type(value) in (*_KINDS, type(None)) for value in options.values())
+        if is_plain and not node.keys() & {"_partial_", "defaults"} and "${" not in str(options):
+            found.append((node["_target_"], options))
     return found
 
 
