@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -14,9 +14,11 @@ import numpy as np
 
 from experiments.datasets.stored import some
 from experiments.datasets.storedqueries import StoredQueries
+from ragtune.core.component import Component
 from ragtune.core.errors import ConfigError, DatasetError
 from ragtune.core.plain import quoted
 from ragtune.data.corpus import Corpus
+from ragtune.data.join import Join, joined
 from ragtune.data.stringrows import gathered
 from ragtune.data.values import require_id
 
@@ -37,6 +39,7 @@ class Dataset:
         qrels: graded judgments of the judged queries; empty for a collection that nobody has judged.
         warnings: how often something odd was found and kept, by what it was.
         order: ids of the queries in the collection's order, those that ``every`` leaves out too.
+        joins: how many ids of its parts match, and of what is replayed with them, see :meth:`joining`.
     """
 
     name: str
@@ -45,6 +48,7 @@ class Dataset:
     qrels: Qrels
     warnings: Mapping[str, int] = field(default_factory=dict)
     order: Sequence[str] = ()
+    joins: Sequence[Join] = ()
 
     @cached_property
     def query_ids(self) -> Sequence[str]:
@@ -69,6 +73,23 @@ class Dataset:
     def counts(self, query_id: str) -> bool:
         """Whether a query counts in the measures."""
         return query_id in self.qrels or not self.qrels
+
+    def joining(self, inputs: Iterable[Component]) -> Dataset:
+        """The dataset together with recorded inputs: runs, score tables, signals.
+
+        Its ``joins`` say how many queries and documents each of them covers, its ``warnings`` what they lack.
+
+        Raises:
+            DatasetError: if one has no query, or no document, in common with the collection.
+        """
+        counted, documents = _Ids(self.judged, self.queries), _Ids(self.corpus.doc_ids, self.corpus)
+        left = "judged queries" if self.qrels else "queries"
+        joins = []
+        for part in inputs:
+            joins += [joined(left, counted, name, ids) for name, ids in part.recorded_queries().items()]
+            joins += [joined("documents", documents, name, ids) for name, ids in part.recorded_documents().items()]
+        gaps = {join.gap: join.missing for join in joins if join.require_any().missing}
+        return replace(self, joins=[*self.joins, *joins], warnings={**self.warnings, **gaps})
 
     def every(self, n: int) -> Dataset:
         """The dataset with every n-th query only, beginning with the first; its name says so."""
@@ -120,17 +141,51 @@ def assemble(name: str, corpus: Corpus, queries: Mapping[str, str], qrels: Qrels
         return Dataset(name, corpus, queries, {}, order=ids_of(queries))
     if not qrels:
         raise DatasetError(f"dataset {name!r} has no judgments: at least one judged query is needed")
-    missing = [query_id for query_id in qrels if query_id not in queries]
-    if missing:
-        raise DatasetError(f"dataset {name!r}: {len(missing)} judged queries have no text, e.g. {quoted(missing[0])}")
+    judged = {doc_id: True for grades in qrels.values() for doc_id in grades}
+    texts = joined("judged queries", qrels, "the queries", queries)
+    found = joined("judged documents", judged, "the corpus", _Ids(corpus.doc_ids, corpus))
+    _require(name, texts, found)
+    if texts.missing:
+        raise DatasetError(
+            f"dataset {name!r}: {texts.missing} judged queries have no text, e.g. {quoted(texts.left_only)}; "
+            f"{texts.matched} of {texts.left_size} have one{texts.hint}"
+        )
     warnings = {
-        "queries without judgments (replayed, not measured)": sum(q not in qrels for q in queries),
+        "queries without judgments (replayed, not measured)": len(queries) - texts.matched,
         "documents without text (kept)": corpus.without_text,
-        "judged documents that the corpus does not hold (kept in the ideal ranking)": len(
-            {d for grades in qrels.values() for d in grades if d not in corpus}
-        ),
+        f"judged documents that the corpus does not hold (kept in the ideal ranking){found.hint}": found.missing,
     }
-    return Dataset(name, corpus, queries, qrels, {what: n for what, n in warnings.items() if n}, ids_of(queries))
+    counted = {what: n for what, n in warnings.items() if n}
+    return Dataset(name, corpus, queries, qrels, counted, ids_of(queries), [texts, found])
+
+
+class _Ids(Collection[str]):
+    """Ids in their order, with what is quicker to look into."""
+
+    def __init__(self, ids: Sequence[str], members: Container[str]) -> None:
+        self._ids, self._members = ids, members
+
+    def __contains__(self, one: object) -> bool:
+        return one in self._members
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._ids)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+
+def _require(name: str, *joins: Join) -> None:
+    """Refuse parts of a collection that have nothing in common.
+
+    Raises:
+        DatasetError: naming the collection, and an id of each part.
+    """
+    for join in joins:
+        try:
+            join.require_any()
+        except DatasetError as error:
+            raise DatasetError(f"dataset {name!r}: {error}") from None
 
 
 def ids_of(queries: Mapping[str, str]) -> Sequence[str]:
