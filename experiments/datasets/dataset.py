@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -82,7 +82,7 @@ class Dataset:
         Raises:
             DatasetError: if one has no query, or no document, in common with the collection.
         """
-        counted, documents = _Ids(self.judged, self.queries), _Ids(self.corpus.doc_ids, self.corpus)
+        counted, documents = some(self.queries, self.judged), _DocumentIds(self.corpus)
         left = "judged queries" if self.qrels else "queries"
         joins = []
         for part in inputs:
@@ -143,7 +143,7 @@ def assemble(name: str, corpus: Corpus, queries: Mapping[str, str], qrels: Qrels
         raise DatasetError(f"dataset {name!r} has no judgments: at least one judged query is needed")
     judged = {doc_id: True for grades in qrels.values() for doc_id in grades}
     texts = joined("judged queries", qrels, "the queries", queries)
-    found = joined("judged documents", judged, "the corpus", _Ids(corpus.doc_ids, corpus))
+    found = joined("judged documents", judged, "the corpus", _DocumentIds(corpus))
     _require(name, texts, found)
     if texts.missing:
         raise DatasetError(
@@ -159,20 +159,20 @@ def assemble(name: str, corpus: Corpus, queries: Mapping[str, str], qrels: Qrels
     return Dataset(name, corpus, queries, qrels, counted, ids_of(queries), [texts, found])
 
 
-class _Ids(Collection[str]):
-    """Ids in their order, with what is quicker to look into."""
+class _DocumentIds(Collection[str]):
+    """The ids of a corpus, which are read where they are looked at one by one."""
 
-    def __init__(self, ids: Sequence[str], members: Container[str]) -> None:
-        self._ids, self._members = ids, members
+    def __init__(self, corpus: Corpus) -> None:
+        self._corpus = corpus
 
     def __contains__(self, one: object) -> bool:
-        return one in self._members
+        return one in self._corpus
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._ids)
+        return iter(self._corpus.doc_ids)
 
     def __len__(self) -> int:
-        return len(self._ids)
+        return len(self._corpus)
 
 
 def _require(name: str, *joins: Join) -> None:

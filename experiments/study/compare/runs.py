@@ -70,7 +70,9 @@ def reservations(runs: Sequence[Run]) -> list[str]:
     """
     failed = [run for run in runs if run.summary.has_failed]
     found = [f"run {run.name} has failed, first error: {run.summary.failures.first_error}" for run in failed]
-    found += [f"run {run.name}: {join.missing} {join.gap}" for run in runs for join in run.summary.joins if join.missing]
+    found += [
+        f"run {run.name}: {join.missing} {join.gap}" for run in runs for join in run.summary.joins if join.missing
+    ]
     first = runs[0]
     for run in runs[1:]:
         both = first.summary.inputs.keys() & run.summary.inputs.keys()
