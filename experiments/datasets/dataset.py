@@ -14,6 +14,7 @@ import numpy as np
 
 from experiments.datasets.stored import some
 from experiments.datasets.storedqueries import StoredQueries
+from ragtune.core.arguments import as_python
 from ragtune.core.component import Component
 from ragtune.core.errors import ConfigError, DatasetError
 from ragtune.core.plain import quoted
@@ -135,12 +136,18 @@ def assemble(name: str, corpus: Corpus, queries: Mapping[str, str], qrels: Qrels
         qrels: graded judgments; None for a collection that is used without any.
 
     Raises:
-        DatasetError: if there are no judgments where there should be, or a judged query has no text.
+        DatasetError: if there are no judgments where there should be, a grade is no whole number, a judged query has no
+            text, or judgments have no query or no document in common with the rest.
     """
+    if not isinstance(queries, StoredQueries):
+        for query_id, text in queries.items():
+            if not isinstance(query_id, str) or not isinstance(text, str):
+                raise DatasetError(f"dataset {name!r}: query {quoted(query_id)} is {quoted(text)}: allowed are texts")
     if qrels is None:
         return Dataset(name, corpus, queries, {}, order=ids_of(queries))
     if not qrels:
         raise DatasetError(f"dataset {name!r} has no judgments: at least one judged query is needed")
+    qrels = _checked(name, qrels)
     judged = {doc_id: True for grades in qrels.values() for doc_id in grades}
     texts = joined("judged queries", qrels, "the queries", queries)
     found = joined("judged documents", judged, "the corpus", _DocumentIds(corpus))
@@ -157,6 +164,17 @@ def assemble(name: str, corpus: Corpus, queries: Mapping[str, str], qrels: Qrels
     }
     counted = {what: n for what, n in warnings.items() if n}
     return Dataset(name, corpus, queries, qrels, counted, ids_of(queries), [texts, found])
+
+
+def _checked(name: str, qrels: Qrels) -> Qrels:
+    """The judgments with their grades as whole numbers."""
+    if all(type(grade) is int and abs(grade) <= HIGHEST_GRADE for of in qrels.values() for grade in of.values()):
+        return qrels
+    where = f"dataset {name!r}: query {{!r}}, document {{!r}}: "
+    return {
+        query_id: {doc_id: _require_grade(grade, where.format(query_id, doc_id)) for doc_id, grade in grades.items()}
+        for query_id, grades in qrels.items()
+    }
 
 
 class _DocumentIds(Collection[str]):
@@ -225,8 +243,14 @@ def field_names(query_fields: str | Sequence[str] | None) -> list[str]:
     return names
 
 
-def add_judgment(qrels: dict[str, dict[str, int]], query_id: str, doc_id: str, grade: int, where: str) -> None:
+def add_judgment(qrels: dict[str, dict[str, int]], query_id: str, doc_id: str, grade: object, where: str) -> None:
     """Add a judgment to ``qrels``. A repeated judgment with the same grade counts once.
+
+    Args:
+        qrels: grades by query and document.
+        query_id, doc_id: what is judged.
+        grade: a whole number, also as NumPy has it.
+        where: the place of the judgment, as messages begin, e.g. ``qrels.tsv:12: ``.
 
     Raises:
         DatasetError: beginning with ``where``, if an id can be no id, the grade is out of range, or another one was
@@ -235,12 +259,18 @@ def add_judgment(qrels: dict[str, dict[str, int]], query_id: str, doc_id: str, g
     if query_id not in qrels:
         require_id(query_id, f"{where}query id")
     require_id(doc_id, f"{where}document id")
-    if not -HIGHEST_GRADE <= grade <= HIGHEST_GRADE:
+    whole = _require_grade(grade, where)
+    first = qrels.setdefault(query_id, {}).setdefault(intern(doc_id), whole)  # many queries judge one document
+    if first != whole:
         raise DatasetError(
-            f"{where}grade {quoted(grade)}: allowed is a whole number from -{HIGHEST_GRADE} to {HIGHEST_GRADE}"
+            f"{where}document {quoted(doc_id)} is judged {first} and {whole} for query {quoted(query_id)}: one must go"
         )
-    first = qrels.setdefault(query_id, {}).setdefault(intern(doc_id), grade)  # many queries judge one document
-    if first != grade:
-        raise DatasetError(
-            f"{where}document {quoted(doc_id)} is judged {first} and {grade} for query {quoted(query_id)}: one must go"
-        )
+
+
+def _require_grade(grade: object, where: str) -> int:
+    whole = as_python(grade)
+    if type(whole) is int and -HIGHEST_GRADE <= whole <= HIGHEST_GRADE:
+        return whole
+    raise DatasetError(
+        f"{where}grade {quoted(grade)}: allowed is a whole number from -{HIGHEST_GRADE} to {HIGHEST_GRADE}"
+    )

@@ -213,3 +213,19 @@ def test_where_nothing_ranked_is_relevant_the_ids_are_asked_about(main: Main, tm
     assert ended.code == 0
     assert summary is not None
     assert any("rank nothing that is judged relevant" in what for what in summary.warnings)
+
+
+def test_a_collection_without_a_score_table_runs_or_says_what_is_missing(main: Main, tmp_path: Path) -> None:
+    without = "~dataset.scores"
+    assert main(without, *FIRST_STAGE).code == 0
+    ended = main(without)
+    assert (ended.code, len(ended.err.splitlines())) == (2, 1)
+    assert "reranker.scores is missing: give a score table" in ended.err
+
+
+@pytest.mark.parametrize("grade", ["good", "1.5", "", "nan", "1e9", "99999999999", "True"])
+def test_a_bad_grade_names_file_line_and_value(main: Main, tmp_path: Path, grade: str) -> None:
+    ended = main("dataset=beir", beir(tmp_path / "c", f"1\td1\t1\n1\td2\t{grade}\n"), *FIRST_STAGE)
+    assert (ended.code, len(ended.err.splitlines())) == (2, 1)
+    assert "qrels/test.tsv:2: " in ended.err
+    assert grade in ended.err
