@@ -291,10 +291,12 @@ def kept_cell(file: Path) -> Cell | None:
 def read_cell(file: Path) -> Cell:
     """Read the cell that a job's file holds."""
     cell = json.loads(gzip.decompress(file.read_bytes()))
-    counts = {key: np.array(cell[key], dtype=np.int64) for key in ("docs", "calls", "expanded", "ineligible")}
+    counts: dict[str, Any] = {
+        key: np.array(cell[key], dtype=np.int64) for key in ("docs", "calls", "expanded", "ineligible")
+    }
     values, recorded = (np.array(cell[key], dtype=float) for key in ("values", "recorded"))
-    said = {key: cell[key] for key in ("stops", "decisions", "warnings")}
-    return Cell(values, **counts, **said, recorded=recorded)
+    said: dict[str, Any] = {key: cell[key] for key in ("stops", "decisions", "warnings")}
+    return Cell(values=values, recorded=recorded, **counts, **said)
 
 
 _PRESENTATION = {"figures.py", "palette.py", "tables.py", "report.py", "markdown.py", "statistics.py", "terminal.py"}

@@ -79,18 +79,12 @@ def joined(left: str, left_ids: Collection[str], right: str, right_ids: Collecti
         left_ids, right_ids: distinct ids, of collections that are quick to look into.
     """
     matched = sum(one in right_ids for one in left_ids)
-    sizes = {"left_size": len(left_ids), "right_size": len(right_ids), "matched": matched}
-    if matched == len(left_ids):
-        return Join(left=left, right=right, **sizes)
+    join = Join(left=left, right=right, left_size=len(left_ids), right_size=len(right_ids), matched=matched)
+    if not join.missing:
+        return join
     ours, theirs = _without(left_ids, right_ids), _without(right_ids, left_ids)
-    return Join(
-        left=left,
-        right=right,
-        **sizes,
-        left_only=ours[0],
-        right_only=theirs[0] if theirs else None,
-        hint=form_hint(ours, theirs),
-    )
+    apart = {"left_only": ours[0], "right_only": theirs[0] if theirs else None, "hint": form_hint(ours, theirs)}
+    return join.model_copy(update=apart)
 
 
 def form_hint(ours: Iterable[str], theirs: Iterable[str]) -> str:

@@ -48,8 +48,7 @@ def candidates(
         InputError: naming what is wrong and with which document.
     """
     texts = [_text(i, document) for i, document in enumerate(listed(documents))]
-    vectors = vectors.to_numpy() if _is_table(vectors) else vectors
-    scores, signals = _by_name(scores), _by_name(signals)
+    vectors, scores, signals = _rows(vectors), _by_name(scores), _by_name(signals)
     metadata = _metadata(vectors, len(texts))
     further = _signals(signals, vectors, query_vector, len(texts))
     found = _found(texts, metadata, scores)
@@ -77,6 +76,11 @@ def listed(documents: Any) -> list[Any]:
 def _is_table(values: Any) -> bool:
     """Whether it is a DataFrame, of pandas or alike."""
     return hasattr(values, "columns") and hasattr(values, "to_numpy")
+
+
+def _rows(values: Any) -> Any:
+    """The rows of a DataFrame; anything else as it is."""
+    return values.to_numpy() if _is_table(values) else values
 
 
 def _by_name(values: Any) -> Any:
