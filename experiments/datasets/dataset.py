@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -14,9 +14,12 @@ import numpy as np
 
 from experiments.datasets.stored import some
 from experiments.datasets.storedqueries import StoredQueries
+from ragtune.core.arguments import as_python
+from ragtune.core.component import Component
 from ragtune.core.errors import ConfigError, DatasetError
 from ragtune.core.plain import quoted
 from ragtune.data.corpus import Corpus
+from ragtune.data.join import Join, joined
 from ragtune.data.stringrows import gathered
 from ragtune.data.values import require_id
 
@@ -37,6 +40,7 @@ class Dataset:
         qrels: graded judgments of the judged queries; empty for a collection that nobody has judged.
         warnings: how often something odd was found and kept, by what it was.
         order: ids of the queries in the collection's order, those that ``every`` leaves out too.
+        joins: how many ids of its parts match, and of what is replayed with them, see :meth:`joining`.
     """
 
     name: str
@@ -45,6 +49,7 @@ class Dataset:
     qrels: Qrels
     warnings: Mapping[str, int] = field(default_factory=dict)
     order: Sequence[str] = ()
+    joins: Sequence[Join] = ()
 
     @cached_property
     def query_ids(self) -> Sequence[str]:
@@ -69,6 +74,23 @@ class Dataset:
     def counts(self, query_id: str) -> bool:
         """Whether a query counts in the measures."""
         return query_id in self.qrels or not self.qrels
+
+    def joining(self, inputs: Iterable[Component]) -> Dataset:
+        """The dataset together with recorded inputs: runs, score tables, signals.
+
+        Its ``joins`` say how many queries and documents each of them covers, its ``warnings`` what they lack.
+
+        Raises:
+            DatasetError: if one has no query, or no document, in common with the collection.
+        """
+        counted, documents = some(self.queries, self.judged), _DocumentIds(self.corpus)
+        left = "judged queries" if self.qrels else "queries"
+        joins = []
+        for part in inputs:
+            joins += [joined(left, counted, name, ids) for name, ids in part.recorded_queries().items()]
+            joins += [joined("documents", documents, name, ids) for name, ids in part.recorded_documents().items()]
+        gaps = {join.gap: join.missing for join in joins if join.require_any().missing}
+        return replace(self, joins=[*self.joins, *joins], warnings={**self.warnings, **gaps})
 
     def every(self, n: int) -> Dataset:
         """The dataset with every n-th query only, beginning with the first; its name says so."""
@@ -114,23 +136,74 @@ def assemble(name: str, corpus: Corpus, queries: Mapping[str, str], qrels: Qrels
         qrels: graded judgments; None for a collection that is used without any.
 
     Raises:
-        DatasetError: if there are no judgments where there should be, or a judged query has no text.
+        DatasetError: if there are no judgments where there should be, a grade is no whole number, a judged query has no
+            text, or judgments have no query or no document in common with the rest.
     """
+    if not isinstance(queries, StoredQueries):
+        for query_id, text in queries.items():
+            if not isinstance(query_id, str) or not isinstance(text, str):
+                raise DatasetError(f"dataset {name!r}: query {quoted(query_id)} is {quoted(text)}: allowed are texts")
     if qrels is None:
         return Dataset(name, corpus, queries, {}, order=ids_of(queries))
     if not qrels:
         raise DatasetError(f"dataset {name!r} has no judgments: at least one judged query is needed")
-    missing = [query_id for query_id in qrels if query_id not in queries]
-    if missing:
-        raise DatasetError(f"dataset {name!r}: {len(missing)} judged queries have no text, e.g. {quoted(missing[0])}")
+    qrels = _checked(name, qrels)
+    judged = {doc_id: True for grades in qrels.values() for doc_id in grades}
+    texts = joined("judged queries", qrels, "the queries", queries)
+    found = joined("judged documents", judged, "the corpus", _DocumentIds(corpus))
+    _require(name, texts, found)
+    if texts.missing:
+        raise DatasetError(
+            f"dataset {name!r}: {texts.missing} judged queries have no text, e.g. {quoted(texts.left_only)}; "
+            f"{texts.matched} of {texts.left_size} have one{texts.hint}"
+        )
     warnings = {
-        "queries without judgments (replayed, not measured)": sum(q not in qrels for q in queries),
+        "queries without judgments (replayed, not measured)": len(queries) - texts.matched,
         "documents without text (kept)": corpus.without_text,
-        "judged documents that the corpus does not hold (kept in the ideal ranking)": len(
-            {d for grades in qrels.values() for d in grades if d not in corpus}
-        ),
+        f"judged documents that the corpus does not hold (kept in the ideal ranking){found.hint}": found.missing,
     }
-    return Dataset(name, corpus, queries, qrels, {what: n for what, n in warnings.items() if n}, ids_of(queries))
+    counted = {what: n for what, n in warnings.items() if n}
+    return Dataset(name, corpus, queries, qrels, counted, ids_of(queries), [texts, found])
+
+
+def _checked(name: str, qrels: Qrels) -> Qrels:
+    """The judgments with their grades as whole numbers."""
+    if all(type(grade) is int and abs(grade) <= HIGHEST_GRADE for of in qrels.values() for grade in of.values()):
+        return qrels
+    where = f"dataset {name!r}: query {{!r}}, document {{!r}}: "
+    return {
+        query_id: {doc_id: _require_grade(grade, where.format(query_id, doc_id)) for doc_id, grade in grades.items()}
+        for query_id, grades in qrels.items()
+    }
+
+
+class _DocumentIds(Collection[str]):
+    """The ids of a corpus, which are read where they are looked at one by one."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        self._corpus = corpus
+
+    def __contains__(self, one: object) -> bool:
+        return one in self._corpus
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._corpus.doc_ids)
+
+    def __len__(self) -> int:
+        return len(self._corpus)
+
+
+def _require(name: str, *joins: Join) -> None:
+    """Refuse parts of a collection that have nothing in common.
+
+    Raises:
+        DatasetError: naming the collection, and an id of each part.
+    """
+    for join in joins:
+        try:
+            join.require_any()
+        except DatasetError as error:
+            raise DatasetError(f"dataset {name!r}: {error}") from None
 
 
 def ids_of(queries: Mapping[str, str]) -> Sequence[str]:
@@ -170,8 +243,14 @@ def field_names(query_fields: str | Sequence[str] | None) -> list[str]:
     return names
 
 
-def add_judgment(qrels: dict[str, dict[str, int]], query_id: str, doc_id: str, grade: int, where: str) -> None:
+def add_judgment(qrels: dict[str, dict[str, int]], query_id: str, doc_id: str, grade: object, where: str) -> None:
     """Add a judgment to ``qrels``. A repeated judgment with the same grade counts once.
+
+    Args:
+        qrels: grades by query and document.
+        query_id, doc_id: what is judged.
+        grade: a whole number, also as NumPy has it.
+        where: the place of the judgment, as messages begin, e.g. ``qrels.tsv:12: ``.
 
     Raises:
         DatasetError: beginning with ``where``, if an id can be no id, the grade is out of range, or another one was
@@ -180,12 +259,18 @@ def add_judgment(qrels: dict[str, dict[str, int]], query_id: str, doc_id: str, g
     if query_id not in qrels:
         require_id(query_id, f"{where}query id")
     require_id(doc_id, f"{where}document id")
-    if not -HIGHEST_GRADE <= grade <= HIGHEST_GRADE:
+    whole = _require_grade(grade, where)
+    first = qrels.setdefault(query_id, {}).setdefault(intern(doc_id), whole)  # many queries judge one document
+    if first != whole:
         raise DatasetError(
-            f"{where}grade {quoted(grade)}: allowed is a whole number from -{HIGHEST_GRADE} to {HIGHEST_GRADE}"
+            f"{where}document {quoted(doc_id)} is judged {first} and {whole} for query {quoted(query_id)}: one must go"
         )
-    first = qrels.setdefault(query_id, {}).setdefault(intern(doc_id), grade)  # many queries judge one document
-    if first != grade:
-        raise DatasetError(
-            f"{where}document {quoted(doc_id)} is judged {first} and {grade} for query {quoted(query_id)}: one must go"
-        )
+
+
+def _require_grade(grade: object, where: str) -> int:
+    whole = as_python(grade)
+    if type(whole) is int and -HIGHEST_GRADE <= whole <= HIGHEST_GRADE:
+        return whole
+    raise DatasetError(
+        f"{where}grade {quoted(grade)}: allowed is a whole number from -{HIGHEST_GRADE} to {HIGHEST_GRADE}"
+    )

@@ -21,8 +21,22 @@ def warnings_of(outcomes: Outcomes, *, compares_apart: bool) -> dict[str, int]:
         outcomes: of all queries of a run.
         compares_apart: whether documents are compared in batches that share none.
     """
-    found = breakdowns(outcomes) | silences(outcomes) | doubts(outcomes)
+    found = empty(outcomes) | breakdowns(outcomes) | silences(outcomes) | doubts(outcomes)
     return found | torn(outcomes) if compares_apart else found
+
+
+def empty(outcomes: Outcomes) -> dict[str, int]:
+    """A warning about queries for which the first stage found nothing, with their number.
+
+    Args:
+        outcomes: of all queries of a run.
+    """
+    queries = int((outcomes.sizes[:, 0] == 0).sum())
+    return (
+        {f"of {len(outcomes)} queries have no candidates, since the first stage found nothing": queries}
+        if queries
+        else {}
+    )
 
 
 def doubts(outcomes: Outcomes) -> dict[str, int]:

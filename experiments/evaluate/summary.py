@@ -14,6 +14,7 @@ from experiments.evaluate.outcomes import Outcomes
 from experiments.evaluate.record import told
 from ragtune.core import units
 from ragtune.core.arrays import FloatArray
+from ragtune.data.join import Join
 
 Costs = dict[str, int | float]
 """Amounts by unit, see :data:`experiments.evaluate.record.UNITS`."""
@@ -139,6 +140,7 @@ class Figures(_Part):
     Attributes:
         dataset: name of the collection.
         queries, queries_replayed: number of judged queries, and of all.
+        joins: how many ids of queries, judgments, documents and recorded inputs match.
         warnings: counts of what was odd in the collection, of silent signals, and of what speaks against the reranker
             or how it was asked, by what it was.
         measures: means over the judged queries, by name; the first is the headline.
@@ -157,6 +159,7 @@ class Figures(_Part):
     dataset: str
     queries: int
     queries_replayed: int
+    joins: list[Join] = []
     warnings: dict[str, int]
     measures: Annotated[dict[str, float], Field(min_length=1)]
     interval: dict[str, tuple[float, float]]
@@ -244,7 +247,8 @@ def summarize(
         dataset=dataset.name,
         queries=len(dataset.judged),
         queries_replayed=queries,
-        warnings={**dataset.warnings, **warnings_of(outcomes, compares_apart=compares_apart)},
+        joins=list(dataset.joins),
+        warnings={**dataset.warnings, **warnings_of(outcomes, compares_apart=compares_apart), **_all_zero(curve)},
         measures=dict(zip(curve.measures, curve.mean[-1].tolist(), strict=True)),
         interval=dict(
             zip(curve.measures, zip(curve.low[-1].tolist(), curve.high[-1].tolist(), strict=True), strict=True)
@@ -260,6 +264,16 @@ def summarize(
         latency_overrun_ms=_overruns(outcomes.overrun_ms),
         failures=failures_of(outcomes, max_failed_share),
     )
+
+
+def _all_zero(curve: Curve) -> dict[str, int]:
+    """A warning where nothing that was ranked at any step is judged relevant, with the number of queries."""
+    if curve.per_query.any():
+        return {}
+    return {f"queries, which is all of them, rank nothing that is judged relevant: {_SAME_IDS}": len(curve.per_query)}
+
+
+_SAME_IDS = "do the judgments belong to these queries and documents?"
 
 
 def failures_of(outcomes: Outcomes, max_share: float) -> Failures:

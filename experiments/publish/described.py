@@ -18,6 +18,9 @@ from experiments.publish.files import COST_COLUMNS
 from experiments.publish.provenance import git_sha
 from ragtune.core.request.limits import LIMITS
 
+MAX_TAG_LENGTH = 5000
+"""MLflow's limit for the value of a tag."""
+
 _WORDING = ("_target_", "_partial_", "_convert_", "_recursive_")
 """Hydra's own keys, which say how an option is read."""
 
@@ -96,6 +99,8 @@ def tags(summary: Summary, config: Mapping[str, Any], run_id: str) -> dict[str, 
         **({"mlflow.source.git.commit": sha} if sha != "unknown" else {}),
         **_user(),
     }
+    odd = "; ".join(f"{count} {what}" for what, count in summary.warnings.items())
+    own |= {"warnings": odd[:MAX_TAG_LENGTH]} if odd else {}
     outcome = {"conformance": summary.conformance.outcome, "conformance_spec": summary.conformance.spec}
     return {**summary.tags, **outcome, **own}
 
@@ -163,6 +168,7 @@ def metrics(summary: Summary, curve_csv: Path) -> list[Any]:
         final |= {f"{kind}_{unit}": value for unit, value in costs.items() if value or unit == "docs"}
     single = {name: getattr(summary, name) for name in ("aucc", "docs_to_95pct", "docs_to_99pct", "wall_s")}
     final |= {name: value for name, value in single.items() if value is not None}
+    final |= {f"matched/{allowed(join.left)} in {allowed(join.right)}": join.share for join in summary.joins}
     found = [Metric(key, float(value), 0, 0) for key, value in final.items()]
     curve = pd.read_csv(curve_csv)
     drawn = {f"curve/{allowed(name)}": name for name in summary.measures}

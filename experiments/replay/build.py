@@ -106,6 +106,7 @@ def build_session(config: Mapping[str, Any], wrap: Any = None, wrap_reformulator
     }
     if wrap_reformulator:
         parts["reformulator"] = wrap_reformulator(parts["reformulator"])
+    dataset = dataset.joining([retriever, *rerankers.values()])
     asked = {name: wrap(r) for name, r in rerankers.items()} if wrap else rerankers
     return Session(dataset, controller_of(config, parts, asked), rerankers, parts)
 

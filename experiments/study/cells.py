@@ -210,7 +210,9 @@ def _replayed(jobs: Sequence[Job]) -> list[dict[str, Any]]:
         answers = (zip(jobs, session.controller.run_under(request, budgets), strict=True) for request in requests)
         rows = [[_row(output, measures, job) for job, output in answer] for answer in answers]
     _refuse_failures(rows, config["failures"]["max_share"])
-    return [_cell(session.dataset.judged, column, measures) for column in zip(*rows, strict=True)]
+    found = [_cell(session.dataset.judged, column, measures) for column in zip(*rows, strict=True)]
+    gaps = {join.gap: join.missing for join in session.dataset.joins if join.missing}
+    return [{**cell, "warnings": gaps} for cell in found]
 
 
 def _refuse_failures(rows: Sequence[Sequence[Mapping[str, Any]]], max_share: float) -> None:
@@ -289,9 +291,12 @@ def kept_cell(file: Path) -> Cell | None:
 def read_cell(file: Path) -> Cell:
     """Read the cell that a job's file holds."""
     cell = json.loads(gzip.decompress(file.read_bytes()))
-    counts = {key: np.array(cell[key], dtype=np.int64) for key in ("docs", "calls", "expanded", "ineligible")}
+    counts: dict[str, Any] = {
+        key: np.array(cell[key], dtype=np.int64) for key in ("docs", "calls", "expanded", "ineligible")
+    }
     values, recorded = (np.array(cell[key], dtype=float) for key in ("values", "recorded"))
-    return Cell(values, **counts, stops=cell["stops"], decisions=cell["decisions"], recorded=recorded)
+    said: dict[str, Any] = {key: cell[key] for key in ("stops", "decisions", "warnings")}
+    return Cell(values=values, recorded=recorded, **counts, **said)
 
 
 _PRESENTATION = {"figures.py", "palette.py", "tables.py", "report.py", "markdown.py", "statistics.py", "terminal.py"}

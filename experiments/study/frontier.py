@@ -62,11 +62,18 @@ def study_of(grid: Grid, cells: Cells, command: str) -> Study:
         permutations=grid.permutations,
         level=grid.level,
         seed=grid.seed,
+        notes=_notes(grid, cells),
         prices=grid.prices,
         claims=grid.claims,
         choice=grid.choice,
         unit=grid.limited,
     )
+
+
+def _notes(grid: Grid, cells: Cells) -> list[str]:
+    """What parts of each collection and its recorded inputs lack, such as queries that a run does not answer."""
+    full = {entry.name: cells[entry.name, grid.incumbent.name, FULL] for entry in grid.collections}
+    return [f"warning: {name}: {n} {what}" for name, cell in full.items() for what, n in cell.warnings.items()]
 
 
 def _target_label(cells: Cells, *, by_windows: bool) -> str:

@@ -67,6 +67,7 @@ class Cell:
         recorded: shape (q, u - 2), charged in each of ``UNITS`` but documents and calls, as the reranker counts it, 0
             where it does not.
         decisions: by query id, what was reranked when and why (see ``decisions.py``); only where asked for.
+        warnings: counts of the ids that parts of the collection or its recorded inputs lack, by what they are.
     """
 
     values: FloatArray
@@ -77,6 +78,7 @@ class Cell:
     stops: Sequence[str]
     recorded: FloatArray
     decisions: Mapping[str, Any] = field(default_factory=dict)
+    warnings: Mapping[str, int] = field(default_factory=dict)
 
     def in_unit(self, unit: Unit) -> FloatArray:
         """What each query was charged in a unit, shape (q,)."""

@@ -13,7 +13,7 @@ from ragtune.canonical.policies import CompressPolicy
 from ragtune.canonical.splitters.packing import TokenizedText, pack
 from ragtune.canonical.splitters.units import sentences, words
 from ragtune.canonical.types import Candidate
-from ragtune.data.text import terms
+from ragtune.data.text import marked_terms as terms
 
 _DEFAULT = CompressPolicy()
 
@@ -35,7 +35,8 @@ def compress(query: str, candidates: Sequence[Candidate], policy: CompressPolicy
     """Excerpts of the candidates: windows or spans of sentences around those that match the query best; deterministic.
 
     A sentence's score is the share of the query that it covers, in [0, 1]: the idf of the query's terms that it holds
-    over the idf of all of them (BM25's idf over the candidates' sentences; terms by :func:`ragtune.data.text.terms`).
+    over the idf of all of them (BM25's idf over the candidates' sentences; terms by
+    :func:`ragtune.data.text.marked_terms`).
     Around the best sentence of each candidate (``windows``: also where none matches, then the first), or around every
     sentence that matches (``spans``), ``policy.window`` sentences on each side are taken. The best ones choose first;
     where a whole window does not fit into what is left of ``policy.max_tokens`` the sentence alone is taken, else

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from ragtune.canonical.types import Segment
+from ragtune.core.arguments import as_python
 from ragtune.core.errors import InputError
 
 SEPARATOR = "\n\n"
@@ -88,10 +89,11 @@ def normalize(content: str | bytes | Sequence[Segment]) -> NormalizedText:
 
 
 def check_metadata(metadata: object, name: str = "metadata") -> dict[str, Any]:
-    """``metadata`` if it is a JSON object that PostgreSQL can keep as ``jsonb``.
+    """A copy of ``metadata``, if it is a JSON object that PostgreSQL can keep as ``jsonb``.
 
     Args:
         metadata: an object with string keys and strings, finite numbers, booleans, None, lists and objects as values.
+            Scalars of NumPy become Python's.
         name: name of the metadata in error messages.
 
     Raises:
@@ -100,8 +102,8 @@ def check_metadata(metadata: object, name: str = "metadata") -> dict[str, Any]:
     """
     if not isinstance(metadata, dict):
         raise InputError(f"{name}={_quote(metadata)}: allowed is a JSON object")
-    _check_json(metadata, name, _MAX_DEPTH)
-    return metadata
+    checked: dict[str, Any] = _checked_json(metadata, name, _MAX_DEPTH)
+    return checked
 
 
 def check_string(value: object, name: str) -> str:
@@ -120,20 +122,21 @@ def check_string(value: object, name: str) -> str:
     return value
 
 
-def _check_json(value: object, name: str, depth: int) -> None:
+def _checked_json(value: object, name: str, depth: int) -> Any:
     if depth == 0:
         raise InputError(f"{name}: allowed are at most {_MAX_DEPTH} levels of lists and objects")
     if isinstance(value, dict):
-        for key, inner in value.items():
-            check_string(key, f"key of {name}")
-            _check_json(inner, f"{name}[{_quote(key)}]", depth - 1)
-    elif isinstance(value, list):
-        for place, inner in enumerate(value):
-            _check_json(inner, f"{name}[{place}]", depth - 1)
-    elif isinstance(value, str):
-        check_string(value, name)
-    else:
-        _check_atom(value, name)
+        return {
+            check_string(key, f"key of {name}"): _checked_json(inner, f"{name}[{_quote(key)}]", depth - 1)
+            for key, inner in value.items()
+        }
+    if isinstance(value, list):
+        return [_checked_json(inner, f"{name}[{place}]", depth - 1) for place, inner in enumerate(value)]
+    found = as_python(value)
+    if isinstance(found, str):
+        return check_string(found, name)
+    _check_atom(found, name)
+    return found
 
 
 def _check_atom(value: object, name: str) -> None:

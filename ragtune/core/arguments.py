@@ -1,4 +1,7 @@
-"""Checks of constructor arguments: a bad value is refused by quoting it and saying what is allowed."""
+"""Checks of arguments: a bad value is refused by quoting it and saying what is allowed.
+
+A scalar of NumPy, which is also what pandas holds, is the Python value that it stands for.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from enum import Enum
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
 
 from ragtune.core.errors import ConfigError
 from ragtune.core.plain import quoted
@@ -17,14 +22,37 @@ MakerT = TypeVar("MakerT", bound=Callable[..., object])
 _NEAR = 0.66  # of two names, as difflib measures it: two letters of three, such as gra for gar
 
 
+def as_python(value: Any) -> Any:
+    """A NumPy scalar, or an array without dimensions, as the Python value that it holds; any other value as it is."""
+    return value.item() if isinstance(value, np.generic | np.ndarray) and value.ndim == 0 else value
+
+
+def is_missing(value: object) -> bool:
+    """Whether a value stands for an unknown one: None, or one of pandas' markers ``NA`` and ``NaT``."""
+    kind = type(value)
+    return value is None or (kind.__name__ in ("NAType", "NaTType") and kind.__module__.startswith("pandas."))
+
+
+def as_list(values: Iterable[Any]) -> list[Any]:
+    """The values in their order, with Python's own numbers, texts and truth values instead of NumPy's.
+
+    The labels of a pandas Series do not count. What pandas marks as missing, NaN too, becomes None.
+    """
+    if hasattr(values, "isna") and hasattr(values, "to_numpy"):
+        pairs = zip(values.to_numpy(dtype=object), values.isna(), strict=True)
+        return [None if is_unknown is True or is_missing(value) else as_python(value) for value, is_unknown in pairs]
+    return [None if is_missing(value) else as_python(value) for value in values]
+
+
 def check_number(name: str, value: object, low: float = -math.inf, high: float = math.inf) -> float:
     """``value`` as a finite float in [low, high].
 
     Raises:
         ConfigError: naming the argument, the value and the range.
     """
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and low <= value <= high:
-        return float(value)
+    found = as_python(value)
+    if isinstance(found, int | float) and not isinstance(found, bool) and math.isfinite(found) and low <= found <= high:
+        return float(found)
     raise ConfigError(f"{name}={quoted(value)}: allowed is a number{_range(low, high)}")
 
 
@@ -46,8 +74,9 @@ def check_count(name: str, value: object, low: int = 0, high: float = math.inf) 
     Raises:
         ConfigError: naming the argument, the value and the range.
     """
-    if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
-        return value
+    found = as_python(value)
+    if isinstance(found, int) and not isinstance(found, bool) and low <= found <= high:
+        return found
     raise ConfigError(f"{name}={quoted(value)}: allowed is a whole number{_range(low, high)}")
 
 
@@ -66,13 +95,14 @@ def check_vectors(name: str, value: MakerT) -> MakerT:
 
 
 def check_flag(name: str, value: object) -> bool:
-    """``value`` if it is True or False.
+    """``value`` as a bool, if it is True or False.
 
     Raises:
         ConfigError: naming the argument and the value.
     """
-    if isinstance(value, bool):
-        return value
+    found = as_python(value)
+    if isinstance(found, bool):
+        return found
     raise ConfigError(f"{name}={quoted(value)}: allowed are true and false")
 
 

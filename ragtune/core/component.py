@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+
 
 class Component:
     """A part of a controller that can be made ready before the first request.
@@ -22,6 +24,18 @@ class Component:
         that holds others prepares them. A model that may turn out to be needless (a cache holds what it would say) can
         be loaded later, within ``context.tracker.clock.paused()``.
         """
+
+    def recorded_queries(self) -> Mapping[str, Collection[str]]:
+        """The queries that each of its recorded inputs knows, by the input's name in messages; empty without any.
+
+        The harness compares them with the queries of the collection: an input that knows none of them is refused, and
+        one that lacks some is a warning.
+        """
+        return {}
+
+    def recorded_documents(self) -> Mapping[str, Collection[str]]:
+        """The same of documents, for inputs that say something of documents whatever the query."""
+        return {}
 
 
 def declares(part: object, name: str, beside: str) -> bool:

@@ -37,7 +37,7 @@ class Schema:
         names: for each wanted value, by our name for it, the names of columns that hold it; the first found counts.
         required: those that a table must have a column for.
         layouts: the values of a row, in order, where a TSV has no header; as many as its columns, ours or not.
-        is_spaced: whether columns may be separated by any whitespace, as in TREC's files.
+        is_spaced: whether columns may be separated by any whitespace, blanks and tabs mixed too, as in TREC's files.
         is_text: whether blanks after the commas of a CSV belong to the values; if not, they mean nothing.
     """
 
@@ -226,7 +226,7 @@ def _separated_rows(file: Path, schema: Schema, separator: str | None) -> Iterat
     chosen: list[int | None] = []
     path = str(file)
     for number, line in read_lines(file):
-        fields = line.split(separator)
+        fields = _fields(line, separator, schema, columns)
         if columns is None:
             has_header = not schema.lacks(schema.choose(fields))
             columns = fields if has_header else _layout(fields, schema, f"{file}:{number}")
@@ -236,12 +236,27 @@ def _separated_rows(file: Path, schema: Schema, separator: str | None) -> Iterat
                 schema.require_once(columns, names, f"{file}:{number}")
                 continue
         if len(fields) != len(columns):
-            between = "tabs" if separator else "spaces"
+            between = "blanks or tabs" if schema.is_spaced else "tabs" if separator else "spaces"
             raise DatasetError(
                 f"{file}:{number}: malformed line {quoted(line.strip())}: expected {', '.join(columns)}, "
                 f"separated by {between}"
             )
         yield f"{path}:{number}", tuple([None if at is None else fields[at] for at in chosen])
+
+
+def _fields(line: str, separator: str | None, schema: Schema, columns: Sequence[str] | None) -> list[str]:
+    """The fields of a line. Where any whitespace may separate them, tabs alone do so only if that fits better: in a
+    table with a header, another column may hold text.
+
+    Args:
+        columns: those of the lines before; None for the first line.
+    """
+    if not schema.is_spaced:
+        return line.split(separator)
+    fields, by_tabs = line.split(), [field.strip() for field in line.split("\t")]
+    if columns is None:
+        return by_tabs if not schema.lacks(schema.choose(by_tabs)) else fields
+    return by_tabs if len(fields) != len(columns) == len(by_tabs) else fields
 
 
 def _layout(fields: Sequence[str], schema: Schema, where: str) -> Sequence[str]:

@@ -1,5 +1,8 @@
 """The one text analysis of the harness: lower case, words of two characters or more, stopwords, stems.
 
+Scripts that put no blanks between words (Chinese, Japanese, Thai and their kin, Korean too) have pairs of neighbouring
+characters for words. The stopwords and stems are English, and leave other languages as they are.
+
 Lexical retrieval, relevance feedback and TF-IDF must agree on what a term is, or a term that one of them proposes is
 unknown to the next. Collections of ragd choose theirs: :mod:`ragtune.canonical.analyzers`.
 """
@@ -11,7 +14,7 @@ from collections.abc import Collection
 from functools import cache
 from importlib.metadata import version
 
-from ragtune.data.words import marked_words, plain_words
+from ragtune.data.words import marked_words, plain_words, words_or_pairs
 
 STOPWORDS = frozenset(
     re.findall(
@@ -58,11 +61,17 @@ def _stems() -> Stems:
 @cache
 def analyzer_id() -> str:
     """Identifies this analysis in cache keys; the stems depend on the stemmer's version."""
-    return f"lucene33-marks-snowball-english-{version('PyStemmer')}"
+    return f"lucene33-marks-pairs-snowball-english-{version('PyStemmer')}"
 
 
 def terms(text: str) -> list[str]:
     """The text's terms (Snowball English stems, stopwords removed), in order, with repetitions."""
+    stems = _stems()
+    return [stem for word in words_or_pairs(text) if (stem := stems[word])]
+
+
+def marked_terms(text: str) -> list[str]:
+    """As :func:`terms`, but without pairs: version 2 of the analysis, which the pinned answers of ragd depend on."""
     stems = _stems()
     return [stem for word in marked_words(text) if (stem := stems[word])]
 
@@ -81,4 +90,4 @@ def plain_terms(text: str) -> list[str]:
 def words_and_terms(text: str) -> list[tuple[str, str]]:
     """The text's terms, in order, each behind the lower-case word that it comes from: ``(word, term)``."""
     stems = _stems()
-    return [(word, stem) for word in marked_words(text) if (stem := stems[word])]
+    return [(word, stem) for word in words_or_pairs(text) if (stem := stems[word])]

@@ -18,7 +18,9 @@ def id_of(value: Any, where: str, name: str) -> str:
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    raise DatasetError(f"{where}: {name!r} is {quoted(value)}: allowed is text or a whole number")
+    is_whole = isinstance(value, float) and value.is_integer()
+    form = f", here {value:.0f}: pandas writes ids as decimals where the column lacks a value" if is_whole else ""
+    raise DatasetError(f"{where}: {name!r} is {quoted(value)}: allowed is text or a whole number{form}")
 
 
 def number_of(value: Any, where: str, name: str) -> float:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
 
+from ragtune.core.arguments import as_list, is_missing
 from ragtune.core.errors import InputError
 from ragtune.core.plain import quoted
 from ragtune.core.request.context import ORIGINAL
@@ -36,7 +37,7 @@ def candidates(
     """The documents best first by the first stages and signals, each with its position among those given as its id.
 
     Args:
-        documents: a text, a ``Document``, or a dict with ``text`` and, if it has one, ``title``.
+        documents: a text, a ``Document``, or a dict with ``text`` and, if it has one, ``title``; see :func:`listed`.
         scores: one number a document, higher is better, or a column of them for each first stage by name; None (or
             NaN) where a stage did not find the document. Columns are fused by reciprocal ranks. None: the order counts.
         vectors: one vector a document, or None.
@@ -46,15 +47,45 @@ def candidates(
     Raises:
         InputError: naming what is wrong and with which document.
     """
-    if isinstance(documents, str | bytes | Mapping) or not isinstance(documents, Sequence):
-        raise InputError(
-            f"documents of type {type(documents).__name__}: allowed is a list of texts, dicts or Documents"
-        )
-    texts = [_text(i, document) for i, document in enumerate(documents)]
+    texts = [_text(i, document) for i, document in enumerate(listed(documents))]
+    vectors, scores, signals = _rows(vectors), _by_name(scores), _by_name(signals)
     metadata = _metadata(vectors, len(texts))
     further = _signals(signals, vectors, query_vector, len(texts))
     found = _found(texts, metadata, scores)
     return with_signals(found, further, RRFFusion()) if further else found
+
+
+def listed(documents: Any) -> list[Any]:
+    """The documents in their order: those of a list, an array, a pandas Series, or anything else that has an order.
+
+    Raises:
+        InputError: if it has none, or is a table.
+    """
+    if _is_table(documents):
+        raise InputError(
+            "documents of type DataFrame: allowed is a list of texts, dicts or Documents, e.g. frame['text'] or "
+            "frame.to_dict('records')"
+        )
+    if isinstance(documents, str | bytes | Mapping | Set) or not isinstance(documents, Iterable):
+        raise InputError(
+            f"documents of type {type(documents).__name__}: allowed is a list of texts, dicts or Documents"
+        )
+    return as_list(documents)
+
+
+def _is_table(values: Any) -> bool:
+    """Whether it is a DataFrame, of pandas or alike."""
+    return hasattr(values, "columns") and hasattr(values, "to_numpy")
+
+
+def _rows(values: Any) -> Any:
+    """The rows of a DataFrame; anything else as it is."""
+    return values.to_numpy() if _is_table(values) else values
+
+
+def _by_name(values: Any) -> Any:
+    """The columns of a DataFrame by name; anything else as it is."""
+    return {name: values[name] for name in values.columns} if _is_table(values) else values
 
 
 def _found(
@@ -89,7 +120,9 @@ def _text(i: int, document: Any) -> str:
     if isinstance(document, Document):
         return document.content
     if isinstance(document, Mapping):
-        title, text = document.get("title") or "", document.get("text")
+        title, text = document.get("title"), document.get("text")
+        if is_missing(title) or title != title or not title:  # pandas writes NaN where there is no title
+            title = ""
         if isinstance(title, str) and isinstance(text, str):
             return f"{title} {text}".strip()
     if isinstance(document, str):
@@ -127,7 +160,7 @@ def _numbers(what: str, values: Any) -> list[float | None]:
     """A caller's numbers, as often as they are looked at; no text is one, and keys are in no order of documents."""
     try:
         if not isinstance(values, str | bytes | Mapping | Set):
-            return [None if value is None else _number(value) for value in values]
+            return [None if value is None else _number(value) for value in as_list(values)]
     except (TypeError, ValueError, OverflowError):
         pass
     raise InputError(f"{what} are {quoted(values)}: allowed is a list of numbers")

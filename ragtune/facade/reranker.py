@@ -28,7 +28,7 @@ from ragtune.core.units import ENERGY, FLOPS, MONEY, SEARCH_UNITS
 from ragtune.data.corpus import Document
 from ragtune.estimators.uncertainty import MARGINS
 from ragtune.facade.budgets import budget_of
-from ragtune.facade.candidates import Scores, candidates
+from ragtune.facade.candidates import Scores, candidates, listed
 from ragtune.facade.defaults import TRUST
 from ragtune.facade.doubts import Doubts
 from ragtune.facade.models import reranker_for
@@ -171,7 +171,7 @@ class BudgetedReranker:
         Args:
             query: the user's text.
             documents: the candidates: texts, dicts with ``text`` and perhaps ``title``, or Documents; best first unless
-                ``scores`` are given.
+                ``scores`` are given. A list, an array or a pandas Series, whose labels do not count.
             scores: the first stage's score of each document, higher is better, or several first stages' by name; None
                 for a document that a stage did not find.
             top_k: documents of the ranking; None for all.
@@ -184,7 +184,7 @@ class BudgetedReranker:
         Raises:
             InputError: on unusable input, naming it.
         """
-        job = Job(query, documents, scores, vectors, signals, query_vector)
+        job = Job(query, listed(documents), scores, vectors, signals, query_vector)
         request = self._request(job, budget, top_k)
         output = self._controller.run(request.query, request.budget, candidates=request.candidates)
         return self._final(job, request, output, top_k)
@@ -240,7 +240,7 @@ class BudgetedReranker:
         Raises:
             InputError: on unusable input, naming it.
         """
-        job = Job(query, documents, scores, vectors, signals, query_vector)
+        job = Job(query, listed(documents), scores, vectors, signals, query_vector)
         request = self._request(job, budget, top_k)
         steps = self._controller.run_stepwise(request)
         while True:
@@ -322,7 +322,8 @@ def _put_back(output: ControllerOutput) -> dict[str, str]:
 
 def _job(i: int, job: Any) -> Job:
     if isinstance(job, tuple) and 2 <= len(job) <= len(Job._fields):
-        return Job(*job)
+        query, documents, *further = job
+        return Job(query, listed(documents), *further)
     raise InputError(f"job {i} is {quoted(job)}: allowed is a Job, or a tuple of {', '.join(Job._fields)}")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,9 @@ class ReplayReranker(BaseReranker):
     def is_recorded(self) -> bool:
         """True: time is simulated."""
         return True
+
+    def recorded_queries(self) -> Mapping[str, Collection[str]]:
+        return self.table.recorded_queries()
 
     @property
     def unpriced(self) -> frozenset[str]:

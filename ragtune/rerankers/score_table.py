@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import lru_cache
 from itertools import groupby
@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ragtune.core.arguments import check_choice, check_member
 from ragtune.core.errors import DatasetError, ScoreTableError
 from ragtune.core.plain import quoted
+from ragtune.data.join import form_hint
 from ragtune.data.run import Run
 from ragtune.data.runfile import read_run
 from ragtune.data.textfile import read_json
@@ -131,6 +132,10 @@ class ScoreTable:
     def __len__(self) -> int:
         return sum(len(self._run.scores(query_id)) for query_id in self._run)
 
+    def recorded_queries(self) -> Mapping[str, Collection[str]]:
+        """The queries that it holds scores of, by its name in messages."""
+        return {f"score table {self.path.name}": self._run}
+
     def of_query(self, query_id: str) -> Mapping[str, float]:
         """All calibrated scores of a query; empty if the table does not know it."""
         return _calibrated_scores(self, query_id)
@@ -147,16 +152,29 @@ class ScoreTable:
         """The calibrated scores of some documents of a query, in [0, 1].
 
         Raises:
-            ScoreTableError: naming the first pair that the table lacks.
+            ScoreTableError: naming the first pair that the table lacks, and how many it holds.
         """
-        known = _calibrated_scores(self, query_id)
+        known, asked = _calibrated_scores(self, query_id), list(doc_ids)
         try:
-            return {doc_id: known[doc_id] for doc_id in doc_ids}
+            return {doc_id: known[doc_id] for doc_id in asked}
         except KeyError as missing:
             raise ScoreTableError(
                 f"score table {str(self.path)!r} holds no score for query {query_id!r} and document "
-                f"{missing.args[0]!r}: replay needs every pair that a policy may ask for"
+                f"{missing.args[0]!r}: replay needs every pair that a policy may ask for; {self._held(query_id, asked)}"
             ) from None
+
+    def _held(self, query_id: str, asked: Sequence[str]) -> str:
+        """How many of the documents asked for have scores, and how the others may be written there."""
+        known = self._run.scores(query_id)
+        if not known:
+            hint = form_hint([query_id], self._run)
+            return f"it holds no score of this query, and {len(self)} of {len(self._run)} others{hint}"
+        lacking = [doc_id for doc_id in asked if doc_id not in known]
+        hint = form_hint(lacking, [doc_id for doc_id in known if doc_id not in set(asked)])
+        return (
+            f"of this query it holds {len(known)} scores, and of the {len(asked)} documents asked for "
+            f"{len(asked) - len(lacking)}{hint}"
+        )
 
     def calibrate(self, query_id: str) -> Mapping[str, float]:
         """The calibrated scores of a query, made anew from the file's."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -93,6 +93,9 @@ class SimulatedReranker(BaseReranker):
     def is_recorded(self) -> bool:
         """True: time is simulated."""
         return True
+
+    def recorded_queries(self) -> Mapping[str, Collection[str]]:
+        return self.table.recorded_queries()
 
     @property
     def unpriced(self) -> frozenset[str]:

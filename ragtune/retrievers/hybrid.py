@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
@@ -45,6 +45,9 @@ class HybridRetriever(BaseRetriever):
         """Make every retriever ready."""
         for retriever in self._retrievers.values():
             retriever.prepare()
+
+    def recorded_queries(self) -> Mapping[str, Collection[str]]:
+        return {name: ids for part in self._retrievers.values() for name, ids in part.recorded_queries().items()}
 
     def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
         depth = max(top_k, self.depth_each)

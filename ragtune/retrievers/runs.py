@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from ragtune.core.plain import quoted
 from ragtune.core.request.context import ORIGINAL, RAGtuneContext
 from ragtune.core.types import ScoredDocument
 from ragtune.data.corpus import Corpus
+from ragtune.data.join import form_hint
 from ragtune.data.run import Run
 from ragtune.data.runfile import read_run, source_name
 
@@ -54,6 +55,7 @@ class RunsRetriever(BaseRetriever):
             raise ConfigError(f"{len(files)} runs need a fusion: give retriever.fusion")
         self._fusion = fusion if len(files) > 1 else None
         self._runs = {name: self._read(file) for name, file in zip(names, files, strict=True)}
+        self._files = dict(zip(names, files, strict=True))
 
     def _best(self, name: str, query_id: str, count: int) -> Hits:
         run, places = self._runs[name]
@@ -76,13 +78,20 @@ class RunsRetriever(BaseRetriever):
             return next(iter(lists.values()))
         return self._fusion.fuse(lists)
 
+    def recorded_queries(self) -> Mapping[str, Collection[str]]:
+        return {f"run {self._files[name].name}": run for name, (run, _) in self._runs.items()}
+
     def _read(self, file: Path) -> tuple[Run, IntArray]:
         """The run, and where in the corpus its documents are."""
         run = read_run(file, self._query_ids)
         places = self._corpus.places(run.doc_ids)
         if unknown := sorted(run.doc_ids[i] for i in np.flatnonzero(places < 0).tolist()):
+            known = len(run.doc_ids) - len(unknown)
+            named = frozenset(run.doc_ids)
+            others = (doc_id for doc_id in self._corpus.doc_ids if doc_id not in named)
             raise DatasetError(
                 f"run file {str(file)!r} names {len(unknown)} documents that the corpus does not hold, "
-                f"e.g. {', '.join(map(quoted, unknown[:3]))}"
+                f"e.g. {', '.join(map(quoted, unknown[:3]))}; {known} of its {len(run.doc_ids)} documents match, the "
+                f"corpus has {len(self._corpus)}, e.g. {quoted(self._corpus.doc_ids[0])}{form_hint(unknown, others)}"
             )
         return run, places

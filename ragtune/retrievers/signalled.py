@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -54,6 +54,13 @@ class SignalledRetriever(BaseRetriever):
         self.retriever.prepare()
         for signal in self._signals.values():
             signal.prepare()
+
+    def recorded_queries(self) -> Mapping[str, Collection[str]]:
+        parts = (self.retriever, *self._signals.values())
+        return {name: ids for part in parts for name, ids in part.recorded_queries().items()}
+
+    def recorded_documents(self) -> Mapping[str, Collection[str]]:
+        return {name: ids for part in self._signals.values() for name, ids in part.recorded_documents().items()}
 
     def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
         """What the first stage finds, in the order of all sources.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from ragtune.core.arguments import check_choice, check_flag
@@ -53,7 +53,14 @@ class TableSignal(BaseSignal):
         self.is_witness = check_flag("signal witness", witness)
         self._sign = 1.0 if check_flag("signal higher_is_better", higher_is_better) else -1.0
         of_documents = check_choice("signal by", by, (_PAIR, _DOCUMENT)) == _DOCUMENT
+        self._name = f"signal table {Path(path).name}"
         self._known = _numbers(Path(path)) if of_documents else read_run(path, query_ids)
+
+    def recorded_queries(self) -> Mapping[str, Collection[str]]:
+        return {self._name: self._known} if isinstance(self._known, Run) else {}
+
+    def recorded_documents(self) -> Mapping[str, Collection[str]]:
+        return {} if isinstance(self._known, Run) else {self._name: self._known}
 
     def values(self, context: RAGtuneContext, documents: Sequence[ScoredDocument]) -> Mapping[str, float]:
         known = self._known.scores(context.query_id) if isinstance(self._known, Run) else self._known

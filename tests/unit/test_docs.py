@@ -95,18 +95,22 @@ def test_the_options_of_every_command_compose() -> None:
 
 
 def test_the_components_that_pages_tell_to_write_do_what_their_tests_say(
-    fakes: object, monkeypatch: pytest.MonkeyPatch
+    fakes: object, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     code = {path: text for path, text in MADE.items() if path.endswith(".py")}
-    for path in sorted(code):  # ragtune/ before tests/
+    for path in sorted(code):  # experiments/ and ragtune/ before tests/
         module = ModuleType(path.removesuffix(".py").replace("/", "."))
         monkeypatch.setitem(sys.modules, module.__name__, module)
         exec(compile(code[path], path, "exec"), vars(module))  # noqa: S102 - the pages of this checkout
     for path, text in MADE.items():
         if path.endswith(".yaml"):
             module_name, _, name = yaml.safe_load(text)["_target_"].rpartition(".")
-            assert vars(sys.modules[module_name])[name]()
+            made = vars(sys.modules[module_name])[name]
+            assert made if path.startswith("conf/dataset/") else made()  # a collection needs its file
     sys.modules["tests.unit.schedulers.test_patience"].test_a_find_resets_its_patience(fakes)
+    of_pairs = sys.modules["tests.unit.experiments.datasets.test_pairs"]
+    of_pairs.test_equal_texts_are_one_query_and_one_document(tmp_path)
+    of_pairs.test_a_bad_label_is_named_with_its_place(tmp_path)
 
 
 @pytest.mark.parametrize("page", ["docs/howto/own-reranker.md", "docs/reference/library.md"])

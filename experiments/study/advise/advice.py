@@ -100,6 +100,7 @@ class Advice(_Part):
     Attributes:
         telling: queries with any quality where everything is reranked.
         differ: whether the queries differ in what any option keeps of them.
+        uncovered: queries for which the first stage has no candidates, so that no option can differ.
         missing_queries: how many more must come before anything can be told; 0 if it can.
     """
 
@@ -126,6 +127,7 @@ class Advice(_Part):
     telling: int
     differ: bool
     missing_queries: int
+    uncovered: int = 0
     sure: Sureness
     options: list[Row]
     warnings: list[str]

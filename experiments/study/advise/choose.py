@@ -94,8 +94,10 @@ def options_of(replays: Replays, prices: Prices, unit: str) -> Options:
     work = Work(*(np.stack(parts, axis=1) for parts in zip(*works, strict=True)))
     full = next(i for i, option in enumerate(options) if option.is_full)
     if values[full].mean() <= 0.0:
+        uncovered, queries = replays.uncovered, len(replays.queries)
+        because = f"; {uncovered} of {queries} queries have no candidates" if uncovered else ""
         raise ConfigError(
-            f"reranking everything reaches {replays.measures[0]} 0 on every query: there is no quality to keep"
+            f"reranking everything reaches {replays.measures[0]} 0 on every query: there is no quality to keep{because}"
         )
     return Options(options, np.stack(values, axis=1), prices.bill(work), full, unit)
 

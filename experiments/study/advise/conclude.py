@@ -104,6 +104,7 @@ def conclude(
         telling=known.telling,
         differ=known.differ,
         missing_queries=missing,
+        uncovered=replays.uncovered,
         sure=_sureness(options, known, chosen, quality, **{**settings, "resamples": min(resamples, 500)}),
         options=rows,
         warnings=_warnings(replays, rows, best, full, rows[nothing], unit=unit, quality=quality),

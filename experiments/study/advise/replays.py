@@ -70,6 +70,11 @@ class Replays:
     pool: int
     curves: Mapping[str, Curve]
 
+    @property
+    def uncovered(self) -> int:
+        """Queries for which the first stage has no candidates."""
+        return int((self.curves[FIXED].work.docs[:, -1] == 0).sum())
+
 
 @dataclass(frozen=True)
 class _Job:

@@ -71,7 +71,12 @@ def does_harm(first_stage: Row, everything: Row) -> bool:
 
 
 def missing(advice: Advice) -> str:
-    """What keeps advice from being told, and how many queries more it takes."""
+    """What keeps advice from being told, and how many queries more it takes, or what the first stage has to add."""
+    if 2 * advice.uncovered >= advice.queries:
+        return (
+            f"the first stage has candidates for only {advice.queries - advice.uncovered} of {advice.queries} queries; "
+            f"add the other {advice.uncovered} to its run, or leave them out of the collection"
+        )
     queries = "judged queries" if advice.judged else "queries"
     if advice.differ:
         of = "" if advice.telling == advice.queries else f" of {advice.queries}"

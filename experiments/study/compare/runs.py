@@ -20,6 +20,7 @@ from experiments.study.report import grades_of, shown
 from experiments.study.study import FINAL, Cell, Collection, Policy, Study, column_of
 from ragtune.core.errors import ConfigError
 from ragtune.core.units import UNITS as ALL
+from ragtune.data.join import joined
 
 TRACED_RUNS = 4
 """The report can show the decisions of this many runs, the first ones."""
@@ -67,11 +68,15 @@ def study_of_runs(runs: Sequence[Run], command: str, *, texts: bool | None = Non
 
 
 def reservations(runs: Sequence[Run]) -> list[str]:
-    """Why figures of the runs may say less than they seem to, one line each: runs that have failed, and files that were
-    not the same when they were read for the first run and for another, judgments perhaps.
+    """Why figures of the runs may say less than they seem to, one line each: runs that have failed, or whose inputs do
+    not cover all queries, and files that were not the same when they were read for the first run and for another,
+    judgments perhaps.
     """
     failed = [run for run in runs if run.summary.has_failed]
     found = [f"run {run.name} has failed, first error: {run.summary.failures.first_error}" for run in failed]
+    found += [
+        f"run {run.name}: {join.missing} {join.gap}" for run in runs for join in run.summary.joins if join.missing
+    ]
     first = runs[0]
     for run in runs[1:]:
         both = first.summary.inputs.keys() & run.summary.inputs.keys()
@@ -92,8 +97,13 @@ def _require_comparable(runs: Sequence[Run]) -> None:
                     f"runs of different collections cannot be compared: {what} of {first.name} is {ours!r}, "
                     f"of {run.name} {theirs!r}"
                 )
-        if set(run.queries.index) != set(first.queries.index):
-            raise ConfigError(f"{first.name} and {run.name} judge different queries: compare runs of the same queries")
+        for one, other in ((first, run), (run, first)):
+            both = joined("judged queries", set(one.queries.index), f"run {other.name}", set(other.queries.index))
+            if both.missing:
+                raise ConfigError(
+                    f"{first.name} and {run.name} judge different queries: compare runs of the same queries; of run "
+                    f"{one.name}, {both.missing} {both.gap}"
+                )
 
 
 def _policies(runs: Sequence[Run]) -> list[Policy]:

@@ -6,6 +6,7 @@ import sys
 import unicodedata
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -119,7 +120,14 @@ JSON = st.recursive(
 
 @given(st.dictionaries(st.text(st.characters(codec="utf-8", min_codepoint=1)), JSON))
 def test_json_objects_are_metadata(metadata: dict[str, Any]) -> None:
-    assert check_metadata(metadata) is metadata
+    assert check_metadata(metadata) == metadata
+
+
+def test_numpy_scalars_in_metadata_are_the_values_that_they_are() -> None:
+    given = {"year": np.int64(2020), "shares": [np.float32(0.5)], "open": np.True_, "name": np.str_("a")}
+    found = check_metadata(given)
+    assert found == {"year": 2020, "shares": [0.5], "open": True, "name": "a"}
+    assert [type(value) for value in found.values()] == [int, list, bool, str]
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+import pandas as pd
 import pytest
 
-from ragtune.core.arguments import check_choice, check_count, check_flag, check_member, check_number
+from ragtune.core.arguments import as_list, check_choice, check_count, check_flag, check_member, check_number
 from ragtune.core.errors import ConfigError
 from ragtune.core.pool.ordering import Ordering
 
@@ -40,6 +42,18 @@ def test_good_values_pass() -> None:
     assert check_number("b", 1, 0.0, 1.0) == 1.0
     assert check_count("n", 3) == 3
     assert check_choice("m", "x", "xy") == "x"
+
+
+def test_numpy_scalars_are_the_values_that_they_are() -> None:
+    found = [check_count("n", np.int64(3)), check_number("x", np.float32(0.5)), check_flag("f", np.True_)]
+    assert [(value, type(value)) for value in found] == [(3, int), (0.5, float), (True, bool)]
+    assert as_list(pd.Series([1, None], dtype="Int64", index=[1, 0])) == [1, None]
+
+
+@pytest.mark.parametrize("bad", [np.True_, np.float64(2.0), np.array([2]), pd.NA, pd.Series([2])])
+def test_other_values_of_numpy_and_pandas_are_no_counts(bad: object) -> None:
+    with pytest.raises(ConfigError, match=r"^depth=.*: allowed is a whole number >= 1$"):
+        check_count("depth", bad, low=1)
 
 
 def test_what_is_no_member_is_quoted_shortly() -> None:

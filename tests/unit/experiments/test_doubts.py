@@ -27,7 +27,7 @@ def _record(margins: Mapping[str, float]) -> QueryRecord:
 def _of(trace: ControllerTrace) -> QueryRecord:
     empty: dict[str, str] = {}
     free, stop = [0.0] * len(UNITS), {"reason": "pool_exhausted"}
-    return QueryRecord("q", [], [], [free], free, stop, {}, empty, 0, 0, trace.model_dump_json())
+    return QueryRecord("q", ["d"], [[0]], [free], free, stop, {}, empty, 0, 0, trace.model_dump_json())
 
 
 def _outcomes(records: Sequence[QueryRecord]) -> Outcomes:

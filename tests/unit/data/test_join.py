@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from ragtune.core.errors import DatasetError
+from ragtune.data.join import joined
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "said"),
+    [
+        (["1", "2", "3"], ["1.0", "2.0", "3.0"], r"'1' and '1.0' look like .*decimals, as pandas"),
+        (["1", "2"], ["\ufeff1", "2 "], r"'1' and '\\ufeff1' look like .*blanks or invisible"),
+        (["Q1", "Q2"], ["q1", "q2"], "'Q1' and 'q1' look like .*upper and lower case"),
+        (["7", "42"], ["007", "042"], "'7' and '007' look like .*zeros before"),
+        (["a", "b"], ['"a"', '"b"'], "quotes around"),
+        (["caf\u00e9", "d\u00e9"], ["cafe\u0301", "de\u0301"], "Unicode form"),
+        (["Q1", "Q2"], ["q1.0 ", "q2 "], "'Q1' and 'q1.0 ' look like|'Q2' and 'q2 ' look like"),
+        (["1", "2", "30"], ["q1", "q2", "q30"], "'1' and 'q1' look like .*one has 'q' before it"),
+        (["doc-10", "doc-11"], ["10", "11"], "'doc-10' and '10' look like .*one has 'doc-' before it"),
+        (["10", "11"], ["10.txt", "11.txt"], "'10' and '10.txt' look like .*one has '.txt' behind it"),
+        (["10", "11"], ["docs/10.txt", "docs/11.txt"], "one has 'docs/' before it and '.txt' behind it"),
+        (["1", "12"], ["DOC-0001", "DOC-0012"], "one has 'doc-' before it|one has 'doc-00' before it"),
+        (["q1", "q2"], ["topic-1", "topic-2"], "^$"),
+        (["a"], ["banana"], "^$"),
+        (["a1", "b2"], ["x9", "y8"], "^$"),
+    ],
+)
+def test_nothing_in_common_names_an_id_of_each_side_and_both_forms(
+    ours: list[str], theirs: list[str], said: str
+) -> None:
+    join = joined("queries", set(ours), "run bm25.run", set(theirs))
+    found = joined("queries", dict.fromkeys(ours), "run bm25.run", dict.fromkeys(theirs))
+    with pytest.raises(DatasetError) as error:
+        found.require_any()
+    message = str(error.value)
+    assert message.startswith(
+        f"none of the {len(ours)} queries, e.g. {ours[0]!r}, is in run bm25.run, which has {len(theirs)}"
+    )
+    assert repr(theirs[0]) in message
+    assert (join.left_size, join.matched, join.missing) == (len(ours), 0, len(ours))
+    assert re.search(said, found.hint.removeprefix("; "))
+
+
+def test_partial_coverage_is_counted_on_both_sides() -> None:
+    join = joined("queries", dict.fromkeys("abcde"), "run x", dict.fromkeys("dez")).require_any()
+    assert (join.left_size, join.right_size, join.matched, join.missing, join.share) == (5, 3, 2, 3, 0.4)
+    assert f"{join.missing} {join.gap}" == "3 of 5 queries are missing in run x, e.g. 'a': it has 3, 2 of them match"
+
+
+def test_full_coverage_has_no_gap() -> None:
+    join = joined("queries", dict.fromkeys("ab"), "run x", dict.fromkeys("abc")).require_any()
+    assert (join.missing, join.share, join.hint, join.left_only) == (0, 1.0, "", None)
+
+
+def test_a_side_without_ids_has_nothing_in_common() -> None:
+    with pytest.raises(DatasetError, match=r"none of the 1 queries, e\.g\. 'a', is in run x, which has 0$"):
+        joined("queries", {"a"}, "run x", set()).require_any()
+
+
+def test_long_ids_are_compared_quickly() -> None:
+    ours = {f"https://example.org/{'x' * 300}/{i}" for i in range(2000)}
+    assert joined("queries", ours, "run x", {str(i) for i in range(2000)}).matched == 0
