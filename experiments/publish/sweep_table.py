@@ -83,7 +83,7 @@ def print_sweep(
     counted = f"{len(shown)} run{'s' * (len(shown) != 1)}"
     table = fitting_table(heads, shown, left=left, width=console.width, title=counted)
     console.print(table)
-    for note in notes:
+    for note in notes if len(table.columns) == len(heads) else notes[: bool(tested)]:
         console.print(note)
     if len(table.columns) < len(heads):
         console.print(f"{len(heads) - len(table.columns)} columns more than have room here: sweep.md, sweep.csv")

@@ -38,6 +38,17 @@ class ScoreScale(str, Enum):
     COSINE = "cosine"
 
 
+class TieRule(str, Enum):
+    """What orders documents of equal scores.
+
+    - ``first_stage``: their place in the first stage, the rule of all policies (rule O4);
+    - ``trec_eval``: their ids, descending, as trec_eval orders a run file. For comparison with published figures.
+    """
+
+    FIRST_STAGE = "first_stage"
+    TREC_EVAL = "trec_eval"
+
+
 _CALIBRATIONS: Mapping[ScoreScale, tuple[Callable[[float], float], float, float]] = {
     ScoreScale.IDENTITY: (float, 0.0, 1.0),
     ScoreScale.LOGIT: (
@@ -114,13 +125,17 @@ class ScoreTable:
         path: a TREC run, or a table with columns for query id, document id and score, see
             :func:`ragtune.data.runfile.read_run`.
         scale: scale of the numbers; None takes the manifest's, else ``identity``.
+        ties: what orders equal scores, see :class:`TieRule`.
 
     Raises:
         ScoreTableError: if the file is missing or malformed, or holds a number that the scale does not allow.
-        ConfigError: on an unknown scale.
+        ConfigError: on an unknown scale or tie rule.
     """
 
-    def __init__(self, path: str | Path, scale: ScoreScale | str | None = None) -> None:
+    def __init__(
+        self, path: str | Path, scale: ScoreScale | str | None = None, ties: TieRule | str = TieRule.FIRST_STAGE
+    ) -> None:
+        self.ties = check_member(TieRule, "ties", ties)
         self.path = Path(path)
         self.manifest = _read_manifest(self.path)
         given = None if scale is None else parse_scale(scale)
@@ -160,6 +175,10 @@ class ScoreTable:
 
     def calibrate(self, query_id: str) -> Mapping[str, float]:
         """The calibrated scores of a query, made anew from the file's."""
+        scores = self._calibrated(query_id)
+        return _by_doc_id(scores) if self.ties is TieRule.TREC_EVAL else scores
+
+    def _calibrated(self, query_id: str) -> Mapping[str, float]:
         pairs = self._run.scores(query_id)
         if self.scale is ScoreScale.RANK:
             return _by_rank(pairs)
@@ -197,6 +216,22 @@ def _by_rank(pairs: Mapping[str, float]) -> dict[str, float]:
         mean_rank = len(scores) + (1 + len(doc_ids)) / 2
         scores |= dict.fromkeys(doc_ids, 1.0 / (1.0 + mean_rank))
     return scores
+
+
+def _by_doc_id(scores: Mapping[str, float]) -> dict[str, float]:
+    """The scores with equal ones pulled apart by the smallest steps there are, the larger document id above."""
+    best_first = sorted(sorted(scores, reverse=True), key=scores.__getitem__, reverse=True)
+    apart: dict[str, float] = {}
+    # Downwards from the upper half and upwards from the lower one, so that all stay in [0, 1].
+    last = math.inf
+    for doc_id in best_first:
+        if scores[doc_id] > 0.5:
+            apart[doc_id] = last = min(scores[doc_id], math.nextafter(last, 0.0))
+    last = -math.inf
+    for doc_id in reversed(best_first):
+        if scores[doc_id] <= 0.5:
+            apart[doc_id] = last = max(scores[doc_id], math.nextafter(last, 1.0))
+    return apart
 
 
 def manifest_of(path: Path) -> Path | None:
