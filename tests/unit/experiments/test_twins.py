@@ -33,9 +33,9 @@ def with_twins(collection: Path) -> Path:
 @pytest.mark.parametrize(
     "policy",
     [
-        ["experiment=uncertainty", "+estimator.trust=0.1"],  # first-stage evidence, which differs, weighs much
-        ["experiment=settled", "+estimator.trust=0.1"],
-        ["experiment=bagel"],
+        ["estimator=uncertainty", "estimator.trust=0.1"],  # first-stage evidence, which differs, weighs much
+        ["estimator=uncertainty", "estimator.trust=0.1", "scheduler=settled"],
+        ["estimator=bagel"],
         ["experiment=fixed_depth"],
     ],
 )
