@@ -104,7 +104,8 @@ def _produce(
         dataset, measures = by_agreement(dataset, in_full(beaten.over, dataset.judged))
     allowed = check_number("failures.max_share", config["failures"]["max_share"], 0.0, 1.0)
     folder.mkdir(parents=True, exist_ok=True)
-    evaluation = Evaluation(dataset, measures, beaten.over, beaten.together, folder)
+    is_fixed = subject.is_fixed_depth(work)
+    evaluation = Evaluation(dataset, measures, beaten.over, beaten.together, folder, fixed_depth=is_fixed)
     with Journal(folder, run, resume=config["resume"], numbers=dataset.numbers) as journal:
         with progress_bar(f"replaying {dataset.name}", enabled=progress) as update:
             replay(subject, executor, work, dataset.query_ids, journal, update, evaluation.add)

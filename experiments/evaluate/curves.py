@@ -37,6 +37,7 @@ class Curve:
         costs: shape (s, u), mean charged so far in each of ``UNITS``.
         per_query: shape (q, s, m), values of each query in its state at each step.
         interval: of the mean.
+        first_stage: shape (m,), means of the first stage's own order.
     """
 
     measures: Sequence[str]
@@ -44,6 +45,7 @@ class Curve:
     costs: FloatArray
     per_query: FloatArray
     interval: Interval
+    first_stage: FloatArray
 
     @property
     def low(self) -> FloatArray:
@@ -62,11 +64,8 @@ class Curve:
         return mean
 
     def area(self, measure: int = 0) -> float:
-        """Mean height of a measure's step curve from 0 documents to the last step: its area divided by its width."""
-        if len(self.docs) == 1:
-            return float(self.mean[0, measure])
-        widths = np.diff(self.docs)
-        return float(widths @ self.mean[:-1, measure] / widths.sum())
+        """Mean height of a measure's step curve from 0 documents to the last step, see :func:`area`."""
+        return area(self.docs.astype(float), self.mean[:, measure], 0.0, float(self.docs[-1]), stepwise=True)
 
     def docs_to(self, share: float, reference: float, measure: int = 0) -> int | None:
         """Fewest documents at which the mean reaches ``share * reference``; None if it never does."""
@@ -87,14 +86,37 @@ def curve(steps: Steps, measures: Sequence[str], bootstrap: Bootstrap, folder: P
     """
     docs = _depths(steps)
     spent, values = np.zeros((len(docs), steps.costs.shape[1])), Rows(folder)
+    first_stage = np.zeros(len(measures))
     for part in steps.parts():
+        first_stage += part.first_stage.sum(axis=0)
         at = part.at(docs)
         costs = part.costs[at]
         costs[0] += spent  # one sum, which is rounded the same whatever the parts
         spent = costs.sum(axis=0)
         values.extend(part.values[at])
     per_query = values.whole()
-    return Curve(measures, docs, spent / len(per_query), per_query, bootstrap.interval(per_query))
+    n, interval = len(per_query), bootstrap.interval(per_query)
+    return Curve(measures, docs, spent / n, per_query, interval, first_stage / n)
+
+
+def area(x: FloatArray, y: FloatArray, low: float, high: float, *, stepwise: bool) -> float:
+    """Mean height of the curve through (x, y) between ``low`` and ``high``: the area under it, divided by its width.
+
+    It keeps the height of its first point before that point, and of its last point behind it.
+
+    Args:
+        x, y: shape (s,), x ascending.
+        low, high: ends of the range; if they are equal, the height there is returned.
+        stepwise: the curve keeps its height until the next point, as a run does between two batches; otherwise points
+            are joined by straight lines, as between the budgets of a study.
+    """
+    inside = (x > low) & (x < high)
+    xs = np.concatenate(([low], x[inside], [high]))
+    if stepwise:
+        heights = y[np.maximum(np.searchsorted(x, xs, side="right") - 1, 0)]
+        return float(heights[-1] if high <= low else heights[:-1] @ np.diff(xs) / (high - low))
+    heights = np.interp(xs, x, y)
+    return float(heights[-1] if high <= low else np.trapezoid(heights, xs) / (high - low))
 
 
 def _depths(steps: Steps) -> IntArray:

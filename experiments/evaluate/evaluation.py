@@ -41,9 +41,20 @@ class Evaluation:
         beaten: the incumbents; asked for the queries that have just been finished.
         together: how many queries are best handed to ``beaten`` at once.
         folder: where what is looked at once more may wait.
+        fixed_depth: the run's policy is fixed depth, which is measured after every document.
     """
 
-    def __init__(self, dataset: Dataset, measures: Measures, beaten: Beaten, together: int, folder: Path) -> None:
+    def __init__(
+        self,
+        dataset: Dataset,
+        measures: Measures,
+        beaten: Beaten,
+        together: int,
+        folder: Path,
+        *,
+        fixed_depth: bool = False,
+    ) -> None:
+        self._fixed_depth = fixed_depth
         self._dataset, self._measures, self._beaten, self._together = dataset, measures, beaten, together
         self._folder = folder
         self._new: list[QueryRecord] = []
@@ -127,7 +138,7 @@ class Evaluation:
         names = [name for name in met[-1][1] if all(name in found for _, found in met)]
         found = {name: [ranked for _, found in met for ranked in found[name]] for name in names}
         self._measured.extend(record.query_id for record in records)
-        self._steps.add(Steps.of(records, self._measures))
+        self._steps.add(Steps.of(records, self._measures, fixed_depth=self._fixed_depth))
         self._face(face(records, found, self._measures))
         if everything := found.get(EVERYTHING):
             self._everything.append(everything, sum(len(ranked.doc_ids) for ranked in everything))

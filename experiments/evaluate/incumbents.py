@@ -13,10 +13,11 @@ from experiments.datasets.stored import set_aside
 from experiments.datasets.storedqrels import StoredQrels
 from experiments.datasets.storedqueries import StoredQueries
 from experiments.evaluate.curves import Bootstrap, Curve
+from experiments.evaluate.depths import at_depths
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.evaluate.significance import holm, randomization_test
-from experiments.evaluate.states import Positions, States, after_each
+from experiments.evaluate.states import States
 from experiments.evaluate.summary import Agreement, Comparison
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import ConfigError
@@ -32,9 +33,6 @@ cannot answer some of them is left out from then on."""
 
 TOGETHER = 512
 """Queries whose records or replays are held until they are measured: fewer take longer, more take much memory."""
-
-POINTS = 20
-"""Depths at which the line of fixed depth is drawn."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,11 +174,9 @@ def depth_line(
 ) -> dict[int, float]:
     """What fixed depth reaches with as many documents as a run, told by one replay that has reranked everything.
 
-    At depth d the first d of the first stage stand in the order of their scores, and the rest behind them as they were.
-
     Args:
         everything: the replays of all queries, some at a time, in any order; at least one.
-        run: a run's curve, whose steps are the depths, thinned out to :data:`POINTS`.
+        run: a run's curve, whose steps are the depths.
         measures: what is measured; the first is the headline.
         order: places of the replays' queries in the order in which means are taken; None for their own.
         folder: may hold the values of many queries.
@@ -188,23 +184,14 @@ def depth_line(
     Returns:
         Mean headline by depth.
     """
-    depths = run.docs[np.bincount(np.linspace(0, len(run.docs) - 1, POINTS).round().astype(int)) > 0]
     rows = Rows(folder)
     for some in everything:
-        states = (States(each.query_id, each.doc_ids, _at_depths(each, depths)) for each in some)
-        rows.extend(measures.headline_of(states).reshape(len(some), len(depths)))
+        states = (States(each.query_id, each.doc_ids, at_depths(each, run.docs)) for each in some)
+        rows.extend(measures.headline_of(states).reshape(len(some), len(run.docs)))
     values = rows.whole()
     if order is not None:
         values = taken(values, order, folder)
-    return dict(zip(depths.tolist(), values.mean(axis=0).tolist(), strict=True))
-
-
-def _at_depths(ranked: Ranked, depths: IntArray) -> Positions:
-    """Rankings of the documents at each depth, shape (depths, n); those that a failed call has put out are last."""
-    best = ranked.final
-    if len(best) < len(ranked.first):
-        best = np.concatenate([best, ranked.first[np.isin(ranked.first, best, invert=True)]])
-    return after_each(depths, ranked.first, best, ranked.first)
+    return dict(zip(run.docs.tolist(), values.mean(axis=0).tolist(), strict=True))
 
 
 def _alike(records: Sequence[QueryRecord], others: Sequence[Ranked]) -> FloatArray:

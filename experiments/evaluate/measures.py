@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from copy import copy
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,9 @@ Rankings = Mapping[str, Sequence[str]]
 
 _BLOCK = 2048
 """Rankings measured at once, so that memory does not grow with their number."""
+
+_DEFAULT = 0.0
+"""Value of a query without a ranking or without a relevant document: the default of every measure of ir-measures."""
 
 
 class Measures:
@@ -60,7 +65,7 @@ class Measures:
             self._check(measure)
             self._try(measure)
         covered = [measure for measure in self._measures if RankMeasures.covers(measure)]
-        self._others = [measure for measure in self._measures if not RankMeasures.covers(measure)]
+        self._others = [_without_default(measure) for measure in self._measures if not RankMeasures.covers(measure)]
         self._ranked = RankMeasures(covered, qrels)
         self._order = np.argsort([self._measures.index(measure) for measure in (*covered, *self._others)])
 
@@ -70,6 +75,9 @@ class Measures:
         Args:
             rankings: by topic; several topics may be states of one query.
             topic_query: the judged query of each topic. A topic without a ranking scores the measure's default, 0.
+
+        Raises:
+            ConfigError: if a tool returns no value for a query, naming both.
 
         Returns:
             Values of shape (len(topic_query), len(names)), with the topics in the order of ``topic_query``.
@@ -84,6 +92,9 @@ class Measures:
 
         Returns:
             Values of shape (number of rankings, len(names)), in their order.
+
+        Raises:
+            ConfigError: if a tool returns no value for a query, naming both.
         """
         blocks = [np.zeros((0, len(self.names)))]
         for block in _in_blocks(states):
@@ -103,15 +114,34 @@ class Measures:
             return np.zeros((sum(len(each.orders) for each in states), 0))
         rankings = [ranking for each in states for ranking in each.rankings()]
         queries = [each.query_id for each in states for _ in each.orders]
-        values = np.zeros((len(rankings), len(self._others)))
+        values = np.full((len(rankings), len(self._others)), _DEFAULT)
         column = {str(measure): j for j, measure in enumerate(self._others)}
-        evaluator = self._evaluator(tuple(dict.fromkeys(queries)))
+        distinct = tuple(dict.fromkeys(queries))
+        evaluator, numbers = self._evaluator(distinct), dict(zip(distinct, _numbers(), strict=False))
         for positions in _one_state_a_query(queries):
-            run = {query: strictly_decreasing(rankings[i]) for query, i in positions.items() if rankings[i]}
+            rows = {numbers[query]: i for query, i in positions.items() if rankings[i]}
+            values[list(rows.values())] = np.nan
+            run = {number: strictly_decreasing(rankings[i]) for number, i in rows.items()}
             for metric in evaluator.iter_calc(run) if run else ():
-                if metric.query_id in run:
-                    values[positions[metric.query_id], column[str(metric.measure)]] = metric.value
+                if metric.query_id in rows:
+                    values[rows[metric.query_id], column[str(metric.measure)]] = metric.value
+        for i, j in np.argwhere(np.isnan(values)).tolist():
+            values[i, j] = self._without_value(queries[i], self._others[j])
         return values
+
+    def _without_value(self, query: str, measure: Any) -> float:
+        """The default where a tool leaves out a query without a relevant document, as gdeval does.
+
+        Raises:
+            ConfigError: of any other query, whose value is not known.
+        """
+        level = measure.params.get("rel", 1)
+        if all(grade < level for grade in self._qrels[query].values()):
+            return _DEFAULT
+        raise ConfigError(
+            f"measure {str(measure)!r}: its tool returned no value for query {query!r}; leave the measure out, "
+            "or check the judgments of that query"
+        )
 
     @staticmethod
     def _check(measure: Any) -> None:
@@ -124,23 +154,44 @@ class Measures:
         """Measure one document of one query: what lacks a library or an argument says so only then."""
         import ir_measures
 
-        for query, judged in islice(self._qrels.items(), 1):
+        for judged in islice(self._qrels.values(), 1):
             try:
                 with _silent_tools():
-                    evaluator = ir_measures.evaluator([measure], {query: dict(judged)})
-                    list(evaluator.iter_calc({query: {next(iter(judged)): 1.0}}))
+                    evaluator = ir_measures.evaluator([measure], {"1": _not_negative(judged)})
+                    list(evaluator.iter_calc({"1": {next(iter(judged)): 1.0}}))
             except Exception as error:
                 reason = " ".join(str(error).split())[:200]
                 raise ConfigError(f"measure {str(measure)!r} cannot be computed here: {reason}") from None
 
     def _evaluator(self, queries: tuple[str, ...]) -> Any:
-        """Kept between calls: digesting the judgments takes longer than measuring a run by them."""
+        """Kept between calls: digesting the judgments takes longer than measuring a run by them.
+
+        Its queries are numbered from 1 in their order, since some tools read numbers only.
+        """
         import ir_measures
 
         if self._prepared is None or self._prepared[0] != queries:
-            qrels = {query: dict(self._qrels[query]) for query in queries if query in self._qrels}
+            judged = zip(_numbers(), map(self._qrels.__getitem__, queries), strict=False)
+            qrels = {number: _not_negative(grades) for number, grades in judged}
             self._prepared = queries, ir_measures.evaluator(self._others, qrels)
         return self._prepared[1]
+
+
+def _numbers() -> Iterator[str]:
+    """Query ids that every tool reads."""
+    return map(str, count(1))
+
+
+def _without_default(measure: Any) -> Any:
+    """The measure with no number for a query of which its tool returns nothing; ir-measures would put in 0."""
+    measure = copy(measure)  # ir-measures' own object serves the whole process
+    measure.DEFAULT = math.nan
+    return measure
+
+
+def _not_negative(judged: Mapping[str, int]) -> dict[str, int]:
+    """Grades as trec_eval survives them: it may end the process where all grades of a query are below 0."""
+    return {doc_id: max(grade, 0) for doc_id, grade in judged.items()}
 
 
 def _in_blocks(states: Iterable[States]) -> Iterator[list[States]]:

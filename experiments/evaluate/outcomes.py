@@ -53,6 +53,7 @@ class Outcomes:
         sizes: shape (q, 4), documents in the final pool, documents that could not be scored, documents and tokens of
             the context.
         batches: shape (q, 2), batches sent to a reranker, and those of them that failed.
+        ties: shape (q, 2), see :func:`experiments.evaluate.record.ties_of`.
         overrun_ms: shape (q,), milliseconds by which the query has passed its time limit.
         charged: shape (q, u), charged in each of ``UNITS``.
         actual: shape (q, u), really paid.
@@ -63,6 +64,7 @@ class Outcomes:
     stop_reasons: Sequence[str]
     sizes: IntArray
     batches: IntArray
+    ties: IntArray
     overrun_ms: FloatArray
     charged: FloatArray
     actual: FloatArray
@@ -77,6 +79,7 @@ class Outcomes:
             stop_reasons=[record.stop_reason for record in records],
             sizes=_columns(4, [(r.pool_docs, len(r.dropped), r.context_docs, r.context_tokens) for r in records], int),
             batches=_columns(2, [[r.batches.get(name, 0) for name in ("sent", "failed")] for r in records], int),
+            ties=_columns(2, [r.ties or (0, 0) for r in records], int),
             overrun_ms=np.array([record.overrun_ms for record in records], dtype=float),
             charged=_columns(len(UNITS), [record.charged for record in records], float),
             actual=_columns(len(UNITS), [record.actual for record in records], float),

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from pydantic_core import from_json, to_json
 
 from experiments.evaluate.states import Orders, Positions, States, packed, small, together, unpacked
+from ragtune.core.arrays import FloatArray
 from ragtune.core.output import ControllerOutput
 from ragtune.core.units import NAMES
 from ragtune.core.units import UNITS as ALL
@@ -29,6 +30,21 @@ _JSON = json.JSONDecoder()
 
 UNITS = NAMES
 """The units in which costs are reported, in this order: see :mod:`ragtune.core.units`."""
+
+
+def ties_of(scores: FloatArray) -> list[int]:
+    """How many of the scores that decide the top 10 another document has too, and how many decide it.
+
+    Those are the ten largest scores, and all that equal the smallest of them. Equal scores are ordered by the rule for
+    ties, not by the reranker.
+
+    Args:
+        scores: shape (n,), the reranker's scores of a query; not a number where there is none.
+    """
+    values, counts = np.unique(scores[~np.isnan(scores)], return_counts=True)
+    values, counts = values[::-1], counts[::-1]
+    decides = counts.cumsum() - counts < 10
+    return [int(counts[decides & (counts > 1)].sum()), int(counts[decides].sum())]
 
 
 def told(amounts: ArrayLike) -> tuple[int, ...]:
@@ -59,6 +75,7 @@ class QueryRecord:
         trace: all events, as one line of JSON.
         batches: how many batches were sent to a reranker, how many failed, and the first error; empty where a subject
             sends none.
+        ties: see :func:`ties_of`; empty where a subject does not count them.
     """
 
     query_id: str
@@ -73,6 +90,7 @@ class QueryRecord:
     context_tokens: int
     trace: str
     batches: dict[str, Any] = field(default_factory=dict)
+    ties: list[int] = field(default_factory=list)
 
     @classmethod
     def of(cls, output: ControllerOutput, *, traced: bool = True) -> QueryRecord:
@@ -91,6 +109,7 @@ class QueryRecord:
             context_tokens=output.context_tokens,
             trace=output.trace.model_dump_json() if traced else "",
             batches=output.batches.model_dump(),
+            ties=ties_of(last.columns.scores),
         )
 
     @property

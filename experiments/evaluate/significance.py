@@ -109,23 +109,6 @@ def pareto_front(costs: ArrayLike, qualities: ArrayLike) -> NDArray[np.bool_]:
     return np.asarray(~(no_worse & better).any(axis=0))
 
 
-def area(x: FloatArray, y: FloatArray, low: float, high: float, *, stepwise: bool = False) -> float:
-    """Mean height of the curve through (x, y) between ``low`` and ``high``; x ascending.
-
-    Args:
-        x, y: shape (s,).
-        low, high: ends of the range; if they are equal, the height there is returned.
-        stepwise: the curve keeps its height until the next point; otherwise points are joined by straight lines.
-    """
-    inside = (x > low) & (x < high)
-    xs = np.concatenate(([low], x[inside], [high]))
-    if stepwise:
-        heights = y[np.maximum(np.searchsorted(x, xs, side="right") - 1, 0)]
-        return float(heights[-1] if high <= low else heights[:-1] @ np.diff(xs) / (high - low))
-    heights = np.interp(xs, x, y)
-    return float(heights[-1] if high <= low else np.trapezoid(heights, xs) / (high - low))
-
-
 def cost_to_reach(
     costs: FloatArray, quality: FloatArray, goal: float, *, stepwise: bool = False
 ) -> tuple[float | None, bool]:
@@ -134,7 +117,7 @@ def cost_to_reach(
     Args:
         costs, quality: shape (s,), costs ascending.
         goal: the quality wanted.
-        stepwise: as in :func:`area`.
+        stepwise: as in :func:`experiments.evaluate.curves.area`.
     """
     reached = np.flatnonzero(quality >= goal - TIE)
     if not len(reached):

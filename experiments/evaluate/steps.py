@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.evaluate.depths import costs_at_every_depth, states_at_every_depth
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord
+from experiments.evaluate.states import States
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.data.rows import taken
 
@@ -23,27 +25,33 @@ class Steps:
         counts: shape (q,), how many of the s steps are each query's; the first of them is before any score.
         costs: shape (s, u), charged by then in each of ``UNITS``, the steps of one query behind those of another.
         values: shape (s, m), measures of the ranking at each step.
+        first_stage: shape (q, m), measures of the pool in first-stage order, which no estimator has touched.
     """
 
     counts: IntArray
     costs: FloatArray
     values: FloatArray
+    first_stage: FloatArray
 
     @classmethod
-    def of(cls, records: Sequence[QueryRecord], measures: Measures) -> Steps:
-        """The steps of these records."""
-        costs = [step for record in records for step in record.costs]
+    def of(cls, records: Sequence[QueryRecord], measures: Measures, *, fixed_depth: bool = False) -> Steps:
+        """The steps of these records: after each batch, or of fixed depth after each document."""
+        states = states_at_every_depth if fixed_depth else QueryRecord.states
+        costs_of = costs_at_every_depth if fixed_depth else _costs
+        costs = list(map(costs_of, records))
         return cls(
-            np.array([len(record.costs) for record in records], dtype=np.intp),
-            np.array(costs, dtype=float) if costs else np.zeros((0, len(UNITS))),
-            measures.of_states(record.states() for record in records),
+            np.array([len(of_query) for of_query in costs], dtype=np.intp),
+            np.concatenate(costs) if costs else np.zeros((0, len(UNITS))),
+            measures.of_states(map(states, records)),
+            measures.of_states(map(_first_stage, records)),
         )
 
     def taken(self, queries: IntArray, folder: Path | None) -> Steps:
         """The steps of the queries at some places, in their order; a folder may hold large columns."""
         counts = self.counts[queries]
         rows = np.repeat(self.firsts[queries] - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
-        return Steps(counts, taken(self.costs, rows, folder), taken(self.values, rows, folder))
+        first_stage = taken(self.first_stage, queries, folder)
+        return Steps(counts, taken(self.costs, rows, folder), taken(self.values, rows, folder), first_stage)
 
     def parts(self) -> Iterator[Steps]:
         """The steps of some queries at a time, so that what is made of them need not be there for all at once."""
@@ -51,7 +59,7 @@ class Steps:
         for start in range(0, len(self.counts), _BLOCK):
             queries = slice(start, start + _BLOCK)
             rows = slice(int(ends[start] - self.counts[start]), int(ends[queries][-1]))
-            yield Steps(self.counts[queries], self.costs[rows], self.values[rows])
+            yield Steps(self.counts[queries], self.costs[rows], self.values[rows], self.first_stage[queries])
 
     @property
     def firsts(self) -> IntArray:
@@ -67,6 +75,15 @@ class Steps:
 
 _BLOCK = 2**14
 """Queries in a part."""
+
+
+def _costs(record: QueryRecord) -> FloatArray:
+    return np.array(record.costs, dtype=float)
+
+
+def _first_stage(record: QueryRecord) -> States:
+    """The documents that the first stage found, in its order, which is that of the pool."""
+    return States(record.query_id, record.doc_ids, [np.sort(record.rankings[0])])
 
 
 def latest(counts: IntArray, spent: NDArray[np.float64], docs: IntArray) -> IntArray:

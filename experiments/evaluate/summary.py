@@ -145,12 +145,17 @@ class Figures(_Part):
             or how it was asked, by what it was.
         measures: means over the judged queries, by name; the first is the headline.
         interval: bootstrap intervals of the means.
+        first_stage: means of the first stage's own order, by name. A policy may order the pool otherwise before it
+            reranks anything.
         cost: total cost of all replayed queries.
         cost_per_query: mean cost of a query.
         context_per_query: mean size of the assembled contexts.
-        aucc: mean height of the headline measure's curve from 0 documents to the run's last step.
+        aucc: mean height of the headline measure's curve from 0 documents to the run's last step, see
+            :func:`experiments.evaluate.curves.area`.
         docs_to_95pct, docs_to_99pct: fewest documents a query at which the curve reaches that share of its last value.
         stop_reasons: queries by the reason for which they stopped.
+        tied_share: of the scores that decide a top 10, the share that another document of the query has too, see
+            :func:`experiments.evaluate.record.ties_of`; None where nothing was scored, or nobody counts it.
         dropped_docs: documents that could not be scored.
         latency_overrun_ms: by how much queries passed their time limits.
         failures: what failed of the rerankers.
@@ -163,6 +168,7 @@ class Figures(_Part):
     warnings: dict[str, int]
     measures: Annotated[dict[str, float], Field(min_length=1)]
     interval: dict[str, tuple[float, float]]
+    first_stage: dict[str, float] = {}
     cost: Bill
     cost_per_query: Bill
     context_per_query: ContextSize
@@ -170,6 +176,7 @@ class Figures(_Part):
     docs_to_95pct: int | None
     docs_to_99pct: int | None
     stop_reasons: dict[str, int]
+    tied_share: float | None = None
     dropped_docs: int
     latency_overrun_ms: Overruns
     failures: Failures
@@ -242,6 +249,7 @@ def summarize(
     """
     charged, actual, queries = outcomes.charged.sum(axis=0), outcomes.actual.sum(axis=0), len(outcomes)
     _, dropped, *context = outcomes.sizes.sum(axis=0).tolist()
+    tied, deciding = outcomes.ties.sum(axis=0).tolist()
     final = float(curve.mean[-1, 0])
     return Figures(
         dataset=dataset.name,
@@ -253,6 +261,7 @@ def summarize(
         interval=dict(
             zip(curve.measures, zip(curve.low[-1].tolist(), curve.high[-1].tolist(), strict=True), strict=True)
         ),
+        first_stage=dict(zip(curve.measures, curve.first_stage.tolist(), strict=True)),
         cost=Bill(charged=_costs(charged), actual=_costs(actual)),
         cost_per_query=Bill(charged=_costs(charged / queries), actual=_costs(actual / queries)),
         context_per_query=ContextSize(docs=context[0] / queries, tokens=context[1] / queries),
@@ -260,6 +269,7 @@ def summarize(
         docs_to_95pct=curve.docs_to(0.95, final),
         docs_to_99pct=curve.docs_to(0.99, final),
         stop_reasons=dict(sorted(Counter(outcomes.stop_reasons).items())),
+        tied_share=tied / deciding if deciding else None,
         dropped_docs=dropped,
         latency_overrun_ms=_overruns(outcomes.overrun_ms),
         failures=failures_of(outcomes, max_failed_share),

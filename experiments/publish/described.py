@@ -135,6 +135,8 @@ def description(summary: Summary, run_id: str) -> str:
     heads = ["", "documents a query", *names]
     figures = [f"{value:.4f} [{low:.3f}, {high:.3f}]" for value, (low, high) in _with_interval(summary)]
     rows = [[f"**{summary.policy}**", f"{summary.cost_per_query.charged['docs']:.1f}", *figures]]
+    if summary.first_stage:
+        rows.append(["first stage", "0.0", *map("{:.4f}".format, summary.first_stage.values())])
     for incumbent, against in (summary.incumbents or {}).items():
         means = (f"{against.measures[name]:.4f} ({against.difference[name]:+.4f})" for name in names)
         rows.append([incumbent, f"{against.docs_per_query:.1f}", *means])
@@ -160,13 +162,16 @@ def metrics(summary: Summary, curve_csv: Path) -> list[Any]:
     from mlflow.entities import Metric
 
     final = {allowed(name): value for name, value in summary.measures.items()}
+    final |= {f"first stage/{allowed(name)}": value for name, value in summary.first_stage.items()}
     for view, figures in (summary.views or {}).items():
         final |= {f"{view}/{allowed(name)}": value for name, value in figures.measures.items()}
     for incumbent, against in (summary.incumbents or {}).items():
         final |= {f"vs {incumbent}/{allowed(name)}": value for name, value in against.difference.items()}
     for kind, costs in (("charged", summary.cost_per_query.charged), ("actual", summary.cost_per_query.actual)):
         final |= {f"{kind}_{unit}": value for unit, value in costs.items() if value or unit == "docs"}
-    single = {name: getattr(summary, name) for name in ("aucc", "docs_to_95pct", "docs_to_99pct", "wall_s")}
+    single = {
+        name: getattr(summary, name) for name in ("aucc", "docs_to_95pct", "docs_to_99pct", "tied_share", "wall_s")
+    }
     final |= {name: value for name, value in single.items() if value is not None}
     final |= {f"matched/{allowed(join.left)} in {allowed(join.right)}": join.share for join in summary.joins}
     found = [Metric(key, float(value), 0, 0) for key, value in final.items()]

@@ -65,8 +65,14 @@ def _draw(axes: Any, costs: Column, curve: Columns, summary: Summary) -> None:
     marks = {"marker": _OURS.marker, "markersize": 3.5, "markevery": every}
     axes.step(costs, mean, where="post", color=ink, label="this run", **marks)
     axes.annotate(f"{mean[-1]:.3f}", (costs[-1], mean[-1]), textcoords="offset points", xytext=(-4, 8), ha="right")
-    start = {"color": ink, "marker": _OURS.marker, "markerfacecolor": "white", "linestyle": "none", "zorder": 5}
-    axes.plot(costs[:1], mean[:1], label=f"{mean[0]:.3f}: the order before anything is reranked", **start)
+    start = {"markerfacecolor": "white", "linestyle": "none", "zorder": 5}
+    first_stage = summary.first_stage.get(headline, mean[0])
+    is_apart = f"{first_stage:.3f}" != f"{mean[0]:.3f}"
+    own = "the policy's own order" if is_apart else "the first stage alone"
+    axes.plot(costs[:1], mean[:1], label=f"{mean[0]:.3f}: {own}", color=ink, marker=_OURS.marker, **start)
+    if is_apart:
+        label = f"{first_stage:.3f}: the first stage alone"
+        axes.plot(costs[:1], [first_stage], label=label, color=_FIXED.ink, marker=_FIXED.marker, **start)
     axes.margins(y=0.1)
     axes.set_ylabel(f"mean {headline} over {summary.queries} queries")
     axes.grid(visible=True, color="0.92")

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from experiments.config.overrides import choices_of
+from experiments.evaluate.curves import area
 from experiments.evaluate.incumbents import FIXED_DEPTH
 from experiments.evaluate.significance import SIGNIFICANT, PairedDifferences, holm
 from experiments.evaluate.summary import Summary
-from experiments.publish.columns import write_csv
+from experiments.publish.columns import read_csv, write_csv
 from experiments.publish.described import markdown_table
+from experiments.publish.files import CURVE
 from experiments.publish.sweep_baseline import differences, references
 from experiments.publish.terminal import fitting_table, print_warning, short, short_p
 from ragtune.core.errors import ConfigError
@@ -65,7 +67,8 @@ def print_sweep(
         tested, column = differences(folder, summaries, compared, bootstrap or {}), "vs baseline"
         note = f"baseline: {name}; {NOTE.format('it')}"
     choices = _varying_choices(list(overrides.values()))[: len(summaries)]
-    rows = _rows(summaries, choices, tested, compared)
+    areas, deepest = _areas(folder, summaries)
+    rows = _rows(summaries, choices, tested, compared, areas)
     named = dict.fromkeys(name for row in rows for name in row)
     write_csv(folder / "sweep.csv", {name: [row.get(name) for row in rows] for name in named})
     headline, *others = next(iter(summaries.values())).measures
@@ -73,19 +76,21 @@ def print_sweep(
     shown = [_shown(row, headline, columns) for row in sorted(rows, key=lambda row: int(row["rank"]))]
     names = {"headline": headline, "vs": column}
     heads = [names.get(column, column.rpartition(".")[2]) for column in columns]
-    note = note if tested else ""
+    notes = [note] if tested else []
+    notes += [f"AUCC: mean {headline} from 0 to {deepest} documents a query"] if areas else []
     console = Console(highlight=False, emoji=False)
     left = {choice.rpartition(".")[2] for choice in choices[0]}
     counted = f"{len(shown)} run{'s' * (len(shown) != 1)}"
     table = fitting_table(heads, shown, left=left, width=console.width, title=counted)
     console.print(table)
-    if note:
+    for note in notes if len(table.columns) == len(heads) else notes[: bool(tested)]:
         console.print(note)
     if len(table.columns) < len(heads):
         console.print(f"{len(heads) - len(table.columns)} columns more than have room here: sweep.md, sweep.csv")
-    (folder / "sweep.md").write_text(f"{markdown_table(heads, shown)}\n\n{note}\n", encoding="utf-8")
+    markdown = "\n\n".join([markdown_table(heads, shown), *(notes or [""])])
+    (folder / "sweep.md").write_text(f"{markdown}\n", encoding="utf-8")
     tex = _latex(heads, shown)
-    (folder / "sweep.tex").write_text(f"{tex}% {note}\n" if note else tex, encoding="utf-8")
+    (folder / "sweep.tex").write_text(tex + "".join(f"% {note}\n" for note in notes), encoding="utf-8")
     return files
 
 
@@ -111,6 +116,22 @@ def _compared(
     return found
 
 
+def _areas(folder: Path, summaries: Mapping[str, Summary]) -> tuple[dict[str, float], int]:
+    """The area under each job's curve of the headline, and the documents to which all of them go.
+
+    That is as far as the deepest job went; another one stays where it ended.
+    """
+    headline = next(iter(next(iter(summaries.values())).measures))
+    tables = {job: read_csv(file) for job in summaries if (file := folder / job / CURVE).is_file()}
+    lines = {
+        job: (np.array(table["documents"], dtype=float), np.array(table[headline], dtype=float))
+        for job, table in tables.items()
+        if headline in table
+    }
+    deepest = max((docs[-1] for docs, _ in lines.values()), default=0.0)
+    return {job: area(*line, 0.0, deepest, stepwise=True) for job, line in lines.items()}, int(deepest)
+
+
 def _from_fixed_depth(summaries: Mapping[str, Summary]) -> dict[str, PairedDifferences]:
     found = {}
     for job, summary in summaries.items():
@@ -126,6 +147,7 @@ def _rows(
     choices: Sequence[Mapping[str, str]],
     tested: Mapping[str, PairedDifferences],
     compared: Mapping[str, str],
+    areas: Mapping[str, float],
 ) -> list[dict[str, Any]]:
     headline = next(iter(next(iter(summaries.values())).measures))
     corrected = dict(zip(tested, holm([found.p[0] for found in tested.values()]).tolist(), strict=True))
@@ -134,7 +156,7 @@ def _rows(
     for (job, summary), choice in zip(summaries.items(), choices, strict=True):
         low, high = summary.interval.get(headline, (None, None))
         row: dict[str, Any] = {"rank": best.index(summary.measures[headline]) + 1, "job": job, **choice}
-        row |= {**summary.measures, f"{headline}_low": low, f"{headline}_high": high, "AUCC": summary.aucc}
+        row |= {**summary.measures, f"{headline}_low": low, f"{headline}_high": high, "AUCC": areas.get(job, "")}
         row["docs"] = summary.cost_per_query.charged["docs"]
         if compared:
             row["baseline_job"] = compared.get(job, "")

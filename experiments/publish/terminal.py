@@ -36,15 +36,12 @@ def print_run(summary: Summary, curve: Curve) -> None:
     spacing: dict[str, Any] = {"padding": 0, "pad_edge": False} if prices else {}
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", **spacing)
     names = list(summary.measures)
+    blank = [""] * len(prices)
     table.add_column("documents\nper query", justify="right")
     for name in (*prices, *names):
         table.add_column(name, justify="right")
-    for step in _few(len(curve.docs)):
-        costs = [shape.format(curve.costs[step, UNITS.index(unit)]) for unit, shape in prices.values()]
-        cells = [f"{curve.mean[step, j]:.3f}" for j in range(len(names))]
-        table.add_row(f"{curve.docs[step]}", *costs, *cells)
+    _add_curve(table, summary, curve, prices)
     table.add_section()
-    blank = [""] * len(prices)
     table.add_row("final", *blank, *(f"[bold]{value:.4f}[/bold]" for value in summary.measures.values()))
     table.add_row("95% interval", *blank, *(f"{low:.3f}-{high:.3f}" for low, high in summary.interval.values()))
     incumbents = summary.incumbents or {}
@@ -52,17 +49,51 @@ def print_run(summary: Summary, curve: Curve) -> None:
         if name == EVERYTHING or against != incumbents.get(EVERYTHING):  # fixed depth may come to that
             _add_comparison(table, name, against, blank)
     console.print(table)
+    console.print(_start_line(summary, curve))
     console.print(_costs_line(summary))
     if against_all := incumbents.get(EVERYTHING):
         console.print(_agreement_line(against_all.agreement))
     stops = ", ".join(f"{reason} {count}" for reason, count in summary.stop_reasons.items())
     console.print(f"stopped: {stops}; 95% of the final quality at {summary.docs_to_95pct} documents a query")
+    if summary.tied_share and summary.tied_share >= MANY_TIES:
+        console.print(_ties_line(summary.tied_share))
     if summary.dropped_docs or summary.failures.batches_failed:
         console.print(f"[bold]{_unscored_line(summary)}[/bold]")
     if summary.latency_overrun_ms.queries:
         console.print(_late_line(summary.latency_overrun_ms))
     for what, count in summary.warnings.items():
         print_warning(f"{count} {what}")
+
+
+def _add_curve(table: Table, summary: Summary, curve: Curve, prices: Mapping[str, tuple[str, str]]) -> None:
+    """Add the first stage, where the policy's own order is another one, and the curve in a few rows."""
+    if _starts_apart(summary, curve):
+        table.add_row("first stage", *([""] * len(prices)), *map("{:.3f}".format, summary.first_stage.values()))
+    for step in _few(len(curve.docs)):
+        costs = [shape.format(curve.costs[step, UNITS.index(unit)]) for unit, shape in prices.values()]
+        table.add_row(f"{curve.docs[step]}", *costs, *map("{:.3f}".format, curve.mean[step]))
+
+
+def _starts_apart(summary: Summary, curve: Curve) -> bool:
+    """Whether the policy orders the pool in another way than the first stage, before it reranks anything."""
+    starts = zip(summary.first_stage.values(), curve.mean[0], strict=False)
+    return any(f"{first:.3f}" != f"{own:.3f}" for first, own in starts)
+
+
+def _start_line(summary: Summary, curve: Curve) -> str:
+    is_apart = _starts_apart(summary, curve)
+    return f"at 0 documents: {'the policy, before any score' if is_apart else 'the first stage alone'}"
+
+
+MANY_TIES = 0.05
+"""Share of tied scores from which a run says so."""
+
+
+def _ties_line(share: float) -> str:
+    return (
+        f"ties: {share:.0%} of the scores that decide a top 10 are equal to another one; the first stage orders them "
+        "(reranker.ties=trec_eval orders them as trec_eval does, to compare with published figures)"
+    )
 
 
 def _agreement_line(agreement: Agreement) -> str:

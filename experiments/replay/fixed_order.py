@@ -9,7 +9,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from experiments.evaluate.record import QueryRecord, Ranked
+from experiments.evaluate.record import QueryRecord, Ranked, ties_of
 from experiments.evaluate.states import Positions, after_each, small
 from experiments.replay.begun import Begun
 from experiments.replay.build import Session
@@ -136,6 +136,7 @@ class _FixedOrder:
             context_tokens=tokens,
             trace=text_of(tracker.trace) if traced else "",
             batches={"sent": len(ends) - 1, "failed": 0, "first_error": None},
+            ties=ties_of(np.array(scores[: ends[-1]], dtype=float)),
         )
 
     def _sent(self, tracker: CostTracker, ends: Sequence[int], scores: Sequence[float]) -> Iterator[list[float]]:

@@ -13,13 +13,10 @@ from experiments.evaluate.steps import Steps
 from experiments.publish.palette import styles_of
 from experiments.replay.build import build_session
 
-FIXED = ("estimator=baseline", "scheduler=greedy", "scheduler.batch_size=1", "assembler.ordering=reranked_first")
-"""Overrides that give fixed depth at every depth: one document at a time, in first-stage order."""
-
 
 def showcase(data: Path, file: Path) -> dict[str, float]:
     """Draw nDCG@10 against documents on dl19 (bm25, monoT5) and return the figures that the caption names."""
-    fixed, ours = _curve(data, FIXED), _curve(data, ("experiment=settled",))
+    fixed, ours = _curve(data, "fixed_depth"), _curve(data, "settled")
     full = float(fixed.mean[-1, 0])
     reached = ours.docs_to(1.0, full)
     _draw(file, fixed, ours, full, reached)
@@ -31,7 +28,7 @@ def showcase(data: Path, file: Path) -> dict[str, float]:
     }
 
 
-def _curve(data: Path, policy: tuple[str, ...]) -> Curve:
+def _curve(data: Path, policy: str) -> Curve:
     collection = data / "dl19"
     config = compose(
         [
@@ -42,14 +39,15 @@ def _curve(data: Path, policy: tuple[str, ...]) -> Curve:
             f"reranker.scores={collection / 'scores' / 'monot5-base.run'}",
             "reranker.scale=log_prob",
             "budget=generous",
-            *policy,
+            f"experiment={policy}",
         ]
     )
     session = build_session(config)
     queries = session.dataset.queries
     records = [QueryRecord.of(session.controller.run(queries[q], query_id=q)) for q in session.dataset.judged]
     measures = Measures(["nDCG@10"], session.dataset.qrels)
-    return curve(Steps.of(records, measures), measures.names, Bootstrap(resamples=1000, level=0.95, seed=0))
+    steps = Steps.of(records, measures, fixed_depth=policy == "fixed_depth")
+    return curve(steps, measures.names, Bootstrap(resamples=1000, level=0.95, seed=0))
 
 
 def _draw(file: Path, fixed: Curve, ours: Curve, full: float, reached: int | None) -> None:

@@ -9,11 +9,10 @@ from zlib import crc32
 
 import numpy as np
 
-from experiments.evaluate.curves import FloatArray, bootstrap_interval
+from experiments.evaluate.curves import FloatArray, area, bootstrap_interval
 from experiments.evaluate.record import UNITS, told
 from experiments.evaluate.significance import (
     SIGNIFICANT,
-    area,
     cost_to_reach,
     holm,
     largest_fall,
@@ -167,7 +166,8 @@ def line_fronts(study: Study, collection: Collection) -> dict[str, list[bool]]:
 def policies_table(study: Study) -> Any:
     """A table with one row for each (collection, policy), all of the headline measure.
 
-    It holds areas under the line, what 95% and 99% of the target take, and the largest fall.
+    It holds areas under the line, what 95% and 99% of the target take, and the largest fall. All lines of a collection
+    have their areas over the same range: from the largest first point to the largest last one.
     """
     import pandas as pd
 
@@ -176,7 +176,7 @@ def policies_table(study: Study) -> Any:
     for collection in study.collections:
         lines = collection.lines
         low = max(line.allowed[0] for line in lines.values())
-        high = min(line.allowed[-1] for line in lines.values())
+        high = max(line.allowed[-1] for line in lines.values())  # a run that stopped earlier stays where it is
         for policy in study.policies:
             line = lines[policy.name]
             quality = line.mean[:, 0]

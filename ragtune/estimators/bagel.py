@@ -10,6 +10,7 @@ import numpy as np
 from ragtune.core.arguments import check_number, check_positive, check_vectors
 from ragtune.core.arrays import FloatArray, IntArray, dense
 from ragtune.core.interfaces import BaseEstimator, TextVectors
+from ragtune.core.policy.twins import with_twins_level
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext
@@ -78,7 +79,7 @@ class BAGELEstimator(BaseEstimator):
             np.clip(mean, 0.0, 1.0),
             variance=variance,
             acquisition=promise,
-            posterior=mean,
+            posterior=with_twins_level(mean, pool),
             batch_limit=left or None,
             diagnostics={"length_scale": round(length, 6)},
         )

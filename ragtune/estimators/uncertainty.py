@@ -11,6 +11,7 @@ import numpy as np
 from ragtune.core.arguments import check_count, check_flag, check_number, check_vectors
 from ragtune.core.arrays import FloatArray
 from ragtune.core.interfaces import BaseEstimator, TextVectors
+from ragtune.core.policy.twins import with_twins_level
 from ragtune.core.pool.columns import read_only
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
@@ -102,7 +103,7 @@ class UncertaintyEstimator(BaseEstimator):
 
     def _valuation(self, pool: CandidatePool, posterior: RelevancePosterior) -> Valuation:
         corroboration = posterior.corroboration
-        key = read_only(self._key(posterior, corroboration))
+        key = read_only(with_twins_level(self._key(posterior, corroboration), pool))
         belief = PosteriorBelief(posterior, key, self._prior.noise)
         scale = 1.0 / posterior.inverse_scale
         mean, spread = _on_score_scale(posterior.mean * scale, belief.variance * scale**2)

@@ -14,7 +14,7 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
 from ragtune.core.units import SOMETIMES_TOLD
-from ragtune.rerankers.score_table import PAIR_SCALES, ScoreScale, calibrated, pair_scale
+from ragtune.rerankers.scale import PAIR_SCALES, ScoreScale, calibrated, pair_scale
 
 
 class FunctionReranker(BaseReranker):

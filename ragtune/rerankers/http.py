@@ -30,7 +30,7 @@ from ragtune.llm.types import Price
 from ragtune.rerankers._cached import CachedReranker, Known, Pairs
 from ragtune.rerankers._dialects import DIALECTS, Answer, address_of, key_variable
 from ragtune.rerankers._interview import together
-from ragtune.rerankers.score_table import ScoreScale, calibrated, pair_scale
+from ragtune.rerankers.scale import ScoreScale, calibrated, pair_scale
 
 _SHOWN_PROBLEMS = 3
 

@@ -40,6 +40,8 @@ class ReplayReranker(BaseReranker):
         docs_per_search_unit: documents that a service bills as one search unit of a call, at least 1 (100 at Cohere and
             Bedrock); None takes the manifest's, and where that has none, search units are left out.
         usd_per_search_unit: dollars; None takes the manifest's. They are added to those by document.
+        ties: what orders equal scores: ``first_stage``, or for comparison with published figures ``trec_eval``, see
+            :class:`ragtune.rerankers.score_table.TieRule`.
 
     Raises:
         ScoreTableError: if the table is unusable, or lacks a pair when it is asked for.
@@ -57,6 +59,7 @@ class ReplayReranker(BaseReranker):
         architecture: str | Mapping[str, Any] | None = None,
         docs_per_search_unit: int | None = None,
         usd_per_search_unit: float | None = None,
+        ties: str = "first_stage",
     ) -> None:
         prices = {
             "ms_per_doc": ms_per_doc,
@@ -67,7 +70,7 @@ class ReplayReranker(BaseReranker):
         for name, value in {**prices, "tokens_per_doc": tokens_per_doc}.items():
             if value is not None:
                 check_number(name, value, low=0.0)
-        self.table = load_table(str(scores), scale)
+        self.table = load_table(str(scores), scale, ties)
         manifest = self.table.manifest
         self.tokens_per_doc = manifest.tokens_per_doc if tokens_per_doc is None else tokens_per_doc
         given = {name: getattr(manifest, name) if value is None else value for name, value in prices.items()}
@@ -147,12 +150,12 @@ def _cost(tokens: int, docs: int, latency_ms: float, usd: float, flops: float, s
 _count_cached = lru_cache(maxsize=4096)(count_tokens)
 
 
-def load_table(path: str, scale: str | None) -> ScoreTable:
+def load_table(path: str, scale: str | None, ties: str = "first_stage") -> ScoreTable:
     """The table, read once per process and version of the file (a sweep asks for it again and again)."""
     file = Path(path)
-    return _load_version(path, scale, version_of(file) if file.exists() else None)
+    return _load_version(path, scale, ties, version_of(file) if file.exists() else None)
 
 
 @lru_cache(maxsize=8)
-def _load_version(path: str, scale: str | None, version: tuple[Stamp, ...] | None) -> ScoreTable:
-    return ScoreTable(path, scale)
+def _load_version(path: str, scale: str | None, ties: str, version: tuple[Stamp, ...] | None) -> ScoreTable:
+    return ScoreTable(path, scale, ties)

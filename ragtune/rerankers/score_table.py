@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import lru_cache
 from itertools import groupby
@@ -11,72 +11,27 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ragtune.core.arguments import check_choice, check_member
+from ragtune.core.arguments import check_member
 from ragtune.core.errors import DatasetError, ScoreTableError
 from ragtune.core.plain import quoted
 from ragtune.data.join import form_hint
 from ragtune.data.run import Run
 from ragtune.data.runfile import read_run
 from ragtune.data.textfile import read_json
+from ragtune.rerankers._scale_check import check_scale, looks_like
 from ragtune.rerankers.architecture import Architecture
+from ragtune.rerankers.scale import CALIBRATIONS, ScoreScale, parse_scale
 
 
-class ScoreScale(str, Enum):
-    """What a table's numbers are, and so how they become relevance in [0, 1].
+class TieRule(str, Enum):
+    """What orders documents of equal scores.
 
-    - ``identity``: already in [0, 1];
-    - ``logit``: sigmoid;
-    - ``log_prob``: exponential (monoT5's log P(relevant));
-    - ``rank``: only the order within a query counts; the r-th document (from 1) scores 1 / (1 + r), whose logit is
-      -ln r (listwise rerankers); equal scores share their mean rank, so that the first stage orders them;
-    - ``cosine``: (1 + cosine) / 2.
+    - ``first_stage``: their place in the first stage, the rule of all policies (rule O4);
+    - ``trec_eval``: their ids, descending, as trec_eval orders a run file. For comparison with published figures.
     """
 
-    IDENTITY = "identity"
-    LOGIT = "logit"
-    LOG_PROB = "log_prob"
-    RANK = "rank"
-    COSINE = "cosine"
-
-
-_CALIBRATIONS: Mapping[ScoreScale, tuple[Callable[[float], float], float, float]] = {
-    ScoreScale.IDENTITY: (float, 0.0, 1.0),
-    ScoreScale.LOGIT: (
-        lambda s: 1.0 / (1.0 + math.exp(-s)) if s >= 0 else math.exp(s) / (1.0 + math.exp(s)),
-        -700,
-        700,
-    ),
-    ScoreScale.LOG_PROB: (math.exp, -math.inf, 0.0),
-    ScoreScale.COSINE: (lambda s: min(1.0, (1.0 + s) / 2.0), -1.0, 1.0 + 1e-6),
-}
-
-
-def calibrated(score: float, scale: ScoreScale) -> float | None:
-    """The score in [0, 1]; None where the scale does not allow it. ``rank`` needs all scores of a query."""
-    calibrate, low, high = _CALIBRATIONS[scale]
-    return calibrate(score) if low <= score <= high else None
-
-
-def parse_scale(scale: ScoreScale | str) -> ScoreScale:
-    """The scale of that name.
-
-    Raises:
-        ConfigError: if there is none.
-    """
-    return check_member(ScoreScale, "scale", scale)
-
-
-PAIR_SCALES = tuple(scale.value for scale in _CALIBRATIONS)
-"""Scales on which a score says something without the others of its query: all but ``rank``."""
-
-
-def pair_scale(scale: ScoreScale | str) -> ScoreScale:
-    """The scale of that name, if a reranker can have it that sees some documents of a query at a time.
-
-    Raises:
-        ConfigError: if it cannot.
-    """
-    return ScoreScale(check_choice("reranker scale", getattr(scale, "value", scale), PAIR_SCALES))
+    FIRST_STAGE = "first_stage"
+    TREC_EVAL = "trec_eval"
 
 
 class ScoreManifest(BaseModel):
@@ -115,19 +70,24 @@ class ScoreTable:
         path: a TREC run, or a table with columns for query id, document id and score, see
             :func:`ragtune.data.runfile.read_run`.
         scale: scale of the numbers; None takes the manifest's, else ``identity``.
+        ties: what orders equal scores, see :class:`TieRule`.
 
     Raises:
         ScoreTableError: if the file is missing or malformed, or holds a number that the scale does not allow.
-        ConfigError: on an unknown scale.
+        ConfigError: on an unknown scale or tie rule.
     """
 
-    def __init__(self, path: str | Path, scale: ScoreScale | str | None = None) -> None:
+    def __init__(
+        self, path: str | Path, scale: ScoreScale | str | None = None, ties: TieRule | str = TieRule.FIRST_STAGE
+    ) -> None:
+        self.ties = check_member(TieRule, "ties", ties)
         self.path = Path(path)
         self.manifest = _read_manifest(self.path)
         given = None if scale is None else parse_scale(scale)
         self.scale = given or self.manifest.scale or ScoreScale.IDENTITY
         self._run = _read_pairs(self.path)
         self._require_allowed()
+        check_scale(self._run, self.scale, str(self.path))
 
     def __len__(self) -> int:
         return sum(len(self._run.scores(query_id)) for query_id in self._run)
@@ -178,27 +138,32 @@ class ScoreTable:
 
     def calibrate(self, query_id: str) -> Mapping[str, float]:
         """The calibrated scores of a query, made anew from the file's."""
+        scores = self._calibrated(query_id)
+        return _by_doc_id(scores) if self.ties is TieRule.TREC_EVAL else scores
+
+    def _calibrated(self, query_id: str) -> Mapping[str, float]:
         pairs = self._run.scores(query_id)
         if self.scale is ScoreScale.RANK:
             return _by_rank(pairs)
         if self.scale is ScoreScale.IDENTITY:
             return pairs
-        calibrate, *_ = _CALIBRATIONS[self.scale]
+        calibrate, *_ = CALIBRATIONS[self.scale]
         return dict(zip(pairs, map(calibrate, pairs.values()), strict=True))
 
     def _require_allowed(self) -> None:
         if self.scale is ScoreScale.RANK:
             return
-        _, low, high = _CALIBRATIONS[self.scale]
+        _, low, high = CALIBRATIONS[self.scale]
         lowest, highest = self._run.score_range()
         if low <= lowest and highest <= high:
             return
         pairs = ((query_id, *pair) for query_id in self._run for pair in self._run.scores(query_id).items())
         query_id, doc_id, score = next(pair for pair in pairs if not low <= pair[2] <= high)
-        others = ", ".join(scale.value for scale in ScoreScale if scale is not self.scale)
+        fits = looks_like(self._run).value
+        others = ", ".join(scale.value for scale in ScoreScale if scale.value not in (self.scale.value, fits))
         raise ScoreTableError(
             f"score {score!r} of {_pair(query_id, doc_id)} in {str(self.path)!r}: scale {self.scale.value!r} "
-            f"allows [{low}, {high}]; other scales are {others}"
+            f"allows [{low}, {high}]; these scores look like reranker.scale={fits}; other scales are {others}"
         )
 
 
@@ -215,6 +180,22 @@ def _by_rank(pairs: Mapping[str, float]) -> dict[str, float]:
         mean_rank = len(scores) + (1 + len(doc_ids)) / 2
         scores |= dict.fromkeys(doc_ids, 1.0 / (1.0 + mean_rank))
     return scores
+
+
+def _by_doc_id(scores: Mapping[str, float]) -> dict[str, float]:
+    """The scores with equal ones pulled apart by the smallest steps there are, the larger document id above."""
+    best_first = sorted(sorted(scores, reverse=True), key=scores.__getitem__, reverse=True)
+    apart: dict[str, float] = {}
+    # Downwards from the upper half and upwards from the lower one, so that all stay in [0, 1].
+    last = math.inf
+    for doc_id in best_first:
+        if scores[doc_id] > 0.5:
+            apart[doc_id] = last = min(scores[doc_id], math.nextafter(last, 0.0))
+    last = -math.inf
+    for doc_id in reversed(best_first):
+        if scores[doc_id] <= 0.5:
+            apart[doc_id] = last = max(scores[doc_id], math.nextafter(last, 1.0))
+    return apart
 
 
 def manifest_of(path: Path) -> Path | None:

@@ -72,6 +72,14 @@ class ControllerSubject(Subject):
             return 1
         return at_once(session)
 
+    def is_fixed_depth(self, config: Mapping[str, Any]) -> bool:
+        parts = session_for(results_key(config)).parts
+        return (
+            all(type(parts[group]) is type(_FIXED_PARTS[group]) for group in ("estimator", "scheduler"))
+            and (parts["expander"] is None or not parts["expander"].is_active)
+            and parts["assembler"].ordering is not Ordering.FINAL_SCORE  # the others put the rest behind
+        )
+
     def incumbents(self, config: Mapping[str, Any]) -> Incumbents:
         session = session_for(results_key(config))
         return FixedDepth(config, session) if is_free(session) else Incumbents()

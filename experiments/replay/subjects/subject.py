@@ -76,6 +76,10 @@ class Subject(ABC):
         """Whether documents are compared in batches that share none."""
         return False
 
+    def is_fixed_depth(self, config: Mapping[str, Any]) -> bool:
+        """Whether the policy is fixed depth: one batch of the first stage's best, ranked by their scores."""
+        return False
+
     def incumbents(self, config: Mapping[str, Any]) -> Incumbents:
         """What the policy has to beat; nothing where that would cost something."""
         return Incumbents()

@@ -63,7 +63,11 @@ def study_of_runs(runs: Sequence[Run], command: str, *, texts: bool | None = Non
         permutations=PERMUTATIONS,
         level=bootstrap["level"],
         seed=first.config["seed"],
-        notes=[*reservations(runs), *(_note(run, policy) for run, policy in zip(runs, policies, strict=True))],
+        notes=[
+            *reservations(runs),
+            *_first_stage(first, measures[0]),
+            *(_note(run, policy) for run, policy in zip(runs, policies, strict=True)),
+        ],
     )
 
 
@@ -120,6 +124,12 @@ def _label(run: Run) -> str:
     limits = {unit: run.config["budget"].get(unit.limit) for unit in ALL}
     limited = [f"{column_of(limit)} {unit.noun}" for unit, limit in limits.items() if limit is not None]
     return ", ".join([policy_title(run.summary), *(limited or ["no limit"])])
+
+
+def _first_stage(run: Run, measure: str) -> list[str]:
+    """What the first stage alone reaches, which no curve of a policy with an estimator starts from."""
+    found = run.summary.first_stage.get(measure)
+    return [] if found is None else [f"The first stage alone: {measure} {found:.3f}."]
 
 
 def _note(run: Run, policy: Policy) -> str:

@@ -63,6 +63,7 @@ SUMMARY: dict[str, Any] = {
     "warnings": {},
     "measures": {"nDCG@10": 0.8125, "AP": 0.5},
     "interval": {"nDCG@10": [0.7, 0.9], "AP": [0.4, 0.6]},
+    "first_stage": {"nDCG@10": 0.5, "AP": 0.25},
     "cost": {
         "charged": {"docs": 50, "calls": 12, "tokens": 1824, "latency_ms": 312.0, "usd": 0.0492},
         "actual": {"docs": 0, "calls": 0, "tokens": 0, "latency_ms": 0.0, "usd": 0.0},
@@ -76,6 +77,7 @@ SUMMARY: dict[str, Any] = {
     "docs_to_95pct": 8,
     "docs_to_99pct": None,
     "stop_reasons": {"budget_exhausted": 3, "top_k_settled": 1},
+    "tied_share": None,
     "dropped_docs": 0,
     "latency_overrun_ms": {"queries": 0, "mean": 0.0, "max": 0.0},
     "failures": {

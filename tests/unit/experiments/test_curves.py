@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from experiments.evaluate import curves
-from experiments.evaluate.curves import Bootstrap, Curve, bootstrap_interval, curve
+from experiments.evaluate.curves import Bootstrap, Curve, area, bootstrap_interval, curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord
 from experiments.evaluate.steps import Steps
@@ -56,7 +56,7 @@ def test_at_each_step_a_query_is_in_the_latest_state_that_the_step_pays_for(draw
 
 def test_costs_are_rounded_as_one_sum_whatever_the_blocks_of_queries(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
-    steps = Steps(np.ones(50, dtype=int), rng.random((50, len(UNITS))), rng.random((50, 2)))
+    steps = Steps(np.ones(50, dtype=int), rng.random((50, len(UNITS))), rng.random((50, 2)), rng.random((50, 2)))
     steps.costs[:, 0] = 0.0
     monkeypatch.setattr("experiments.evaluate.steps._BLOCK", 7)
     drawn = curve(steps, RR.names, Bootstrap(resamples=1, level=0.9, seed=0))
@@ -66,6 +66,11 @@ def test_costs_are_rounded_as_one_sum_whatever_the_blocks_of_queries(monkeypatch
 def test_the_area_is_the_mean_height_of_the_step_curve(drawn: Curve) -> None:
     heights, widths = [5 / 12, 1 / 2, 3 / 4], [2, 1, 1]
     assert drawn.area() == pytest.approx(np.dot(heights, widths) / 4)
+
+
+def test_a_curve_that_ended_earlier_keeps_its_height_up_to_the_end_of_the_range(drawn: Curve) -> None:
+    docs, means = drawn.docs.astype(float), drawn.mean[:, 0]
+    assert area(docs, means, 0.0, 10.0, stepwise=True) == pytest.approx((4 * drawn.area() + 6 * 1.0) / 10)
 
 
 def test_a_curve_of_one_step_has_its_height_as_area() -> None:

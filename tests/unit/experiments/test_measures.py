@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 
 import ir_measures
 import numpy as np
@@ -61,6 +63,43 @@ def test_the_order_given_is_the_order_measured() -> None:
     assert Measures(["RR@10"], QRELS).of_topics({"q2": ["a", "z"]}, {"q2": "q2"})[0, 0] == 1.0
     scores = list(strictly_decreasing(["c", "a", "b"]).values())
     assert scores == sorted(set(scores), reverse=True)
+
+
+def test_query_ids_that_are_no_numbers_are_measured_by_every_tool() -> None:
+    names = ["ERR@10", "nDCG(dcg='exp-log2')@10"]
+    rankings = {"1": ["c", "a"], "2": ["x", "y"], "3": ["a"], "4": []}
+    qrels = {"1": {"a": 3, "b": 1}, "2": {"z": 1}, "3": {"a": 0}, "4": {"a": 1}}
+    by_number = Measures(names, qrels).of_topics(rankings, {q: q for q in qrels})
+    named = {f"PLAIN-{q}": judged for q, judged in qrels.items()}
+    by_name = Measures(names, named).of_topics({f"PLAIN-{q}": r for q, r in rankings.items()}, {q: q for q in named})
+    assert by_name.tolist() == by_number.tolist()
+    assert by_name[0].min() > 0
+    assert by_name[1:].tolist() == [[0.0, 0.0]] * 3  # nothing found, nothing relevant, nothing ranked
+
+
+def test_a_value_that_a_tool_did_not_return_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    measures = Measures(["ERR@10"], QRELS)
+    evaluator = ir_measures.providers.gdeval_provider.GdevalEvaluator
+    monkeypatch.setattr(evaluator, "_iter_calc", lambda self, run: iter(()))
+    with pytest.raises(ConfigError, match=r"measure 'ERR@10': its tool returned no value for query 'q2'"):
+        measures.of_topics({"q2": ["a"]}, {"q2": "q2"})
+
+
+@pytest.mark.parametrize("grade", [-1, -2, -1000])
+def test_negative_grades_count_as_zero_in_every_measure(grade: int) -> None:
+    # In a process of its own: without the clip, trec_eval ends it with SIGSEGV.
+    code = f"""
+from experiments.evaluate.measures import Measures
+names = ["nDCG@10", "Bpref", "Rprec", "infAP", "SetF", "ERR@10"]
+rankings = {{str(i): [f"d{{j}}" for j in range(20)] for i in range(50)}}
+def values(grade):
+    qrels = {{q: {{f"d{{j}}": grade for j in range(int(q) % 20 + 1)}} for q in rankings}}
+    qrels["0"]["d3"] = 1
+    return Measures(names, qrels).of_topics(rankings, {{q: q for q in rankings}}).tolist()
+assert values({grade}) == values(0)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from types import SimpleNamespace
 
-from experiments.evaluate.record import UNITS, QueryRecord
+import numpy as np
+import pytest
+
+from experiments.evaluate.record import UNITS, QueryRecord, ties_of
 
 
 def record_of(fakes: SimpleNamespace, **parts: object) -> tuple[object, QueryRecord]:
@@ -38,6 +42,19 @@ def test_dropped_documents_are_recorded_and_ranked_behind(fakes: SimpleNamespace
     assert set(record.dropped.values()) == {"RuntimeError: boom"}
     assert set(record.ranking[-5:]) == set(record.dropped)
     assert len(record.ranking) == 12
+
+
+@pytest.mark.parametrize(
+    ("scores", "tied"),
+    [
+        ([], [0, 0]),
+        ([0.5, math.nan, 0.5, 0.25], [2, 3]),
+        ([1.0, *[0.9] * 8, 0.8, 0.8, 0.8, 0.1, 0.1], [11, 12]),  # three documents for the tenth place
+        ([*np.linspace(1.0, 0.5, 10), 0.1, 0.1], [0, 10]),  # a tie that no top 10 depends on
+    ],
+)
+def test_ties_are_counted_among_the_scores_that_decide_the_top_10(scores: list[float], tied: list[int]) -> None:
+    assert ties_of(np.array(scores, dtype=float)) == tied
 
 
 def test_a_query_that_found_nothing_has_one_empty_step(fakes: SimpleNamespace) -> None:

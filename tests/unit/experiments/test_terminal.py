@@ -26,7 +26,7 @@ MakeSummary = Callable[..., Summary]
 def curve(steps: int) -> Curve:
     values = np.linspace(0.25, 0.8125, steps)[None, :, None].repeat(2, axis=2)
     interval = SimpleNamespace(low=values[0], high=values[0])
-    return Curve(["nDCG@10", "AP"], np.arange(steps), np.zeros((steps, 5)), values, interval)
+    return Curve(["nDCG@10", "AP"], np.arange(steps), np.zeros((steps, 5)), values, interval, np.array([0.25, 0.125]))
 
 
 def test_the_final_table_shows_measures_intervals_costs_and_reasons(
@@ -103,6 +103,43 @@ def test_a_sweeps_table_is_sorted_by_the_headline_and_its_csv_by_job(
     ]
     assert "seed" in out
     assert pd.read_csv(tmp_path / "sweep.csv")["nDCG@10"].tolist() == [0.3, 0.9, 0.6]
+
+
+def test_the_first_stage_stands_above_the_policys_own_order(
+    make_summary: MakeSummary, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drawn = curve(3)
+    print_run(make_summary(first_stage={"nDCG@10": 0.25, "AP": 0.125}), drawn)
+    out = capsys.readouterr().out
+    rows = [line.split() for line in out.splitlines()]
+    start = rows.index(["first", "stage", "0.250", "0.125"])
+    assert rows[start + 1][0] == "0"
+    assert "at 0 documents: the policy, before any score" in out
+    print_run(make_summary(first_stage=dict(zip(drawn.measures, drawn.mean[0].tolist(), strict=True))), drawn)
+    out = capsys.readouterr().out
+    assert "first stage  " not in out
+    assert "at 0 documents: the first stage alone" in out
+
+
+def test_many_ties_are_a_line_of_their_own(make_summary: MakeSummary, capsys: pytest.CaptureFixture[str]) -> None:
+    print_run(make_summary(tied_share=0.41), curve(3))
+    assert "ties: 41% of the scores that decide a top 10" in capsys.readouterr().out
+    for few in (0.04, None):
+        print_run(make_summary(tied_share=few), curve(3))
+        assert "ties:" not in capsys.readouterr().out
+
+
+def test_the_areas_of_a_sweep_are_over_the_same_documents(
+    make_summary: MakeSummary, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    curves = {"0": "documents,nDCG@10\n0,0.2\n2,0.6\n", "1": "documents,nDCG@10\n0,0.2\n4,0.6\n8,0.6\n"}
+    for job, text in curves.items():
+        (tmp_path / job).mkdir()
+        (tmp_path / job / "curve.csv").write_text(text)
+    print_sweep({job: make_summary(overrides=[f"seed={job}"]) for job in curves}, tmp_path)
+    assert "AUCC: mean nDCG@10 from 0 to 8 documents a query" in capsys.readouterr().out
+    areas = pd.read_csv(tmp_path / "sweep.csv")["AUCC"].tolist()
+    assert areas == pytest.approx([(2 * 0.2 + 6 * 0.6) / 8, (4 * 0.2 + 4 * 0.6) / 8])
 
 
 @pytest.mark.parametrize("width", [1, 20, 38, 39, 40, 80])

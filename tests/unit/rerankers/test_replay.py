@@ -3,6 +3,8 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import re
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -54,6 +56,76 @@ def test_rank_keeps_the_order_only_and_equal_scores_share_their_mean_rank(tmp_pa
 def test_a_number_that_the_scale_does_not_allow_is_named(tmp_path: Path, scale: str, raw: float) -> None:
     with pytest.raises(ScoreTableError, match=rf"score {raw} of \('q1', 'd1'\).*scale '{scale}' allows"):
         ScoreTable(_table(tmp_path, raw), scale)
+
+
+LOG_PROBS = [math.log(p) for p in (0.99, 0.9, *[0.01] * 30)]
+PROBABILITIES = [0.99, 0.6, *[0.001] * 30]
+COSINES = [0.8, -0.1, *[0.3] * 30]
+LOGITS = [4.0, -3.0, *[-8.0] * 30]
+FAR_BELOW_ZERO = [-5.0, -9.0, *[-20.0] * 30]
+
+
+@pytest.mark.parametrize(
+    ("scale", "scores", "fits"),
+    [
+        ("logit", LOG_PROBS, "use reranker.scale=log_prob"),
+        ("logit", PROBABILITIES, "use reranker.scale=identity"),
+        ("identity", LOG_PROBS, "look like reranker.scale=log_prob"),
+        ("identity", COSINES, "look like reranker.scale=cosine"),
+        ("identity", LOGITS, "look like reranker.scale=logit"),
+        ("cosine", LOG_PROBS, "look like reranker.scale=log_prob"),
+        ("log_prob", PROBABILITIES, "look like reranker.scale=identity"),
+    ],
+)
+def test_scores_that_cannot_be_on_the_declared_scale_are_refused_with_the_one_that_fits(
+    tmp_path: Path, scale: str, scores: list[float], fits: str
+) -> None:
+    with pytest.raises(ScoreTableError, match=re.escape(fits)):
+        ScoreTable(_table(tmp_path, *scores), scale)
+
+
+@pytest.mark.parametrize(
+    ("scale", "scores", "fits"),
+    [
+        ("logit", COSINES, "reranker.scale=cosine fits as well"),
+        ("log_prob", FAR_BELOW_ZERO, "use reranker.scale=logit"),
+        ("cosine", PROBABILITIES, "use reranker.scale=identity"),
+    ],
+)
+def test_scores_that_are_probably_on_another_scale_are_doubted(
+    tmp_path: Path, scale: str, scores: list[float], fits: str
+) -> None:
+    with pytest.warns(UserWarning, match=re.escape(fits)):
+        ScoreTable(_table(tmp_path, *scores), scale)
+
+
+@pytest.mark.parametrize(
+    ("scale", "scores"),
+    [
+        ("log_prob", LOG_PROBS),
+        ("identity", PROBABILITIES),
+        ("cosine", COSINES),
+        ("logit", LOGITS),
+        ("logit", FAR_BELOW_ZERO),
+        ("rank", LOG_PROBS),
+        ("logit", LOG_PROBS[:19]),  # too few to tell
+    ],
+)
+def test_scores_on_their_scale_are_neither_refused_nor_doubted(tmp_path: Path, scale: str, scores: list[float]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(ScoreTable(_table(tmp_path, *scores), scale)) == len(scores)
+
+
+def test_equal_scores_are_ordered_as_trec_eval_does_where_that_is_asked_for(tmp_path: Path) -> None:
+    scores = [0.0, 1.0, 0.5, 1.0, 0.0, 0.5, math.nextafter(1.0, 0.0), 0.0]
+    table = ScoreTable(_table(tmp_path, *scores), "identity", "trec_eval").of_query("q1")
+    assert sorted(table, key=table.__getitem__) == ["d1", "d5", "d8", "d3", "d6", "d7", "d2", "d4"]
+    assert len(set(table.values())) == len(scores)
+    assert all(table[f"d{i}"] == pytest.approx(score, abs=1e-15) for i, score in enumerate(scores, start=1))
+    assert 0.0 <= min(table.values()) <= max(table.values()) <= 1.0
+    with pytest.raises(ConfigError, match="unknown ties 'random': allowed are first_stage, trec_eval"):
+        ScoreTable(tmp_path / "scores.run", "identity", "random")
 
 
 def test_an_unknown_scale_is_refused_with_the_allowed_ones(tmp_path: Path) -> None:
