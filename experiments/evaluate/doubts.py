@@ -109,7 +109,9 @@ def short_budgets(outcomes: Outcomes) -> dict[str, int]:
         return {}
     docs, calls = (max(amounts) for amounts in zip(*rounds, strict=True))
     why = "whose budget ended within the policy's first round, so that the ranking rests on part of it"
-    return {f"queries {why}; the smallest useful budget is {docs} documents in {calls} calls: budget={docs}": len(rounds)}
+    return {
+        f"queries {why}; the smallest useful budget is {docs} documents in {calls} calls: budget={docs}": len(rounds)
+    }
 
 
 def unused(outcomes: Outcomes) -> dict[str, int]:

@@ -107,7 +107,7 @@ def build_session(config: Mapping[str, Any], wrap: Any = None, wrap_reformulator
         group: component(config, group, resources)
         for group in ("reformulator", "expander", "estimator", "scheduler", "assembler", "budget")
     }
-    _check_policy(config, parts)
+    require_fitting(config, parts)
     if wrap_reformulator:
         parts["reformulator"] = wrap_reformulator(parts["reformulator"])
     dataset = dataset.joining([retriever, *rerankers.values()])
@@ -115,7 +115,7 @@ def build_session(config: Mapping[str, Any], wrap: Any = None, wrap_reformulator
     return Session(dataset, controller_of(config, parts, asked), rerankers, parts)
 
 
-def _check_policy(config: Mapping[str, Any], parts: Mapping[str, Any]) -> None:
+def require_fitting(config: Mapping[str, Any], parts: Mapping[str, Any]) -> None:
     """Refuse an estimator that cannot use what the scheduler pays for, and name the preset that works.
 
     Raises:

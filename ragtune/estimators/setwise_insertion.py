@@ -36,7 +36,9 @@ class SetwiseInsertionEstimator(WindowEstimator):
         everything = list(range(len(items)))
         first = everything[: min(self.window, self.top_k)]
         passed, gone = list[int](), list[int]()
-        verdict = (yield from by_halves(Ask(first, everything, opens=True))) if len(first) > 1 else Verdict(first, [first])
+        verdict = (
+            (yield from by_halves(Ask(first, everything, opens=True))) if len(first) > 1 else Verdict(first, [first])
+        )
         top = [position for tier in verdict.tiers for position in tier]
         wanted = len(top) if verdict.has_failed else len(first)
         if top and len(verdict.tiers) == wanted:
