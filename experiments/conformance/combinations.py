@@ -1,4 +1,4 @@
-"""Every estimator with every scheduler, budget and reformulator: which of them work, and which are refused or warned of.
+"""Every estimator with every scheduler, budget and reformulator: which combinations work, which are refused.
 
 ``python scripts/combinations.py`` writes the table to ``docs/components/combinations.md``.
 """
@@ -27,6 +27,9 @@ from ragtune.core.types import FREE, CostObject
 
 QUERIES, DEPTH = 2, 30
 """The slice of the shipped collection that is replayed: its first queries, and documents that each retrieves."""
+
+PAGE = "docs/components/combinations.md"
+"""The page that holds the table."""
 
 WORKS, FREE_OF_CHARGE, WARNED, REFUSED, BROKEN = "works", "pays nothing", "warned", "refused", "broken"
 
@@ -130,7 +133,7 @@ def page(table: Sequence[Cell]) -> str:
     named = {why.split()[0].removeprefix("estimator="): why.rpartition("experiment=")[2] for why in refusals}
     works = [f"| `{estimator}` | `experiment={preset}` | `windows` |" for estimator, preset in named.items()]
     head = ["estimator", "scheduler", *(f"`{name}`" for name in budgets)]
-    return _PAGE.format(
+    return _TEXT.format(
         combinations=f"{len(table):,}",
         reformulators=", ".join(f"`{name}`" for name in dict.fromkeys(cell.reformulator for cell in table)),
         queries=QUERIES,
@@ -153,20 +156,24 @@ def _in_short(found: Sequence[Cell]) -> str:
     return "; ".join(f"{kind} ({', '.join(reformulators)})" for kind, reformulators in by_kind.items())
 
 
-_PAGE = """# Which combinations work
+_TEXT = """# Which combinations work
 
-Every estimator can be combined with every scheduler, budget and reformulator. This page says what becomes of all {combinations}
-combinations. `python scripts/combinations.py` writes it, and a test fails if it is out of date.
+Every estimator can be combined with every scheduler, budget and reformulator. This page says what becomes of all
+{combinations} combinations. `python scripts/combinations.py` writes it, and a test fails if it is out of date.
 
 - **works**: documents are scored, and the top 10 becomes better by the scores.
 - **pays nothing**: the budget allows no document, and none is paid for.
-- **warned: too small**: the budget ends within the first round of the policy. The warning names the smallest useful budget.
-- **warned: not used**: no score changes the ranking. The estimator knows the judgments, and `assembler.ordering=posterior` ranks by them.
-- **refused**: the scores would be paid for and not used. The run ends with exit code 2 and names the combination that works.
+- **warned: too small**: the budget ends within the first round of the policy. The warning names the smallest useful
+  budget.
+- **warned: not used**: no score changes the ranking. The estimator knows the judgments, and
+  `assembler.ordering=posterior` ranks by them.
+- **refused**: the scores would be paid for and not used. The run ends with exit code 2 and names the combination that
+  works.
 
-The table was made with {queries} queries of the shipped collection and {depth} documents a query. A cell holds for all reformulators
-({reformulators}) unless it names them. A stand-in answers for the language models. A first round depends on the number of
-candidates: with 100 documents a query, TourRank's takes 100 documents.
+The table was made with {queries} queries of the shipped collection and {depth} documents a query. A cell holds for all
+reformulators ({reformulators}) unless it names them. A stand-in answers for
+the language models. A first round depends on the number of candidates: with 100 documents a query, TourRank's takes 100
+documents.
 
 ## What to choose instead of a refused combination
 

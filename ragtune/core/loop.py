@@ -34,7 +34,6 @@ from ragtune.core.types import (
     StopRecord,
 )
 
-
 FIRST_ROUND = "first_round_incomplete"
 """Action of the event that names the documents and the calls of a first round for which the budget was too small."""
 

@@ -9,7 +9,7 @@ def objection(estimator: BaseEstimator, scheduler: BaseScheduler) -> str | None:
     """Why the estimator could not use the scores that the scheduler would pay for; None if it can."""
     if estimator.compares and not scheduler.sends_again:
         return (
-            "the estimator learns from windows that it asks for, this scheduler sends others, and so their scores would "
+            "the estimator learns from windows that it asks for, this scheduler sends others, and so the scores would "
             "be paid for and not used; take scheduler=windows"
         )
     return None

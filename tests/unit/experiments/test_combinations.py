@@ -8,7 +8,7 @@ import pytest
 
 from experiments.config.paths import PROJECT_ROOT
 from experiments.config.presets import presets
-from experiments.conformance.combinations import BROKEN, FREE_OF_CHARGE, REFUSED, WORKS, Cell, cells, names, page
+from experiments.conformance.combinations import BROKEN, FREE_OF_CHARGE, PAGE, REFUSED, WORKS, Cell, cells, names, page
 
 
 @pytest.fixture(scope="module")
@@ -43,5 +43,5 @@ def test_a_refusal_names_a_preset_that_works(table: list[Cell]) -> None:
 
 
 def test_the_page_is_up_to_date(table: list[Cell]) -> None:
-    committed = (PROJECT_ROOT / "docs" / "components" / "combinations.md").read_text(encoding="utf-8")
+    committed = (PROJECT_ROOT / PAGE).read_text(encoding="utf-8")
     assert committed == page(table), "run python scripts/combinations.py"
