@@ -15,7 +15,7 @@ import numpy as np
 
 from experiments.config.compose import compose
 from experiments.config.paths import CONF
-from experiments.evaluate.doubts import warnings_of
+from experiments.evaluate.doubts import short_budgets, unused, warnings_of
 from experiments.evaluate.outcomes import Outcomes
 from experiments.evaluate.record import UNITS, QueryRecord
 from experiments.replay.build import Session, build_session, controller_of, require_fitting
@@ -24,6 +24,7 @@ from ragtune.core.errors import ConfigError
 from ragtune.core.output import ControllerOutput
 from ragtune.core.request.request import Request
 from ragtune.core.types import FREE, CostObject
+from ragtune.llm.client import LLMClient
 
 QUERIES, DEPTH = 2, 30
 """The slice of the shipped collection that is replayed: its first queries, and documents that each retrieves."""
@@ -90,8 +91,9 @@ def _kind(outputs: Sequence[ControllerOutput], *, is_free: bool) -> tuple[str, s
     outcomes = Outcomes.of([QueryRecord.of(output) for output in outputs])
     if not outcomes.charged[:, UNITS.index("docs")].any():
         return (FREE_OF_CHARGE, "") if is_free else (BROKEN, "it pays nothing under a budget that is not 0")
+    expected = short_budgets(outcomes) | unused(outcomes)
     if told := warnings_of(outcomes, compares_apart=False):
-        return WARNED, next(iter(told))
+        return WARNED if told == expected else BROKEN, next(iter(told))
     if np.mean([_followed(output) for output in outputs]) > 0.0:
         return WORKS, ""
     return BROKEN, "it pays, and the top 10 is no better by the scores that it paid for"
@@ -213,8 +215,11 @@ def _reformulator(name: str) -> Any:
     return component(config, "reformulator", {"corpus": _session("estimator", "baseline").dataset.corpus})
 
 
-class Halves:
+class Halves(LLMClient):
     """Stands in for a language model: it answers with the two halves of what it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__(model="halves", base_url="http://127.0.0.1:9", mode="live", cache_dir=None)
 
     def prepare(self) -> None:
         """Do nothing."""
