@@ -54,8 +54,8 @@ class ValueOfInformationScheduler(BatchScheduler):
         self.min_docs = check_count("scheduler.min_docs", min_docs)
 
     def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
-        belief, active = pool.belief_or_empirical(), pool.active
-        if not pool.batches and len(active) > 1 and np.ptp(belief.key[active]) == 0.0:
+        belief, ranked = pool.belief_or_empirical(), pool.ranked
+        if not pool.batches and len(ranked) > 1 and np.ptp(belief.key[ranked]) == 0.0:
             return propose(self.chosen(pool), budget, diagnostics={"expected_gain": None})
         gains = self.gain.utility(belief, pool)[pool.eligible]
         best = int(gains.argmax())
