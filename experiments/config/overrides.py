@@ -22,8 +22,9 @@ def spelled_out(overrides: Sequence[str]) -> list[str]:
     """The overrides, where ``budget=20`` and ``budget=3calls`` stand for the limit of that unit.
 
     An amount is one of documents unless a unit follows: see :mod:`ragtune.core.units`. It takes
-    the place of the documents in ``budget=tight``. Several amounts of one unit are those of a sweep. The choices that
-    name a sweep's baseline are escaped.
+    the place of the documents in ``budget=tight``. Several amounts of one unit are those of a sweep; names of budgets
+    may stand among them, and Hydra is told then of a budget for each amount. The choices that name a sweep's baseline
+    are escaped.
 
     Raises:
         ConfigError: if an amount has another unit, or a sweep's have several.
@@ -42,13 +43,34 @@ def _spelled_out(override: str) -> list[str]:
     from ragtune.core.errors import ConfigError
     from ragtune.core.request.limits import LIMITS
 
-    found = [re.fullmatch(rf"(\d+(?:\.\d+)?(?:e-?\d+)?)({'|'.join(LIMITS)})?", amount) for amount in amounts]
-    units = {match[2] or "docs" for match in found if match}
-    if not all(found) or len(units) > 1:
+    names = [amount for amount in amounts if re.fullmatch(r"[a-z]\w*", amount)]
+    form = rf"(\d+(?:\.\d+)?(?:e-?\d+)?)({'|'.join(LIMITS)})?"
+    matches = {amount: re.fullmatch(form, amount) for amount in amounts if amount not in names}
+    found = {amount: (match[1], match[2] or "docs") for amount, match in matches.items() if match}
+    units = {unit for _, unit in found.values()}
+    if len(found) < len(matches) or len(units) > 1:
         raise ConfigError(
             f"{override!r}: allowed are amounts of one unit, {', '.join(LIMITS)} (docs if unsaid), as in budget=20, "
-            "budget=3calls or budget=0.002usd,0.01usd, or the name of a budget"
+            "budget=3calls or budget=0.002usd,0.01usd, and names of budgets, as in budget=tight,50"
         )
+    if names:
+        choices = {amount: f"{number}{unit}" for amount, (number, unit) in found.items()}
+        for amount, choice in choices.items():
+            _store_budget(choice, *found[amount])
+        return [f"budget={','.join(choices.get(amount, amount) for amount in amounts)}"]
     unit = units.pop()
     others = [] if unit == "docs" else [f"budget.{LIMITS['docs']}=null"]
-    return ["budget=tight", *others, f"budget.{LIMITS[unit]}={','.join(match[1] for match in found if match)}"]
+    return ["budget=tight", *others, f"budget.{LIMITS[unit]}={','.join(found[amount][0] for amount in amounts)}"]
+
+
+def _store_budget(name: str, number: str, unit: str) -> None:
+    """Make a budget of that amount known to Hydra beside the files of conf/budget."""
+    import yaml
+    from hydra.core.config_store import ConfigStore
+
+    from experiments.config.paths import CONF
+    from ragtune.core.request.limits import LIMITS
+
+    tight = yaml.safe_load((CONF / "budget" / "tight.yaml").read_text(encoding="utf-8"))
+    amount = int(number) if number.isdigit() else float(number)
+    ConfigStore.instance().store(group="budget", name=name, node={**tight, LIMITS["docs"]: None, LIMITS[unit]: amount})

@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from hydra.utils import get_class
+
 from experiments.config.compose import compose
 from experiments.config.paths import CONF
 from experiments.conformance.outcomes import FIXTURES
@@ -26,6 +28,9 @@ COUNTERPARTS = {"estimator": ("greedy", "value_of_information"), "scheduler": ("
 """The schedulers that every estimator is pinned with, and the estimators that every scheduler is pinned with.
 
 The first of each two is the simplest one; the second reads, or gives, the uncertainty of estimates too."""
+
+COMPARING = ("windows",)
+"""The schedulers that an estimator is pinned with which asks for windows: no other one sends them."""
 
 Decisions = dict[str, dict[str, dict[str, str]]]
 """What one component decides, by counterpart and query id: ``stop``, ``charged``, ``batches`` and ``order``, each as
@@ -46,11 +51,16 @@ def decide(component: str, fixtures: Path = FIXTURES) -> Decisions:
     """
     group, name = component.split("/")
     decisions = {}
-    for other in COUNTERPARTS[group]:
+    for other in _counterparts(group, name, fixtures):
         estimator, scheduler = (name, other) if group == "estimator" else (other, name)
         choice = {"scheduler": _config("scheduler", scheduler, fixtures)["scheduler"]}
         decisions[other] = _decided({**_config("estimator", estimator, fixtures), **choice})
     return decisions
+
+
+def _counterparts(group: str, name: str, fixtures: Path) -> tuple[str, ...]:
+    target = get_class(_config(group, name, fixtures)[group]["_target_"])
+    return COMPARING if getattr(target, "compares", False) else COUNTERPARTS[group]
 
 
 def differences(fixtures: Path = FIXTURES) -> list[str]:

@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 
 from experiments.evaluate.outcomes import Outcomes
+from experiments.evaluate.record import UNITS
 from experiments.evaluate.significance import PERMUTATIONS, randomization_test
 from ragtune.core.arrays import FloatArray
 from ragtune.core.types import POLICY_FAILED
@@ -21,7 +22,8 @@ def warnings_of(outcomes: Outcomes, *, compares_apart: bool) -> dict[str, int]:
         outcomes: of all queries of a run.
         compares_apart: whether documents are compared in batches that share none.
     """
-    found = empty(outcomes) | breakdowns(outcomes) | silences(outcomes) | doubts(outcomes)
+    found = empty(outcomes) | breakdowns(outcomes) | silences(outcomes) | short_budgets(outcomes)
+    found |= unused(outcomes) | doubts(outcomes)
     return found | torn(outcomes) if compares_apart else found
 
 
@@ -92,6 +94,36 @@ def silences(outcomes: Outcomes) -> dict[str, int]:
         f"queries in which the signal {name!r} tells no documents apart, so that it changes nothing": n
         for name, n in silent.items()
     }
+
+
+def short_budgets(outcomes: Outcomes) -> dict[str, int]:
+    """A warning about a budget that is too small for the policy's first round, with the number of such queries.
+
+    It names the smallest budget that is enough for all of them.
+
+    Args:
+        outcomes: of all queries of a run.
+    """
+    rounds = list(outcomes.told(lambda mishaps: mishaps.first_round))
+    if not rounds:
+        return {}
+    docs, calls = (max(amounts) for amounts in zip(*rounds, strict=True))
+    why = "whose budget ended within the policy's first round, so that the ranking rests on part of it"
+    return {
+        f"queries {why}; the smallest useful budget is {docs} documents in {calls} calls: budget={docs}": len(rounds)
+    }
+
+
+def unused(outcomes: Outcomes) -> dict[str, int]:
+    """A warning about scores that were paid for and have changed no ranking of the run, with the number of queries.
+
+    Args:
+        outcomes: of all queries of a run.
+    """
+    paid, unmoved = outcomes.charged[:, UNITS.index("docs")] > 0.0, int(outcomes.unmoved.sum())
+    if not unmoved or unmoved < int(paid.sum()):
+        return {}
+    return {"queries whose documents were scored without a change of the ranking: what was paid is not used": unmoved}
 
 
 def torn(outcomes: Outcomes) -> dict[str, int]:

@@ -25,6 +25,7 @@ class Mishaps(NamedTuple):
         stop_error: what gave the query up; None if it ended by itself.
         went_on: see :attr:`QueryRecord.mishaps`.
         silent: see :attr:`QueryRecord.silent_signals`.
+        first_round: see :attr:`QueryRecord.first_round`.
         margins: see :attr:`QueryRecord.margins`.
     """
 
@@ -32,6 +33,7 @@ class Mishaps(NamedTuple):
     stop_error: str | None
     went_on: Mapping[str, str]
     silent: frozenset[str]
+    first_round: tuple[int, int] | None
     margins: Mapping[str, float]
 
     @classmethod
@@ -39,7 +41,8 @@ class Mishaps(NamedTuple):
         """What the record tells, if anything."""
         stop_error = record.stop["details"].get("error") if has_given_up(record.stop_reason) else None
         batch_error = record.batches.get("first_error")
-        found = cls(batch_error, stop_error, record.mishaps, frozenset(record.silent_signals), record.margins)
+        silent = frozenset(record.silent_signals)
+        found = cls(batch_error, stop_error, record.mishaps, silent, record.first_round, record.margins)
         return found if any(found) else None
 
 
@@ -54,6 +57,8 @@ class Outcomes:
             the context.
         batches: shape (q, 2), batches sent to a reranker, and those of them that failed.
         ties: shape (q, 2), see :func:`experiments.evaluate.record.ties_of`.
+        rewrites: shape (q, 3), see :attr:`QueryRecord.rewrites`.
+        unmoved: shape (q,), see :attr:`QueryRecord.is_unmoved`.
         overrun_ms: shape (q,), milliseconds by which the query has passed its time limit.
         charged: shape (q, u), charged in each of ``UNITS``.
         actual: shape (q, u), really paid.
@@ -65,6 +70,8 @@ class Outcomes:
     sizes: IntArray
     batches: IntArray
     ties: IntArray
+    rewrites: IntArray
+    unmoved: NDArray[np.bool_]
     overrun_ms: FloatArray
     charged: FloatArray
     actual: FloatArray
@@ -80,6 +87,8 @@ class Outcomes:
             sizes=_columns(4, [(r.pool_docs, len(r.dropped), r.context_docs, r.context_tokens) for r in records], int),
             batches=_columns(2, [[r.batches.get(name, 0) for name in ("sent", "failed")] for r in records], int),
             ties=_columns(2, [r.ties or (0, 0) for r in records], int),
+            rewrites=_columns(3, [record.rewrites for record in records], int),
+            unmoved=np.array([record.is_unmoved for record in records], dtype=bool),
             overrun_ms=np.array([record.overrun_ms for record in records], dtype=float),
             charged=_columns(len(UNITS), [record.charged for record in records], float),
             actual=_columns(len(UNITS), [record.actual for record in records], float),

@@ -14,6 +14,7 @@ from pydantic_core import from_json, to_json
 
 from experiments.evaluate.states import Orders, Positions, States, packed, small, together, unpacked
 from ragtune.core.arrays import FloatArray
+from ragtune.core.loop import FIRST_ROUND
 from ragtune.core.output import ControllerOutput
 from ragtune.core.units import NAMES
 from ragtune.core.units import UNITS as ALL
@@ -146,10 +147,34 @@ class QueryRecord:
     @property
     def silent_signals(self) -> set[str]:
         """The signals that told no two of the documents apart which one of the rounds of retrieval found."""
-        if self.trace.rfind(f'"{SILENT_SIGNAL}"') < 0:  # in a quarter of the time that ``in`` takes
-            return set()
-        events = _JSON.decode(self.trace)["events"]
-        return {event["details"]["signal"] for event in events if event["action"] == SILENT_SIGNAL}
+        return {details["signal"] for details in self._details_of(SILENT_SIGNAL)}
+
+    @property
+    def first_round(self) -> tuple[int, int] | None:
+        """Documents and calls of the policy's first round, where the budget was too small for it; else None."""
+        told = self._details_of(FIRST_ROUND)
+        return (told[0]["documents"], told[0]["calls"]) if told else None
+
+    @property
+    def rewrites(self) -> tuple[int, int, int]:
+        """Whether a reformulator was asked (0 or 1), rewrites that were searched, and new documents that they found."""
+        if not self._details_of("reformulate"):
+            return (0, 0, 0)
+        new = [details["new"] for details in self._details_of("retrieve") if "new" in details]
+        return (1, len(new), sum(new))
+
+    def _details_of(self, action: str) -> list[Any]:
+        """Details of the trace's events of one action; the trace is read only where its name stands there."""
+        if self.trace.rfind(f'"{action}"') < 0:  # in a quarter of the time that ``in`` takes
+            return []
+        events = _JSON.decode(self.trace).get("events", ())
+        return [event["details"] for event in events if event["action"] == action]
+
+    @property
+    def is_unmoved(self) -> bool:
+        """Whether documents were scored, and the ranking is still the one before the first score."""
+        scored = self.charged[UNITS.index("docs")] > len(self.dropped)
+        return scored and np.array_equal(self.rankings[0], self.rankings[-1])
 
     @property
     def mishaps(self) -> dict[str, str]:

@@ -72,6 +72,18 @@ class Failures(_Part):
     status: Literal["finished", "failed"]
 
 
+class Rewrites(_Part):
+    """What a reformulator has brought.
+
+    Attributes:
+        per_query: rewrites that were searched, per query.
+        new_docs_per_rewrite: documents that a rewrite found and no search before it, on average; 0 without a rewrite.
+    """
+
+    per_query: float
+    new_docs_per_rewrite: float
+
+
 class Outcome(_Part):
     """How a conformance suite ended.
 
@@ -150,6 +162,7 @@ class Figures(_Part):
         cost: total cost of all replayed queries.
         cost_per_query: mean cost of a query.
         context_per_query: mean size of the assembled contexts.
+        rewrites: what the reformulator has brought; None where none was asked.
         aucc: mean height of the headline measure's curve from 0 documents to the run's last step, see
             :func:`experiments.evaluate.curves.area`.
         docs_to_95pct, docs_to_99pct: fewest documents a query at which the curve reaches that share of its last value.
@@ -172,6 +185,7 @@ class Figures(_Part):
     cost: Bill
     cost_per_query: Bill
     context_per_query: ContextSize
+    rewrites: Rewrites | None = None
     aucc: float
     docs_to_95pct: int | None
     docs_to_99pct: int | None
@@ -226,9 +240,9 @@ class Summary(Figures):
         return next(iter(self.measures.values()))
 
     def plain(self) -> dict[str, Any]:
-        """What ``summary.json`` holds: plain data, without ``views`` and ``incumbents`` where there are none."""
-        data = self.model_dump(mode="json")
-        return {name: value for name, value in data.items() if value is not None or name not in ("views", "incumbents")}
+        """What ``summary.json`` holds: plain data, without views, incumbents and rewrites where there are none."""
+        data, may_lack = self.model_dump(mode="json"), ("views", "incumbents", "rewrites")
+        return {name: value for name, value in data.items() if value is not None or name not in may_lack}
 
     def tracked_as(self, run_id: str | None) -> Summary:
         """The summary with the id of its tracked run."""
@@ -265,6 +279,7 @@ def summarize(
         cost=Bill(charged=_costs(charged), actual=_costs(actual)),
         cost_per_query=Bill(charged=_costs(charged / queries), actual=_costs(actual / queries)),
         context_per_query=ContextSize(docs=context[0] / queries, tokens=context[1] / queries),
+        rewrites=_rewrites(outcomes),
         aucc=curve.area(),
         docs_to_95pct=curve.docs_to(0.95, final),
         docs_to_99pct=curve.docs_to(0.99, final),
@@ -304,6 +319,13 @@ def failures_of(outcomes: Outcomes, max_share: float) -> Failures:
         first_error=next(errors, None),
         status="failed" if share > max_share else "finished",
     )
+
+
+def _rewrites(outcomes: Outcomes) -> Rewrites | None:
+    asked, searched, new = outcomes.rewrites.sum(axis=0).tolist()
+    if not asked:
+        return None
+    return Rewrites(per_query=searched / len(outcomes), new_docs_per_rewrite=new / searched if searched else 0.0)
 
 
 def _overruns(overruns: FloatArray) -> Overruns:

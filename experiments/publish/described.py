@@ -169,6 +169,8 @@ def metrics(summary: Summary, curve_csv: Path) -> list[Any]:
         final |= {f"vs {incumbent}/{allowed(name)}": value for name, value in against.difference.items()}
     for kind, costs in (("charged", summary.cost_per_query.charged), ("actual", summary.cost_per_query.actual)):
         final |= {f"{kind}_{unit}": value for unit, value in costs.items() if value or unit == "docs"}
+    if rewrites := summary.rewrites:
+        final |= {"rewrites_per_query": rewrites.per_query, "new_docs_per_rewrite": rewrites.new_docs_per_rewrite}
     single = {
         name: getattr(summary, name) for name in ("aucc", "docs_to_95pct", "docs_to_99pct", "tied_share", "wall_s")
     }

@@ -31,8 +31,7 @@ def references(baseline: str, jobs: Mapping[str, Sequence[str]]) -> dict[str, st
         ConfigError: if no job is the baseline.
     """
     chosen = {job: choices_of(overrides) for job, overrides in jobs.items()}
-    wanted = {} if baseline in jobs else choices_of(spelled_out(re.split(r"[,\s]+", baseline.strip())))
-    alike = [baseline] if baseline in jobs else [job for job, its in chosen.items() if wanted.items() <= its.items()]
+    wanted, alike = ({}, [baseline]) if baseline in jobs else _named(re.split(r"[,\s]+", baseline.strip()), chosen)
     if not alike:
         raise ConfigError(f"sweep.baseline={baseline!r}: no job of this sweep is that; allowed are {_allowed(chosen)}")
     if len(alike) == 1:
@@ -40,6 +39,19 @@ def references(baseline: str, jobs: Mapping[str, Sequence[str]]) -> dict[str, st
     twins = {_others(chosen[job], wanted): job for job in reversed(alike)}
     others = {job: _others(its, wanted) for job, its in chosen.items() if job not in alike}
     return {job: twins[rest] for job, rest in others.items() if rest in twins}
+
+
+def _named(words: Sequence[str], chosen: Mapping[str, Mapping[str, str]]) -> tuple[dict[str, str], list[str]]:
+    """The choices that name a baseline, and the jobs that have them.
+
+    A budget that is an amount is one choice in a sweep over names and amounts, and the limit of a unit in another one.
+    """
+    with_unit = [f"{word}docs" if re.fullmatch(r"budget=\d+", word) else word for word in words]
+    for form in (with_unit, spelled_out(words)):
+        wanted = choices_of(form)
+        if alike := [job for job, its in chosen.items() if wanted.items() <= its.items()]:
+            return wanted, alike
+    return {}, []
 
 
 def check_baseline(baseline: str, jobs: Mapping[str, Sequence[str]]) -> None:

@@ -51,6 +51,9 @@ def print_run(summary: Summary, curve: Curve) -> None:
     console.print(table)
     console.print(_start_line(summary, curve))
     console.print(_costs_line(summary))
+    if rewrites := summary.rewrites:
+        found = f"{rewrites.new_docs_per_rewrite:.1f} new documents a rewrite"
+        console.print(f"rewrites: {rewrites.per_query:.1f} a query, {found}")
     if against_all := incumbents.get(EVERYTHING):
         console.print(_agreement_line(against_all.agreement))
     stops = ", ".join(f"{reason} {count}" for reason, count in summary.stop_reasons.items())

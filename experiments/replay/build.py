@@ -11,6 +11,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from experiments.config.names import leaf
+from experiments.config.presets import preset_with
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.measures import Measures
 from experiments.replay.component import component, readable
@@ -21,6 +23,7 @@ from ragtune.core.component import declares
 from ragtune.core.controller import RAGtuneController
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseReranker, BaseRetriever
+from ragtune.core.policy.matching import objection
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.clock import Clock, MonotonicClock, VirtualClock
 from ragtune.core.rounds import RetrievalPlan
@@ -104,11 +107,26 @@ def build_session(config: Mapping[str, Any], wrap: Any = None, wrap_reformulator
         group: component(config, group, resources)
         for group in ("reformulator", "expander", "estimator", "scheduler", "assembler", "budget")
     }
+    require_fitting(config, parts)
     if wrap_reformulator:
         parts["reformulator"] = wrap_reformulator(parts["reformulator"])
     dataset = dataset.joining([retriever, *rerankers.values()])
     asked = {name: wrap(r) for name, r in rerankers.items()} if wrap else rerankers
     return Session(dataset, controller_of(config, parts, asked), rerankers, parts)
+
+
+def require_fitting(config: Mapping[str, Any], parts: Mapping[str, Any]) -> None:
+    """Refuse an estimator that cannot use what the scheduler pays for, and name the preset that works.
+
+    Raises:
+        ConfigError: if it cannot.
+    """
+    if not (why := objection(parts["estimator"], parts["scheduler"])):
+        return
+    names = {group: leaf(config, group) for group in ("estimator", "scheduler")}
+    preset = preset_with(names["estimator"])
+    working = f", or choose experiment={preset}" if preset else ""
+    raise ConfigError(f"{' '.join(f'{group}={name}' for group, name in names.items())}: {why}{working}")
 
 
 def controller_of(

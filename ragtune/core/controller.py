@@ -29,6 +29,7 @@ from ragtune.core.interfaces import (
 from ragtune.core.loop import RerankLoop
 from ragtune.core.output import ControllerOutput, HistoryStep
 from ragtune.core.plain import quoted
+from ragtune.core.policy.matching import objection
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.bills import describe, reported
@@ -63,7 +64,8 @@ class RAGtuneController:
             defaults of :class:`~ragtune.core.batches.failures.FailurePolicy` if None.
 
     Raises:
-        ConfigError: if no reranker is given, or the assembler names an unknown ordering.
+        ConfigError: if no reranker is given, the assembler names an unknown ordering, or the estimator cannot use what
+            the scheduler sends.
     """
 
     def __init__(
@@ -84,6 +86,8 @@ class RAGtuneController:
         rerankers = dict(reranker) if isinstance(reranker, Mapping) else {"default": reranker}
         if not rerankers:
             raise ConfigError("no reranker given: name at least one strategy (the noop reranker scores nothing)")
+        if why := objection(estimator, scheduler):
+            raise ConfigError(f"{type(estimator).__name__} with {type(scheduler).__name__}: {why}")
         self.rounds = RetrievalRounds(retriever, reformulator, plan or RetrievalPlan(), tuple(rerankers.values()))
         ordering = Ordering.parse(assembler.ordering)
         self.loop = RerankLoop(estimator, scheduler, rerankers, ordering, expander, failures or FailurePolicy())

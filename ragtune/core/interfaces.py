@@ -116,9 +116,12 @@ class BaseEstimator(Component, ABC):
     Attributes:
         reads_scores: whether its word may change with what has been scored. Where it does not, and where the scheduler
             has a plan, a replay knows all batches at once. The contract suite catches one that says False and reads.
+        compares: whether it learns from windows that it asks for (``Valuation.window``) and from nothing else. It needs
+            a scheduler that sends them (:attr:`BaseScheduler.sends_again`); the controller refuses any other.
     """
 
     reads_scores: bool = True
+    compares: bool = False
 
     @abstractmethod
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Mapping[str, float]:
@@ -226,9 +229,8 @@ class BaseReranker(Component, ABC):
     def rerank_many(self, batches: Sequence[RerankBatch]) -> list[Mapping[str, float] | Exception]:
         """The batches of several requests at once: for each what :meth:`rerank` returns, or the error that it raises.
 
-        A reranker that reads many documents faster together overrides this. The scores of a batch must not depend on
-        the other batches, and its cost goes to its own ``context.meter``.
-        """
+        A reranker that reads many documents faster together overrides this. A batch's scores must not depend on the
+        others, and its cost goes to its own ``context.meter``."""
         outcomes: list[Mapping[str, float] | Exception] = []
         for batch in batches:
             try:
@@ -245,10 +247,8 @@ class BaseReranker(Component, ABC):
         return price_by_count([""] * len(items), "")
 
     def scores_of(self, doc_ids: Sequence[str], context: RAGtuneContext) -> dict[str, float]:
-        """What :meth:`rerank` says of these documents.
-
-        Only for recorded scores that depend on query and document alone; :meth:`price` says then what any batch costs.
-        A replay asks here where it knows all batches at once.
+        """What :meth:`rerank` returns for these documents. Only for recorded scores that depend on query and document
+        alone; :meth:`price` then returns the cost of any batch. A replay asks here where it knows all batches at once.
         """
         raise NotImplementedError
 

@@ -34,6 +34,9 @@ from ragtune.core.types import (
     StopRecord,
 )
 
+FIRST_ROUND = "first_round_incomplete"
+"""Action of the event that names the documents and the calls of a first round for which the budget was too small."""
+
 
 class RerankLoop:
     """Wishes for batches until the budget, the pool or the scheduler says stop. Holds no state between requests.
@@ -102,6 +105,7 @@ class RerankLoop:
             self._batches.close_book(book)
         if len(history) == 1 and stop.reason in (BUDGET_EXHAUSTED, "budget_denied"):
             context.trace.add("controller", "skip_rerank", reason="budget_denied")
+        _tell_of_first_round(pool, context, stop)
         context.trace.add("controller", "stop", **stop.model_dump())
         return LoopOutcome(stop, book.actual_cost, book.dropped, book.breakers.count())
 
@@ -262,6 +266,16 @@ def budget_stop(account: Account, trace: ControllerTrace, *, nothing_sent: bool)
         trace.add("budget", "deny_rerank", reason=account.reason, remaining=account.remaining)
     details = {"limit": account.unit, "used": account.used, "allowed": account.limit}
     return StopRecord(reason=BUDGET_EXHAUSTED, source="budget", details=details, message=account.in_words())
+
+
+def _tell_of_first_round(pool: CandidatePool, context: RAGtuneContext, stop: StopRecord) -> None:
+    """Note it where a budget that is not 0 has ended before the estimator's first round did, and what that takes."""
+    ended, limits = pool.estimates.first_round, context.tracker.budget
+    if ended is None or stop.reason not in (BUDGET_EXHAUSTED, "budget_denied"):
+        return
+    if 0 not in (limits.max_reranker_docs, limits.max_reranker_calls):
+        documents, calls = ended()
+        context.trace.add("controller", FIRST_ROUND, documents=documents, calls=calls)
 
 
 def _trace_proposal(pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal, cost: CostObject) -> None:

@@ -94,8 +94,9 @@ class RetrievalRounds:
         except Exception as error:
             raise RetrievalError(f"retrieval failed for query {context.query_id!r}: {describe(error)}") from error
         rounds = [self._round(context, context.query, ORIGINAL, found)]
+        known: set[str] = set()
         for i, rewrite in enumerate(self._rewrites(context, rounds[0].candidates)):
-            known = {doc.id for doc in found}
+            known |= {doc.id for doc in rounds[-1].candidates}
             if not context.tracker.try_consume_retrieval_round():
                 break
             rounds.extend(self._supplement(context, rewrite, rewrite_round(i), known))
@@ -116,15 +117,17 @@ class RetrievalRounds:
             return []
         if len(eligible) < len(found):
             context.trace.add("controller", "ineligible", round=name, count=len(found) - len(eligible))
-        return [self._round(context, rewrite, name, eligible)]
+        new = len({doc.id for doc in eligible}.difference(known))
+        return [self._round(context, rewrite, name, eligible, new=new)]
 
     def _round(
-        self, context: RAGtuneContext, rewrite: str, name: str, found: Sequence[ScoredDocument]
+        self, context: RAGtuneContext, rewrite: str, name: str, found: Sequence[ScoredDocument], **facts: int
     ) -> ReformulationResult:
-        """A round's outcome, each document once, and its event."""
+        """A round's outcome, each document once, and its event: ``new`` of a rewrite, what no round before it found."""
         candidates = found if isinstance(found, Hits) else _once(found)
-        repeated = {"repeated": len(found) - len(candidates)} if len(candidates) < len(found) else {}
-        context.trace.add("controller", "retrieve", round=name, query=rewrite, found=len(found), **repeated)
+        if len(candidates) < len(found):
+            facts["repeated"] = len(found) - len(candidates)
+        context.trace.add("controller", "retrieve", round=name, query=rewrite, found=len(found), **facts)
         return ReformulationResult.model_construct(
             original_query=context.query,
             reformulated_query=rewrite,

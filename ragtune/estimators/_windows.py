@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext
 
+T = TypeVar("T")
+
 
 class Ask(NamedTuple):
     """What a policy wants compared next, and what it would answer now.
@@ -25,10 +28,12 @@ class Ask(NamedTuple):
     Attributes:
         window: positions of the documents to compare, in the order in which they are shown.
         ranking: positions of all documents, best first: the answer if no further call comes.
+        opens: whether the call belongs to the policy's first round, whose outcome counts once the round is complete.
     """
 
     window: Sequence[int]
     ranking: Sequence[int]
+    opens: bool = False
 
 
 class Verdict(NamedTuple):
@@ -74,11 +79,22 @@ def by_halves(ask: Ask) -> Generator[Ask, Verdict, Verdict]:
     """
     window, size = list(ask.window), len(ask.window)
     while size > 1:
-        verdict = yield Ask(window[:size], ask.ranking)
+        verdict = yield ask._replace(window=window[:size])
         if not verdict.has_failed:
             return Verdict([*verdict.order, *window[size:]], verdict.tiers, size < len(window))
         size //= 2
     return Verdict(window, [], has_failed=True)
+
+
+def opening(part: Generator[Ask, Verdict, T]) -> Generator[Ask, Verdict, T]:
+    """A part of a play whose calls belong to the policy's first round."""
+    try:
+        ask = next(part)
+        while True:
+            ask = part.send((yield ask._replace(opens=True)))
+    except StopIteration as end:
+        result: T = end.value
+        return result
 
 
 class _Recording:
@@ -107,7 +123,26 @@ class _Recording:
             ask = Ask((), end.value)
         if self._asks and list(ask.window) == list(self._asks[-1].window):
             ask = Ask((), ask.ranking)  # the same question has the same answer
-        self._asks.append(Ask(tuple(ask.window), tuple(ask.ranking)))
+        self._asks.append(Ask(tuple(ask.window), tuple(ask.ranking), ask.opens))
+
+
+def first_round(begin: Callable[[], Play]) -> tuple[int, int]:
+    """The documents and calls that a play's first round takes at most, all of them charged.
+
+    The number of calls may depend on the verdicts. It is counted twice: where every window stands in order, and where
+    every window stands in reverse order.
+    """
+    counts = []
+    for direction in (1, -1):
+        play, docs, calls = begin(), 0, 0
+        with suppress(StopIteration):
+            ask = next(play)
+            while ask.opens:
+                docs, calls = docs + len(ask.window), calls + 1
+                order = list(ask.window)[::direction]
+                ask = play.send(Verdict(order, [[position] for position in order]))
+        counts.append((docs, calls))
+    return max(counts)
 
 
 class Game:
@@ -117,12 +152,13 @@ class Game:
         begin: begins the play.
 
     Attributes:
+        begin: begins the play.
         ask: the latest question; its window is empty once the play is over.
         heard: batches that it was told of.
     """
 
     def __init__(self, begin: Callable[[], Play]) -> None:
-        self._begin = begin
+        self.begin = begin
         self._recording = _Recording(begin)
         self._verdicts: list[Verdict] = []
         self.heard = 0
@@ -153,7 +189,7 @@ class Game:
     def _now(self) -> Ask:
         ask = self._recording.after(self._verdicts)
         if ask is None:
-            self._recording = _Recording(self._begin)
+            self._recording = _Recording(self.begin)
             ask = self._recording.after(self._verdicts)
         assert ask is not None, "a new recording was told nothing else"  # noqa: S101
         return ask
@@ -167,6 +203,7 @@ class WindowEstimator(BaseEstimator):
     :attr:`Valuation.window <ragtune.core.pool.valuation.Valuation>`. The reranker's scores count within their batch
     only, so a reranker that compares serves as well as one that scores; one that tells only the best of a batch apart
     (setwise) gives the others equal scores. Documents that an expander finds later are ranked last and not compared.
+    What it needs before its ranking says something is its first round (:attr:`Ask.opens`).
 
     Args:
         window: documents a call, >= 2.
@@ -177,6 +214,7 @@ class WindowEstimator(BaseEstimator):
     """
 
     reads_budget = False
+    compares = True
 
     def __init__(self, window: int = 20, top_k: int = 10) -> None:
         self.window = check_count("estimator.window", window, low=2)
@@ -212,6 +250,7 @@ class WindowEstimator(BaseEstimator):
             1.0 / (1.0 + places),
             posterior=-places,
             window=window if game.ask.window else (),
+            first_round=partial(first_round, game.begin) if game.ask.opens else None,
             diagnostics={"heard": game.heard},
         )
 

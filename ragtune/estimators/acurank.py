@@ -62,7 +62,7 @@ class AcuRankEstimator(WindowEstimator):
     def play(self, items: Sequence[PoolItem], calls: int | None) -> Play:
         ratings = _Ratings(items)
         for window in self._windows(list(range(len(items)))):
-            ratings.learn((yield Ask(window, ratings.ranking)))
+            ratings.learn((yield Ask(window, ratings.ranking, opens=True)))
         is_last = False
         while not is_last:
             above = ratings.above(self.top_k)

@@ -47,7 +47,7 @@ class JointRankEstimator(WindowEstimator):
         wins = np.zeros((len(items), len(items)))
         blocks = self._blocks(len(items), calls)
         for block in blocks:
-            ask = Ask(block, _ranking(wins))
+            ask = Ask(block, _ranking(wins), opens=True)
             _count(wins, (yield ask) if len(blocks) > 1 else (yield from by_halves(ask)))
         return _ranking(wins)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 
 from ragtune.core.pool.items import PoolItem
-from ragtune.estimators._windows import Ask, Play, Verdict, WindowEstimator
+from ragtune.estimators._windows import Ask, Play, Verdict, WindowEstimator, opening
 
 
 class KnockoutEstimator(WindowEstimator):
@@ -31,7 +31,7 @@ class KnockoutEstimator(WindowEstimator):
         taken: list[int] = []
         champions: list[int] = []
         for start in range(len(groups)):
-            yield from self._champion(groups, start, taken, champions)
+            yield from opening(self._champion(groups, start, taken, champions))
         while champions and len(taken) < self.top_k:
             best = champions.pop(0)
             taken.append(best)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 
 from ragtune.core.pool.items import PoolItem
-from ragtune.estimators._windows import Ask, Play, Verdict, WindowEstimator, by_halves
+from ragtune.estimators._windows import Ask, Play, Verdict, WindowEstimator, by_halves, opening
 
 
 class SetwiseInsertionEstimator(WindowEstimator):
@@ -36,16 +36,18 @@ class SetwiseInsertionEstimator(WindowEstimator):
         everything = list(range(len(items)))
         first = everything[: min(self.window, self.top_k)]
         passed, gone = list[int](), list[int]()
-        verdict = (yield from by_halves(Ask(first, everything))) if len(first) > 1 else Verdict(first, [first])
+        verdict = (
+            (yield from by_halves(Ask(first, everything, opens=True))) if len(first) > 1 else Verdict(first, [first])
+        )
         top = [position for tier in verdict.tiers for position in tier]
         wanted = len(top) if verdict.has_failed else len(first)
         if top and len(verdict.tiers) == wanted:
             waiting = [position for position in everything if position not in top]
         else:
-            top, waiting = yield from self._selected(everything, verdict.order[0])
+            top, waiting = yield from opening(self._selected(everything, verdict.order[0]))
         while len(top) < min(self.top_k, len(items)):
             challenger, *waiting = waiting
-            top = yield from self._inserted(top, challenger, waiting)
+            top = yield from opening(self._inserted(top, challenger, waiting))
         while waiting:
             guard, chunk, left = top[-1], waiting[: self.window - 1], waiting[self.window - 1 :]
             verdict = yield Ask([guard, *chunk], [*top, *passed, *waiting, *gone])

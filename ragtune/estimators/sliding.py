@@ -42,5 +42,5 @@ class SlidingEstimator(WindowEstimator):
         reach = len(items) if calls is None else self.window + (calls - 1) * self.step
         for start in [*range(min(len(items), self.depth, reach) - self.window, 0, -self.step), 0]:
             end = start + self.window
-            order[start:end] = (yield Ask(order[start:end], order)).order
+            order[start:end] = (yield Ask(order[start:end], order, opens=True)).order
         return order

@@ -24,7 +24,9 @@ class TourRankEstimator(WindowEstimator):
 
     Differences: a call gives an order, of which only who goes on counts, as in the paper's prompt. The documents of a
     group are shown as they stand, where the paper shuffles them; groups come one after the other. Of a group whose call
-    failed, those that stand first go on.
+    failed, those that stand first go on. Where the budget ends within a stage, its points do not count yet: others had
+    no chance to gain one. The documents of each group that has played share the places that they had, those first that
+    go on. The first stage of the first tournament is the policy's first round.
 
     Args:
         tournaments: tournaments at most, >= 1; the paper's r.
@@ -46,18 +48,27 @@ class TourRankEstimator(WindowEstimator):
                     continue
                 count = -(-len(alive) // size)
                 winners, passed = list[int](), list[int]()
+                ranking, is_first = _by_points(points), not points.any()
                 for group in (alive[i::count] for i in range(count)):
-                    verdict = yield Ask(group, _by_points(points))
+                    verdict = yield Ask(group, ranking, opens=is_first)
                     best = list(verdict.order[: -(-goes_on // count)])
                     winners += best
                     if verdict.has_failed:
                         passed += best
                     else:
                         points[best] += 1
+                        ranking = _among_their_places(ranking, group, best)
                 if len(passed) < len(winners):  # else nothing was compared that their points would keep up with
                     points[passed] += 1
                 alive = [position for position in alive if position in winners]
         return _by_points(points)
+
+
+def _among_their_places(ranking: Sequence[int], group: Sequence[int], best: Sequence[int]) -> list[int]:
+    """The ranking in which a group's best documents have the first of the group's places, and the rest the others."""
+    members = [position for position in ranking if position in group]
+    ordered = iter(sorted(members, key=lambda position: position not in best))
+    return [next(ordered) if position in group else position for position in ranking]
 
 
 def _by_points(points: np.ndarray) -> list[int]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Unpack
 
+import numpy as np
+
 from ragtune.core.arguments import check_count, check_number, check_positive
 from ragtune.core.interfaces import BaseAcquisition
 from ragtune.core.policy.batching import propose
@@ -18,6 +20,9 @@ class ValueOfInformationScheduler(BatchScheduler):
     The price of a document is ``price`` in units of the gain, plus, where ``usd_per_point`` says what a whole point of
     nDCG on one query is worth, what the reranker charges for the document in dollars divided by that: so a budget in
     money is a statement about what quality is worth.
+
+    Where the estimates tell no document from another before the first score, the gain is not known. The first batch is
+    sent then, so that there is something to judge by.
 
     Args:
         gain: the expected gain of one more score, in nDCG@k (acquisition ``expected_gain``).
@@ -49,7 +54,10 @@ class ValueOfInformationScheduler(BatchScheduler):
         self.min_docs = check_count("scheduler.min_docs", min_docs)
 
     def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
-        gains = self.gain.utility(pool.belief_or_empirical(), pool)[pool.eligible]
+        belief, ranked = pool.belief_or_empirical(), pool.ranked
+        if not pool.batches and len(ranked) > 1 and np.ptp(belief.key[ranked]) == 0.0:
+            return propose(self.chosen(pool), budget, diagnostics={"expected_gain": None})
+        gains = self.gain.utility(belief, pool)[pool.eligible]
         best = int(gains.argmax())
         expected, price = float(gains[best]), self._price(pool.doc_ids[pool.eligible[best]], budget)
         details = {"expected_gain": round(expected, 9), "price": round(price, 9)}

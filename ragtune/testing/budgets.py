@@ -19,6 +19,7 @@ from ragtune.estimators.baseline import BaselineEstimator
 from ragtune.reformulators.identity import IdentityReformulator
 from ragtune.retrievers.given import GivenRetriever
 from ragtune.schedulers.greedy import GreedyScheduler
+from ragtune.schedulers.windows import WindowsScheduler
 from ragtune.testing.collection import make_context
 from ragtune.testing.worlds import World, WorldReranker
 
@@ -65,6 +66,8 @@ def require_same_under_all_budgets(world: World, **parts: Any) -> None:
         "budget": CostBudget.unlimited(),
         "plan": RetrievalPlan(original_query_depth=100),
     }
+    if parts.get("estimator", usual["estimator"]).compares:
+        usual["scheduler"] = WindowsScheduler()
     controller = RAGtuneController(**(usual | parts))
     if not controller.shares_budgets:
         return

@@ -40,6 +40,11 @@ class EstimatorContract(InWorlds):
         for pool in _life(world):
             assert list(estimator.value(pool, context)) == [pool.doc_ids[i] for i in pool.eligible]
 
+    def test_it_asks_for_windows_if_and_only_if_it_says_so(self, estimator: BaseEstimator, world: World) -> None:
+        context = make_context()
+        for pool in filter(len, _life(world)):
+            assert (getattr(estimator.value(pool, context), "window", None) is not None) == estimator.compares
+
     def test_the_pool_is_left_as_it_was(self, estimator: BaseEstimator, world: World) -> None:
         context = make_context()
         for pool in _life(world):

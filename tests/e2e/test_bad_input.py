@@ -91,6 +91,10 @@ OPTIONS = {
         ["estimator=baseline", "estimator._target_=ragtune.schedulers.greedy.GreedyScheduler"],
         ["estimator._target_", "GreedyScheduler", "BaseEstimator"],
     ),
+    "an estimator whose windows the scheduler does not send": (
+        ["estimator=knockout"],
+        ["estimator=knockout scheduler=greedy", "take scheduler=windows, or choose experiment=knockout"],
+    ),
     "limits that name no strategy": (["scheduler=cascade", "scheduler.limits=5"], ["scheduler.limits=5"]),
     "more resamples than memory": (["bootstrap.resamples=1000000000000"], ["resamples=1000000000000", "100000"]),
     "a reference to nothing": (["seed=${foo}"], ["'foo' not found"]),

@@ -49,6 +49,19 @@ def test_a_job_that_a_sweep_names_three_times_runs_three_times(main: Run, tiny: 
     assert len({Path(f"sweep/{job}/run.trec").read_bytes() for job in (0, 1, 3)}) == 1
 
 
+def test_names_and_amounts_of_budgets_are_one_axis(main: Run, tiny: list[str]) -> None:
+    grid = [*tiny[:-1], "budget=zero,2,tight", "hydra.sweep.dir=sweep", "verbosity=0"]
+    ended = main("-m", *grid, "sweep.baseline=budget=2")
+    assert (ended.code, ended.err) == (0, "")
+    table = pd.read_csv("sweep/sweep.csv")
+    assert table["budget"].tolist() == ["zero", "2docs", "tight"]
+    assert table["docs"].tolist()[:2] == [0.0, 2.0]
+    assert table["baseline_job"].tolist()[::2] == [1.0, 1.0]
+    for job, budget in enumerate(("zero", "2", "tight")):
+        assert main(*tiny[:-1], f"budget={budget}", "hydra.run.dir=single", "verbosity=0").code == 0
+        assert Path(f"sweep/{job}/run.trec").read_bytes() == Path("single/run.trec").read_bytes()
+
+
 @pytest.mark.parametrize("executor", ["inline", "joblib"])
 def test_a_query_is_replayed_once_for_the_budgets_of_a_sweep_in_one_process(
     main: Run, tiny: list[str], monkeypatch: pytest.MonkeyPatch, executor: str

@@ -11,7 +11,8 @@ from experiments.config.compose import compose
 from experiments.replay.build import build_session, load_dataset, load_measures
 from ragtune import Corpus, CostBudget, RAGtuneController, RetrievalPlan, ScoredDocument
 from ragtune.core.interfaces import BaseReformulator, BaseReranker, BaseRetriever
-from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.request.context import ORIGINAL, RAGtuneContext
+from ragtune.core.request.request import Request
 from ragtune.reformulators.identity import IdentityReformulator
 from ragtune.reformulators.rm3 import RM3Reformulator
 from ragtune.retrievers.bm25 import BM25Retriever
@@ -102,6 +103,9 @@ POLICIES = {
     "ore": ["experiment=ore"],
     "uncertainty": ["experiment=uncertainty"],
 }
+PLAN = RetrievalPlan(**compose([])["retrieval"])
+"""The depths that a run has by default."""
+
 ALLOWED = {"rm3": 0.01, "hyde": 0.01, "off-topic": 0.03}
 
 
@@ -114,21 +118,32 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Trial:
     return Trial(["dataset=demo", "tracking=none"])
 
 
+def test_rewrites_find_new_documents_at_the_default_depths_and_no_rewrite_changes_the_first_stage() -> None:
+    session = build_session(compose(["reformulator=rm3", "tracking=none"]))
+    found = {ORIGINAL: 0, "rewrite_0": 0}
+    for query_id, text in session.dataset.queries.items():
+        pool, context = session.controller.begin(Request(text, query_id))
+        for event in context.trace.find("retrieve"):
+            found[event.details["round"]] += event.details.get("new", event.details["found"])
+        assert len(pool) == sum(e.details.get("new", e.details["found"]) for e in context.trace.find("retrieve"))
+    queries = len(session.dataset.queries)
+    assert found[ORIGINAL] / queries == pytest.approx(66.2, abs=0.1)  # as without a reformulator
+    assert found["rewrite_0"] / queries > 5.0
+
+
 # Rewrites find more documents than may be reranked, so that they could fill the batches.
 @pytest.mark.parametrize("policy", POLICIES)
 def test_no_rewrite_costs_a_policy_more_than_a_hundredth_nor_an_off_topic_one_more_than_three(
     demo: Trial, policy: str
 ) -> None:
-    plan = RetrievalPlan(original_query_depth=100, depth_per_reformulation=20)
-    assert excesses(demo.losses(POLICIES[policy], 10, plan)) == {}
+    assert excesses(demo.losses(POLICIES[policy], 10, PLAN)) == {}
 
 
 @pytest.mark.shared
 @pytest.mark.skipif(not NFCORPUS.is_dir(), reason="nfcorpus is not beside the checkout (../shared)")
 @pytest.mark.parametrize("policy", ["fixed depth", "similarity", "uncertainty"])
 def test_nor_on_nfcorpus_where_the_table_lacks_most_of_what_rewrites_find(nfcorpus: Trial, policy: str) -> None:
-    plan = RetrievalPlan(original_query_depth=100, depth_per_reformulation=20)
-    assert excesses(nfcorpus.losses(POLICIES[policy], 20, plan)) == {}
+    assert excesses(nfcorpus.losses(POLICIES[policy], 20, PLAN)) == {}
 
 
 @pytest.fixture(scope="module")

@@ -49,6 +49,8 @@ class Valuation(Mapping[str, float]):
         window: positions of the documents that the estimator wants compared next, in the order in which they are to be
             shown, scored ones included; empty where nothing is left to compare. None from an estimator that has no
             such wish. Scheduler ``windows`` sends it.
+        first_round: counts the documents and the calls of the estimator's first round, before whose end its ranking
+            rests on too little; None from an estimator without one, and once the round is over.
         batch_limit: documents after which the estimator wants to be asked again, where its advice holds for no more
             (an alternating policy's source that runs dry); None for no limit.
         diagnostics: JSON-serialisable facts for the trace.
@@ -65,6 +67,7 @@ class Valuation(Mapping[str, float]):
         posterior: FloatArray | None = None,
         belief: Belief | None = None,
         window: Sequence[int] | None = None,
+        first_round: Callable[[], tuple[int, int]] | None = None,
         batch_limit: int | None = None,
         diagnostics: dict[str, Any] | None = None,
     ) -> None:
@@ -76,6 +79,7 @@ class Valuation(Mapping[str, float]):
         self.posterior = posterior
         self.belief = belief
         self.window = None if window is None else tuple(window)
+        self.first_round = first_round
         self.batch_limit = batch_limit
         self.diagnostics = diagnostics or {}
         self._made_from: FloatArray | None = None
@@ -116,6 +120,7 @@ class Valuation(Mapping[str, float]):
             posterior=posterior,
             belief=self.belief,
             window=self.window,
+            first_round=self.first_round,
             batch_limit=self.batch_limit,
             diagnostics=self.diagnostics,
         )

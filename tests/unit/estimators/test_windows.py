@@ -13,12 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
-from ragtune import Corpus, CostBudget, Document
+from ragtune import Corpus, CostBudget, Document, RAGtuneController, RetrievalPlan
+from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.errors import ConfigError
+from ragtune.core.interfaces import BaseReranker
+from ragtune.core.loop import FIRST_ROUND
 from ragtune.core.pool.items import PoolItem, SentBatch
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.embedders.tfidf import TfidfEmbedder
-from ragtune.estimators._windows import Game, WindowEstimator, verdict_of
+from ragtune.estimators._windows import Game, WindowEstimator, first_round, verdict_of
 from ragtune.estimators.acurank import AcuRankEstimator
 from ragtune.estimators.blitzrank import BlitzRankEstimator
 from ragtune.estimators.jointrank import JointRankEstimator
@@ -28,6 +31,10 @@ from ragtune.estimators.setwise_insertion import SetwiseInsertionEstimator
 from ragtune.estimators.sliding import SlidingEstimator
 from ragtune.estimators.tdpart import TDPartEstimator
 from ragtune.estimators.tourrank import TourRankEstimator
+from ragtune.reformulators.identity import IdentityReformulator
+from ragtune.retrievers.given import GivenRetriever
+from ragtune.schedulers.greedy import GreedyScheduler
+from ragtune.schedulers.windows import WindowsScheduler
 from ragtune.testing import make_context
 
 
@@ -106,6 +113,73 @@ def test_a_tournament_of_tourrank_takes_thirteen_calls():
         end = played(TourRankEstimator(tournaments=1), worth)
         assert end.calls == 13
         assert end.ranking[0] == best(worth, 1)[0] or worth[end.ranking[0]] > worth[best(worth, 3)[2]]
+
+
+def test_a_tournament_that_ends_within_its_first_stage_moves_no_document_that_was_not_compared():
+    for worth in worths(100):
+        for calls in range(1, 5):
+            ranking = played(TourRankEstimator(), worth, calls).ranking
+            unseen = [position for position in range(100) if position % 5 >= calls]
+            assert [ranking[position] for position in unseen] == unseen
+            assert worth[ranking[:10]].sum() >= worth[:10].sum()
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        (TourRankEstimator(), (100, 5)),
+        (AcuRankEstimator(), (100, 5)),
+        (SlidingEstimator(), (180, 9)),
+        (JointRankEstimator(), (400, 20)),
+        (KnockoutEstimator(), (230, 115)),  # 90 pairs for the champions, and bisections among up to 9 of them
+        (TDPartEstimator(), (0, 0)),
+    ],
+)
+def test_a_first_round_is_counted_beforehand_and_is_never_longer(policy, expected):
+    begin = partial(policy.play, documents(100), None)
+    assert first_round(begin) == expected
+    for worth in worths(100):
+        game, batches = Game(begin), list[SentBatch]()
+        while game.ask.opens:
+            batches.append(sent(list(game.ask.window), worth))
+            game.hear(batches)
+        assert sum(len(batch.positions) for batch in batches) <= expected[0]
+        assert len(batches) <= expected[1]
+
+
+def test_a_budget_that_ends_within_the_first_round_is_noted_with_what_that_takes():
+    corpus = Corpus([Document(id=f"d{i:03d}", text=f"text {i}") for i in range(100)])
+    found = [corpus.scored(f"d{i:03d}", float(100 - i)) for i in range(100)]
+    controller = RAGtuneController(
+        GivenRetriever(),
+        IdentityReformulator(),
+        TourRankEstimator(tournaments=1),
+        WindowsScheduler(),
+        Lengths(),
+        GreedyAssembler(),
+        CostBudget.unlimited(),
+        plan=RetrievalPlan(original_query_depth=100),
+    )
+    for docs, expected in {0: [], 20: [(100, 5)], 80: [(100, 5)], 100: [], 150: []}.items():
+        output = controller.run("text", CostBudget.only(max_reranker_docs=docs), candidates=found)
+        noted = [event.details for event in output.trace.find(FIRST_ROUND)]
+        assert [(details["documents"], details["calls"]) for details in noted] == expected
+
+
+class Lengths(BaseReranker):
+    """Scores a document by its id."""
+
+    is_recorded = True
+    unpriced = frozenset[str]()
+
+    def rerank(self, items, context, strategy):
+        return {item.doc_id: int(item.doc_id[1:]) / 100 for item in items}
+
+
+def test_an_estimator_whose_windows_no_scheduler_sends_is_refused():
+    parts = (GivenRetriever(), IdentityReformulator(), KnockoutEstimator(), GreedyScheduler())
+    with pytest.raises(ConfigError, match=r"^KnockoutEstimator with GreedyScheduler: .* take scheduler=windows$"):
+        RAGtuneController(*parts, Lengths(), GreedyAssembler(), CostBudget.unlimited())
 
 
 def test_tdpart_puts_what_beats_the_pivot_before_it():

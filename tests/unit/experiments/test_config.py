@@ -268,12 +268,29 @@ def test_a_budget_can_be_an_amount(short: str, unit: str, limit: float) -> None:
     assert compose([f"budget={short}"])["budget"] == expected
 
 
+@pytest.mark.parametrize(
+    ("axis", "jobs"),
+    [
+        ("tight,50", {"tight": {}, "50docs": {"max_reranker_docs": 50}}),
+        (
+            "zero,20docs",
+            {"zero": {"max_reranker_docs": 0, "max_reformulations": 0, "max_retrieval_rounds": 0}, "20docs": {}},
+        ),
+        ("0.002usd,tight", {"0.002usd": {"max_reranker_docs": None, "max_cost_usd": 0.002}, "tight": {}}),
+    ],
+)
+def test_a_sweep_takes_names_and_amounts_of_budgets_together(axis: str, jobs: dict[str, dict[str, float]]) -> None:
+    tight = compose(["budget=tight"])["budget"]
+    assert sorted(spelled_out([f"budget={axis}"])[0].removeprefix("budget=").split(",")) == sorted(jobs)
+    for choice, limits in jobs.items():
+        assert compose([f"budget={choice}"])["budget"] == {**tight, **limits}
+
+
 def test_amounts_of_a_sweep_have_one_unit() -> None:
     assert spelled_out(["budget=5,10docs", "seed=1"]) == ["budget=tight", "budget.max_reranker_docs=5,10", "seed=1"]
     for wrong in (
         "budget=5,10calls",
         "budget=20pages",
-        "budget=tight,20",
         "budget=1.5.2usd",
         "budget=-3",
         "budget=.5usd",

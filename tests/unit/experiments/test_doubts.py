@@ -8,9 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.evaluate.doubts import breakdowns, doubts, silences, warnings_of
+from experiments.evaluate.doubts import breakdowns, doubts, short_budgets, silences, unused, warnings_of
 from experiments.evaluate.outcomes import Outcomes
 from experiments.evaluate.record import UNITS, QueryRecord
+from experiments.evaluate.states import together
+from ragtune.core.loop import FIRST_ROUND
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.estimators.uncertainty import MARGINS
 from ragtune.retrievers.signalled import SILENT_SIGNAL
@@ -77,6 +79,31 @@ def test_what_requests_went_on_without_is_told_with_the_first_error() -> None:
     whole.add("expander", "expand", doc_ids=["a_failed"])
     found = breakdowns(_outcomes([_of(whole), _of(broken), _of(broken)]))
     assert found == {"queries with expansion_failed in their traces, first: RuntimeError: no graph": 2}
+
+
+def test_a_budget_that_is_too_small_is_told_with_the_smallest_one_that_is_enough_for_all_queries() -> None:
+    traces = [ControllerTrace(query_id="q") for _ in range(3)]
+    for trace, documents, calls in zip(traces, (90, 100), (6, 5), strict=False):
+        trace.add("controller", FIRST_ROUND, documents=documents, calls=calls)
+    ((words, count),) = short_budgets(_outcomes([_of(trace) for trace in traces])).items()
+    assert words.endswith("the smallest useful budget is 100 documents in 6 calls: budget=100")
+    assert count == 2
+    assert short_budgets(_outcomes([_of(traces[2])])) == {}
+
+
+def test_scores_that_no_ranking_shows_are_told_of_only_where_that_is_so_of_all_queries() -> None:
+    paid = [2.0, *[0.0] * (len(UNITS) - 1)]
+    free, moved, unmoved = (
+        replace(_record({}), doc_ids=["a", "b"], rankings=together(orders, 2), costs=[[0.0] * len(UNITS), spent])
+        for orders, spent in (
+            ([np.array([0, 1])] * 2, [0.0] * len(UNITS)),
+            ([np.array([0, 1]), np.array([1, 0])], paid),
+            ([np.array([0, 1])] * 2, paid),
+        )
+    )
+    assert list(unused(_outcomes([free, unmoved, unmoved])).values()) == [2]
+    assert unused(_outcomes([free, moved, unmoved])) == unused(_outcomes([free])) == {}
+    assert unused(_outcomes([replace(unmoved, dropped={"a": "lost", "b": "lost"})])) == {}
 
 
 @pytest.mark.parametrize(("apart", "found"), [(True, [2]), (False, [])])

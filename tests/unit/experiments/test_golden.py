@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from experiments.conformance import golden
-from experiments.conformance.golden import COUNTERPARTS, Decisions, decide, differences, pin
+from experiments.conformance.golden import COMPARING, COUNTERPARTS, Decisions, decide, differences, pin
 from experiments.conformance.outcomes import FIXTURES
 
 BASELINE = Path("decisions", "estimator", "baseline.json")
@@ -32,7 +32,7 @@ def test_a_component_is_pinned_beside_the_counterparts_of_its_group_one_line_a_q
     for component in pinned:
         text = (FIXTURES / "decisions" / f"{component}.json").read_text()
         decisions: Decisions = json.loads(text)
-        assert tuple(decisions) == COUNTERPARTS[component.split("/")[0]]
+        assert tuple(decisions) in (COUNTERPARTS[component.split("/")[0]], COMPARING)
         assert len(text.splitlines()) <= 2 + sum(len(queries) + 2 for queries in decisions.values())
 
 

@@ -71,6 +71,18 @@ def test_value_of_information_stops_where_the_gain_falls_under_its_price() -> No
     assert dear.details["expected_gain"] <= dear.details["price"] == 1.0
 
 
+def test_value_of_information_sends_a_first_batch_where_no_estimate_tells_documents_apart() -> None:
+    dear = ValueOfInformationScheduler(ExpectedGainAcquisition(k=4), price=1.0, batch_size=3)
+    flat = _pool([0.0] * 12)
+    first = dear.select_batch(flat, RemainingBudgetView())
+    assert isinstance(first, BatchProposal)
+    assert len(first.doc_ids) == 3
+    for settled in (_pool([0.5]), _pool([0.5] * 12, {0: 0.5})):
+        stop = dear.select_batch(settled, RemainingBudgetView())
+        assert isinstance(stop, StopRecord)
+        assert stop.reason == "gain_under_price"
+
+
 def test_a_budget_in_money_is_a_price_through_what_a_point_is_worth() -> None:
     def charge(doc_ids: list[str], strategy: str) -> CostObject:
         return CostObject(docs=len(doc_ids), calls=1, usd=0.01 * len(doc_ids))
