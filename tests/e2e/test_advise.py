@@ -151,7 +151,7 @@ def test_the_page_needs_nothing_else_and_fits_a_telephone(advice: SimpleNamespac
         overflow = "nodes => nodes.filter(node => node.scrollWidth > node.clientWidth + 1).length"
         assert page.locator("pre, .scroll").evaluate_all(overflow) == 0
         page.locator(".copied button").first.click()
-        assert page.locator(".copied button").first.text_content() in ("Copied", "Selected")
+        page.get_by_text("Copied", exact=True).or_(page.get_by_text("Selected", exact=True)).wait_for()
         assert page.locator(".copied").count() == page.locator("pre").count() == 4
         # The legend stands below the curves.
         legend, axes = (page.locator(f"figure svg #{part}").bounding_box() for part in ("legend_1", "patch_2"))
