@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from experiments.evaluate.significance import SIGNIFICANT
 from experiments.study.study import FINAL, unit_of
 from experiments.study.tables import p_text, verdict
@@ -21,6 +23,16 @@ RULE_OF_POLICY = (
 RULE_OF_BUDGET = (
     "The budget is the smallest for which that holds and which keeps "
     f"{KEPT:.0%} of the policy's best mean over the collections. "
+)
+AS_GOOD = 0.95
+"""Share of the baseline's quality at its largest cost that is as good: the share that ``ragtune advise`` keeps too."""
+
+RULE_FOR_LESS = (
+    "Every cell is compared with the baseline at its largest cost. A cell is better where both tests place it above "
+    f"that (p < {SIGNIFICANT:.2f}, Holm-corrected over all cells) on at least half of the collections, and on none "
+    "below. It is as good for less where it costs less on every collection and the lower end of its interval keeps "
+    f"{AS_GOOD:.0%} of the baseline's mean. The cheapest better cell is recommended, else the cheapest one that is as "
+    "good; of equals the one with the best mean. "
 )
 CAVEAT = (
     "The choice is made and tested on the same queries: confirm it on others before you rely on the size of the gain."
@@ -55,6 +67,8 @@ def recommendation(cells: Any, measure: str) -> Recommendation:
         measure: the headline measure.
     """
     rows = cells.assign(budget=cells["budget"].astype(str))
+    if "full_diff" in rows:  # tables of earlier versions compare at the same budget only
+        return _better_or_as_good(rows, measure)
     rows = rows.assign(standing=[_standing(row, measure) for _, row in rows.iterrows()])
     usable = rows[rows["kind"].isin(("ours", "peer"))]
     rule = RULE_OF_POLICY + (RULE_OF_BUDGET if _is_grid(rows) else "") + CAVEAT
@@ -158,3 +172,74 @@ def _nothing_better(rows: Any, measure: str, rule: str) -> Recommendation:
     place = " at the same budget" if limit else ""
     summary = f"In {measure}, no policy is significantly above it{place} on half of the collections and below on none."
     return Recommendation(title, summary, tuple(evidence), rule, str(incumbent["policy"].iloc[0]), column)
+
+
+def _better_or_as_good(rows: Any, measure: str) -> Recommendation:
+    """What is better than the incumbent at its largest cost, else what is as good for less, else that incumbent."""
+    spent = f"{unit_of(rows).name}_mean"
+    full = _at_full(rows, spent)
+    theirs = rows["collection"].map(full.set_index("collection")[measure])
+    costs = rows["collection"].map(full.set_index("collection")[spent])
+    p = rows[["full_p_t_holm", "full_p_randomization_holm"]].max(axis=1)
+    side = np.sign(rows["full_diff"]).where(p < SIGNIFICANT, 0).astype(int)
+    good = (rows["full_diff_low"] >= -(1.0 - AS_GOOD) * theirs) & (rows[spent] < costs - 0.005 * costs)
+    rows = rows.assign(side=side, good=good, share=rows[spent] / costs.where(costs > 0))
+    cells = rows[rows["kind"] != "ceiling"].groupby(["policy", "budget"], sort=False)
+    better = [key for key, held in cells if 2 * (held["side"] > 0).sum() >= len(held) and (held["side"] >= 0).all()]
+    as_good = [key for key, held in cells if held["good"].all()]
+    found = better or as_good
+    if not found:
+        return _keep_full(rows, full, measure)
+    cost, mean = cells["share"].mean().round(9), cells[measure].mean().round(9)
+    policy, column = min(found, key=lambda key: (cost[key], -mean[key]))
+    chosen = rows[(rows["policy"] == policy) & (rows["budget"] == column)]
+    what = "better than" if better else "as good as"
+    named = f"Use {_named(rows, chosen)}: {what} {_named(rows, full)}, for {_of(chosen, full, rows)}."
+    span = f"{chosen['full_diff'].min():+.3f}"
+    span += f" to {chosen['full_diff'].max():+.3f}" if len(chosen) > 1 else ""
+    held = f"significantly better on {(chosen['side'] > 0).sum()} of {len(chosen)} collections"
+    kept = f"the lower end of its interval keeps {AS_GOOD:.0%} of it on every collection"
+    summary = f"Against that, {measure} changes by {span}: {held if better else kept}."
+    evidence = [_beside_full(row, full, measure) for _, row in chosen.iterrows()]
+    return Recommendation(named, summary, tuple(evidence), RULE_FOR_LESS + CAVEAT, str(policy), str(column))
+
+
+def _keep_full(rows: Any, full: Any, measure: str) -> Recommendation:
+    title = f"Keep {_named(rows, full)}: nothing here is shown to be better, or as good for less."
+    summary = f"In {measure}, no cheaper cell is shown to keep {AS_GOOD:.0%} of it on every collection."
+    others = rows[(rows["kind"] != "ceiling") & (rows["full_diff"] != 0.0)]
+    best = others.loc[others.groupby("collection", sort=False)["full_diff_low"].idxmax()]
+    evidence = [_beside_full(row, full, measure) for _, row in best.iterrows()]
+    first = full.iloc[0]
+    return Recommendation(
+        title, summary, tuple(evidence), RULE_FOR_LESS + CAVEAT, str(first["policy"]), str(first["budget"])
+    )
+
+
+def _at_full(rows: Any, spent: str) -> Any:
+    """The incumbent's dearest cell of each collection."""
+    incumbent = _incumbent(rows)
+    return incumbent.loc[incumbent.groupby("collection", sort=False)[spent].idxmax()]
+
+
+def _named(rows: Any, cell: Any) -> str:
+    limit = f" with at most {cell['budget'].iloc[0]} {_noun(rows)} a query" if _is_grid(rows) else ""
+    return f"{cell['label'].iloc[0]}{limit}"
+
+
+def _of(chosen: Any, full: Any, rows: Any) -> str:
+    """The mean cost of a query, of the incumbent's."""
+    unit = unit_of(rows)
+    mine, theirs = (unit.number.format(cell[f"{unit.name}_mean"].mean()) for cell in (chosen, full))
+    return f"{mine} instead of {theirs} {unit.noun} a query"
+
+
+def _beside_full(row: Any, full: Any, measure: str) -> str:
+    theirs = full[full["collection"] == row["collection"]].iloc[0]
+    p_t, p_randomization = (p_text(row[f"full_{test}_holm"]) for test in ("p_t", "p_randomization"))
+    ends = f"[{row['full_diff_low']:+.3f}, {row['full_diff_high']:+.3f}]"
+    return (
+        f"{row['collection']}: {row['label']} has {measure} {row[measure]:.3f} with {_spent(row)}, {theirs['label']} "
+        f"{theirs[measure]:.3f} with {_spent(theirs)}: {row['full_diff']:+.3f} {ends}, p {p_t} (t-test) and "
+        f"{p_randomization} (randomization)."
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 from zlib import crc32
 
@@ -28,7 +29,8 @@ def cells_table(study: Study) -> Any:
 
     For each measure M the columns are the mean ``M``, its interval ``M_low`` and ``M_high``, the difference from the
     reference ``M_diff`` with its interval, and the p-values ``M_p_t`` and ``M_p_randomization``, also corrected by
-    Holm's method (``_holm``). Wins, losses and ties are counted for the headline measure.
+    Holm's method (``_holm``). Wins, losses and ties are counted for the headline measure, and ``full_diff`` with its
+    interval and corrected p-values is its difference from the reference at the reference's largest cost.
     """
     import pandas as pd
 
@@ -43,6 +45,7 @@ def _collection_rows(study: Study, collection: Collection) -> list[dict[str, Any
     low, high = interval(study, values)
     diff_low, diff_high = interval(study, values - reference)
     tests = _tests(study, keys, values - reference)
+    against_full = _against_full(study, collection, keys, values[:, :, 0])
     rows = []
     for i, (name, column) in enumerate(keys):
         policy, cell = study.by_name[name], collection.cells[name, column]
@@ -66,6 +69,7 @@ def _collection_rows(study: Study, collection: Collection) -> list[dict[str, Any
             row |= {f"{measure}_{test}": p[i, j] for test, p in tests.items()}
         wins, losses, ties = wins_losses_ties((values - reference)[:, i, 0])
         row |= {"wins": wins, "losses": losses, "ties": ties}
+        row |= {f"full_{name}": found[i] for name, found in against_full.items()}
         rows.append(row)
     for row, on_front in zip(rows, _front(study, rows), strict=True):
         row["on_front"] = on_front
@@ -131,6 +135,24 @@ def _tests(study: Study, keys: list[tuple[str, str]], differences: FloatArray) -
     itself = [i for i, (name, _) in enumerate(keys) if name == study.reference]
     for p in found.values():
         p[itself] = np.nan
+    return found
+
+
+def _against_full(
+    study: Study, collection: Collection, keys: Sequence[tuple[str, str]], values: FloatArray
+) -> dict[str, FloatArray]:
+    """The headline of each cell less that of the reference at its largest cost; all cells are one family of tests."""
+    own = [key for key in keys if key[0] == study.reference]
+    full = max(own, key=lambda key: float(collection.cells[key].in_unit(study.unit).mean()))
+    differences = values - collection.cells[full].values[:, :1]
+    low, high = interval(study, differences)
+    others = [i for i, key in enumerate(keys) if key != full]
+    found = {"diff": differences.mean(axis=0), "diff_low": low, "diff_high": high}
+    if others:
+        tested = paired_tests(differences[:, others], permutations=study.permutations, seed=study.seed)
+        for name, p in (("p_t_holm", tested.t), ("p_randomization_holm", tested.randomization)):
+            found[name] = np.full(len(keys), np.nan)
+            found[name][others] = holm(p)
     return found
 
 

@@ -15,10 +15,12 @@ class _Option(BaseModel):
     policy: str
     batch_size: int | None
     budget: int
+    trust: float | None = None
 
 
 class _Advice(BaseModel):
     recommended: _Option
+    missing_queries: int = 0
 
 
 def advised(file: str | Path) -> dict[str, Any]:
@@ -28,16 +30,22 @@ def advised(file: str | Path) -> dict[str, Any]:
         file: ``advice.json`` of the folder that ``ragtune advise`` has written.
 
     Returns:
-        ``docs``, ``policy`` and ``batch_size``: ``BudgetedReranker(model, **advised("advice.json"))``.
+        ``docs``, ``policy``, ``batch_size`` and, where the policy has one, ``trust``:
+        ``BudgetedReranker(model, **advised("advice.json"))``.
 
     Raises:
-        ConfigError: if the file cannot be read or is no advice, or if it advises not to rerank.
+        ConfigError: if the file cannot be read or is no advice, if it advises not to rerank, or if it
+            was made from too few queries to advise anything.
     """
     try:
-        option = _Advice.model_validate(read_json(Path(file).read_bytes())).recommended
+        advice = _Advice.model_validate(read_json(Path(file).read_bytes()))
     except (OSError, ValueError, ValidationError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not what ragtune advise writes"
         raise ConfigError(f"advice {str(file)!r} cannot be used: {reason}") from None
+    if advice.missing_queries:
+        raise ConfigError(f"advice {str(file)!r} has too few queries: {advice.missing_queries} more are needed")
+    option = advice.recommended
     if not option.budget:
         raise ConfigError(f"advice {str(file)!r} is not to rerank: keep the first stage's order")
-    return {"docs": option.budget, "policy": option.policy, "batch_size": option.batch_size or option.budget}
+    trust = {} if option.trust is None else {"trust": option.trust}
+    return {"docs": option.budget, "policy": option.policy, "batch_size": option.batch_size or option.budget, **trust}

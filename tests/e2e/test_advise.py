@@ -113,6 +113,7 @@ def test_the_program_to_copy_runs_and_the_server_knows_its_flags(advice: SimpleN
     assert (ran.returncode, ran.stdout) == (0, "[1, 0, 2]\n"), ran.stderr
     flags, best = served(advice.said["use"]["serve"]), advice.said["recommended"]
     assert (flags.policy, flags.docs, flags.batch_size) == (best["policy"], best["budget"], best["batch_size"])
+    assert flags.trust == best["trust"] == advice.said["trust"]
 
 
 def test_the_library_ranks_as_the_replay_did(advice: SimpleNamespace) -> None:
@@ -129,6 +130,7 @@ def test_the_library_ranks_as_the_replay_did(advice: SimpleNamespace) -> None:
             docs=best["budget"],
             policy=best["policy"],
             batch_size=best["batch_size"],
+            trust=best["trust"],
         )
         ranking = library.rank(query, [one.content for one in found], [one.score for one in found])
         replayed = session.controller.run(query, query_id=query_id).ranking
@@ -145,6 +147,15 @@ def test_the_page_needs_nothing_else_and_fits_a_telephone(advice: SimpleNamespac
         assert page.evaluate("document.documentElement.scrollWidth") <= 420
         assert page.locator("figure svg").bounding_box()["width"] > 300
         assert advice.said["recommended"]["policy"] in page.locator(".do").text_content()
+        # No snippet and no table of figures needs scrolling, and each snippet can be copied.
+        overflow = "nodes => nodes.filter(node => node.scrollWidth > node.clientWidth + 1).length"
+        assert page.locator("pre, .scroll").evaluate_all(overflow) == 0
+        page.locator(".copied button").first.click()
+        page.get_by_text("Copied", exact=True).or_(page.get_by_text("Selected", exact=True)).wait_for()
+        assert page.locator(".copied").count() == page.locator("pre").count() == 4
+        # The legend stands below the curves.
+        legend, axes = (page.locator(f"figure svg #{part}").bounding_box() for part in ("legend_1", "patch_2"))
+        assert legend["y"] > axes["y"] + axes["height"]
     assert requests == [address]
 
 
@@ -203,11 +214,20 @@ def test_a_service_is_asked_once_a_query_after_its_price_was_said_and_agreed_to(
     assert call(*asked, "retrieval.original_query_depth=10", *options, "--yes") == 0
     assert len(llm_server.requests) == 4
     said = json.loads((out / "advice.json").read_text())
-    assert (said["queries"], said["judged"], said["measure"], said["unit"]) == (4, False, "P@10", "usd")
+    assert (said["queries"], said["judged"], said["measure"], said["unit"]) == (
+        4,
+        False,
+        "agreement of the top 10",
+        "usd",
+    )
     assert said["everything"]["quality"] == 1.0
     assert "NaN" not in (out / "advice.json").read_text()
     assert (said["missing_queries"], said["recommended"]["label"]) == (10, said["everything"]["label"])
-    assert "about 10 queries more" in (out / "advice.html").read_text()
+    page = (out / "advice.html").read_text()
+    assert "At least 14 like these are needed, 10 more" in page
+    assert "Saved a month" not in page
+    assert "<table>" not in page
+    assert not (out / "experiment").exists()
     assert call(*asked, "retrieval.original_query_depth=10", *options, "--yes") == 0
     assert len(llm_server.requests) == 4  # what was paid for is not paid for again
 

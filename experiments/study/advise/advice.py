@@ -31,6 +31,7 @@ class Row(_Part):
     policy: str
     batch_size: int | None
     budget: int
+    trust: float | None
     deployable: bool
     quality: float
     kept: Interval
@@ -53,8 +54,27 @@ class Purchase(_Part):
     gain: Interval
 
 
+class ListPrice(_Part):
+    """What a month costs at a service's public list price.
+
+    Attributes:
+        name: of the service.
+        read, source: when the price was read, and where.
+        recommended, everything: dollars a month, of the advice and of reranking everything in one call.
+    """
+
+    name: str
+    read: str
+    source: str
+    recommended: float
+    everything: float
+
+
 class Rung(_Part):
-    """The choice where another share of the full quality is to be kept, and the share of the cost that it saves."""
+    """The choice where another share of the full quality is to be kept, and the share of the cost that it saves.
+
+    It stands for all smaller shares with the same choice too.
+    """
 
     quality: float
     option: str
@@ -101,6 +121,9 @@ class Advice(_Part):
         telling: queries with any quality where everything is reranked.
         differ: whether the queries differ in what any option keeps of them.
         uncovered: queries for which the first stage has no candidates, so that no option can differ.
+        list_prices: of services, where no price of this reranker is known.
+        trust, trust_gain: of the policies with a posterior, and what choosing it gained beside the default in
+            cross-validation; None where it was not chosen.
         missing_queries: how many more must come before anything can be told; 0 if it can.
     """
 
@@ -115,6 +138,9 @@ class Advice(_Part):
     pool: float
     prices: dict[str, float]
     priced: list[str]
+    list_prices: list[ListPrice]
+    trust: float
+    trust_gain: Interval | None
     recommended: Row
     everything: Row
     first_stage: Row

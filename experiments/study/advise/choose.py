@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from experiments.evaluate.curves import FloatArray
 from experiments.study.advise.options import FIXED, Candidate
 from experiments.study.advise.prices import Prices, Work
-from experiments.study.advise.replays import Replays
+from experiments.study.advise.replays import Curve, Replays
 from ragtune.core.errors import ConfigError
 
 POWER_Z = 0.8416
@@ -55,6 +55,7 @@ class Options:
         costs: by unit, arrays of shape (q, o).
         full: which of them is the reference.
         unit: what "cheap" means.
+        work: what the reranker did, arrays of shape (q, o).
     """
 
     options: Sequence[Option]
@@ -62,11 +63,13 @@ class Options:
     costs: dict[str, FloatArray]
     full: int
     unit: str
+    work: Work
 
     def of(self, queries: NDArray[np.intp]) -> Options:
         """The same on some of the queries, by their positions."""
         costs = {unit: cost[queries] for unit, cost in self.costs.items()}
-        return Options(self.options, self.values[queries], costs, self.full, self.unit)
+        work = Work(*(part[queries] for part in self.work))
+        return Options(self.options, self.values[queries], costs, self.full, self.unit, work)
 
     def order(self, eligible: NDArray[np.bool_]) -> list[int]:
         """Eligible options, cheapest first; of equally cheap ones the better one, then the one with fewer documents."""
@@ -88,6 +91,8 @@ def options_of(replays: Replays, prices: Prices, unit: str) -> Options:
     options, values, works = [], [], []
     for name, curve in replays.curves.items():
         for j, budget in enumerate(curve.budgets):
+            if j and name != FIXED and _same(curve, j, j - 1):
+                continue  # it stopped before: a larger budget changes nothing
             options.append(Option(curve.candidate, budget, name == FIXED and budget == curve.budgets[-1]))
             values.append(curve.values[:, j, 0])
             works.append(Work(*(part[:, j] for part in curve.work)))
@@ -99,7 +104,13 @@ def options_of(replays: Replays, prices: Prices, unit: str) -> Options:
         raise ConfigError(
             f"reranking everything reaches {replays.measures[0]} 0 on every query: there is no quality to keep{because}"
         )
-    return Options(options, np.stack(values, axis=1), prices.bill(work), full, unit)
+    return Options(options, np.stack(values, axis=1), prices.bill(work), full, unit, work)
+
+
+def _same(curve: Curve, one: int, other: int) -> bool:
+    """Whether two budgets of a policy give the same results for the same work on every query."""
+    columns = (*curve.work, curve.values[:, :, 0])
+    return all(np.array_equal(column[:, one], column[:, other]) for column in columns)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from experiments.evaluate.curves import bootstrap_interval
-from experiments.study.advise.advice import Advice, Interval, Purchase, Question, Row, Rung, Sureness
+from experiments.study.advise.advice import Advice, Interval, ListPrice, Purchase, Question, Row, Rung, Sureness
 from experiments.study.advise.choose import (
     Bounds,
     Options,
@@ -22,23 +23,23 @@ from experiments.study.advise.choose import (
     open_questions,
     options_of,
 )
+from experiments.study.advise.list_prices import ListedService
 from experiments.study.advise.options import FIXED
 from experiments.study.advise.prices import UNITS, Prices
 from experiments.study.advise.replays import Replays
-from experiments.study.advise.words import does_harm
+from experiments.study.advise.trust import Trust
+from experiments.study.advise.words import FEW, does_harm
 
 HALVINGS = 50
 FOLDS = 10
 TARGETS = (0.99, 0.98, 0.97, 0.95, 0.9, 0.8)
 """Shares of the full quality that the ladder shows, beside the one that was asked for."""
 
-STEP = 5.0
-"""Documents a query that the next purchase brings at least, where there is one."""
-
 
 def conclude(
     replays: Replays,
     prices: Prices,
+    services: Sequence[ListedService],
     *,
     quality: float,
     unit: str,
@@ -54,6 +55,7 @@ def conclude(
     Args:
         replays: every policy on the collection.
         prices: of the reranker.
+        services: whose list prices are shown where the reranker has no price.
         quality: share of the quality of reranking everything that shall be kept, in (0, 1].
         unit: what "cheap" means, a key of :data:`experiments.study.advise.prices.UNITS`.
         traffic: queries a month.
@@ -64,10 +66,11 @@ def conclude(
         ConfigError: if reranking everything is worth nothing.
     """
     options = options_of(replays, prices, unit)
+    limit = math.inf if replays.judged else 1.0  # no more than everything can agree
     settings: dict[str, Any] = {"resamples": resamples, "level": level, "seed": seed}
     known = bounds(options, **settings)
     chosen, missing = choose(options, known, quality), missing_queries(known, quality, level)
-    rows = [_row(options, known, i) for i in range(len(options.options))]
+    rows = [_row(options, known, i, limit) for i in range(len(options.options))]
     nothing = next(i for i, option in enumerate(options.options) if option.is_nothing)
     purchases = [] if missing else _purchases(options, chosen, traffic, **settings)
     dearer = [one for one in purchases if one.docs > 0]
@@ -84,14 +87,17 @@ def conclude(
         pool=full.cost["docs"],
         prices=prices.model_dump(exclude_defaults=True),
         priced=prices.priced,
+        list_prices=[] if "usd" in prices.priced else _listed(services, options, chosen, traffic),
+        trust=replays.trust.value,
+        trust_gain=None if math.isnan(replays.trust.gain) else _gain(replays.trust),
         recommended=best,
         everything=full,
         first_stage=rows[nothing],
         same_depth=_same_depth(rows, best),
         saved_a_month={name: (full.cost[name] - best.cost[name]) * traffic for name in UNITS},
         purchases=purchases,
-        next_purchase=next((one for one in dearer if one.docs >= STEP), dearer[0] if dearer else None),
-        ladder=[_rung(options, known, target) for target in sorted({*TARGETS, quality}, reverse=True)],
+        next_purchase=dearer[0] if dearer else None,
+        ladder=_ladder(options, known, sorted({*TARGETS, quality}, reverse=True)),
         questions=[
             Question(
                 option=options.options[one.option].label,
@@ -105,26 +111,47 @@ def conclude(
         differ=known.differ,
         missing_queries=missing,
         uncovered=replays.uncovered,
-        sure=_sureness(options, known, chosen, quality, **{**settings, "resamples": min(resamples, 500)}),
+        sure=_sureness(options, known, chosen, quality, limit, **{**settings, "resamples": min(resamples, 500)}),
         options=rows,
-        warnings=_warnings(replays, rows, best, full, rows[nothing], unit=unit, quality=quality),
+        warnings=_warnings(replays, rows, best, full, rows[nothing], unit=unit, quality=quality, missing=missing),
         command=command,
         git_sha=git_sha,
     )
 
 
-def _row(options: Options, known: Bounds, i: int) -> Row:
+def _row(options: Options, known: Bounds, i: int, limit: float) -> Row:
     option = options.options[i]
     return Row(
         label=option.label,
         policy=option.candidate.policy,
         batch_size=option.candidate.batch,
         budget=option.budget,
+        trust=option.candidate.trust,
         deployable=option.candidate.deployable,
         quality=float(options.values[:, i].mean()),
-        kept=Interval.of(float(known.kept[i]), float(known.low[i]), float(known.high[i])),
+        kept=_within(limit, float(known.kept[i]), float(known.low[i]), float(known.high[i])),
         cost={unit: float(cost[:, i].mean()) for unit, cost in options.costs.items()},
     )
+
+
+def _within(limit: float, value: float, low: float, high: float) -> Interval:
+    """An interval of a share, no end of which is beyond what a share can be."""
+    return Interval.of(value, low if math.isinf(limit) else max(low, 0.0), min(high, limit))
+
+
+def _gain(trust: Trust) -> Interval:
+    return Interval.of(trust.gain, trust.low, trust.high)
+
+
+def _listed(services: Sequence[ListedService], options: Options, chosen: int, traffic: int) -> list[ListPrice]:
+    """A month at list prices; a service that bills tokens is left out where no tokens are known."""
+    found = []
+    for service in services:
+        usd = service.prices.bill(options.work)["usd"].mean(axis=0) * traffic
+        if usd[options.full] > 0.0:
+            month = {"recommended": float(usd[chosen]), "everything": float(usd[options.full])}
+            found.append(ListPrice(name=service.name, read=service.read, source=service.source, **month))
+    return found
 
 
 def _same_depth(rows: Sequence[Row], best: Row) -> Row | None:
@@ -135,18 +162,25 @@ def _same_depth(rows: Sequence[Row], best: Row) -> Row | None:
 
 
 def _purchases(options: Options, chosen: int, traffic: int, **settings: Any) -> list[Purchase]:
-    """What two smaller and up to four larger budgets buy: of the same policy, or of its batches without a stop.
+    """What two smaller and up to four larger budgets of the same policy buy, by documents.
 
-    Beside no reranking it is small batches that are bought, not a depth.
+    Beyond the last budget at which a policy still stops by itself stand those of its batches without a stop; beside no
+    reranking it is small batches that are bought, not a depth.
     """
     own = options.options[chosen].candidate
-    names = {own.name} if own.batch is None and options.options[chosen].budget else {f"uncertainty/{own.batch or 5}"}
-    names |= {own.name} if options.options[chosen].budget else set()
     docs = options.costs["docs"].mean(axis=0)
-    alike = [i for i, option in enumerate(options.options) if option.candidate.name in names and i != chosen]
-    more = sorted((i for i in alike if docs[i] > docs[chosen] + 0.5), key=lambda i: (docs[i], i))
-    less = sorted((i for i in alike if docs[i] < docs[chosen] - 0.5), key=lambda i: (-docs[i], i))
-    picked = [*reversed(less[:2]), *_spaced(more, docs, docs[chosen])]
+
+    def budgets_of(name: str, above: float) -> list[int]:
+        return [i for i, o in enumerate(options.options) if o.candidate.name == name and docs[i] > above + 0.5]
+
+    unstopped = f"uncertainty/{own.batch or 5}"
+    if options.options[chosen].is_nothing:
+        row = [chosen, *budgets_of(unstopped, 0.0)]
+    else:
+        row = [i for i, option in enumerate(options.options) if option.candidate.name == own.name]
+        row += budgets_of(unstopped, docs[row[-1]]) if own.stops else []
+    at = row.index(chosen)
+    picked = [*row[max(0, at - 2) : at], *row[at + 1 : at + 5]]
     if not picked:
         return []
     differences = options.values[:, picked] - options.values[:, [chosen]]
@@ -163,23 +197,20 @@ def _purchases(options: Options, chosen: int, traffic: int, **settings: Any) -> 
     ]
 
 
-def _spaced(dearer: Sequence[int], docs: Any, start: float) -> list[int]:
-    """At most four of them, each :data:`STEP` documents after the one before; the first one where none is so far."""
-    found: list[int] = []
-    for i in dearer:
-        if docs[i] >= (docs[found[-1]] if found else start) + STEP:
-            found.append(i)
-    return found[:4] or list(dearer[:1])
-
-
-def _rung(options: Options, known: Bounds, quality: float) -> Rung:
-    i = choose(options, known, quality)
+def _ladder(options: Options, known: Bounds, qualities: Sequence[float]) -> list[Rung]:
+    """The choice for each share, the largest first; shares with the same choice are one rung."""
     cost = options.costs[options.unit].mean(axis=0)
-    saved = 1.0 - float(cost[i]) / max(float(cost[options.full]), 1e-12)
-    return Rung(quality=quality, option=options.options[i].label, cost=float(cost[i]), saved=saved)
+    full = max(float(cost[options.full]), 1e-12)
+    highest: dict[int, float] = {}
+    for quality in qualities:
+        highest.setdefault(choose(options, known, quality), quality)
+    return [
+        Rung(quality=top, option=options.options[i].label, cost=float(cost[i]), saved=1.0 - float(cost[i]) / full)
+        for i, top in highest.items()
+    ]
 
 
-def _sureness(options: Options, known: Bounds, chosen: int, quality: float, **settings: Any) -> Sureness:
+def _sureness(options: Options, known: Bounds, chosen: int, quality: float, limit: float, **settings: Any) -> Sureness:
     # Half of three queries is one, of which there is no spread.
     trials = list(halvings(options, quality, HALVINGS, **settings)) if known.queries >= 4 else []
     named = [options.options[one.option] for one in trials]
@@ -191,16 +222,27 @@ def _sureness(options: Options, known: Bounds, chosen: int, quality: float, **se
         kept=float(np.mean([one.kept for one in trials])) if trials else 0.0,
         saved=float(np.mean([one.saved for one in trials])) if trials else 0.0,
         choices=dict(Counter(policies).most_common()),
-        held_out=Interval.of(*held_out(options, quality, FOLDS, **settings)) if known.queries >= 4 else None,
-        as_many_new=Interval.of(*on_others(known, chosen, known.queries)),
+        held_out=_within(limit, *held_out(options, quality, FOLDS, **settings)) if known.queries >= 4 else None,
+        as_many_new=_within(limit, *on_others(known, chosen, known.queries)),
     )
 
 
 def _warnings(
-    replays: Replays, rows: Sequence[Row], chosen: Row, full: Row, nothing: Row, *, unit: str, quality: float
+    replays: Replays,
+    rows: Sequence[Row],
+    chosen: Row,
+    full: Row,
+    nothing: Row,
+    *,
+    unit: str,
+    quality: float,
+    missing: int,
 ) -> list[str]:
-    found = [f"{count} {what}" for what, count in replays.dataset.warnings.items()]
-    if len(replays.queries) < 30:
+    # Without judgments the headline says what stands in for them.
+    found = [f"{count} {what}" for what, count in replays.dataset.warnings.items() if replays.judged]
+    if missing:
+        return found
+    if len(replays.queries) < FEW:
         found.append(
             f"{len(replays.queries)} queries are few: intervals from so small a sample are themselves uncertain"
         )

@@ -26,7 +26,7 @@ def svg(advice: Advice) -> str:
     from matplotlib.figure import Figure
 
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "ragtune", "font.family": "sans-serif", "font.size": 12}):
-        figure = Figure(figsize=(7.2, 4.6), layout="constrained")
+        figure = Figure(figsize=(7.2, 5.1), layout="constrained")
         _draw(figure.subplots(), advice)
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
@@ -51,10 +51,10 @@ def _draw(axes: Any, advice: Advice) -> None:
         f"wanted: {100.0 * advice.quality:.4g}%",
         (1.0, 100.0 * advice.quality),
         xycoords=("axes fraction", "data"),
-        xytext=(-4, -3),
+        xytext=(-4, 3),
         textcoords="offset points",
         ha="right",
-        va="top",
+        va="bottom",
         color="0.3",
     )
     kept = best.kept
@@ -66,11 +66,11 @@ def _draw(axes: Any, advice: Advice) -> None:
     axes.plot([x], [y], markersize=13, markeredgewidth=2, zorder=6, **ring)
     axes.plot([], [], markersize=10, label="recommended", **ring)
     axes.set_xlabel("documents that the reranker reads, mean a query")
-    axes.set_ylabel(f"{advice.measure} kept, % of reranking everything")
+    axes.set_ylabel(f"{advice.measure} kept, % of reranking everything" if advice.judged else f"{advice.measure}, %")
     axes.set_xlim(left=0)
     axes.grid(color="0.9", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(fontsize=10.5, frameon=False, loc="lower right")
+    axes.figure.legend(fontsize=10.5, frameon=False, loc="outside lower center", ncols=2)
 
 
 def _plot(axes: Any, curve: Sequence[Row], **style: Any) -> None:

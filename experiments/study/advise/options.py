@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from ragtune.facade.defaults import TRUST
 
 LIKE_THE_FACADE = "vectors@estimator.vectors=candidates"
 """What the facade and the server compare candidates by, so that what is advised here holds there."""
@@ -12,6 +14,9 @@ FIXED = "fixed_depth"
 BATCHES = (5, 10, 20)
 STOPPING_BATCHES = (5, 10)
 PEER_BATCH = 10
+TRUSTS = (0.1, 0.25, TRUST, 0.75, 0.9)
+"""What is tried for the option ``trust`` of the estimator, with judgments."""
+
 PEERS = {"gar": "GAR", "quam": "Quam", "ore": "ORE"}
 
 
@@ -25,6 +30,8 @@ class Candidate:
         label: its name in tables.
         deployable: whether the facade and the server have it; the others are shown beside it.
         stops: whether it may stop before its budget is spent.
+        trust: whose word counts where scores cannot tell, 0 the first stage's to 1 the reranker's; None for policies
+            that order scored documents by the reranker alone.
     """
 
     policy: str
@@ -32,6 +39,7 @@ class Candidate:
     label: str
     deployable: bool = True
     stops: bool = False
+    trust: float | None = None
 
     @property
     def name(self) -> str:
@@ -43,8 +51,12 @@ class Candidate:
         """The policy as overrides of ``ragtune run``."""
         if self.batch is None:
             return [f"experiment={self.policy}"]
-        vectors = [LIKE_THE_FACADE] if self.deployable or self.policy == "value_of_information" else []
-        return [f"experiment={self.policy}", *vectors, f"scheduler.batch_size={self.batch}"]
+        posterior = [] if self.trust is None else [LIKE_THE_FACADE, f"estimator.trust={self.trust:g}"]
+        return [f"experiment={self.policy}", *posterior, f"scheduler.batch_size={self.batch}"]
+
+    def trusting(self, trust: float) -> Candidate:
+        """The same with another trust, where it has one."""
+        return self if self.trust is None else replace(self, trust=trust)
 
     @property
     def replayed(self) -> list[str]:
@@ -56,10 +68,13 @@ class Candidate:
 
 CANDIDATES = (
     Candidate(FIXED, None, "fixed depth"),
-    *(Candidate("uncertainty", size, f"uncertainty, batches of {size}") for size in BATCHES),
-    *(Candidate("settled", size, f"settled, batches of {size}", stops=True) for size in STOPPING_BATCHES),
-    *(Candidate("early_stop", size, f"early stop, batches of {size}", stops=True) for size in STOPPING_BATCHES),
-    Candidate("value_of_information", 5, "value of information, batches of 5", deployable=False, stops=True),
+    *(Candidate("uncertainty", size, f"uncertainty, batches of {size}", trust=TRUST) for size in BATCHES),
+    *(Candidate("settled", size, f"settled, batches of {size}", stops=True, trust=TRUST) for size in STOPPING_BATCHES),
+    *(
+        Candidate("early_stop", size, f"early stop, batches of {size}", stops=True, trust=TRUST)
+        for size in STOPPING_BATCHES
+    ),
+    Candidate("value_of_information", 5, "value of information, batches of 5", False, True, TRUST),
     *(Candidate(peer, PEER_BATCH, f"{label}, batches of {PEER_BATCH}", False) for peer, label in PEERS.items()),
 )
 """What is replayed. ``gar``, ``quam`` and ``ore`` take a document's neighbours inside the pool: they need no graph."""

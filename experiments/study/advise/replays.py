@@ -22,13 +22,18 @@ from experiments.replay.build import Session
 from experiments.replay.sessions import session_for
 from experiments.replay.shard import ShardReplay, in_shards
 from experiments.replay.subjects.controller import is_free
-from experiments.study.advise.options import CANDIDATES, FIXED, Candidate, budgets_up_to, fitting
+from experiments.study.advise.options import CANDIDATES, FIXED, TRUSTS, Candidate, budgets_up_to, fitting
 from experiments.study.advise.prices import Work
+from experiments.study.advise.trust import Trust, choose_trust
 from experiments.study.cells import executed
 from ragtune.core.errors import ConfigError
+from ragtune.facade.defaults import TRUST
 
 SELF_CHOSEN = ("tracking=none", "budget=tight", "budget.max_reranker_docs=null")
 """Overrides of every replay: ``budget=20`` without its limit on documents."""
+
+AGREEMENT = "agreement of the top 10"
+"""What is measured without judgments: the share of the top 10 that is the same once everything is scored."""
 
 _POLICY_OPTIONS = ("estimator", "scheduler", "assembler", "budget", "tracking")
 
@@ -57,7 +62,8 @@ class Replays:
     Attributes:
         dataset: the collection; without judgments, with what stands in for them.
         judged: whether people have judged it.
-        measures: names of the m measures, the headline first.
+        measures: names of the m measures, the headline first; :data:`AGREEMENT` without judgments.
+        trust: what the policies with a posterior were replayed with.
         queries: ids of the q queries that count.
         pool: documents of the largest pool.
         curves: by the candidate's name; :data:`FIXED` is there, and ends with reranking everything.
@@ -66,6 +72,7 @@ class Replays:
     dataset: Dataset
     judged: bool
     measures: Sequence[str]
+    trust: Trust
     queries: Sequence[str]
     pool: int
     curves: Mapping[str, Curve]
@@ -109,7 +116,8 @@ def replay_all(
 
     Args:
         config: resolved configuration: collection, first stage and reranker.
-        measures: what is measured; where nobody has judged the collection, its agreement with reranking everything is.
+        measures: what is measured; without judgments, the agreement of each policy's top 10 with its
+            own once everything is scored.
         processes: worker processes; -1 for one a core.
         progress: told of the policies done.
         candidates: the policies, fixed depth first.
@@ -128,27 +136,39 @@ def replay_all(
     if len(queries) < 2:
         raise ConfigError(f"{session.dataset.name} has {len(queries)} query to learn from: at least two are needed")
     everything = _records(session, queries)
-    judged = bool(session.dataset.qrels)
-    dataset, meter = (
-        (session.dataset, Measures(measures, session.dataset.qrels))
-        if judged
-        else by_agreement(session.dataset, map(Ranked.of, everything))
-    )
+    if judged := bool(session.dataset.qrels):
+        dataset, meter = session.dataset, Measures(measures, session.dataset.qrels)
+    else:
+        dataset, meter = by_agreement(session.dataset, map(Ranked.of, everything))
     queries = dataset.judged
     everything = [record for record in everything if dataset.counts(record.query_id)]
     pool = max(int(record.charged[0]) for record in everything)
     budgets = budgets_up_to(pool)
     curves = {FIXED: _curve(fixed, everything, [0, *budgets], meter)}
     progress(1, len(candidates))
+
+    def job(one: Candidate, qrels: Qrels) -> _Job:
+        return _Job(one, configuration(config, one), queries, fitting(one.batch, budgets), meter.names, qrels)
+
+    trust, of_posterior = Trust(TRUST), dataset.qrels
+    posterior = next((one for one in candidates if one.policy == "uncertainty"), None)
+    if posterior is not None and judged:
+        jobs = [job(posterior.trusting(value), dataset.qrels) for value in TRUSTS]
+        tried = {one.candidate.trust: one.values[:, :, 0].mean(axis=1) for one in executed(_replayed, jobs, processes)}
+        level, seed = config["bootstrap"]["level"], config["seed"]
+        trust = choose_trust({value: tried[value] for value in TRUSTS}, level=level, seed=seed)
+    elif posterior is not None:
+        # A blend of both orders never is the reranker's own: its target is what it shows once everything is scored.
+        blended = _records(session_for(results_key(configuration(config, posterior))), queries)
+        of_posterior = by_agreement(session.dataset, map(Ranked.of, blended))[0].qrels
     jobs = [
-        _Job(one, configuration(config, one), queries, fitting(one.batch, budgets), meter.names, dataset.qrels)
-        for one in candidates[1:]
+        job(one.trusting(trust.value), dataset.qrels if one.trust is None else of_posterior) for one in candidates[1:]
     ]
     for done, curve in enumerate(executed(_replayed, jobs, processes), start=2):
         curves[curve.candidate.name] = curve
         progress(done, len(candidates))
     ordered = {candidate.name: curves[candidate.name] for candidate in candidates}
-    return Replays(dataset, judged, meter.names, queries, pool, ordered)
+    return Replays(dataset, judged, meter.names if judged else [AGREEMENT], trust, queries, pool, ordered)
 
 
 def _replayed(job: _Job) -> Curve:

@@ -12,6 +12,7 @@ from experiments.publish.provenance import git_sha
 from experiments.replay.sessions import session_for
 from experiments.study.advise.advice import Advice
 from experiments.study.advise.conclude import conclude
+from experiments.study.advise.list_prices import listed_services
 from experiments.study.advise.prices import Prices, prices_of
 from experiments.study.advise.replays import replay_all
 from experiments.study.advise.snippets import snippets
@@ -62,6 +63,7 @@ def run_advice(
     advice = conclude(
         replays,
         known,
+        listed_services(),
         quality=default if quality is None else quality,
         unit=unit or ("usd" if "usd" in known.priced else "docs"),
         traffic=traffic,

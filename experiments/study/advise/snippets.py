@@ -21,7 +21,7 @@ def score(query, texts):  # in its place: a cross-encoder's folder or hub name, 
     return [len(words & set(text.lower().split())) / len(words) for text in texts]
 
 
-reranker = BudgetedReranker({model}, docs={docs}, policy="{policy}", batch_size={batch})
+reranker = BudgetedReranker({model}, docs={docs}, policy="{policy}", batch_size={batch}{trust})
 ranking = reranker.rank(
     "green tea",
     ["Coffee is roasted.", "Green tea is steamed.", "Ships have sails."],
@@ -63,6 +63,7 @@ def preset(row: Row) -> str:
     defaults += [{"override /scheduler": schedulers.get(row.policy, row.policy)}, {"override /budget": "tight"}]
     body: dict[str, Any] = {"defaults": defaults}
     if not is_fixed:
+        body["estimator"] = {"trust": row.trust}
         body["scheduler"] = {"batch_size": row.batch_size}
     body["assembler"] = {"ordering": "reranked_first" if is_fixed else "posterior"}
     body["budget"] = {"max_reranker_docs": row.budget}
@@ -73,15 +74,15 @@ def preset(row: Row) -> str:
 def _overrides(row: Row) -> list[str]:
     if row.policy == FIXED:
         return [f"experiment={FIXED}", f"budget={row.budget}"]
-    policy = [f"experiment={row.policy}", LIKE_THE_FACADE, f"scheduler.batch_size={row.batch_size}"]
-    return [*policy, f"budget={row.budget}"]
+    policy = [f"experiment={row.policy}", LIKE_THE_FACADE, f"estimator.trust={row.trust}"]
+    return [*policy, f"scheduler.batch_size={row.batch_size}", f"budget={row.budget}"]
 
 
 def _facade(row: Row, reranker: Mapping[str, Any]) -> str:
     model = _model(reranker)
-    text = _FACADE.format(
-        model=repr(model) if model else "score", docs=row.budget, policy=row.policy, batch=row.batch_size or row.budget
-    )
+    trust = "" if row.trust is None else f", trust={row.trust}"
+    named = {"policy": row.policy, "batch": row.batch_size or row.budget, "trust": trust}
+    text = _FACADE.format(model=repr(model) if model else "score", docs=row.budget, **named)
     if not model:
         return text
     before, _, rest = text.partition("\n\n\ndef ")
@@ -92,6 +93,7 @@ def _serve(row: Row, reranker: Mapping[str, Any]) -> str:
     model = _model(reranker)
     flags = ["ragtune", "serve", "--store", "memory", "--model", model or "MODEL", "--docs", str(row.budget)]
     flags += ["--policy", row.policy, "--batch-size", str(row.batch_size or row.budget)]
+    flags += [] if row.trust is None else ["--trust", str(row.trust)]
     named = {"usd_per_search_unit": "--usd-per-search-unit", "usd_per_1k_tokens": "--usd-per-1k-tokens"}
     if reranker.get("url"):
         named = {**_UPSTREAM, **named}

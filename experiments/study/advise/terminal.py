@@ -15,24 +15,26 @@ def print_advice(advice: Advice) -> None:
     from rich.text import Text
 
     console = Console(highlight=False, markup=False)
-    said = [words.quality(advice), words.beside_fixed(advice)]
-    body = Text(words.recommendation(advice) + "\n", style="bold")
-    body.append("\n".join(filter(None, said)), style="not bold")
     title = f"{advice.dataset}, {advice.queries} queries: keep {words.share(advice.quality)} of {advice.measure}"
+    body = Text(words.recommendation(advice), style="bold")
+    if not advice.missing_queries:
+        body.append("\n" + "\n".join(words.beside_the_headline(advice)), style="not bold")
     console.print(Panel(body, title=Text(title), title_align="left"))
     for warning in advice.warnings:
         console.print(f"warning: {warning}")
+    if advice.missing_queries:
+        return
     months = "; ".join(f"{what} {how_much}" for what, how_much in words.saved(advice))
     console.print(f"saved a month at {advice.traffic:,} queries: {months}")
     console.print(words.next_purchase(advice))
     console.print()
     _table(
-        ("cheapest that is shown to keep", "keep", "cost a query", "saved"),
+        ("cheapest that is shown to keep", "at least", "cost a query", "saved"),
         [
             (one.option, words.share(one.quality), words.each(advice.unit, one.cost), words.share(one.saved))
             for one in advice.ladder
         ],
-        [i for i, one in enumerate(advice.ladder) if one.quality == advice.quality],
+        [i for i, one in enumerate(advice.ladder) if one.option == advice.recommended.label],
     )
     for sentence in [*words.sureness(advice), words.more_queries(advice)]:
         console.print(f"- {sentence}")

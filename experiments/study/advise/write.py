@@ -11,15 +11,19 @@ from experiments.study.advise.advice import Advice
 from experiments.study.report import PAGE as REPORT_PAGE
 
 PAGE = Path(__file__).with_name("page.html")
+PRESET = "experiment/advice.yaml"
 
 
 def write_advice(advice: Advice, folder: Path) -> None:
-    """Write ``advice.html``, ``advice.json`` and ``experiment/advice.yaml``; each is whole or missing."""
+    """Write ``advice.html``, ``advice.json`` and, unless queries are missing, ``experiment/advice.yaml``."""
     files = {
         "advice.html": html(advice),
         "advice.json": json.dumps(advice.model_dump(mode="json"), indent=1) + "\n",
-        "experiment/advice.yaml": advice.use["preset"],
     }
+    if advice.missing_queries:
+        (folder / PRESET).unlink(missing_ok=True)  # an earlier advice's would stand beside this one
+    else:
+        files[PRESET] = advice.use["preset"]
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         write_text(folder / name, text)

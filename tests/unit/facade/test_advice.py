@@ -19,7 +19,7 @@ from ragtune.facade.advice import advised
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     found = tmp_path / "advice.json"
-    option = {"label": "early stop", "policy": "early_stop", "batch_size": 2, "budget": 3}
+    option = {"label": "early stop", "policy": "early_stop", "batch_size": 2, "budget": 3, "trust": 0.75}
     found.write_text(json.dumps({"dataset": "demo/test", "recommended": option}), encoding="utf-8")
     return found
 
@@ -38,7 +38,7 @@ def test_a_reranker_takes_what_is_recommended(file: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "taken"),
     [
-        ([], {"policy": "early_stop", "batch_size": 2, "trust": None, "docs": 3}),  # the server's own
+        ([], {"policy": "early_stop", "batch_size": 2, "trust": 0.75, "docs": 3}),
         (
             ["--docs", "7", "--policy", "settled", "--trust", "0.2"],
             {"policy": "settled", "batch_size": 2, "trust": 0.2, "docs": 7},
@@ -63,6 +63,10 @@ def test_a_server_takes_it_and_options_come_before_it(
         ("{", "not what ragtune advise writes"),
         ('{"recommended": {"policy": "settled"}}', "not what ragtune advise writes"),
         ('{"recommended": {"policy": "fixed_depth", "batch_size": null, "budget": 0}}', "is not to rerank"),
+        (
+            '{"missing_queries": 2, "recommended": {"policy": "fixed_depth", "batch_size": null, "budget": 9}}',
+            "too few queries: 2 more are needed",
+        ),
     ],
 )
 def test_a_file_that_is_no_advice_is_refused_by_name(tmp_path: Path, content: str | None, message: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,21 @@ import pytest
 
 from experiments.study.advise import words
 from experiments.study.advise.advice import Advice, Interval, Purchase, Row
-from experiments.study.advise.choose import Option, Options, bounds, choose, missing_queries, open_questions
+from experiments.study.advise.choose import (
+    Option,
+    Options,
+    bounds,
+    choose,
+    missing_queries,
+    open_questions,
+    options_of,
+)
+from experiments.study.advise.conclude import conclude
+from experiments.study.advise.list_prices import listed_services
 from experiments.study.advise.options import CANDIDATES, budgets_up_to, fitting
 from experiments.study.advise.prices import Prices, Work, prices_of, read_prices
+from experiments.study.advise.replays import Curve, Replays
+from experiments.study.advise.trust import Trust, choose_trust
 from ragtune.core.errors import ConfigError
 
 
@@ -21,7 +34,9 @@ def make_options(values: np.ndarray) -> Options:
     count = values.shape[1]
     named = [Option(CANDIDATES[0], 5 * (i + 1), is_full=i == count - 1) for i in range(count)]
     docs = np.tile(5.0 * np.arange(1, count + 1), (len(values), 1))
-    return Options(named, values, {"docs": docs}, count - 1, "docs")
+    counted = docs.astype(np.int64)
+    work = Work(counted, (counted + 4) // 5, 100 * counted, np.full_like(counted, 5))
+    return Options(named, values, {"docs": docs}, count - 1, "docs", work)
 
 
 def test_ten_options_that_all_break_the_promise_are_seldom_taken_for_good() -> None:
@@ -81,12 +96,12 @@ def make_advice(**fields: Any) -> Advice:
     return Advice.model_construct(**{**known, "judged": True, "missing_queries": 0, **fields})
 
 
-@pytest.mark.parametrize(("queries", "told"), [(20, "2 of 20 queries"), (2, "2 queries")])
+@pytest.mark.parametrize(("queries", "told"), [(20, "2 of 20 judged queries"), (2, "2 judged queries")])
 def test_the_headline_says_that_it_cannot_be_told_and_what_is_missing(queries: int, told: str) -> None:
-    said = words.recommendation(make_advice(queries=queries, telling=2, differ=True, missing_queries=30))
+    said = words.recommendation(make_advice(queries=queries, telling=2, differ=True, missing_queries=8))
     assert said == (
-        f"It cannot be told yet what keeps 95.0%: only {told} have any quality to keep, about 30 judged "
-        "queries more like these are missing."
+        f"Nothing can be advised yet: only {told} have any quality to keep. At least {queries + 8} like these "
+        "are needed, 8 more; of fewer than 30 the intervals are themselves uncertain."
     )
 
 
@@ -97,10 +112,105 @@ def test_a_headline_does_not_tell_to_rerank_everything_without_the_harm() -> Non
     assert words.recommendation(make_advice(first_stage=better)).startswith("Rerank everything")
 
 
+def test_without_judgments_the_headline_is_conditional_and_names_what_decides() -> None:
+    some = Row.model_construct(label="fixed depth, 40 documents", budget=40, batch_size=None)
+    advice = make_advice(judged=False, recommended=some)
+    assert words.recommendation(advice).startswith("If you want the full reranking: rerank the first 40 documents")
+    limits = words.limits_of_agreement(advice)
+    assert limits is not None
+    assert "cannot show whether that reranking helps" in limits
+    assert "about 32 judged queries" in limits
+    assert words.limits_of_agreement(make_advice()) is None
+
+
+def replays_of(values: dict[str, np.ndarray], judged: bool = True) -> Replays:
+    """Curves of shape (q, b) by candidate, at 5, 10, ... documents and, of fixed depth, at none before."""
+    curves = {}
+    for name, columns in values.items():
+        q, b = columns.shape
+        budgets = [5 * (i + (name != "fixed_depth")) for i in range(b)]
+        docs = np.tile(np.array(budgets), (q, 1))
+        work = Work(docs, -(-docs // 5), 1000 * docs, np.minimum(docs, 5))
+        candidate = next(one for one in CANDIDATES if one.name == name)
+        curves[name] = Curve(candidate, budgets, columns[:, :, None], work)
+    ids = [str(i) for i in range(len(next(iter(values.values()))))]
+    dataset = SimpleNamespace(name="d", warnings={})
+    return Replays(dataset, judged, ["agreement of the top 10"], Trust(0.5), ids, 20, curves)  # type: ignore[arg-type]
+
+
+def concluded(replays: Replays, **options: Any) -> Advice:
+    known = {"quality": 0.8, "unit": "docs", "traffic": 1000, "resamples": 300, "level": 0.95, "seed": 0}
+    return conclude(replays, Prices(), listed_services(), **{**known, **options}, command="c", git_sha="g")
+
+
+@pytest.fixture(scope="module")
+def concluded_without_judgments() -> Advice:
+    draws = np.random.default_rng(0)
+    full = np.ones((40, 1))
+    fixed = np.hstack([full * 0.5, full * 0.6, full * 0.7, full * 0.75, full])
+    mine = np.hstack([1 - draws.binomial(10, p, size=(40, 1)) / 10 for p in (0.3, 0.1, 0.02)] + [full])
+    return concluded(replays_of({"fixed_depth": fixed, "uncertainty/5": mine}, judged=False))
+
+
+def test_agreement_is_never_above_all_in_an_interval(concluded_without_judgments: Advice) -> None:
+    advice = concluded_without_judgments
+    intervals = [row.kept for row in advice.options]
+    intervals += [one for one in (advice.sure.held_out, advice.sure.as_many_new) if one]
+    assert max(one.high for one in intervals if one.high is not None) == 1.0
+    assert "P@10" not in advice.model_dump_json()
+
+
+def test_the_next_step_is_the_next_row_and_no_row_repeats(concluded_without_judgments: Advice) -> None:
+    advice = concluded_without_judgments
+    labels = [row.label for row in advice.options]
+    assert advice.next_purchase is not None
+    assert advice.next_purchase.option == labels[labels.index(advice.recommended.label) + 1]
+    assert advice.next_purchase in advice.purchases
+    assert len({rung.option for rung in advice.ladder}) == len(advice.ladder)
+    stopped = np.tile(np.linspace(0.5, 1.0, 20)[:, None], 3)
+    replays = replays_of({"fixed_depth": np.tile(stopped[:, :1], 4), "settled/5": stopped})
+    ended = replays.curves["settled/5"]
+    ended.work.docs[:], ended.work.calls[:], ended.work.tokens[:] = 5, 1, 5000
+    settled = [
+        option for option in options_of(replays, Prices(), "docs").options if option.candidate.policy == "settled"
+    ]
+    assert [option.budget for option in settled] == [5]
+
+
+def test_a_month_at_list_prices_is_shown_where_the_reranker_has_no_price(concluded_without_judgments: Advice) -> None:
+    advice = concluded_without_judgments
+    best = advice.recommended.cost
+    by_name = {one.name: one for one in advice.list_prices}
+    cohere, voyage = by_name["Cohere Rerank 4.0"], by_name["Voyage rerank-2.5"]
+    assert cohere.recommended == pytest.approx(1000 * 0.002 * best["calls"])
+    assert voyage.recommended == pytest.approx(1000 * 0.00005 * best["tokens"] / 1000)
+    assert all(one.read and one.source.startswith("https://") for one in advice.list_prices)
+    assert "$" in words.money(advice)[0]
+    assert words.latency(advice).startswith("Latency: no time was measured")
+
+
+def test_a_list_price_without_a_date_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "prices.yaml").write_text("- {name: A, usd_per_doc: 1, source: https://a}\n")
+    with pytest.raises(ConfigError, match="read"):
+        listed_services(tmp_path / "prices.yaml")
+
+
+def test_trust_is_chosen_where_that_gains_on_queries_that_it_was_not_chosen_by() -> None:
+    draws = np.random.default_rng(1)
+    base = draws.beta(4, 2, size=40)
+    noise = {trust: draws.normal(0, 0.02, 40) for trust in (0.25, 0.5, 0.75)}
+    better = choose_trust({t: base + n + 0.05 * (t == 0.75) for t, n in noise.items()}, level=0.95, seed=0)
+    assert better.value == 0.75
+    assert 0.0 < better.low < better.gain < 0.1
+    assert choose_trust({t: base + n - 0.05 * (t != 0.5) for t, n in noise.items()}, level=0.95, seed=0).value == 0.5
+    few = choose_trust({t: (base + n + (t == 0.75))[:9] for t, n in noise.items()}, level=0.95, seed=0)
+    assert few.value == 0.5
+
+
 def test_of_equally_cheap_options_the_better_one_is_chosen() -> None:
     full = np.linspace(0.2, 0.9, 20)
     options = make_options(np.stack([full + 0.1, full + 0.2, full], axis=1))
-    same = Options(options.options, options.values, {**options.costs, "usd": np.ones((20, 3))}, 2, "usd")
+    same = Options(options.options, options.values, {**options.costs, "usd": np.ones((20, 3))}, 2, "usd", options.work)
     known = bounds(same, resamples=200, level=0.95, seed=0)
     assert choose(same, known, 0.9) == 1
 

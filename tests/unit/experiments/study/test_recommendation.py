@@ -16,7 +16,8 @@ from experiments.study.figures import draw_lines
 from experiments.study.overview import overview_of, write_overview
 from experiments.study.recommendation import Recommendation, recommendation
 from experiments.study.redraw import redraw
-from experiments.study.study import Collection, Line, Policy, Study
+from experiments.study.study import Cell, Collection, Line, Policy, Study
+from experiments.study.tables import cells_table
 from ragtune.core.errors import ConfigError
 from ragtune.core.units import MONEY
 
@@ -84,6 +85,44 @@ def test_compared_runs_are_recommended_without_a_budget() -> None:
     told = found({("c", "ours", "final"): (0.6, 0.01)})
     assert told.title == "Use the ours."
     assert "budget" not in told.summary + told.rule
+
+
+def study_of(cells: dict[tuple[str, str], Cell], policies: dict[str, str], columns: list[str]) -> Study:
+    """A study of one collection, whose incumbent is called fixed."""
+    one = Collection("a", [str(i) for i in range(40)], {}, {}, {}, cells, {}, np.ones(1), 0.01)
+    named = [
+        Policy(name, label, "incumbent" if name.startswith("fixed") else "ours") for name, label in policies.items()
+    ]
+    rest = (columns, ["nDCG@10"], "all", "", 300, 300, 0.95, 0)
+    return Study("t", "c", "abc", [one], named, named[0].name, *rest, is_grid=columns != ["final"])
+
+
+@pytest.mark.parametrize(("loss", "kept"), [(0.0, "ours"), (0.3, "fixed")])
+def test_compared_runs_and_a_grid_of_the_same_results_get_the_same_recommendation(loss: float, kept: str) -> None:
+    """The grid's cells as runs, the dearest of the incumbent first: both find it or neither does."""
+    draws = np.random.default_rng(0)
+    full = draws.beta(4, 2, size=40)
+    values = {("fixed", 20): full - 0.2, ("fixed", 100): full, ("ours", 20): full - loss, ("ours", 100): full - loss}
+    values = {key: value + draws.normal(0, 0.02, 40) * (key != ("fixed", 100)) for key, value in values.items()}
+    zeros = np.zeros(40, dtype=int)
+    cells = {
+        key: Cell(value[:, None], zeros + key[1], zeros + 1, zeros, zeros, ["end"] * 40, np.zeros((40, 5)))
+        for key, value in values.items()
+    }
+    grid = study_of(
+        {(name, str(docs)): c for (name, docs), c in cells.items()},
+        dict.fromkeys(("fixed", "ours"), "x"),
+        ["20", "100"],
+    )
+    order = sorted(cells, key=lambda key: key != ("fixed", 100))
+    runs = {f"{name}-{docs}": (name, docs) for name, docs in order}
+    compared = study_of({(run, "final"): cells[key] for run, key in runs.items()}, dict.fromkeys(runs, "x"), ["final"])
+    of_grid, of_runs = (recommendation(cells_table(study), "nDCG@10") for study in (grid, compared))
+    assert (of_grid.policy, int(of_grid.column)) == runs[of_runs.policy] == (kept, 20 if kept == "ours" else 100)
+    assert of_grid.rule == of_runs.rule
+    assert of_runs.title.startswith(
+        "Use x: as good as x, for 20.0 instead of 100.0 documents" if not loss else "Keep x"
+    )
 
 
 def test_the_committed_index_and_tables_are_what_the_code_makes_of_the_committed_figures(tmp_path: Path) -> None:
