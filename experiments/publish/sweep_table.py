@@ -81,12 +81,13 @@ def print_sweep(
     console = Console(highlight=False, emoji=False)
     left = {choice.rpartition(".")[2] for choice in choices[0]}
     counted = f"{len(shown)} run{'s' * (len(shown) != 1)}"
-    table = fitting_table(heads, shown, left=left, width=console.width, title=counted)
+    always = ("job", headline)
+    table, left_out = fitting_table(heads, shown, left=left, width=console.width, title=counted, always=always)
     console.print(table)
-    for note in notes if len(table.columns) == len(heads) else notes[: bool(tested)]:
+    for note in notes if not left_out else notes[: bool(tested)]:
         console.print(note)
-    if len(table.columns) < len(heads):
-        console.print(f"{len(heads) - len(table.columns)} columns more than have room here: sweep.md, sweep.csv")
+    if left_out:
+        console.print(f"no room for {', '.join(left_out)}: sweep.md and sweep.csv have all columns")
     markdown = "\n\n".join([markdown_table(heads, shown), *(notes or [""])])
     (folder / "sweep.md").write_text(f"{markdown}\n", encoding="utf-8")
     tex = _latex(heads, shown)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from experiments.evaluate.incumbents import EVERYTHING
 from experiments.evaluate.record import UNITS, told
 from experiments.evaluate.summary import Agreement, Comparison, Overruns, Summary, ViewFigures
 from experiments.publish.columns import Columns
+from experiments.publish.shortened import shortened
 from ragtune.core.units import FLOPS, MONEY, TOKENS, Unit
 from ragtune.core.units import UNITS as ALL
 
@@ -122,9 +122,18 @@ def _add_comparison(table: Any, name: str, against: Comparison, blank: Sequence[
 
 
 def fitting_table(
-    heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: Collection[str], width: int, title: str
-) -> Table:
-    """A table with as many of its first columns as have room, the words of each heading on lines of their own.
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    left: Collection[str],
+    width: int,
+    title: str,
+    always: Collection[str] = (),
+) -> tuple[Table, list[str]]:
+    """A table of the columns that have room, the words of each heading on lines of their own; and the other headings.
+
+    Where not all have room, columns of words are shortened first. Then those of ``always`` are shown, and of the others
+    as many as fit, from the left.
 
     Args:
         heads: headings of the columns.
@@ -132,13 +141,30 @@ def fitting_table(
         left: headings of the columns that hold words, which stand on the left.
         width: characters that there is room for.
         title: what stands above it; may be empty.
+        always: headings of the columns that are shown at any width.
     """
+    columns = {head: [row[i] for row in rows] for i, head in enumerate(heads)}
+    room = width - _EDGES + _GAP
+    if rows and sum(_width(head, cells) for head, cells in columns.items()) > room:
+        words = [head for head in columns if head in left]
+        fixed = sum(_width(head, columns[head]) for head in columns if head in always)
+        for head in words:
+            columns[head] = shortened(columns[head], (room - fixed) // len(words) - _GAP)
+    shown = {head: _width(head, columns[head]) for head in heads if head in always}
+    for head in (head for head in heads if head not in always):
+        if shown and sum(shown.values()) + _width(head, columns[head]) > room:
+            break
+        shown[head] = _width(head, columns[head])
+    kept = [head for head in heads if head in shown]
+    table = _table(kept, list(zip(*(columns[head] for head in kept), strict=True)), left, title)
+    return table, [head for head in heads if head not in shown]
+
+
+def _width(head: str, cells: Sequence[str]) -> int:
+    """Characters that a column takes, with the gap behind it."""
     from rich.cells import cell_len
 
-    columns = zip(map(_stacked, heads), *rows, strict=True)
-    ends = accumulate(max(cell_len(line) for cell in column for line in cell.split("\n")) + _GAP for column in columns)
-    fit = sum(end + _EDGES - _GAP <= width for end in ends)
-    return _table(heads[: max(fit, 1)], rows, left, title)
+    return max(cell_len(line) for cell in (_stacked(head), *cells) for line in cell.split("\n")) + _GAP
 
 
 _GAP, _EDGES = 3, 2

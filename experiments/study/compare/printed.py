@@ -165,8 +165,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], title: str, *, l
     console = Console(highlight=False, emoji=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console = Console(highlight=False, emoji=False, width=_NO_TERMINAL)
-    table = fitting_table(heads, rows, left=left, width=console.width, title=title)
+    table, left_out = fitting_table(heads, rows, left=left, width=console.width, title=title)
     console.print(table)
-    if len(table.columns) < len(heads):
-        left_out = ", ".join(heads[len(table.columns) :])
-        sys.stderr.write(f"no room for {left_out}: a wider terminal or --format csv has them\n")
+    if left_out:
+        sys.stderr.write(f"no room for {', '.join(left_out)}: a wider terminal or --format csv has them\n")

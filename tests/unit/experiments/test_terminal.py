@@ -11,12 +11,15 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
 from experiments.evaluate.curves import Curve
 from experiments.evaluate.summary import Summary
 from experiments.publish import progress
 from experiments.publish.progress import library_progress, progress_bar
+from experiments.publish.shortened import shortened
 from experiments.publish.sweep_table import print_sweep
 from experiments.publish.terminal import fitting_table, print_path, print_queries, print_run
 
@@ -148,9 +151,39 @@ def test_a_table_has_as_many_columns_as_fit(width: int) -> None:
     rows = [["1", "0", "5", "0.5123", ".412 .613"], ["2", "\u691c\u7d22 [b]", "100", "0.4", ""]]
     wide = Console(width=10_000)
     firsts = [(heads[:n], [row[:n] for row in rows]) for n in range(1, len(heads) + 1)]
-    tables = [fitting_table(*each, left=[], width=10_000, title="") for each in firsts]
+    tables = [fitting_table(*each, left=[], width=10_000, title="")[0] for each in firsts]
     fitting = [len(table.columns) for table in tables if wide.measure(table).maximum <= width]
-    assert len(fitting_table(heads, rows, left=[], width=width, title="").columns) == max(fitting, default=1)
+    table, left_out = fitting_table(heads, rows, left=[], width=width, title="")
+    assert len(table.columns) == max(fitting, default=1)
+    assert left_out == heads[len(table.columns) :]
+
+
+@given(
+    st.lists(st.lists(st.text("ab/.", max_size=150), min_size=2, max_size=2), min_size=1, max_size=5),
+    st.integers(40, 120),
+)
+def test_measures_have_room_however_long_the_values_are(values: list[list[str]], width: int) -> None:
+    heads = ["rank", "job", "paths", "path", "nDCG@10", "docs"]
+    rows = [[str(i), str(i), *both, "0.5123", "20"] for i, both in enumerate(values)]
+    table, left_out = fitting_table(heads, rows, left=["paths", "path"], width=width, title="", always=["nDCG@10"])
+    assert "nDCG@10" not in left_out
+    if {"paths", "path"} & set(left_out) == set():
+        assert Console(width=10_000).measure(table).maximum <= width
+
+
+@given(st.lists(st.text("ab/.", max_size=60), max_size=6), st.integers(0, 50))
+def test_shortened_texts_differ_where_the_texts_did(texts: list[str], room: int) -> None:
+    found = shortened(texts, room)
+    assert [found[i] == found[j] for i in range(len(texts)) for j in range(i)] == [
+        texts[i] == texts[j] for i in range(len(texts)) for j in range(i)
+    ]
+
+
+def test_paths_keep_what_they_differ_in() -> None:
+    folder = "/data/" + "first-stages-with-other-parameters/" * 3
+    assert shortened([f"{folder}a.run", f"{folder}b.run"], 20) == ["…/a.run", "…/b.run"]
+    assert shortened(["short", "x" * 90], 20) == ["short", "x" * 19 + "…"]
+    assert shortened(["p" * 50 + "1" + "s" * 50, "p" * 50 + "2" + "s" * 50], 10) == ["…1ssssssss", "…2ssssssss"]
 
 
 def test_brackets_and_colons_in_overrides_are_printed_as_they_are(
