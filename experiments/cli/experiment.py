@@ -7,6 +7,7 @@ import shlex
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,11 @@ from experiments.evaluate.evaluation import Evaluation
 from experiments.evaluate.incumbents import by_agreement, compare, in_full
 from experiments.evaluate.summary import Summary, summarize
 from experiments.evaluate.views import views_of
-from experiments.publish.files import Results, per_query_tables, read_summary, write_results, write_summary
+from experiments.publish.files import Results, per_query_tables, read_summary, write_results, write_summary, write_text
 from experiments.publish.progress import library_progress, progress_bar
 from experiments.publish.provenance import provenance
 from experiments.publish.terminal import print_path, print_queries, print_run, print_views, print_warning
-from experiments.publish.track import Tracking, parent_of
+from experiments.publish.track import TRACKING_ERROR, Tracking, parent_of
 from experiments.replay.build import INPUTS, SWEPT, load_measures
 from experiments.replay.component import component
 from experiments.replay.executors.executor import Executor
@@ -158,6 +159,8 @@ def _track(tracking: Tracking, folder: Path, summary: Summary) -> None:
     try:
         run_id = tracking.log(folder, parent_of(folder))
     except Exception as error:
+        with suppress(OSError):  # a full disk, perhaps, which has its own message
+            write_text(folder / TRACKING_ERROR, first_line(error) + "\n")
         sys.stderr.write(
             f"warning: tracking failed ({first_line(error)}); the results are safe in {folder}: "
             f"log them later with ragtune relog {folder}\n"

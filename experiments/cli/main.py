@@ -156,7 +156,7 @@ def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> float | Non
         The headline measure; None of a job that failed.
     """
     from experiments.cli.sweep import planned_jobs
-    from experiments.cli.sweep_jobs import forget_failure, note_failure
+    from experiments.cli.sweep_jobs import forget_failure, note_failure, summaries
     from experiments.publish.lock import locked
 
     prefix, sweep = f"job {folder.name} ({' '.join(overrides)}): ", Path(HydraConfig.get().sweep.dir).absolute()
@@ -167,6 +167,7 @@ def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> float | Non
         except Exception as error:
             # The folder is another run's: not a word in it.
             raise SystemExit(_complain(error, folder, prefix, sweep)) from None
+        is_complete = cfg.resume and folder.name in summaries(sweep)
         try:
             forget_failure(folder)
             return _run(cfg, folder, overrides, planned_jobs())
@@ -174,7 +175,10 @@ def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> float | Non
             _complain(error)  # nobody reads what it prints; its files are written
             return None
         except Exception as error:
-            note_failure(folder, _complain(error, folder, prefix, sweep), overrides)
+            code = _complain(error, folder, prefix, sweep)
+            if is_complete:  # refused, with other options perhaps: the results that are there are no failure
+                raise SystemExit(code) from None
+            note_failure(folder, code, overrides)
             return None
 
 

@@ -6,10 +6,11 @@ import json
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.types import Override
@@ -22,18 +23,18 @@ from experiments.config.jobs import parsed
 from experiments.config.paths import PROJECT_ROOT
 from experiments.config.swept import Jobs
 from experiments.evaluate.incumbents import FIXED_DEPTH
-from experiments.evaluate.summary import Summary
 from experiments.publish.lock import locked
 from experiments.publish.sweep_baseline import check_baseline
+from experiments.publish.sweep_figures import SweepFigures
 from experiments.publish.sweep_table import print_sweep
-from experiments.publish.terminal import print_path
+from experiments.publish.terminal import print_path, print_warning
 from experiments.publish.track import PARENT_FILE, Tracking, parent_of
 from experiments.replay.component import component
 from ragtune.core.errors import ConfigError
 from ragtune.core.plain import first_line
 
 NAME_LENGTH = 100
-"""Characters of the name of a sweep that no folder was chosen for."""
+"""Characters that a sweep's name takes for the options that it varies."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class _Sweep:
         is_resumed: whether that is the parent run of an earlier sweep, which this one goes on with.
         former_parent: what the folder's parent file said before; None if there was none.
         lock: on the folder; closed when the sweep has ended.
+        is_forecast: whether it is a dry run, which writes nothing.
+        baseline, bootstrap: of its table.
     """
 
     folder: Path
@@ -58,6 +61,9 @@ class _Sweep:
     is_resumed: bool = False
     former_parent: str | None = None
     lock: ExitStack = field(default_factory=ExitStack)
+    is_forecast: bool = False
+    baseline: str = FIXED_DEPTH
+    bootstrap: Mapping[str, Any] = field(default_factory=dict)
 
 
 _unfinished: list[_Sweep] = []
@@ -86,7 +92,16 @@ def begin_sweep(config: DictConfig) -> None:
         # Its jobs are Python processes of their own, here or on other machines, which would not find this checkout.
         os.environ["PYTHONPATH"] = os.pathsep.join([str(PROJECT_ROOT), *filter(None, [os.getenv("PYTHONPATH")])])
     folder = Path(config.hydra.sweep.dir).absolute()
-    sweep = _Sweep(folder, job_folders(folder), list(planned.values()))
+    bootstrap = {**OmegaConf.select(config, "bootstrap", default={}), "seed": OmegaConf.select(config, "seed")}
+    jobs = list(planned.values())
+    sweep = _Sweep(
+        folder,
+        job_folders(folder),
+        jobs,
+        is_forecast=bool(config.dry_run),
+        baseline=_baseline(config),
+        bootstrap=bootstrap,
+    )
     _unfinished.append(sweep if config.dry_run else _open_parent(config, _take_folder(sweep)))
 
 
@@ -103,14 +118,10 @@ def end_sweep(config: DictConfig) -> None:
     if config.dry_run:
         return
     _unfinished.clear()
-    _release_workers(config)
+    release_workers()
     folder = sweep.folder
     failures = failed_jobs(folder)
-    bootstrap = {**OmegaConf.select(config, "bootstrap", default={}), "seed": OmegaConf.select(config, "seed")}
-    jobs = summaries(folder)
-    failed = choices_of_failed(folder)
-    tables = print_sweep(jobs, folder, failed=failed, baseline=_baseline(config), bootstrap=bootstrap)
-    _finish(sweep, "FAILED" if failures else "FINISHED", tables, list(jobs.values()))
+    _report(sweep, "FAILED" if failures else "FINISHED")
     if failures:
         sys.stderr.write(f"error: failed jobs: {', '.join(failures)}\n")
     print_path(folder)
@@ -142,11 +153,18 @@ def _overrides(config: DictConfig) -> list[Override]:
     return []
 
 
-def _sweep_name(config: DictConfig, folder: Path) -> str:
-    """What the parent run is called: as the folder, if that was chosen, else by what is swept."""
+def _sweep_name(config: DictConfig, folder: Path, jobs: int) -> str:
+    """What the parent run is called: its folder, if that was chosen, what is swept, and the number of jobs."""
     swept = " ".join(str(word.input_line) for word in _overrides(config) if word.is_sweep_override())
-    is_chosen = not re.fullmatch(r"[\d_-]+", folder.name)
-    return folder.name if is_chosen or not swept else swept[:NAME_LENGTH]
+    swept = swept if len(swept) <= NAME_LENGTH else f"{swept[: NAME_LENGTH - 3]}..."
+    chosen = "" if re.fullmatch(r"[\d_-]+", folder.name) else folder.name
+    title = ": ".join(filter(None, (chosen, swept))) or folder.name
+    return f"{title} ({jobs} jobs)" if jobs else title
+
+
+def _swept_keys(config: DictConfig) -> list[str]:
+    """Names of the options that the sweep varies."""
+    return [word.get_key_element() for word in _overrides(config) if word.is_sweep_override()]
 
 
 def _take_folder(sweep: _Sweep) -> _Sweep:
@@ -171,29 +189,41 @@ def _open_parent(config: DictConfig, sweep: _Sweep) -> _Sweep:
         node = OmegaConf.to_container(config.tracking, resolve=True)
         tracking: Tracking = component({"tracking": node}, "tracking")
         resumed = parent_of(folder / "job") if config.resume else None
-        parent = resumed or tracking.start_sweep(_sweep_name(config, folder))
+        parent = resumed or tracking.start_sweep(_sweep_name(config, folder, len(sweep.planned)))
     except Exception as error:
         sys.stderr.write(f"warning: tracking is not available, results go to files only: {first_line(error)}\n")
         return sweep
     file = folder / PARENT_FILE
     former = file.read_text(encoding="utf-8") if file.is_file() else None
-    file.write_text(json.dumps({"run_id": parent}), encoding="utf-8")
+    file.write_text(json.dumps({"run_id": parent, "varies": _swept_keys(config)}), encoding="utf-8")
     return replace(sweep, tracking=tracking, parent=parent, is_resumed=resumed is not None, former_parent=former)
 
 
-def _release_workers(config: DictConfig) -> None:
-    """End the joblib launcher's idle processes now; left to themselves they take two seconds to wind up."""
-    if "joblib" in str(OmegaConf.select(config, "hydra.launcher._target_")):
+def release_workers() -> None:
+    """End joblib's idle processes now, if there are any; left to themselves they take two seconds to wind up."""
+    if "joblib.externals.loky" in sys.modules:
         from joblib.externals.loky import get_reusable_executor
 
         get_reusable_executor().shutdown(wait=True, kill_workers=True)
 
 
-def _finish(sweep: _Sweep, status: str, tables: Sequence[Path] = (), jobs: Sequence[Summary] = ()) -> None:
-    with suppress(Exception):  # the server went down: the files are all there
-        if sweep.tracking and sweep.parent:
-            sweep.tracking.describe_sweep(sweep.parent, tables, jobs)
-            sweep.tracking.finish(sweep.parent, status)
+def _report(sweep: _Sweep, status: str, partial: str = "") -> None:
+    """Print and write the table of the finished jobs, and close the parent run with it."""
+    jobs, failed = summaries(sweep.folder), choices_of_failed(sweep.folder)
+    options: dict[str, Any] = {"baseline": sweep.baseline, "bootstrap": sweep.bootstrap, "partial": partial}
+    _close(sweep, status, print_sweep(jobs, sweep.folder, failed=failed, **options), partial)
+
+
+def _close(sweep: _Sweep, status: str, tables: Sequence[Path] = (), partial: str = "") -> None:
+    """Close the parent run with its figures and tables."""
+    if not sweep.tracking or not sweep.parent:
+        return
+    figures = SweepFigures(summaries(sweep.folder), len(failed_jobs(sweep.folder)), len(sweep.planned), partial)
+    try:
+        sweep.tracking.describe_sweep(sweep.parent, tables, figures)
+        sweep.tracking.finish(sweep.parent, status)
+    except Exception as error:  # the server went down: the files are all there
+        print_warning(f"tracking of the sweep failed ({first_line(error)}); its table is in {sweep.folder}")
 
 
 def folder_in_progress() -> Path | None:
@@ -212,13 +242,19 @@ def abandon_unfinished(*, is_interrupted: bool) -> None:
     Args:
         is_interrupted: whether the user stopped the sweep. If so, its parent run ends as ``KILLED``. If not, the sweep
             was refused or broke: its parent run ends as ``FAILED`` if a job had begun. If none had, a new parent run is
-            deleted, and one of an earlier sweep is left as it was.
+            deleted, and one of an earlier sweep is left as it was. A resumed sweep of which no job is missing
+            stays ``FINISHED``.
     """
     for sweep in _unfinished:
-        if is_interrupted:
-            _finish(sweep, "KILLED")
+        release_workers()
+        if sweep.is_forecast:
+            pass
+        elif sweep.is_resumed and _is_complete(sweep):
+            _close(sweep, "FINISHED")
+        elif is_interrupted:
+            _report_interrupted(sweep)
         elif job_folders(sweep.folder) != sweep.jobs:
-            _finish(sweep, "FAILED")
+            _close(sweep, "FAILED")
         elif not sweep.is_resumed:
             _discard_parent(sweep)
         if sweep.folder.is_dir() and not job_folders(sweep.folder):
@@ -226,6 +262,25 @@ def abandon_unfinished(*, is_interrupted: bool) -> None:
                 (sweep.folder / name).unlink(missing_ok=True)
         sweep.lock.close()
     _unfinished.clear()
+
+
+def _is_complete(sweep: _Sweep) -> bool:
+    """Whether every planned job has results, so that an interruption or a refusal took nothing away."""
+    planned = {str(number) for number in range(len(sweep.planned))}
+    return bool(planned) and planned <= set(summaries(sweep.folder))
+
+
+def _report_interrupted(sweep: _Sweep) -> None:
+    """Close the parent run with the table of the finished jobs, which is labelled as partial if any are missing."""
+    if _is_complete(sweep):
+        _report(sweep, "FINISHED")
+        return
+    done = len(summaries(sweep.folder))
+    try:
+        _report(sweep, "KILLED", f"{done} of {len(sweep.planned)} jobs" if sweep.planned else f"{done} jobs")
+    except OSError as error:
+        print_warning(f"the table of the finished jobs could not be written: {error}")
+        _close(sweep, "KILLED")
 
 
 def _discard_parent(sweep: _Sweep) -> None:

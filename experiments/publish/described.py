@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -105,6 +106,16 @@ def tags(summary: Summary, config: Mapping[str, Any], run_id: str) -> dict[str, 
     return {**summary.tags, **outcome, **own}
 
 
+def failures(summary: Summary) -> str:
+    """What failed in a run, in words; ``none`` if nothing did."""
+    failed = summary.failures
+    found = [f"{failed.batches_failed} of {failed.batches_sent} batches failed"] if failed.batches_failed else []
+    found += [f"{failed.queries_given_up} queries given up"] if failed.queries_given_up else []
+    found += [f"{summary.dropped_docs} documents without a score"] if summary.dropped_docs else []
+    found += [f"first error: {failed.first_error}"] if failed.first_error else []
+    return "; ".join([*found, *(f"{count} {what}" for what, count in summary.warnings.items())]) or "none"
+
+
 def sweep_tags(words: Sequence[str]) -> dict[str, str]:
     """The tags of the parent run of a sweep.
 
@@ -176,6 +187,9 @@ def metrics(summary: Summary, curve_csv: Path) -> list[Any]:
     }
     final |= {name: value for name, value in single.items() if value is not None}
     final |= {f"matched/{allowed(join.left)} in {allowed(join.right)}": join.share for join in summary.joins}
+    final |= {"failed_batches": summary.failures.batches_failed, "failed_share": summary.failures.share}
+    final |= {"failed_queries": summary.failures.queries_given_up, "unscored_docs": summary.dropped_docs}
+    final["warnings"] = sum(summary.warnings.values())
     found = [Metric(key, float(value), 0, 0) for key, value in final.items()]
     curve = pd.read_csv(curve_csv)
     drawn = {f"curve/{allowed(name)}": name for name in summary.measures}
@@ -189,3 +203,17 @@ def metrics(summary: Summary, curve_csv: Path) -> list[Any]:
 def allowed(name: str) -> str:
     """The name with every character that MLflow refuses on some platform replaced by ``_``: ``nDCG_10``."""
     return re.sub(r"[^\w. /-]", "_", name)
+
+
+def dataset_input(summary: Summary) -> Any:
+    """The collection of a run, as MLflow notes it."""
+    from mlflow.entities import Dataset, DatasetInput
+
+    dataset = Dataset(
+        name=summary.dataset,
+        digest=summary.corpus_digest[:32],
+        source_type="ragtune",
+        source=json.dumps({"dataset": summary.dataset}),
+        profile=json.dumps({"queries": summary.queries, "documents": summary.documents}),
+    )
+    return DatasetInput(dataset)

@@ -33,6 +33,7 @@ def print_sweep(
     failed: Mapping[str, Sequence[str]] | None = None,
     baseline: str = FIXED_DEPTH,
     bootstrap: Mapping[str, Any] | None = None,
+    partial: str = "",
 ) -> list[Path]:
     """Print one row a job, the best headline measure first, and write the table as ``sweep.csv``, ``.md`` and ``.tex``.
 
@@ -47,6 +48,7 @@ def print_sweep(
         baseline: fixed depth under the job's own budget, where scores are recorded; or a job, see
             :func:`~experiments.publish.sweep_baseline.references`.
         bootstrap: ``resamples``, ``level`` and ``seed`` of the comparison with a job.
+        partial: what an interrupted sweep has finished, such as ``2 of 6 jobs``; labels the table and every file.
 
     Returns:
         The files; none without a finished job.
@@ -69,6 +71,8 @@ def print_sweep(
     choices = _varying_choices(list(overrides.values()))[: len(summaries)]
     areas, deepest = _areas(folder, summaries)
     rows = _rows(summaries, choices, tested, compared, areas)
+    if partial:
+        rows = [{**row, "partial": partial} for row in rows]
     named = dict.fromkeys(name for row in rows for name in row)
     write_csv(folder / "sweep.csv", {name: [row.get(name) for row in rows] for name in named})
     headline, *others = next(iter(summaries.values())).measures
@@ -76,7 +80,9 @@ def print_sweep(
     shown = [_shown(row, headline, columns) for row in sorted(rows, key=lambda row: int(row["rank"]))]
     names = {"headline": headline, "vs": column}
     heads = [names.get(column, column.rpartition(".")[2]) for column in columns]
-    notes = [note] if tested else []
+    label = [f"partial: {partial} finished, then the sweep was interrupted"] if partial else []
+    notes = label + ([note] if tested else [])
+    first = len(notes)
     notes += [f"AUCC: mean {headline} from 0 to {deepest} documents a query"] if areas else []
     console = Console(highlight=False, emoji=False)
     left = {choice.rpartition(".")[2] for choice in choices[0]}
@@ -84,7 +90,7 @@ def print_sweep(
     always = ("job", headline)
     table, left_out = fitting_table(heads, shown, left=left, width=console.width, title=counted, always=always)
     console.print(table)
-    for note in notes if not left_out else notes[: bool(tested)]:
+    for note in notes if not left_out else notes[:first]:
         console.print(note)
     if left_out:
         console.print(f"no room for {', '.join(left_out)}: sweep.md and sweep.csv have all columns")

@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 import time
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -17,12 +18,16 @@ from typing import Any
 from experiments.evaluate.summary import Summary
 from experiments.publish import described
 from experiments.publish.files import CONFIG, CURVE, PICTURE, SUMMARY, picture_of, read_config, read_summary
+from experiments.publish.sweep_figures import SweepFigures
 from experiments.publish.trackstore import TrackingError, prepare_file
 from ragtune.core.errors import ConfigError, RagtuneError
 from ragtune.core.plain import first_line
 
 PARENT_FILE = "mlflow_parent.json"
-"""File in the folder of a sweep with the id of its parent run."""
+"""File in the folder of a sweep with the id of its parent run and the names of the options that it varies."""
+
+TRACKING_ERROR = "tracking_error.txt"
+"""File in a run's folder with the reason why tracking failed; a later log of the run shows it as a tag."""
 
 MAX_PARAMS_A_CALL, MAX_METRICS_A_CALL, MAX_PARAM_LENGTH = 100, 1000, 6000
 """MLflow's limits (REST API, log-batch)."""
@@ -47,11 +52,15 @@ VIEW_RUNS = "run.*.trec"
 
 def parent_of(folder: Path) -> str | None:
     """Id of the tracked parent of a run folder inside a sweep; None outside a sweep."""
-    file = folder.parent / PARENT_FILE
-    if not file.is_file():
-        return None
-    run_id: str | None = json.loads(file.read_text(encoding="utf-8"))["run_id"]
+    run_id: str | None = _of_sweep(folder).get("run_id")
     return run_id
+
+
+def _of_sweep(folder: Path) -> dict[str, Any]:
+    """What the sweep that a run folder lies in says of itself; empty outside a sweep."""
+    file = folder.parent / PARENT_FILE
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return found
 
 
 class Tracking(ABC):
@@ -66,8 +75,8 @@ class Tracking(ABC):
         """Open the parent run of a sweep and return its id."""
 
     @abstractmethod
-    def describe_sweep(self, run_id: str, tables: Sequence[Path], jobs: Sequence[Summary] = ()) -> None:
-        """Show a sweep's tables, and the collections of its jobs, on its parent run."""
+    def describe_sweep(self, run_id: str, tables: Sequence[Path], figures: SweepFigures) -> None:
+        """Show a sweep's tables, its best figures, its failures and its jobs' collections on its parent run."""
 
     @abstractmethod
     def finish(self, run_id: str, status: str = "FINISHED") -> None:
@@ -98,7 +107,7 @@ class NoTracking(Tracking):
     def start_sweep(self, name: str) -> str | None:
         return None
 
-    def describe_sweep(self, run_id: str, tables: Sequence[Path], jobs: Sequence[Summary] = ()) -> None:
+    def describe_sweep(self, run_id: str, tables: Sequence[Path], figures: SweepFigures) -> None:
         pass
 
     def finish(self, run_id: str, status: str = "FINISHED") -> None:
@@ -136,8 +145,15 @@ class MlflowTracking(Tracking):
         run = self._connect().create_run(self._experiment_id(), run_name=name, tags=described.sweep_tags(sys.argv))
         return str(run.info.run_id)
 
-    def describe_sweep(self, run_id: str, tables: Sequence[Path], jobs: Sequence[Summary] = ()) -> None:
-        collections = {summary.corpus_digest: _dataset_input(summary) for summary in jobs}
+    def describe_sweep(self, run_id: str, tables: Sequence[Path], figures: SweepFigures) -> None:
+        from mlflow.entities import Metric, RunTag
+
+        self._connect().log_batch(
+            run_id,
+            metrics=[Metric(key, value, int(time.time() * 1000), 0) for key, value in figures.metrics().items()],
+            tags=[RunTag(key, value) for key, value in figures.tags().items()],
+        )
+        collections = {job.corpus_digest: described.dataset_input(job) for job in figures.jobs.values()}
         if collections:
             self._log_datasets(run_id, list(collections.values()))
         for table in tables:
@@ -178,15 +194,15 @@ class MlflowTracking(Tracking):
     def _log_anew(self, folder: Path, summary: Summary, parent: str | None, results: str) -> str:
         tags = {RESULTS_TAG: results}
         config = read_config(folder)
-        name = described.run_name(summary, config)
+        name = described.run_name(summary, config, _of_sweep(folder).get("varies", ()))
         started = int((time.time() - summary.wall_s) * 1000)  # so that MLflow's duration is the run's
         run = self._connect().create_run(self._experiment_id(), start_time=started, run_name=name, tags=tags)
         run_id = str(run.info.run_id)
         try:
             self._fill(run_id, folder, summary, config, parent)
-        except BaseException:
+        except BaseException as error:
             with suppress(Exception):  # what went wrong is being raised already
-                self.finish(run_id, "FAILED")
+                self.finish(run_id, "FAILED" if isinstance(error, Exception) else "KILLED")
             raise
         self.finish(run_id, "FAILED" if summary.has_failed else "FINISHED")
         return run_id
@@ -196,6 +212,8 @@ class MlflowTracking(Tracking):
 
         client = self._connect()
         tags = described.tags(summary, config, run_id)
+        if (earlier := folder / TRACKING_ERROR).is_file():
+            tags["tracking_failed"] = earlier.read_text(encoding="utf-8").strip()
         if parent:
             tags["mlflow.parentRunId"] = parent
         client.log_batch(run_id, tags=[RunTag(key, str(value)) for key, value in tags.items()])
@@ -205,7 +223,7 @@ class MlflowTracking(Tracking):
             client.log_batch(run_id, params=chunk)
         for chunk in _chunks(described.metrics(summary, folder / CURVE), MAX_METRICS_A_CALL):
             client.log_batch(run_id, metrics=chunk)
-        self._log_datasets(run_id, [_dataset_input(summary)])
+        self._log_datasets(run_id, [described.dataset_input(summary)])
         picture_of(folder)
         for name in (*ARTIFACTS, *sorted(file.name for file in folder.glob(VIEW_RUNS))):
             client.log_artifact(run_id, str(folder / name))
@@ -257,8 +275,9 @@ class MlflowTracking(Tracking):
             os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
             from mlflow import MlflowClient
 
-            for name in ("mlflow", "alembic"):  # after the import, which sets them up
-                logging.getLogger(name).setLevel(logging.WARNING)
+            for name in ("mlflow", "alembic", "urllib3.connectionpool"):  # after the import, which sets them up
+                logging.getLogger(name).setLevel(logging.CRITICAL)  # what fails is raised, and told in our words
+            warnings.filterwarnings("ignore", module=r"mlflow|alembic|sqlalchemy")
 
             if file := self._sqlite_file():
                 prepare_file(file)
@@ -283,19 +302,6 @@ def _results_of(folder: Path, summary: Summary) -> str:
     """Identifies what one production of a run's files made, however often it is logged."""
     made = {**summary.tracked_as(None).plain(), "ns": (folder / "run.trec").stat().st_mtime_ns}
     return hashlib.sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()
-
-
-def _dataset_input(summary: Summary) -> Any:
-    from mlflow.entities import Dataset, DatasetInput
-
-    dataset = Dataset(
-        name=summary.dataset,
-        digest=summary.corpus_digest[:32],
-        source_type="ragtune",
-        source=json.dumps({"dataset": summary.dataset}),
-        profile=json.dumps({"queries": summary.queries, "documents": summary.documents}),
-    )
-    return DatasetInput(dataset)
 
 
 def _chunks(items: list[Any], size: int) -> Iterator[list[Any]]:

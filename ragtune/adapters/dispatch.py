@@ -7,10 +7,14 @@ import errno
 import os
 import re
 import shlex
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import NoReturn, Protocol
 
 from ragtune.core.arguments import did_you_mean
@@ -84,7 +88,7 @@ def run_command(command: Command, words: Sequence[str]) -> int:
         words: the words after its name.
 
     Returns:
-        Exit code: 0; 2 on bad input; 1 on another failure; 130 if interrupted.
+        Exit code: 0; 2 on bad input; 1 on another failure; 130 if interrupted by Ctrl-C or SIGTERM.
 
     Raises:
         SystemExit: by argparse, on ``--help`` (0) and on words that do not fit (2).
@@ -99,11 +103,30 @@ def run_command(command: Command, words: Sequence[str]) -> int:
         arguments = parser.parse_intermixed_args(words)
     arguments.command = shlex.join([*parser.prog.split(), *words])
     try:
-        code = command.run(arguments)
+        with sigterm_as_ctrl_c():
+            code = command.run(arguments)
         flush_output()
     except (Exception, KeyboardInterrupt) as error:
         return complain(error, kept=getattr(command, "KEPT", ""))
     return code
+
+
+@contextmanager
+def sigterm_as_ctrl_c() -> Iterator[None]:
+    """Interrupt the block on SIGTERM as Ctrl-C does, once: a second SIGTERM does not disturb the end of the work."""
+
+    def interrupt(number: int, _: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():  # which alone may set handlers
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def flush_output() -> None:
