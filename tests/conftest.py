@@ -6,6 +6,7 @@ import gc
 import importlib.util
 import itertools
 import json
+import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_line import TEST_COMPONENTS
 from hypothesis import HealthCheck, settings
 
 from ragtune import Corpus, CostBudget, RAGtuneController, RetrievalPlan, ScoredDocument
@@ -42,6 +44,7 @@ def pytest_configure() -> None:
 
     A shell's background jobs ignore SIGINT and hand that on to their children; a person's is not ignored.
     """
+    os.environ["RAGTUNE_COMPONENTS"] = TEST_COMPONENTS
     settings.register_profile("ragtune", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("ragtune")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

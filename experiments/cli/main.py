@@ -158,7 +158,10 @@ def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> float | Non
     from experiments.cli.sweep import planned_jobs
     from experiments.cli.sweep_jobs import forget_failure, note_failure, summaries
     from experiments.publish.lock import locked
+    from experiments.replay.executors.parent import end_with
 
+    if "joblib" in str(HydraConfig.get().launcher._target_):
+        end_with(os.getppid())  # a worker process of the launcher, which is its parent
     prefix, sweep = f"job {folder.name} ({' '.join(overrides)}): ", Path(HydraConfig.get().sweep.dir).absolute()
     with ExitStack() as stack:
         stack.callback(remove_if_empty, folder)

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from experiments.config.names import leaf
+from experiments.config.overrides import choices_of
 from experiments.config.paths import CONF
 from experiments.evaluate.summary import Summary
 from experiments.publish.files import COST_COLUMNS
@@ -30,10 +31,23 @@ _TUNED = ("estimator", "scheduler", "acquisition", "vectors", "expander", "fusio
 """Groups whose single options make a policy another one, though it keeps its name."""
 
 
-def run_name(summary: Summary, config: Mapping[str, Any]) -> str:
-    """The name of a run, which differs by what differs: policy, budget, collection, and options of the policy."""
-    named = [summary.policy, budget_name(config.get("budget", {})), summary.dataset]
-    return ", ".join([*named, *_tuned(summary.overrides)])
+def run_name(summary: Summary, config: Mapping[str, Any], varies: Sequence[str] = ()) -> str:
+    """The name of a run: policy, budget, collection, options of the policy, and every choice that its sweep varies.
+
+    Args:
+        summary, config: of the run.
+        varies: names of the options that its sweep varies.
+    """
+    named = [summary.policy, budget_name(config.get("budget", {})), summary.dataset, *_tuned(summary.overrides)]
+    for key, value in choices_of(summary.overrides).items():
+        if key in varies and not _is_named(key, value, summary.policy):
+            named.append(f"{key.rpartition('.')[2]}={value}")
+    return ", ".join(dict.fromkeys(named))
+
+
+def _is_named(key: str, value: str, policy: str) -> bool:
+    """Whether each name has it already: the budget, the collection, or a component that the policy is called by."""
+    return key in ("budget", "dataset") or ("." not in key and value in re.split(r"[^\w-]+", policy))
 
 
 def policy_title(summary: Summary) -> str:
@@ -96,6 +110,7 @@ def tags(summary: Summary, config: Mapping[str, Any], run_id: str) -> dict[str, 
         "command": shlex.join(["python", program, *summary.overrides]),
         "mlflow.note.content": description(summary, run_id),
         "policy": summary.policy,
+        "failures": failures(summary),
         "budget": budget_name(config.get("budget", {})),
         **({"mlflow.source.git.commit": sha} if sha != "unknown" else {}),
         **_user(),

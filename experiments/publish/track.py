@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import os
 import sys
 import time
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -19,7 +17,7 @@ from experiments.evaluate.summary import Summary
 from experiments.publish import described
 from experiments.publish.files import CONFIG, CURVE, PICTURE, SUMMARY, picture_of, read_config, read_summary
 from experiments.publish.sweep_figures import SweepFigures
-from experiments.publish.trackstore import TrackingError, prepare_file
+from experiments.publish.trackstore import TrackingError, keep_quiet, prepare_file
 from ragtune.core.errors import ConfigError, RagtuneError
 from ragtune.core.plain import first_line
 
@@ -270,14 +268,8 @@ class MlflowTracking(Tracking):
 
     def _connect(self) -> Any:
         if self._client is None:
-            os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
-            os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
-            os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+            keep_quiet()
             from mlflow import MlflowClient
-
-            for name in ("mlflow", "alembic", "urllib3.connectionpool"):  # after the import, which sets them up
-                logging.getLogger(name).setLevel(logging.CRITICAL)  # what fails is raised, and told in our words
-            warnings.filterwarnings("ignore", module=r"mlflow|alembic|sqlalchemy")
 
             if file := self._sqlite_file():
                 prepare_file(file)

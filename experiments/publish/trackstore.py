@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import tempfile
+import warnings
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -17,6 +19,18 @@ _TABLES = {"experiments", "runs"}
 
 class TrackingError(RagtuneError):
     """A run could not be logged; its files are whole, and ``ragtune relog`` logs them later."""
+
+
+def keep_quiet() -> None:
+    """Have MLflow fail soon where a server is down, and write nothing to the terminal: what fails is raised."""
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    warnings.filterwarnings("ignore", module=r"mlflow|alembic|sqlalchemy")
+    import mlflow  # noqa: F401, it sets up its loggers
+
+    for name in ("mlflow", "alembic", "urllib3.connectionpool"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def prepare_file(file: Path) -> None:

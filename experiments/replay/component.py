@@ -11,6 +11,7 @@ from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from pydantic import ValidationError
 
+from experiments.replay.targets import require_allowed
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.interfaces import (
     BaseAssembler,
@@ -53,10 +54,11 @@ def component(config: Mapping[str, Any], group: str, resources: Mapping[str, Any
             says ``_partial_: true`` gets those that its constructor names.
 
     Raises:
-        ConfigError: naming the group and the argument that is wrong; typed input errors pass unchanged.
+        ConfigError: naming the group and the argument that is wrong, or a class of a package that is not allowed; typed input errors pass unchanged.
     """
     node = {k: v for k, v in config[group].items() if k not in HARNESS_KEYS.get(group, ())}
     _require_class(group, node)
+    require_allowed(node, group)
     try:
         made = _instantiated(node)
         made = complete(made, resources or {}) if isinstance(made, partial) else made

@@ -13,14 +13,13 @@ from experiments.config.compose import results_key
 from experiments.config.overrides import WHERE_NOT_WHAT
 from experiments.datasets.dataset import DatasetLoader
 from experiments.replay.component import component
+from experiments.replay.targets import OWN_PACKAGES, targets
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.data.filedigest import file_digests
 from ragtune.rerankers.score_table import manifest_of
 
 NO_INPUT = ("_target_", "cache_dir", "folder")
 """Options whose values name no input, but code or folders that a run itself fills."""
-
-OWN_PACKAGES = frozenset({"ragtune", "experiments"})
 
 FOLDER_OPTIONS = ("path", "model", "graph", "scores", "paths")
 """Options in which a single word may name a folder; in others (``split: test``) it is the name of a choice."""
@@ -90,7 +89,7 @@ class InputFiles:
 
     def code_of(self, config: Mapping[str, Any]) -> dict[str, str]:
         """SHA-256 of every Python file of the packages from elsewhere that the components' classes are in, sorted."""
-        packages = {target.partition(".")[0] for target in _targets(config)} - OWN_PACKAGES
+        packages = {target.partition(".")[0] for target in targets(config)} - OWN_PACKAGES
         found: dict[str, str] = {}
         for package in packages:
             found |= self._remembered(f"code:{package}", lambda name=package: _code(name))
@@ -127,14 +126,6 @@ def _named(key: str, text: str) -> Iterator[Path]:
         return
     if manifest := manifest_of(path):
         yield manifest
-
-
-def _targets(node: Any) -> Iterator[str]:
-    """Every class that is named."""
-    for value in node.values() if isinstance(node, Mapping) else node if isinstance(node, (list, tuple)) else ():
-        yield from _targets(value)
-    if isinstance(node, Mapping) and isinstance(target := node.get("_target_"), str):
-        yield target
 
 
 def _code(package: str) -> Iterator[Path]:

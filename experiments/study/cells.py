@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,10 +21,12 @@ from experiments.config.progress import Progress
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord
 from experiments.replay.executors.executor import WorkersLostError
+from experiments.replay.executors.parent import end_with
 from experiments.replay.fixed_order import has_fixed_order
 from experiments.replay.inputs import InputFiles
 from experiments.replay.sessions import session_for
 from experiments.replay.shard import ShardReplay, in_shards
+from experiments.replay.targets import require_allowed
 from experiments.study.decisions import INELIGIBLE, decisions_of
 from experiments.study.grid import Grid
 from experiments.study.study import Cell, column_of
@@ -106,6 +109,7 @@ def compares_windows(config: Mapping[str, Any]) -> bool:
     """Whether a policy has windows compared, again and again: a score holds within its window, and orders no pool."""
     from hydra.utils import get_class
 
+    require_allowed(config["scheduler"], "scheduler")
     scheduler: type[BaseScheduler] = get_class(config["scheduler"]["_target_"])
     return scheduler.sends_again
 
@@ -169,9 +173,15 @@ def executed(work: Callable[[Work], Result], jobs: Sequence[Work], processes: in
         return
     parallel = Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1, pre_dispatch=workers)
     try:
-        yield from parallel(delayed(work)(job) for job in jobs)
+        yield from parallel(delayed(_beside)(os.getpid(), work, job) for job in jobs)
     except BrokenProcessPool as error:
         raise WorkersLostError(error) from error
+
+
+def _beside(driver: int, work: Callable[[Work], Result], job: Work) -> Result:
+    """Do a job in a worker process, which ends when its driver is gone."""
+    end_with(driver)
+    return work(job)
 
 
 def run_replay(jobs: Sequence[Job]) -> int:

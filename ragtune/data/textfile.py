@@ -17,6 +17,13 @@ from ragtune.core.plain import quoted
 
 _GZIP = b"\x1f\x8b"
 
+MAX_LINE = 2**26
+"""Bytes of the longest line that is read: 64 MiB."""
+
+MAX_RATIO, _FREE = 200, 2**26
+"""How much larger than its file the content of a gzipped file may be, once it has passed the number of bytes behind.
+Runs and corpora come to 3 to 30 times; gzip itself ends at 1,032."""
+
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Number (from 1) and text of every line that is not blank, without its line end and byte order mark.
@@ -36,19 +43,24 @@ def read_raw_lines(path: Path) -> Iterator[tuple[int, str]]:
     Whether a file is gzipped is told by its first bytes, not by its name.
 
     Raises:
-        DatasetError: naming the file, and the line where there is one, if it is not UTF-8 or its gzip is damaged.
+        DatasetError: naming the file, and the line where there is one, if it is not UTF-8, has a line of more than
+            :data:`MAX_LINE` bytes, or if its gzip is damaged or unpacks to :data:`MAX_RATIO` times its size.
     """
     number = 0
     with ExitStack() as stack:
         lines = opened(path, stack)
         while True:
             try:
-                raw = lines.readline()
+                raw = lines.readline(MAX_LINE + 1)
             except (EOFError, zlib.error, gzip.BadGzipFile) as error:
                 raise DatasetError(f"{path}: damaged gzip file after line {number}: {error}") from None
             if not raw:
                 return
             number += 1
+            if len(raw) > MAX_LINE:
+                raise DatasetError(
+                    f"{path}:{number}: a line of more than {MAX_LINE:,} bytes: split it into shorter ones"
+                )
             yield number, _decoded(raw, path, number)
 
 
@@ -62,11 +74,41 @@ def first_bytes(path: Path, n: int) -> bytes:
 
 
 def opened(path: Path, stack: ExitStack) -> IO[bytes]:
-    """The content of a file, gzipped or not; the stack closes it."""
+    """The content of a file, gzipped or not; the stack closes it.
+
+    Reading raises ``DatasetError`` once a gzipped file unpacks to more than :data:`MAX_RATIO` times its size.
+    """
     file = stack.enter_context(path.open("rb"))
     if not file.peek(2).startswith(_GZIP):
         return file
-    return io.BufferedReader(stack.enter_context(gzip.GzipFile(fileobj=file)))
+    unpacked = stack.enter_context(gzip.GzipFile(fileobj=file))
+    return io.BufferedReader(_Bounded(unpacked, path))
+
+
+class _Bounded(io.RawIOBase):
+    """What a gzipped file holds, up to a limit.
+
+    Args:
+        content: the unpacked file.
+        path: the packed file.
+    """
+
+    def __init__(self, content: gzip.GzipFile, path: Path) -> None:
+        self._content, self._path, self._read = content, path, 0
+        self._limit = max(_FREE, MAX_RATIO * path.stat().st_size)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = self._content.readinto(buffer)
+        self._read += count
+        if self._read > self._limit:
+            raise DatasetError(
+                f"{self._path}: unpacks to more than {self._limit:,} bytes, {MAX_RATIO} times its size: "
+                "if that is right, unpack the file first"
+            )
+        return count
 
 
 def _decoded(raw: bytes, path: Path, number: int) -> str:

@@ -18,6 +18,8 @@ from experiments.config.overrides import WHERE_NOT_WHAT
 
 ROOT = Path(__file__).parents[2]
 SUPPORT = Path(__file__).parent
+TEST_COMPONENTS = "misbehaving,probing,mine,broken_reranker"
+"""Packages of the tests' own components, which a configuration may name."""
 PROGRESS = re.compile(r"^.+: \d+ of \d+(, \S+ a second, .+ left)?\n", re.MULTILINE)
 
 
@@ -28,6 +30,7 @@ def make_environment(cache: Path, *python_path: Path) -> dict[str, str]:
         "HF_HUB_OFFLINE": "1",
         "PYTHONPATH": os.pathsep.join(map(str, (SUPPORT, *python_path))),
         "COLUMNS": "120",
+        "RAGTUNE_COMPONENTS": TEST_COMPONENTS,
     }
     return {**{k: v for k, v in os.environ.items() if k != "MLFLOW_TRACKING_URI"}, **fixed}
 

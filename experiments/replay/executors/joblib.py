@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 
@@ -14,6 +15,7 @@ from experiments.replay.executors.executor import (
     shards,
     told,
 )
+from experiments.replay.executors.parent import end_with
 from ragtune.core.errors import ConfigError
 
 
@@ -61,13 +63,16 @@ def _worked_on(
     from joblib import Parallel, delayed
 
     parallel = Parallel(n_jobs=jobs, return_as="generator_unordered")
-    calls = (delayed(_numbered)(number, work, config_json, list(part)) for number, part in list(waiting.items()))
+    calls = (
+        delayed(_numbered)(os.getpid(), number, work, config_json, list(part)) for number, part in list(waiting.items())
+    )
     for number, records in parallel(calls):
         del waiting[number]
         yield records
 
 
 def _numbered(
-    number: int, work: ShardWork, config_json: str, query_ids: Sequence[str]
+    driver: int, number: int, work: ShardWork, config_json: str, query_ids: Sequence[str]
 ) -> tuple[int, list[QueryRecord]]:
+    end_with(driver)
     return number, work(config_json, query_ids)

@@ -14,6 +14,7 @@ from experiments.evaluate.record import QueryRecord
 from experiments.replay.build import Session
 from experiments.replay.component import component
 from experiments.replay.subjects.prompt_record import refusal_record, replay_record
+from experiments.replay.targets import require_allowed
 from ragtune.core.errors import ConfigError, InputError, StageError
 from ragtune.core.request.clock import VirtualClock
 from ragtune.superprompt import Pipeline, SuperPrompt
@@ -102,6 +103,7 @@ def rerank_stage_takes(config: Mapping[str, Any]) -> set[str]:
     """Names of what the configured rerank stage is made from, e.g. ``estimator``, ``budget``."""
     from hydra.utils import get_class
 
+    require_allowed(config["rerank_stage"], "rerank_stage")
     return set(inspect.signature(get_class(config["rerank_stage"]["_target_"])).parameters)
 
 
