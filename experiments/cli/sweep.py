@@ -156,6 +156,7 @@ def _overrides(config: DictConfig) -> list[Override]:
 def _sweep_name(config: DictConfig, folder: Path, jobs: int) -> str:
     """What the parent run is called: its folder, if that was chosen, what is swept, and the number of jobs."""
     swept = " ".join(str(word.input_line) for word in _overrides(config) if word.is_sweep_override())
+    swept = swept.replace("budget.max_reranker_docs=", "budget=")  # as it was written
     swept = swept if len(swept) <= NAME_LENGTH else f"{swept[: NAME_LENGTH - 3]}..."
     chosen = "" if re.fullmatch(r"[\d_-]+", folder.name) else folder.name
     title = ": ".join(filter(None, (chosen, swept))) or folder.name

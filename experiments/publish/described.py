@@ -47,7 +47,7 @@ def run_name(summary: Summary, config: Mapping[str, Any], varies: Sequence[str] 
 
 def _is_named(key: str, value: str, policy: str) -> bool:
     """Whether each name has it already: the budget, the collection, or a component that the policy is called by."""
-    return key in ("budget", "dataset") or ("." not in key and value in re.split(r"[^\w-]+", policy))
+    return key == "dataset" or key.startswith("budget") or ("." not in key and value in re.split(r"[^\w-]+", policy))
 
 
 def policy_title(summary: Summary) -> str:

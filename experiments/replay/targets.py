@@ -39,7 +39,7 @@ def require_allowed(node: Any, group: str) -> None:
     Raises:
         ConfigError: naming the value, and how to allow a package.
     """
-    allowed = _allowed(os.environ.get(VARIABLE, ""))
+    allowed = allowed_packages(os.environ.get(VARIABLE, ""))
     for target in targets(node):
         package = target.partition(".")[0]
         if package not in allowed:
@@ -54,11 +54,10 @@ def require_allowed(node: Any, group: str) -> None:
 
 
 @lru_cache(maxsize=8)
-def _allowed(named: str) -> frozenset[str]:
+def allowed_packages(named: str) -> frozenset[str]:
+    """The project's packages, those of the entry points, and those named, separated by commas."""
     words = {word.strip() for word in named.split(",")} - {""}
-    return (
-        OWN_PACKAGES | words | {entry.value.partition(".")[0].partition(":")[0] for entry in entry_points(group=GROUP)}
-    )
+    return OWN_PACKAGES | words | {entry.module.partition(".")[0] for entry in entry_points(group=GROUP)}
 
 
 @lru_cache(maxsize=256)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hydra.errors import InstantiationException
 
+from experiments.replay import targets
 from experiments.replay.build import build_session, load_dataset
 from experiments.replay.component import component
 from ragtune.core.errors import ConfigError, ScoreTableError
@@ -18,15 +19,48 @@ from ragtune.core.request.request import Request
 Compose = Callable[..., dict[str, Any]]
 
 
-def test_a_partial_component_is_completed_with_the_resources_its_constructor_names() -> None:
+def test_a_partial_component_is_completed_with_the_resources_its_constructor_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RAGTUNE_COMPONENTS", "fractions")
     node = {"_target_": "fractions.Fraction", "_partial_": True, "denominator": 4}
     assert component({"thing": node}, "thing", {"numerator": 3, "denominator": 9, "corpus": 1}) == 0.75
 
 
-@pytest.mark.parametrize("target", ["os.system", "subprocess.Popen", "builtins.eval"])
-def test_what_hydra_forbids_is_not_called(target: str) -> None:
-    with pytest.raises(InstantiationException, match="blocklisted"):
-        component({"thing": {"_target_": target, "args": "true"}}, "thing")
+@pytest.mark.parametrize(
+    "target",
+    [
+        "os.mkdir",
+        "builtins.eval",
+        "pathlib.Path",
+        "experiments.publish.files.shutil.rmtree",
+        "experiments.publish.files.write_text",
+        "experiments.publish.files.Path.mkdir",
+    ],
+)
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_a_preset_calls_nothing_but_components(target: str, is_nested: bool, tmp_path: Path) -> None:
+    node = {"_target_": target, "path": str(tmp_path / "made")}
+    outer = {"_target_": "ragtune.assemblers.greedy.GreedyAssembler", "inner": [node]}
+    with pytest.raises(ConfigError, match=re.escape(f"thing._target_={target!r}: allowed")):
+        component({"thing": outer if is_nested else node}, "thing")
+    assert not (tmp_path / "made").exists()
+
+
+def test_installed_packages_offer_components_by_an_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "offered_parts.py").write_text("class Part:\n    pass\n")
+    about = tmp_path / "offered_parts-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: offered-parts\nVersion: 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    config = {"thing": {"_target_": "offered_parts.Part"}}
+    targets.allowed_packages.cache_clear()
+    with pytest.raises(ConfigError, match="RAGTUNE_COMPONENTS=offered_parts"):
+        component(config, "thing")
+    (about / "entry_points.txt").write_text("[ragtune.components]\nparts = offered_parts\n")
+    targets.allowed_packages.cache_clear()
+    assert type(component(config, "thing")).__name__ == "Part"
+    targets.allowed_packages.cache_clear()
 
 
 def test_a_dataset_is_read_once_per_process(compose_tiny: Compose) -> None:
@@ -77,7 +111,9 @@ def test_signals_that_read_the_words_of_the_query_are_no_witnesses(compose_tiny:
     assert session.parts["estimator"].echoes == {"lexical", "vectors", "again"}
 
 
-def test_signals_are_further_sources_of_every_policys_candidates(compose_tiny: Compose) -> None:
+def test_signals_are_further_sources_of_every_policys_candidates(
+    compose_tiny: Compose, monkeypatch: pytest.MonkeyPatch
+) -> None:
     session = build_session(compose_tiny("signal=[lexical,vectors]", "vectors@signal.vectors.vectors=tfidf"))
     pools = [
         made.controller.begin(Request(query, query_id))[0]
@@ -86,6 +122,7 @@ def test_signals_are_further_sources_of_every_policys_candidates(compose_tiny: C
     ]
     assert {name for item in pools[0].entries for name in item.sources} == {"bm25", "lexical", "vectors"}
     assert sorted(pools[0].doc_ids) == sorted(pools[1].doc_ids)
+    monkeypatch.setenv("RAGTUNE_COMPONENTS", "fractions")
     with pytest.raises(ConfigError, match=r"signal\._target_='fractions.Fraction': allowed is a BaseSignal"):
         build_session(compose_tiny("+signal.mine._target_=fractions.Fraction"))
 

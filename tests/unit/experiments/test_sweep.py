@@ -104,6 +104,35 @@ def test_tracking_that_fails_costs_no_sweep(tmp_path: Path, capfd: pytest.Captur
     abandon_unfinished(is_interrupted=True)
 
 
+def test_an_interrupted_sweep_writes_the_table_of_its_finished_jobs_labelled_as_partial(
+    sweep: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    begin_sweep(config(sweep))
+    abandon_unfinished(is_interrupted=True)
+    label = "partial: 10 jobs finished, then the sweep was interrupted"
+    assert label in " ".join(capfd.readouterr().out.split())
+    assert label in (sweep / "sweep.md").read_text()
+    assert label in (sweep / "sweep.tex").read_text()
+    head, *rows = (sweep / "sweep.csv").read_text().splitlines()
+    assert head.split(",")[-1] == "partial"
+    assert [row.split(",")[-1] for row in rows] == ["10 jobs"] * 10
+
+
+@pytest.mark.parametrize("is_interrupted", [True, False])
+def test_a_finished_sweep_that_is_resumed_stays_finished(
+    sweep: Path, monkeypatch: pytest.MonkeyPatch, is_interrupted: bool
+) -> None:
+    (sweep / PARENT_FILE).write_text('{"run_id": "before"}')
+    monkeypatch.setattr(Tracked, "ended", [])
+    monkeypatch.setattr("experiments.publish.track.Tracked", Tracked, raising=False)
+    monkeypatch.setenv("RAGTUNE_COMPONENTS", Tracked.__module__.partition(".")[0])
+    monkeypatch.setattr("experiments.cli.sweep._planned_jobs", lambda _: {"0": ["seed=0"], "1": ["seed=1"]})
+    begin_sweep(config(sweep, target="experiments.publish.track.Tracked", resume=True))
+    os.utime(sweep / "0", (0, 0))  # as its lock leaves it
+    abandon_unfinished(is_interrupted=is_interrupted)
+    assert Tracked.ended == ["before FINISHED"]
+
+
 @pytest.mark.parametrize("is_interrupted", [True, False])
 def test_an_abandoned_sweep_without_a_job_leaves_an_empty_folder(tmp_path: Path, is_interrupted: bool) -> None:
     folder = tmp_path / "sweep"
@@ -164,6 +193,7 @@ def test_what_becomes_of_the_parent_of_an_abandoned_sweep(
         os.utime(job, (0, 0))
     monkeypatch.setattr(Tracked, "ended", [])
     monkeypatch.setattr("experiments.publish.track.Tracked", Tracked, raising=False)
+    monkeypatch.setenv("RAGTUNE_COMPONENTS", Tracked.__module__.partition(".")[0])
     begin_sweep(config(sweep, target="experiments.publish.track.Tracked", resume=resume))
     for job in begun:
         (sweep / job).mkdir(exist_ok=True)

@@ -18,7 +18,8 @@ from experiments.evaluate.summary import Summary
 from experiments.publish.described import allowed, budget_name, params, policy_title, run_name
 from experiments.publish.files import read_summary, write_summary
 from experiments.publish.relog import relog
-from experiments.publish.track import ARTIFACTS, PARENT_FILE, MlflowTracking, NoTracking, parent_of
+from experiments.publish.sweep_figures import SweepFigures
+from experiments.publish.track import ARTIFACTS, PARENT_FILE, TRACKING_ERROR, MlflowTracking, NoTracking, parent_of
 from experiments.publish.trackstore import TrackingError
 from ragtune.core.errors import ConfigError, DatasetError
 
@@ -293,3 +294,49 @@ def test_a_run_tells_what_it_found_in_mlflows_own_fields(logged: SimpleNamespace
     assert "| **baseline + greedy** | 12.5 | 0.5000" in tags["mlflow.note.content"]
     assert "charged_usd" in logged.run.data.metrics
     assert "actual_usd" not in logged.run.data.metrics
+
+
+def test_a_runs_name_has_every_choice_that_its_sweep_varies(make_summary: Callable[..., Summary]) -> None:
+    cells = [
+        [f"reformulator={word}", f"budget.max_reranker_docs={docs}", f"seed={docs}"]
+        for word in ("identity", "rm3", "hyde", "llm_rewrite")
+        for docs in (5, 20)
+    ]
+    varies = ["reformulator", "budget.max_reranker_docs", "seed"]
+    names = [
+        run_name(make_summary(overrides=cell), {"budget": {"max_reranker_docs": int(cell[2][5:])}}, varies)
+        for cell in cells
+    ]
+    assert len(set(names)) == len(cells)
+    assert names[2].endswith("reformulator=rm3, seed=5")
+
+
+def test_failures_are_tags_and_metrics_and_an_earlier_tracking_failure_is_named(logged: SimpleNamespace) -> None:
+    summary = read_summary(logged.folder)
+    assert summary is not None
+    failed = {"batches_sent": 9, "batches_failed": 3, "share": 0.33, "first_error": "server said 503"}
+    write_summary(logged.folder, summary.model_copy(update={"failures": summary.failures.model_copy(update=failed)}))
+    (logged.folder / TRACKING_ERROR).write_text("the server is down\n")
+    data = logged.client.get_run(logged.tracking.log(logged.folder, again=True)).data
+    assert data.tags["failures"].startswith("3 of 9 batches failed")
+    assert "server said 503" in data.tags["failures"]
+    assert data.tags["tracking_failed"] == "the server is down"
+    assert data.metrics["failed_batches"] == 3
+    assert data.metrics["failed_share"] == 0.33
+
+
+def test_a_sweeps_parent_shows_the_best_job_its_counts_and_its_table(
+    logged: SimpleNamespace, tmp_path: Path, make_summary: Callable[..., Summary]
+) -> None:
+    jobs = {str(i): make_summary(measures={"nDCG@10": 0.5 + i / 10}, overrides=[f"seed={i}"]) for i in range(2)}
+    table = tmp_path / "sweep.md"
+    table.write_text("| rank |")
+    logged.tracking.describe_sweep(logged.parent, [table], SweepFigures(jobs, 1, 6, "2 of 6 jobs"))
+    run = logged.client.get_run(logged.parent)
+    assert run.data.metrics["nDCG_10"] == 0.6
+    counts = {"jobs_finished": 2, "jobs_failed": 1, "jobs_planned": 6}
+    assert counts.items() <= run.data.metrics.items()
+    assert run.data.tags["best"].startswith("job 1: ")
+    assert run.data.tags["partial"] == "2 of 6 jobs"
+    assert run.data.tags["failures"].startswith("1 jobs failed")
+    assert [file.path for file in logged.client.list_artifacts(logged.parent)] == ["sweep.md"]
