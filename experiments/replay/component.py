@@ -54,8 +54,8 @@ def component(config: Mapping[str, Any], group: str, resources: Mapping[str, Any
             says ``_partial_: true`` gets those that its constructor names.
 
     Raises:
-        ConfigError: naming the group and the argument that is wrong, or the class that is not allowed; typed input errors
-            pass unchanged.
+        ConfigError: naming the group and the argument that is wrong, or the class that is not allowed; typed input
+            errors pass unchanged.
     """
     node = {k: v for k, v in config[group].items() if k not in HARNESS_KEYS.get(group, ())}
     _require_class(group, node)

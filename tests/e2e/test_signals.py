@@ -35,7 +35,15 @@ def is_running(pid: int) -> bool:
 
 def test_sigterm_ends_a_run_as_ctrl_c_does(tiny: list[str], start: Callable, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    process = start(*tiny, *SLOW, "tracking=none", f"hydra.run.dir={out}", cwd=tmp_path, HANG_AT="q3")
+    process = start(
+        *tiny,
+        *SLOW,
+        "tracking=none",
+        f"hydra.run.dir={out}",
+        cwd=tmp_path,
+        HANG_AT="q3",
+        RERANK_LOG=str(tmp_path / "log"),
+    )
     wait_until(lambda: finished_queries(out) or process.poll() is not None)
     os.kill(process.pid, signal.SIGTERM)
     ended = finish(process)
@@ -52,7 +60,7 @@ def test_sigterm_leaves_a_sweep_a_killed_parent_and_a_partial_table(
     (tmp_path / "mlflow.db").write_bytes(empty_store.read_bytes())
     slow = ["reranker._target_=misbehaving.Slow"]
     common = [*tiny, *slow, "+reranker.seconds=0", f"tracking.uri={uri}", f"hydra.sweep.dir={folder}"]
-    process = start("-m", *common, "budget=0,4", cwd=tmp_path, HANG_AT="q3")
+    process = start("-m", *common, "budget=0,4", cwd=tmp_path, HANG_AT="q3", RERANK_LOG=str(tmp_path / "log"))
     wait_until(lambda: finished_queries(folder / "1") or process.poll() is not None)
     os.kill(process.pid, signal.SIGTERM)
     ended = finish(process)
@@ -71,7 +79,16 @@ def test_sigterm_leaves_a_sweep_a_killed_parent_and_a_partial_table(
 def test_joblibs_workers_end_when_their_driver_is_killed(tiny: list[str], start: Callable, tmp_path: Path) -> None:
     out = tmp_path / "out"
     parallel = ["executor=joblib", "executor.n_jobs=2", "executor.shards_per_job=2"]
-    process = start(*tiny, *SLOW, *parallel, "tracking=none", f"hydra.run.dir={out}", cwd=tmp_path, HANG_AT="q3")
+    process = start(
+        *tiny,
+        *SLOW,
+        *parallel,
+        "tracking=none",
+        f"hydra.run.dir={out}",
+        cwd=tmp_path,
+        HANG_AT="q3",
+        RERANK_LOG=str(tmp_path / "log"),
+    )
     wait_until(lambda: finished_queries(out) or process.poll() is not None)
     workers = children(process.pid)
     assert len(workers) >= 2
