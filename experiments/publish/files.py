@@ -126,7 +126,11 @@ def write_summary(folder: Path, summary: Summary) -> None:
 def write_text(file: Path, text: str) -> None:
     """Write a text file, which is whole or missing."""
     temporary = file.with_name(f".{file.name}")
-    temporary.write_text(text, encoding="utf-8", newline="\n")
+    try:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        error.filename = error.filename or str(file)  # a full disk names none
+        raise
     temporary.replace(file)
 
 
