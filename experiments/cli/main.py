@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -107,7 +108,8 @@ def _launch(root: str) -> int:
             _compose_and_run(root, overrides, is_sweep=is_sweep)
         else:
             # Hydra's own parser would say what does not fit after a page of usage.
-            Parser(PROGRAMS[root], parents=[get_args_parser()], add_help=False).parse_args(words)
+            given = Parser(PROGRAMS[root], parents=[get_args_parser()], add_help=False).parse_args(words)
+            _check_classes(root, given)
             hydra.main(version_base="1.3", config_path=str(CONF), config_name=root)(_app)()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else DONE
@@ -126,10 +128,26 @@ def _sweep_in_progress() -> Path | None:
 
 def _compose_and_run(root: str, overrides: Sequence[str], *, is_sweep: bool) -> None:
     """What Hydra's own entry point does to run or to sweep; that composes everything once more, for the mode only."""
+    from experiments.config.jobs import JobConfigs
+
     with initialize_config_dir(str(CONF), job_name="main", version_base="1.3"):
         hydra_itself: Any = GlobalHydra.instance().hydra
+        hydra_itself.config_loader = JobConfigs(hydra_itself.config_loader)
         start = hydra_itself.multirun if is_sweep else hydra_itself.run
         start(root, _app, [*overrides, f"hydra.mode={'MULTIRUN' if is_sweep else 'RUN'}"])
+
+
+def _check_classes(root: str, given: Namespace) -> None:
+    """Refuse classes that are not allowed before Hydra's own entry point composes the same files and calls them."""
+    from experiments.config.jobs import JobConfigs
+
+    folder = Path(given.config_path or CONF).absolute()
+    with initialize_config_dir(str(folder), job_name="main", version_base="1.3"):
+        loader = GlobalHydra.instance().config_loader()
+        if given.config_dir:
+            loader.get_search_path().prepend("command-line", f"file://{Path(given.config_dir).absolute()}", "schema")
+        mode = RunMode.MULTIRUN if given.multirun else RunMode.RUN
+        JobConfigs(loader).load_configuration(given.config_name or root, given.overrides, mode)
 
 
 def _app(cfg: DictConfig) -> float | None:

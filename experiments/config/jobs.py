@@ -65,6 +65,14 @@ class JobConfigs(ConfigLoaderImpl):
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_checked": {}}  # a launcher may send this along with every job
 
+    def load_configuration(self, *args: Any, **options: Any) -> DictConfig:
+        """Compose a configuration, whose ``hydra`` node may name only allowed classes: Hydra calls them at once."""
+        from experiments.config.targets import require_hydra_allowed
+
+        config = super().load_configuration(*args, **options)
+        require_hydra_allowed(config.hydra)
+        return config
+
     def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
         """The configuration of a job. Sweepers ask for it to see whether there is one, then launchers to run it."""
         job = tuple(sweep_overrides)

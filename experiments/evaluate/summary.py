@@ -60,6 +60,8 @@ class Failures(_Part):
         batches_sent, batches_failed: batches for rerankers.
         queries_given_up: queries that stopped because their policy failed, or a reranker too often.
         share: of failed batches or of given up queries, whichever is larger, in [0, 1].
+        went_on: number of queries that went on without a component that failed, by what failed: ``reformulation`` and
+            ``expansion`` are calls of a language model where one rewrites queries.
         first_error: in the words of what failed; None if there was none.
         status: ``failed`` if the share is larger than the configuration allows.
     """
@@ -68,6 +70,7 @@ class Failures(_Part):
     batches_failed: int
     queries_given_up: int
     share: float
+    went_on: dict[str, int] = Field(default_factory=dict)
     first_error: str | None
     status: Literal["finished", "failed"]
 
@@ -311,7 +314,9 @@ def failures_of(outcomes: Outcomes, max_share: float) -> Failures:
     given_up = int(outcomes.given_up.sum())
     share = max(failed / sent if sent else 0.0, given_up / len(outcomes))
     errors = outcomes.told(lambda mishaps: mishaps.stop_error if mishaps.batch_error is None else mishaps.batch_error)
+    went_on = Counter(name for names in outcomes.told(lambda mishaps: mishaps.went_on) for name in names)
     return Failures(
+        went_on={name.removesuffix("_failed"): count for name, count in sorted(went_on.items())},
         batches_sent=sent,
         batches_failed=failed,
         queries_given_up=given_up,

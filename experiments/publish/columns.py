@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic_core import to_json
 
+from experiments.config.whole import naming
+
 Column = Sequence[Any] | NDArray[Any]
 """Texts, truth values, integers, or numbers; where one is missing, None or NaN."""
 
@@ -32,7 +34,7 @@ _BLOCK = 4096
 
 def write_csv(file: Path, table: Columns) -> None:
     """Write a table as CSV, every number with the digits that tell it from all others."""
-    with file.open("w", encoding="utf-8", newline="") as out:
+    with naming(file), file.open("w", encoding="utf-8", newline="") as out:
         lines = csv.writer(out, lineterminator="\n")
         lines.writerow(table)
         lines.writerows(_rows(table))
@@ -59,7 +61,7 @@ def write_parquet(file: Path, tables: Iterable[Columns]) -> None:
     """
     from pyarrow import parquet
 
-    with ExitStack() as stack:
+    with naming(file), ExitStack() as stack:
         writer = None
         for table in map(_arrow_table, tables):
             writer = writer or stack.enter_context(parquet.ParquetWriter(file, table.schema))

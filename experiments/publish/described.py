@@ -126,6 +126,7 @@ def failures(summary: Summary) -> str:
     failed = summary.failures
     found = [f"{failed.batches_failed} of {failed.batches_sent} batches failed"] if failed.batches_failed else []
     found += [f"{failed.queries_given_up} queries given up"] if failed.queries_given_up else []
+    found += [f"{failed.went_on[name]} queries went on without {name}" for name in failed.went_on]
     found += [f"{summary.dropped_docs} documents without a score"] if summary.dropped_docs else []
     found += [f"first error: {failed.first_error}"] if failed.first_error else []
     return "; ".join([*found, *(f"{count} {what}" for what, count in summary.warnings.items())]) or "none"
@@ -152,7 +153,7 @@ def _user() -> dict[str, str]:
 
 
 def description(summary: Summary, run_id: str) -> str:
-    """What a run found, in Markdown: a row for it and for each incumbent, and the curve.
+    """What a run found, in Markdown: one sentence, a table with it and what it is compared with, and the curve.
 
     MLflow shows no picture that is part of the text, but one that its own server has: the artifact, by an address that
     is relative to whatever address the server is open at.
@@ -168,7 +169,21 @@ def description(summary: Summary, run_id: str) -> str:
         rows.append([incumbent, f"{against.docs_per_query:.1f}", *means])
     said = f"{summary.queries} queries of {summary.dataset}; 95% intervals; in brackets the run's difference."
     picture = f"![curve.png, an artifact](get-artifact?path=curve.png&run_uuid={run_id})"
-    return f"{markdown_table(heads, rows)}\n\n{said}\n\n{picture}"
+    return f"{_finding(summary)}\n\n{markdown_table(heads, rows)}\n\n{said}\n\n{picture}"
+
+
+def _finding(summary: Summary) -> str:
+    """The headline measure, its cost, the first stage, the differences from fixed depth and others, and failures."""
+    name, value = next(iter(summary.measures.items()))
+    docs = summary.cost_per_query.charged["docs"]
+    said = f"**{name} {value:.4f} with {docs:.1f} documents a query.**"
+    if name in summary.first_stage:
+        said += f" The first stage alone has {summary.first_stage[name]:.4f}."
+    for incumbent, against in (summary.incumbents or {}).items():
+        low, high = against.interval[name]
+        said += f" Difference from {incumbent}: {against.difference[name]:+.4f} [{low:+.3f}, {high:+.3f}]."
+    lost = failures(summary)
+    return said if lost == "none" else f"{said} Failures and warnings: {lost.replace(chr(10), ' ')}."
 
 
 def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -204,6 +219,7 @@ def metrics(summary: Summary, curve_csv: Path) -> list[Any]:
     final |= {f"matched/{allowed(join.left)} in {allowed(join.right)}": join.share for join in summary.joins}
     final |= {"failed_batches": summary.failures.batches_failed, "failed_share": summary.failures.share}
     final |= {"failed_queries": summary.failures.queries_given_up, "unscored_docs": summary.dropped_docs}
+    final |= {f"failed_{name}": count for name, count in ({"reformulation": 0} | summary.failures.went_on).items()}
     final["warnings"] = sum(summary.warnings.values())
     found = [Metric(key, float(value), 0, 0) for key, value in final.items()]
     curve = pd.read_csv(curve_csv)

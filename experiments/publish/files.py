@@ -18,6 +18,7 @@ import numpy as np
 import yaml
 from pydantic import ValidationError
 
+from experiments.config.whole import naming, whole
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.curves import Curve
 from experiments.evaluate.outcomes import Outcomes
@@ -112,9 +113,8 @@ def picture_of(folder: Path) -> Path:
     """
     picture = folder / PICTURE
     if not picture.exists():
-        partial = folder / f".{PICTURE}"
-        draw_curve(partial, read_csv(folder / CURVE), require_summary(folder))
-        partial.replace(picture)
+        with whole(picture) as beside:
+            draw_curve(beside, read_csv(folder / CURVE), require_summary(folder))
     return picture
 
 
@@ -125,13 +125,8 @@ def write_summary(folder: Path, summary: Summary) -> None:
 
 def write_text(file: Path, text: str) -> None:
     """Write a text file, which is whole or missing."""
-    temporary = file.with_name(f".{file.name}")
-    try:
-        temporary.write_text(text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        error.filename = error.filename or str(file)  # a full disk names none
-        raise
-    temporary.replace(file)
+    with whole(file) as beside:
+        beside.write_text(text, encoding="utf-8", newline="\n")
 
 
 def read_summary(folder: Path) -> Summary | None:
@@ -244,7 +239,7 @@ def curve_table(curve: Curve, depth_line: Mapping[int, float] | None = None) -> 
 
 
 def _write_run(file: Path, rankings: Iterable[tuple[str, Sequence[str]]]) -> None:
-    with file.open("w", encoding="utf-8", newline="\n") as out:
+    with naming(file), file.open("w", encoding="utf-8", newline="\n") as out:
         for query_id, ranking in rankings:
             _require_ids(ranking)
             out.write(f"{query_id} Q0 ".join(["", *map(add, ranking, _ends(len(ranking)))]))
@@ -270,6 +265,7 @@ _TRACES = 2**18
 
 def _write_traces(file: Path, traces: Iterable[str]) -> None:
     with (
+        naming(file),
         file.open("wb") as raw,
         gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=1, mtime=0) as packed,
         BufferedWriter(packed, _TRACES) as out,

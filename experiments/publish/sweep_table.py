@@ -16,7 +16,7 @@ from experiments.evaluate.significance import SIGNIFICANT, PairedDifferences, ho
 from experiments.evaluate.summary import Summary
 from experiments.publish.columns import read_csv, write_csv
 from experiments.publish.described import markdown_table
-from experiments.publish.files import CURVE
+from experiments.publish.files import CURVE, write_text
 from experiments.publish.sweep_baseline import differences, references
 from experiments.publish.terminal import fitting_table, print_warning, short, short_p
 from ragtune.core.errors import ConfigError
@@ -95,9 +95,9 @@ def print_sweep(
     if left_out:
         console.print(f"no room for {', '.join(left_out)}: sweep.md and sweep.csv have all columns")
     markdown = "\n\n".join([markdown_table(heads, shown), *(notes or [""])])
-    (folder / "sweep.md").write_text(f"{markdown}\n", encoding="utf-8")
+    write_text(folder / "sweep.md", f"{markdown}\n")
     tex = _latex(heads, shown)
-    (folder / "sweep.tex").write_text(tex + "".join(f"% {note}\n" for note in notes), encoding="utf-8")
+    write_text(folder / "sweep.tex", tex + "".join(f"% {note}\n" for note in notes))
     return files
 
 

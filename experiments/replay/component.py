@@ -11,7 +11,7 @@ from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from pydantic import ValidationError
 
-from experiments.replay.targets import require_allowed
+from experiments.config.targets import require_allowed
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.interfaces import (
     BaseAssembler,

@@ -11,9 +11,9 @@ from typing import Any
 
 from experiments.config.compose import results_key
 from experiments.config.overrides import WHERE_NOT_WHAT
+from experiments.config.targets import OWN_PACKAGES, targets
 from experiments.datasets.dataset import DatasetLoader
 from experiments.replay.component import component
-from experiments.replay.targets import OWN_PACKAGES, targets
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.data.filedigest import file_digests
 from ragtune.rerankers.score_table import manifest_of

@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from experiments.config.compose import results_key
 from experiments.config.paths import PROJECT_ROOT
 from experiments.config.progress import Progress
+from experiments.config.targets import require_allowed
+from experiments.config.whole import whole
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord
-from experiments.replay.executors.executor import WorkersLostError
-from experiments.replay.executors.parent import end_with
 from experiments.replay.fixed_order import has_fixed_order
 from experiments.replay.inputs import InputFiles
 from experiments.replay.sessions import session_for
 from experiments.replay.shard import ShardReplay, in_shards
-from experiments.replay.targets import require_allowed
 from experiments.study.decisions import INELIGIBLE, decisions_of
 from experiments.study.grid import Grid
+from experiments.study.processes import executed
 from experiments.study.study import Cell, column_of
 from ragtune.core.errors import ConfigError, FailedRunError, InputError
 from ragtune.core.interfaces import BaseScheduler
@@ -37,9 +36,6 @@ from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.limits import LIMITS
 from ragtune.core.request.request import Request
 from ragtune.core.types import GIVEN_UP
-
-Work = TypeVar("Work")
-Result = TypeVar("Result")
 
 FULL = "full"
 """Column of the cell in which the incumbent reranks the whole pool."""
@@ -158,32 +154,6 @@ def _replays(jobs: Sequence[Job]) -> list[list[Job]]:
     return list(groups.values())
 
 
-def executed(work: Callable[[Work], Result], jobs: Sequence[Work], processes: int) -> Iterator[Result]:
-    """Do the jobs in worker processes, -1 for one a core; what they return comes in any order.
-
-    Raises:
-        WorkersLostError: if a worker process died.
-    """
-    from joblib import Parallel, cpu_count, delayed
-    from joblib.externals.loky.process_executor import BrokenProcessPool
-
-    workers = min(cpu_count() if processes == -1 else processes, max(1, len(jobs)))
-    if workers == 1:
-        yield from map(work, jobs)
-        return
-    parallel = Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1, pre_dispatch=workers)
-    try:
-        yield from parallel(delayed(_beside)(os.getpid(), work, job) for job in jobs)
-    except BrokenProcessPool as error:
-        raise WorkersLostError(error) from error
-
-
-def _beside(driver: int, work: Callable[[Work], Result], job: Work) -> Result:
-    """Do a job in a worker process, which ends when its driver is gone."""
-    end_with(driver)
-    return work(job)
-
-
 def run_replay(jobs: Sequence[Job]) -> int:
     """Replay cells that differ by their limits alone, and write their files, each of which is whole or missing.
 
@@ -277,9 +247,8 @@ def _ineligible(output: ControllerOutput) -> int:
 
 def _write_cell(file: Path, column: str, cell: Mapping[str, Any]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{file.name}.{column}")
-    temporary.write_bytes(gzip.compress(json.dumps(cell).encode(), compresslevel=5, mtime=0))
-    temporary.replace(file)
+    with whole(file, f".{column}") as beside:
+        beside.write_bytes(gzip.compress(json.dumps(cell).encode(), compresslevel=5, mtime=0))
 
 
 def _quality(output: ControllerOutput, measures: Measures) -> list[float]:

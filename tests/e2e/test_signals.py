@@ -58,10 +58,10 @@ def test_sigterm_leaves_a_sweep_a_killed_parent_and_a_partial_table(
 
     folder, uri = tmp_path / "sweep", f"sqlite:///{tmp_path}/mlflow.db"
     (tmp_path / "mlflow.db").write_bytes(empty_store.read_bytes())
-    slow = ["reranker._target_=misbehaving.Slow"]
-    common = [*tiny, *slow, "+reranker.seconds=0", f"tracking.uri={uri}", f"hydra.sweep.dir={folder}"]
-    process = start("-m", *common, "budget=0,4", cwd=tmp_path, HANG_AT="q3", RERANK_LOG=str(tmp_path / "log"))
-    wait_until(lambda: finished_queries(folder / "1") or process.poll() is not None)
+    slow = ["reranker._target_=misbehaving.Slow", "+reranker.seconds=0,600", "budget=4"]
+    common = [*tiny, *slow, f"tracking.uri={uri}", f"hydra.sweep.dir={folder}"]
+    process = start("-m", *common, cwd=tmp_path, RERANK_LOG=str(tmp_path / "log"))
+    wait_until(lambda: (folder / "1" / "journal.jsonl").exists() or process.poll() is not None)
     os.kill(process.pid, signal.SIGTERM)
     ended = finish(process)
     assert ended.code == 130, ended.err

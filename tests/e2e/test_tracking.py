@@ -264,7 +264,8 @@ def test_a_refused_sweep_in_the_folder_of_another_leaves_that_one_as_it_was(
     assert main("-m", *tiny, "scheduler=greedy,nonsense", "hydra.sweep.dir=sweep", *more, tracked=True).code == 2
     parent, *children = store()
     assert parent.info.status == "FINISHED"
-    assert json.loads(before) == json.loads(parent_file.read_text()) == {"run_id": parent.info.run_id}
+    assert before == parent_file.read_text()
+    assert json.loads(before) == {"run_id": parent.info.run_id, "varies": ["seed"]}
     assert len(children) == 2
 
 

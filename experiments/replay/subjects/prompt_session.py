@@ -9,12 +9,12 @@ from functools import cached_property
 from typing import Any
 
 from experiments.config.names import leaf
+from experiments.config.targets import require_allowed
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.record import QueryRecord
 from experiments.replay.build import Session
 from experiments.replay.component import component
 from experiments.replay.subjects.prompt_record import refusal_record, replay_record
-from experiments.replay.targets import require_allowed
 from ragtune.core.errors import ConfigError, InputError, StageError
 from ragtune.core.request.clock import VirtualClock
 from ragtune.superprompt import Pipeline, SuperPrompt

@@ -25,7 +25,7 @@ from experiments.replay.subjects.controller import is_free
 from experiments.study.advise.options import CANDIDATES, FIXED, TRUSTS, Candidate, budgets_up_to, fitting
 from experiments.study.advise.prices import Work
 from experiments.study.advise.trust import Trust, choose_trust
-from experiments.study.cells import executed
+from experiments.study.processes import executed
 from ragtune.core.errors import ConfigError
 from ragtune.facade.defaults import TRUST
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from experiments.replay import targets
+from experiments.config import targets
 from experiments.replay.build import build_session, load_dataset
 from experiments.replay.component import component
 from ragtune.core.errors import ConfigError, ScoreTableError
@@ -36,6 +36,11 @@ def test_a_partial_component_is_completed_with_the_resources_its_constructor_nam
         "experiments.publish.files.shutil.rmtree",
         "experiments.publish.files.write_text",
         "experiments.publish.files.Path.mkdir",
+        "experiments.cli.main.os.mkdir",
+        "ragtune.core.request.budget.CostBudget.parse_raw",  # pydantic's, which can unpickle
+        "ragtune.core.request.budget.CostBudget.__class__",
+        "ragtune.core.${path}",  # Hydra would resolve it once more
+        "hydra.utils.instantiate",
     ],
 )
 @pytest.mark.parametrize("is_nested", [False, True])
@@ -44,6 +49,54 @@ def test_a_preset_calls_nothing_but_components(target: str, is_nested: bool, tmp
     outer = {"_target_": "ragtune.assemblers.greedy.GreedyAssembler", "inner": [node]}
     with pytest.raises(ConfigError, match=re.escape(f"thing._target_={target!r}: allowed")):
         component({"thing": outer if is_nested else node}, "thing")
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"_partial_": True},
+        {"_args_": [{"_target_": "os.mkdir", "_partial_": True}]},
+        {"inner": {"deep": [[{"_target_": "os.mkdir"}]]}},
+    ],
+)
+def test_nothing_else_is_called_in_part_or_deep_below(extra: dict[str, object]) -> None:
+    target = "os.mkdir" if "_partial_" in extra else "ragtune.assemblers.greedy.GreedyAssembler"
+    with pytest.raises(ConfigError, match=r"thing\._target_='os\.mkdir': allowed"):
+        component({"thing": {"_target_": target, **extra}}, "thing")
+
+
+@pytest.mark.parametrize(
+    ("node", "said"),
+    [
+        ({"callbacks": {"x": {"_target_": "os.mkdir", "path": "made"}}}, "hydra.callbacks._target_='os.mkdir'"),
+        ({"callbacks": {"x": "${evil}"}}, "hydra.callbacks._target_='os.mkdir'"),
+        ({"launcher": {"_target_": "hydra.utils.instantiate"}}, "hydra.launcher._target_"),
+        ({"sweeper": {"_target_": "hydra.core.plugins.os.mkdir"}}, "hydra.sweeper._target_"),
+        ({"job_logging": {"handlers": {"x": {"()": "os.mkdir", "path": "made"}}}}, "hydra.job_logging: 'os.mkdir'"),
+        ({"hydra_logging": {"handlers": {"x": {"class": "logging.os.mkdir"}}}}, "'logging.os.mkdir'"),
+        ({"job_logging": {"handlers": {"x": {"class": "logging.Handler", "y": "ext://os.mkdir"}}}}, "'os.mkdir'"),
+        ({"job": {"env_set": {"RAGTUNE_COMPONENTS": "os"}}}, "hydra.job.env_set.RAGTUNE_COMPONENTS"),
+    ],
+)
+def test_a_preset_has_hydra_call_nothing_else(node: dict[str, object], said: str) -> None:
+    parts = {"callbacks": {}, "launcher": {}, "sweeper": {}, "job": {}, "hydra_logging": None, "job_logging": None}
+    config = OmegaConf.create({"evil": {"_target_": "os.mkdir"}, "hydra": {**parts, **node}})
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        targets.require_hydra_allowed(config.hydra)
+
+
+@pytest.mark.parametrize("way", ["--config-dir", "hydra.searchpath"])
+def test_a_preset_from_elsewhere_is_refused_before_hydra_calls_it(
+    way: str, tmp_path: Path, run_here: Callable[..., SimpleNamespace]
+) -> None:
+    (tmp_path / "conf" / "experiment").mkdir(parents=True)
+    call = f"hydra: {{callbacks: {{x: {{_target_: os.mkdir, path: {tmp_path}/made}}}}}}\n"
+    (tmp_path / "conf" / "experiment" / "evil.yaml").write_text("# @package _global_\n" + call)
+    where = [way, f"{tmp_path}/conf"] if way[0] == "-" else [f"{way}=[file://{tmp_path}/conf]"]
+    ended = run_here(*where, "experiment=evil", "tracking=none", "hydra.run.dir=out", cwd=tmp_path)
+    assert ended.code == 2
+    assert "hydra.callbacks._target_='os.mkdir': allowed are classes of" in ended.err
     assert not (tmp_path / "made").exists()
 
 

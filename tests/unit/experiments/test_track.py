@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import sqlite3
+import warnings
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -20,7 +22,7 @@ from experiments.publish.files import read_summary, write_summary
 from experiments.publish.relog import relog
 from experiments.publish.sweep_figures import SweepFigures
 from experiments.publish.track import ARTIFACTS, PARENT_FILE, TRACKING_ERROR, MlflowTracking, NoTracking, parent_of
-from experiments.publish.trackstore import TrackingError
+from experiments.publish.trackstore import TrackingError, keep_quiet
 from ragtune.core.errors import ConfigError, DatasetError
 
 
@@ -315,6 +317,7 @@ def test_failures_are_tags_and_metrics_and_an_earlier_tracking_failure_is_named(
     summary = read_summary(logged.folder)
     assert summary is not None
     failed = {"batches_sent": 9, "batches_failed": 3, "share": 0.33, "first_error": "server said 503"}
+    failed |= {"went_on": {"reformulation": 2}}
     write_summary(logged.folder, summary.model_copy(update={"failures": summary.failures.model_copy(update=failed)}))
     (logged.folder / TRACKING_ERROR).write_text("the server is down\n")
     data = logged.client.get_run(logged.tracking.log(logged.folder, again=True)).data
@@ -323,6 +326,22 @@ def test_failures_are_tags_and_metrics_and_an_earlier_tracking_failure_is_named(
     assert data.tags["tracking_failed"] == "the server is down"
     assert data.metrics["failed_batches"] == 3
     assert data.metrics["failed_share"] == 0.33
+    assert data.metrics["failed_reformulation"] == 2
+    assert data.tags["mlflow.note.content"].startswith("**nDCG@10 0.5000 with 12.5 documents a query.**")
+    assert (
+        "Failures and warnings: 3 of 9 batches failed; 2 queries went on without reformulation"
+        in (data.tags["mlflow.note.content"])
+    )
+
+
+def test_mlflows_own_warnings_do_not_reach_the_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+    keep_quiet()
+    import mlflow
+
+    logging.getLogger("mlflow.tracking.client").warning("a warning of MLflow")
+    warnings.warn_explicit("a warning of MLflow", FutureWarning, mlflow.__file__, 1, module="mlflow.tracking")
+    logging.getLogger("ours").warning("a warning of ours")
+    assert "of MLflow" not in capfd.readouterr().err
 
 
 def test_a_sweeps_parent_shows_the_best_job_its_counts_and_its_table(

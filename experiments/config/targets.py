@@ -1,0 +1,138 @@
+"""Which classes a configuration may name as ``_target_``: a preset must not call whatever Python can import."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import lru_cache
+from importlib.metadata import entry_points
+from typing import Any
+
+from hydra.utils import get_object
+from omegaconf import DictConfig, ListConfig
+from omegaconf.errors import OmegaConfBaseException
+
+from ragtune.core.errors import ConfigError
+
+OWN_PACKAGES = frozenset({"ragtune", "experiments"})
+
+HYDRAS_PACKAGES = frozenset({"hydra", "hydra_plugins", "optuna"})
+"""Further packages of launchers, sweepers and callbacks."""
+
+_LOGGING, _STREAMS = frozenset({"logging", "colorlog"}), ("sys.stdout", "sys.stderr")
+
+GROUP = "ragtune.components"
+"""Entry points by which an installed package offers its components."""
+
+VARIABLE = "RAGTUNE_COMPONENTS"
+"""Environment variable with further packages, separated by commas: the user's word, which no preset can set."""
+
+_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
+
+
+def targets(node: Any) -> Iterator[str]:
+    """Every class that a node names."""
+    for value in node.values() if isinstance(node, Mapping) else node if isinstance(node, (list, tuple)) else ():
+        yield from targets(value)
+    if isinstance(node, Mapping) and "_target_" in node:
+        yield str(node["_target_"])
+
+
+def require_allowed(node: Any, group: str) -> None:
+    """Refuse a node that names anything but classes, and their constructors, of allowed packages.
+
+    Args:
+        node: plain data, nested nodes included.
+        group: where it stands, for the message.
+
+    Raises:
+        ConfigError: naming the value, and how to allow a package.
+    """
+    _require(node, group, allowed_packages(os.environ.get(VARIABLE, "")))
+
+
+def _require(node: Any, group: str, allowed: frozenset[str]) -> None:
+    for target in targets(node):
+        package = target.partition(".")[0]
+        if package not in allowed:
+            raise ConfigError(
+                f"{group}._target_={target!r}: allowed are classes of {', '.join(sorted(allowed))}; to allow your own "
+                f"package, set {VARIABLE}={package} or install it with an entry point of the group {GROUP}"
+            )
+        if not is_component(target, allowed):
+            raise ConfigError(
+                f"{group}._target_={target!r}: allowed is a class of an allowed package, or its constructor"
+            )
+
+
+def require_hydra_allowed(hydra: Any) -> None:
+    """Refuse what a preset could have Hydra call: launchers, sweepers, callbacks, and the parts of logging.
+
+    Args:
+        hydra: Hydra's own node of a configuration.
+
+    Raises:
+        ConfigError: naming the value; or if a job would set :data:`VARIABLE`.
+    """
+    allowed = allowed_packages(os.environ.get(VARIABLE, "")) | HYDRAS_PACKAGES
+    for name in ("callbacks", "launcher", "sweeper"):
+        _require(_plain(hydra.get(name)), f"hydra.{name}", allowed)
+    for name in ("hydra_logging", "job_logging"):
+        for made in _made_by_logging(_plain(hydra.get(name))):
+            if not is_component(made, _LOGGING) and made not in _STREAMS:
+                raise ConfigError(f"hydra.{name}: {made!r} is not allowed: allowed are classes of logging and colorlog")
+    if VARIABLE in (_plain(hydra.job.get("env_set")) or {}):
+        raise ConfigError(f"hydra.job.env_set.{VARIABLE}: a configuration cannot set it; set it in the shell")
+
+
+def _made_by_logging(node: Any) -> Iterator[str]:
+    """Whatever ``logging.config`` would look up by a name."""
+    for key, value in node.items() if isinstance(node, Mapping) else enumerate(node) if isinstance(node, list) else ():
+        if key in ("()", "class", "factory") or str(value).startswith("ext://"):
+            yield str(value).removeprefix("ext://")
+        yield from _made_by_logging(value)
+
+
+def _plain(node: Any) -> Any:
+    """A node as plain data, without what cannot be resolved yet: Hydra sets these texts and numbers later."""
+    if not isinstance(node, (DictConfig, ListConfig)):
+        return node
+    keys = list(range(len(node)) if isinstance(node, ListConfig) else node)
+    found = {}
+    for key in keys:
+        with suppress(OmegaConfBaseException):
+            found[key] = _plain(node[key])
+    return list(found.values()) if isinstance(node, ListConfig) else found
+
+
+@lru_cache(maxsize=8)
+def allowed_packages(named: str) -> frozenset[str]:
+    """The project's packages, those of the entry points, and those named, separated by commas."""
+    words = {word.strip() for word in named.split(",")} - {""}
+    return OWN_PACKAGES | words | {entry.module.partition(".")[0] for entry in entry_points(group=GROUP)}
+
+
+@lru_cache(maxsize=256)
+def is_component(target: str, allowed: frozenset[str]) -> bool:
+    """Whether it is a class that such a package defines, or a class method of its own.
+
+    ``experiments.x.shutil.rmtree`` begins with an allowed package and is none of its own. The same holds of methods
+    that a class inherits, such as pydantic's ``parse_raw``, which can unpickle. What cannot be imported is refused
+    elsewhere, unless it is no plain name: Hydra would resolve ``${...}`` in it once more.
+    """
+    if not _NAME.fullmatch(target):
+        return False
+    try:
+        found = get_object(target)
+    except Exception:
+        return True
+    if isinstance(found, type):
+        return _package(found) in allowed
+    owner, function = getattr(found, "__self__", None), getattr(found, "__func__", None)
+    return isinstance(owner, type) and {_package(owner), _package(function)} <= allowed
+
+
+def _package(thing: object) -> str:
+    return str(getattr(thing, "__module__", "")).partition(".")[0]
