@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -124,6 +125,7 @@ def is_component(target: str, allowed: frozenset[str]) -> bool:
     """
     if not _NAME.fullmatch(target):
         return False
+    logging.getLogger("hydra.utils").setLevel(logging.CRITICAL)  # it would print what the error's message has
     try:
         found = get_object(target)
     except Exception:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from omegaconf import OmegaConf
 
 from experiments.config import targets
 from experiments.replay.build import build_session, load_dataset
@@ -72,7 +73,7 @@ def test_nothing_else_is_called_in_part_or_deep_below(extra: dict[str, object]) 
         ({"callbacks": {"x": {"_target_": "os.mkdir", "path": "made"}}}, "hydra.callbacks._target_='os.mkdir'"),
         ({"callbacks": {"x": "${evil}"}}, "hydra.callbacks._target_='os.mkdir'"),
         ({"launcher": {"_target_": "hydra.utils.instantiate"}}, "hydra.launcher._target_"),
-        ({"sweeper": {"_target_": "hydra.core.plugins.os.mkdir"}}, "hydra.sweeper._target_"),
+        ({"sweeper": {"_target_": "hydra._internal.utils.os.mkdir"}}, "hydra.sweeper._target_"),
         ({"job_logging": {"handlers": {"x": {"()": "os.mkdir", "path": "made"}}}}, "hydra.job_logging: 'os.mkdir'"),
         ({"hydra_logging": {"handlers": {"x": {"class": "logging.os.mkdir"}}}}, "'logging.os.mkdir'"),
         ({"job_logging": {"handlers": {"x": {"class": "logging.Handler", "y": "ext://os.mkdir"}}}}, "'os.mkdir'"),
@@ -84,20 +85,6 @@ def test_a_preset_has_hydra_call_nothing_else(node: dict[str, object], said: str
     config = OmegaConf.create({"evil": {"_target_": "os.mkdir"}, "hydra": {**parts, **node}})
     with pytest.raises(ConfigError, match=re.escape(said)):
         targets.require_hydra_allowed(config.hydra)
-
-
-@pytest.mark.parametrize("way", ["--config-dir", "hydra.searchpath"])
-def test_a_preset_from_elsewhere_is_refused_before_hydra_calls_it(
-    way: str, tmp_path: Path, run_here: Callable[..., SimpleNamespace]
-) -> None:
-    (tmp_path / "conf" / "experiment").mkdir(parents=True)
-    call = f"hydra: {{callbacks: {{x: {{_target_: os.mkdir, path: {tmp_path}/made}}}}}}\n"
-    (tmp_path / "conf" / "experiment" / "evil.yaml").write_text("# @package _global_\n" + call)
-    where = [way, f"{tmp_path}/conf"] if way[0] == "-" else [f"{way}=[file://{tmp_path}/conf]"]
-    ended = run_here(*where, "experiment=evil", "tracking=none", "hydra.run.dir=out", cwd=tmp_path)
-    assert ended.code == 2
-    assert "hydra.callbacks._target_='os.mkdir': allowed are classes of" in ended.err
-    assert not (tmp_path / "made").exists()
 
 
 def test_installed_packages_offer_components_by_an_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
