@@ -53,14 +53,16 @@ class Sources:
         self._root = root
         self._read: dict[str, _Module | None] = {}
 
-    def digest(self, modules: Iterable[str]) -> str:
+    def digest(self, modules: Iterable[str], data: Iterable[Path] = ()) -> str:
         """SHA-256 of the text of these modules and of all that they import, and of the numerical libraries' versions.
 
         Args:
             modules: dotted names. A name behind the module's, such as a class, is ignored.
+            data: further files whose content counts.
         """
-        what = [versions(), sorted((name, module.digest) for name, module in self._imported_by(modules).items())]
-        return sha256(json.dumps(what).encode()).hexdigest()
+        code = sorted((name, module.digest) for name, module in self._imported_by(modules).items())
+        more = [(file.name, sha256(file.read_bytes()).hexdigest()) for file in data]
+        return sha256(json.dumps([versions(), code, more]).encode()).hexdigest()
 
     def files(self, modules: Iterable[str]) -> dict[str, Path]:
         """The files of these modules and of all that they import, by dotted name.

@@ -102,7 +102,7 @@ def tags(summary: Summary, config: Mapping[str, Any], run_id: str) -> dict[str, 
         **({"mlflow.source.git.commit": sha} if sha != "unknown" else {}),
         **_user(),
     }
-    outcome = {"conformance": summary.conformance.outcome, "conformance_spec": summary.conformance.spec}
+    outcome = {"conformance": summary.conformance.line, "conformance_spec": summary.conformance.spec}
     return {**summary.tags, **outcome, **own}
 
 

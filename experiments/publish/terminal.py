@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from experiments.evaluate.curves import Curve
 from experiments.evaluate.incumbents import EVERYTHING
 from experiments.evaluate.record import UNITS, told
-from experiments.evaluate.summary import Agreement, Comparison, Overruns, Summary, ViewFigures
+from experiments.evaluate.summary import Agreement, Comparison, Conformance, Overruns, Summary, ViewFigures
 from experiments.publish.columns import Columns
 from ragtune.core.units import FLOPS, MONEY, TOKENS, Unit
 from ragtune.core.units import UNITS as ALL
@@ -63,6 +63,17 @@ def print_run(summary: Summary, curve: Curve) -> None:
         console.print(_late_line(summary.latency_overrun_ms))
     for what, count in summary.warnings.items():
         print_warning(f"{count} {what}")
+    _print_conformance(summary.conformance)
+
+
+def _print_conformance(conformance: Conformance) -> None:
+    from rich.console import Console
+
+    if not conformance.warnings:
+        checked = f" ({', '.join(conformance.checked)})" if conformance.checked else ""
+        Console(highlight=False, markup=False).print(f"golden decisions: {conformance.line}{checked}")
+    for line in conformance.warnings:
+        print_warning(line)
 
 
 def _agreement_line(agreement: Agreement) -> str:

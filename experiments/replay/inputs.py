@@ -101,8 +101,7 @@ class InputFiles:
             The digest of the program, of the components' modules and of all that they import; and SHA-256 by path of
             every Python file of the packages from elsewhere that the components' classes are in.
         """
-        parts = {name: node for name, node in config.items() if name not in (*WHERE_NOT_WHAT, "subject")}
-        modules = frozenset({program, *_targets(parts)})
+        modules = frozenset({program, *targets_of(config)})
         if modules not in self._digests:
             self._digests[modules] = self._sources.digest(sorted(modules))
         found: dict[str, str] = {}
@@ -141,6 +140,11 @@ def _named(text: str, is_read: bool) -> Iterator[Path]:
         return
     if manifest := manifest_of(path):
         yield manifest
+
+
+def targets_of(config: Mapping[str, Any]) -> set[str]:
+    """The classes and functions that a configuration names, but for those that say where and how a run happens."""
+    return set(_targets({name: node for name, node in config.items() if name not in (*WHERE_NOT_WHAT, "subject")}))
 
 
 def _targets(node: Any) -> Iterator[str]:
