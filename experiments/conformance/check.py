@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from experiments.config.sources import Sources
 from experiments.conformance.golden import COUNTERPARTS, code_of, component_of, differences_of
@@ -37,12 +37,13 @@ def _checked(config: Mapping[str, Any], idle: Sequence[str]) -> Conformance:
     for group in COUNTERPARTS:
         if group in idle:
             continue
-        target = str(config[group]["_target_"])
+        target, parts = str(config[group]["_target_"]), targets_of({group: config[group]})
         if (component := component_of(group, target)) is None:
-            without.append(f"{group} {target}")
+            without.append(target)
         else:
             checked.append(component)
             found += check_decisions(component)
+            without += sorted(parts.difference(code_of(component)[0]))
     blocks = _sources().files(targets_of(config))
     return Conformance(
         **dict(outcome(found, "decisions", is_checked=bool(checked))),
@@ -54,9 +55,9 @@ def _checked(config: Mapping[str, Any], idle: Sequence[str]) -> Conformance:
 
 def outcome(differences: Sequence[str], suite: str, *, is_checked: bool = True) -> Outcome:
     """The outcome of a check that found these differences."""
-    said = "failed" if differences else "passed"
+    found: Literal["passed", "failed"] = "failed" if differences else "passed"
     return Outcome(
-        outcome=said if is_checked else "no golden decisions", spec=SPECS[suite], differences=list(differences[:SHOWN])
+        outcome=found if is_checked else "no golden decisions", spec=SPECS[suite], differences=list(differences[:SHOWN])
     )
 
 

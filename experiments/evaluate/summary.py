@@ -96,7 +96,7 @@ class Conformance(Outcome):
 
     Attributes:
         checked: components whose decisions were compared, as ``group/name``.
-        without: components that have no golden decisions, as ``group class``.
+        without: classes of estimators and schedulers, and of their parts, that no golden decision covers.
         canonical: outcome of the suite of the canonical blocks; None for a run without any.
     """
 
@@ -114,7 +114,7 @@ class Conformance(Outcome):
     @property
     def warnings(self) -> list[str]:
         """A line for the decisions and one for the canonical blocks, if they failed."""
-        outcomes = {"golden decisions": self, "canonical blocks": self.canonical}
+        outcomes = {"conformance": self, "conformance of the canonical blocks": self.canonical}
         return [f"{what}: {found.line}" for what, found in outcomes.items() if found and found.differences]
 
 

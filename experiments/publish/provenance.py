@@ -26,7 +26,9 @@ def provenance(
         tags: tags of the subject, added to those that every run has, or in place of them.
     """
     conformance = conformance_of(config, [group for group, name in tags.items() if name == "none"])
-    canonical = conformance.canonical
+    blocks = {}
+    if canonical := conformance.canonical:
+        blocks = {"conformance_canonical": canonical.line, "conformance_canonical_spec": canonical.spec}
     return {
         "overrides": overrides,
         "documents": len(dataset.corpus),
@@ -38,7 +40,7 @@ def provenance(
             "dataset": dataset.name,
             "ragtune_version": __version__,
             **{group: leaf(config, group) for group in _POLICY_GROUPS},
-            **({"conformance_canonical": canonical.line} if canonical else {}),
+            **blocks,
             **tags,
         },
     }

@@ -71,7 +71,8 @@ def _print_conformance(conformance: Conformance) -> None:
 
     if not conformance.warnings:
         checked = f" ({', '.join(conformance.checked)})" if conformance.checked else ""
-        Console(highlight=False, markup=False).print(f"golden decisions: {conformance.line}{checked}")
+        blocks = f"; canonical blocks {conformance.canonical.line}" if conformance.canonical else ""
+        Console(highlight=False, markup=False).print(f"conformance: {conformance.line}{checked}{blocks}")
     for line in conformance.warnings:
         print_warning(line)
 

@@ -133,14 +133,14 @@ def test_a_failed_check_is_a_warning_a_tag_and_in_the_summary(
 ) -> None:
     run_experiment(compose_tiny("verbosity=1"), tmp_path / "run", [])
     first = "estimator/baseline with x: stop is a, pinned is b"
-    assert f"warning: golden decisions: failed: {first}" in " ".join(capsys.readouterr().out.split())
+    assert f"warning: conformance: failed: {first}" in " ".join(capsys.readouterr().out.split())
     summary = read_summary(tmp_path / "run")
     assert summary is not None
     assert (summary.conformance.outcome, len(summary.conformance.differences)) == ("failed", 5)
     assert tags(summary, {}, "id")["conformance"] == f"failed: {first}"
     for folder in ("silent", "again"):  # as the jobs of a sweep are
         run_experiment(compose_tiny("verbosity=0"), tmp_path / folder, [])
-    assert capsys.readouterr().err.count(f"warning: golden decisions: failed: {first}\n") == 1
+    assert capsys.readouterr().err.count(f"warning: conformance: failed: {first}\n") == 1
 
 
 def test_a_run_says_which_components_have_no_golden_decisions(compose_tiny: Compose) -> None:
@@ -148,14 +148,17 @@ def test_a_run_says_which_components_have_no_golden_decisions(compose_tiny: Comp
     own = {**config, "estimator": {"_target_": "mine.policy.Policy"}}
     found = conformance_of(own)
     assert (found.outcome, found.checked) == ("passed", ["scheduler/greedy"])
-    assert found.line == "passed; no golden decisions for estimator mine.policy.Policy"
+    assert found.line == "passed; no golden decisions for mine.policy.Policy"
     found = conformance_of(own, idle=["scheduler"])
     assert (found.outcome, found.line) == (
         "no golden decisions",
-        "no golden decisions for estimator mine.policy.Policy",
+        "no golden decisions for mine.policy.Policy",
     )
+    thompson = compose_tiny("scheduler=value_of_information", "acquisition@scheduler.acquisition=thompson")
+    said = "passed; no golden decisions for ragtune.acquisitions.thompson.ThompsonAcquisition"
+    assert conformance_of(thompson).line == said
     renamed = {"_target_": "mine.baseline.BaselineEstimator"}  # another class in a file of the same name
-    assert conformance_of({**config, "estimator": renamed}).without == ["estimator mine.baseline.BaselineEstimator"]
+    assert conformance_of({**config, "estimator": renamed}).without == ["mine.baseline.BaselineEstimator"]
 
 
 def test_the_canonical_blocks_are_checked_by_runs_that_have_any(
@@ -167,7 +170,8 @@ def test_the_canonical_blocks_are_checked_by_runs_that_have_any(
     blocks = {**config, "retriever": {"_target_": "ragtune.canonical.retrievers.postgres.PostgresRetriever"}}
     said = provenance(blocks, [], load_dataset(config), {})
     assert said["tags"]["conformance_canonical"] == "failed: bm25/empty: another answer"
-    assert said["conformance"].warnings == ["canonical blocks: failed: bm25/empty: another answer"]
+    assert said["tags"]["conformance_canonical_spec"] == SPEC
+    assert said["conformance"].warnings == ["conformance of the canonical blocks: failed: bm25/empty: another answer"]
 
 
 def test_pinning_writes_what_the_store_in_memory_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
