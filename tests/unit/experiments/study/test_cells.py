@@ -98,7 +98,7 @@ def test_the_code_that_a_replay_imports_is_data_and_no_other(
         shutil.copytree(PROJECT_ROOT / package, copied / package, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(inputs, "Sources", lambda: Sources(copied))
     chunked = ["retriever._target_=ragtune.canonical.retrievers.postgres.PostgresRetriever", "~retriever.paths"]
-    own = PolicyEntry("own", "own", "ours", overrides=chunked)
+    own = PolicyEntry("own", "ours", "own", overrides=chunked)
 
     def keys() -> list[str]:
         return [job.file.name for job in jobs_of(replace(grid, policies=[*grid.policies, own]), Path("out", "cells"))]
