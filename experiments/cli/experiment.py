@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -179,6 +180,12 @@ _PRICES = {
 """Options that give a price to the units which have none by themselves."""
 
 
+@cache
+def _warn_once(line: str) -> None:
+    """Write a warning that all jobs of a sweep have in common."""
+    sys.stderr.write(f"warning: {line}\n")
+
+
 def _report(results: Results, folder: Path, verbosity: int) -> None:
     if verbosity >= 1:
         print_run(results.summary, results.curve)
@@ -190,6 +197,9 @@ def _report(results: Results, folder: Path, verbosity: int) -> None:
                 print_warning(f"budget.{unit.limit}={limit} never bound: nothing has a price, e.g. {price}")
         if results.summary.views:
             print_views(results.summary.views, results.summary.cost_per_query.charged["docs"])
+    else:
+        for line in results.summary.conformance.warnings:
+            _warn_once(line)
     if verbosity >= 2:
         for table in per_query_tables(results):
             print_queries(table)

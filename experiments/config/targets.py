@@ -15,9 +15,8 @@ from hydra.utils import get_object
 from omegaconf import DictConfig, ListConfig
 from omegaconf.errors import OmegaConfBaseException
 
+from experiments.config.sources import OWN_PACKAGES
 from ragtune.core.errors import ConfigError
-
-OWN_PACKAGES = frozenset({"ragtune", "experiments"})
 
 HYDRAS_PACKAGES = frozenset({"hydra", "hydra_plugins", "optuna"})
 """Further packages of launchers, sweepers and callbacks."""

@@ -16,10 +16,13 @@ from typing import Any
 from hydra.utils import get_class
 
 from experiments.config.compose import compose
-from experiments.config.paths import CONF
-from experiments.conformance.outcomes import FIXTURES
+from experiments.config.defaults import files_of, targets_of
+from experiments.config.paths import CONF, PROJECT_ROOT
+from experiments.conformance.outcomes import SPECS
 from experiments.replay.build import build_session
 from ragtune.core.output import ControllerOutput
+
+FIXTURES = PROJECT_ROOT / "tests" / "conformance" / f"v{SPECS['decisions']}"
 
 BUDGET_DOCS = 12
 """Documents that each golden query may rerank: enough for several batches, and fewer than its pool holds."""
@@ -32,6 +35,12 @@ The first of each two is the simplest one; the second reads, or gives, the uncer
 COMPARING = ("windows",)
 """The schedulers that an estimator is pinned with which asks for windows: no other one sends them."""
 
+_CHOSEN = {"dataset": "beir", "retriever": "runs", "budget": "unlimited"}
+"""Choices that all golden decisions have in common."""
+
+_IDLE = dict.fromkeys(("executor", "tracking", "subject"), "")
+"""Groups that take no part in a decision."""
+
 Decisions = dict[str, dict[str, dict[str, str]]]
 """What one component decides, by counterpart and query id: ``stop``, ``charged``, ``batches`` and ``order``, each as
 words on one line. Batches are separated by bars."""
@@ -40,6 +49,36 @@ words on one line. Batches are separated by bars."""
 def components() -> list[str]:
     """All estimators and schedulers that have a conf file, as ``group/name``."""
     return [f"{group}/{file.stem}" for group in COUNTERPARTS for file in sorted((CONF / group).glob("*.yaml"))]
+
+
+def component_of(group: str, target: str, fixtures: Path = FIXTURES) -> str | None:
+    """The component whose golden decisions those of a class are compared with, as ``group/name``; None without any.
+
+    Args:
+        group: one of :data:`COUNTERPARTS`.
+        target: the class that a configuration names.
+        fixtures: folder of the fixed inputs.
+    """
+    component = f"{group}/{target.rpartition('.')[0].rpartition('.')[2]}"
+    file = CONF / f"{component}.yaml"
+    is_ours = file.is_file() and target in targets_of([file])
+    return component if is_ours and _file(component, fixtures).is_file() else None
+
+
+def code_of(component: str, fixtures: Path = FIXTURES) -> tuple[list[str], list[Path]]:
+    """What the decisions of a component depend on.
+
+    Returns:
+        The modules that decide, and the other files: the configuration, the fixed inputs and the golden decisions.
+    """
+    group, name = component.split("/")
+    (other,) = COUNTERPARTS.keys() - {group}
+    counterparts = COUNTERPARTS[group] + (COMPARING if group == "estimator" else ())
+    chosen = [_CHOSEN | _IDLE | {group: name, other: counterpart} for counterpart in counterparts]
+    conf = sorted({file for choices in chosen for file in files_of(choices)})
+    inputs = sorted(file for file in fixtures.rglob("*") if file.is_file() and "decisions" not in file.parts)
+    targets = targets_of([file for file in conf if file.parent != CONF])
+    return sorted({__name__, *targets}), [*conf, *inputs, _file(component, fixtures)]
 
 
 def decide(component: str, fixtures: Path = FIXTURES) -> Decisions:
@@ -75,11 +114,19 @@ def differences(fixtures: Path = FIXTURES) -> list[str]:
         if component not in pinned:
             found.append(f"{component}: not pinned: ragtune conformance --update pins it")
             continue
-        try:
-            found += _differences_of(component, fixtures)
-        except Exception as error:
-            found.append(f"{component}: {type(error).__name__}: {error}")
+        found += differences_of(component, fixtures)
     return found
+
+
+def differences_of(component: str, fixtures: Path = FIXTURES) -> list[str]:
+    """Where the decisions of a component of today differ from the pinned ones, one line each.
+
+    A component that cannot be built or run is a difference too.
+    """
+    try:
+        return list(_differences_of(component, fixtures))
+    except Exception as error:
+        return [f"{component}: {type(error).__name__}: {error}"]
 
 
 def _differences_of(component: str, fixtures: Path) -> Iterator[str]:
@@ -148,14 +195,12 @@ def _config(group: str, name: str, fixtures: Path) -> dict[str, Any]:
     """A whole configuration for one component, the others at their defaults; composing one takes longer than a pair."""
     return compose(
         [
-            "dataset=beir",
+            *(f"{chosen}={value}" for chosen, value in _CHOSEN.items()),
             f"dataset.path={fixtures}",
-            "retriever=runs",
             f"retriever.paths={fixtures / 'bm25.run'}",
             f"{group}={name}",
             f"reranker.scores={fixtures / 'scores.run'}",
             "reranker.scale=identity",
-            "budget=unlimited",
             f"budget.max_reranker_docs={BUDGET_DOCS}",
         ]
     )

@@ -1,83 +1,56 @@
-"""Outcomes of the conformance suites for this version of the code: a check records them, and runs repeat them."""
+"""Outcomes of checks, kept in the cache folder: the same code is checked once."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
-from hashlib import sha256
-from importlib.metadata import version
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from experiments.config.paths import CONF, PROJECT_ROOT
-from experiments.evaluate.summary import Outcome
+from experiments.config.sources import Sources
+from ragtune.core.errors import ConfigError
 from ragtune.data.diskcache import AUTO, resolve_cache_dir
+from ragtune.data.sqlitecache import SqliteCache
 
 SPECS = {"decisions": "0.55.0", "canonical": "1.1.0"}
 """The suites, and the version of the specification that each holds the code to.
 
 The canonical one repeats that of ragtune.canonical.conformance, so that a run need not load the canonical blocks."""
 
-FIXTURES = PROJECT_ROOT / "tests" / "conformance" / f"v{SPECS['decisions']}"
-
-SHOWN = 5
-"""Number of differences that an outcome names."""
+_STARTED_NS = time.time_ns()
 
 
-def record(suite: str, differences: Sequence[str]) -> Outcome:
-    """Record in the cache folder how a suite ended for the code as it is now.
+def differences_once(
+    name: str, sources: Sources, modules: Iterable[str], data: Sequence[Path], check: Callable[[], Sequence[str]]
+) -> list[str]:
+    """What a check finds, one line a difference: from the cache if the same code was checked before.
 
-    Args:
-        suite: one of :data:`SPECS`.
-        differences: what the suite found, one line each; none means conformance.
-
-    Raises:
-        OSError: if the cache folder cannot be written.
-    """
-    outcome = Outcome(
-        outcome="failed" if differences else "passed", spec=SPECS[suite], differences=list(differences[:SHOWN])
-    )
-    file = _file(suite)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_suffix(".new")
-    temporary.write_text(outcome.model_dump_json(), encoding="utf-8")
-    temporary.replace(file)
-    return outcome
-
-
-def recorded(suite: str) -> Outcome:
-    """The recorded outcome of a suite for the code as it is now; ``not checked`` if there is none.
+    A process that began before a file changed may have loaded the text from before. So it checks what it has loaded,
+    and neither reads nor writes the cache. A cache that cannot be used costs time only.
 
     Args:
-        suite: one of :data:`SPECS`.
+        name: what is checked.
+        sources: the code.
+        modules: modules that the check runs.
+        data: further files that it reads.
+        check: finds the differences; it is called only if it has to be.
     """
-    try:
-        if any(_folder().glob(f"{suite}-*")):  # else there is no need to know which code this is
-            return Outcome.model_validate_json(_file(suite).read_bytes())
-    except (OSError, ValidationError):
-        pass
-    return Outcome(outcome="not checked", spec=SPECS[suite])
+    files = [*sources.files(modules).values(), *data]
+    if any(file.stat().st_mtime_ns > _STARTED_NS for file in files):
+        return list(check())
+    key = SqliteCache.key(name, sources.digest(modules, data))
+    with closing(_cache()) as cache:
+        with suppress(ConfigError, sqlite3.OperationalError):  # to put warns about it
+            if known := cache.get([key]):
+                return [str(line) for line in json.loads(known[key])]
+        found = list(check())
+        cache.put({key: json.dumps(found)})
+    return found
 
 
-def _file(suite: str) -> Path:
-    return _folder() / f"{suite}-{code_digest()}.json"
-
-
-def _folder() -> Path:
-    cache = resolve_cache_dir(AUTO)
-    assert cache is not None  # noqa: S101 -- AUTO always names one; for the type checker
-    return cache / "conformance"
-
-
-@cache
-def code_digest() -> str:
-    """SHA-256 of everything that an outcome depends on: code, configuration, fixtures, numerical libraries."""
-    sha = sha256(" ".join(version(name) for name in ("numpy", "scipy", "scikit-learn", "PyStemmer")).encode())
-    folders = (PROJECT_ROOT / "ragtune", PROJECT_ROOT / "experiments", CONF, FIXTURES)
-    for file in sorted(f for folder in folders for f in folder.rglob("*") if f.suffix in _SOURCES):
-        sha.update(file.relative_to(PROJECT_ROOT).as_posix().encode() + b"\0" + file.read_bytes())
-    return sha.hexdigest()
-
-
-_SOURCES = {".py", ".yaml", ".json", ".jsonl", ".run", ".tsv"}
+def _cache() -> SqliteCache[str]:
+    folder = resolve_cache_dir(AUTO)
+    assert folder is not None  # noqa: S101 -- AUTO always names one; for the type checker
+    return SqliteCache(folder / "conformance.sqlite", "outcome", "key BLOB PRIMARY KEY, differences TEXT")

@@ -91,20 +91,47 @@ class Outcome(_Part):
     """How a conformance suite ended.
 
     Attributes:
-        outcome: ``not checked`` if nobody has recorded an outcome for this version of the code.
+        outcome: ``no golden decisions`` if there is nothing to compare with; ``not checked`` in runs of earlier
+            versions, which did not check themselves.
         spec: version of the specification.
         differences: the first differences found, one line each.
     """
 
-    outcome: Literal["passed", "failed", "not checked"]
+    outcome: Literal["passed", "failed", "no golden decisions", "not checked"]
     spec: str
     differences: list[str] = []
 
+    @property
+    def line(self) -> str:
+        """The outcome with the first difference."""
+        return f"failed: {self.differences[0]}" if self.differences else self.outcome
+
 
 class Conformance(Outcome):
-    """Outcome of the golden decisions, and of the suite of the canonical blocks."""
+    """Outcome of the golden decisions of a run's components.
 
-    canonical: Outcome
+    Attributes:
+        checked: components whose decisions were compared, as ``group/name``.
+        without: classes of estimators and schedulers, and of their parts, that no golden decision covers.
+        canonical: outcome of the suite of the canonical blocks; None for a run without any.
+    """
+
+    checked: list[str] = []
+    without: list[str] = []
+    canonical: Outcome | None = None
+
+    @property
+    def line(self) -> str:
+        """The outcome with the first difference, and with the components that have no golden decisions."""
+        missing = f"no golden decisions for {', '.join(self.without)}" if self.without else ""
+        found = "" if missing and not self.checked else super().line
+        return "; ".join(filter(None, (found, missing)))
+
+    @property
+    def warnings(self) -> list[str]:
+        """A line for the decisions and one for the canonical blocks, if they failed."""
+        outcomes = {"conformance": self, "conformance of the canonical blocks": self.canonical}
+        return [f"{what}: {found.line}" for what, found in outcomes.items() if found and found.differences]
 
 
 class ViewFigures(_Part):
@@ -210,7 +237,7 @@ class Summary(Figures):
         documents: number of documents in the collection.
         corpus_digest: SHA-256 of the collection's documents.
         seed: root of all randomness.
-        conformance: outcomes of the conformance suites recorded for this version of the code.
+        conformance: whether the components decide as the golden decisions say.
         tags: tags of the tracked run.
         fingerprint, settings, inputs: identity of the run, see :func:`experiments.replay.inputs.identity`.
         wall_s: seconds that the run took.

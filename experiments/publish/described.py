@@ -117,7 +117,7 @@ def tags(summary: Summary, config: Mapping[str, Any], run_id: str) -> dict[str, 
     }
     odd = "; ".join(f"{count} {what}" for what, count in summary.warnings.items())
     own |= {"warnings": odd[:MAX_TAG_LENGTH]} if odd else {}
-    outcome = {"conformance": summary.conformance.outcome, "conformance_spec": summary.conformance.spec}
+    outcome = {"conformance": summary.conformance.line, "conformance_spec": summary.conformance.spec}
     return {**summary.tags, **outcome, **own}
 
 

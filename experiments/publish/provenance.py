@@ -9,7 +9,7 @@ from typing import Any
 
 from experiments.config.names import leaf
 from experiments.config.paths import PROJECT_ROOT
-from experiments.conformance.outcomes import recorded
+from experiments.conformance.check import conformance_of
 from experiments.datasets.dataset import Dataset
 from ragtune import __version__
 
@@ -25,20 +25,22 @@ def provenance(
         dataset: the collection.
         tags: tags of the subject, added to those that every run has, or in place of them.
     """
-    decisions, canonical = recorded("decisions"), recorded("canonical")
+    conformance = conformance_of(config, [group for group, name in tags.items() if name == "none"])
+    blocks = {}
+    if canonical := conformance.canonical:
+        blocks = {"conformance_canonical": canonical.line, "conformance_canonical_spec": canonical.spec}
     return {
         "overrides": overrides,
         "documents": len(dataset.corpus),
         "corpus_digest": dataset.corpus.digest,
         "seed": config["seed"],
-        "conformance": {**dict(decisions), "canonical": canonical},
+        "conformance": conformance,
         "tags": {
             "git_sha": git_sha(),
             "dataset": dataset.name,
             "ragtune_version": __version__,
-            "conformance_canonical": canonical.outcome,
-            "conformance_canonical_spec": canonical.spec,
             **{group: leaf(config, group) for group in _POLICY_GROUPS},
+            **blocks,
             **tags,
         },
     }

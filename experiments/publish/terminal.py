@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from experiments.evaluate.curves import Curve
 from experiments.evaluate.incumbents import EVERYTHING
 from experiments.evaluate.record import UNITS, told
-from experiments.evaluate.summary import Agreement, Comparison, Overruns, Summary, ViewFigures
+from experiments.evaluate.summary import Agreement, Comparison, Conformance, Overruns, Summary, ViewFigures
 from experiments.publish.columns import Columns
 from experiments.publish.shortened import shortened
 from ragtune.core.units import FLOPS, MONEY, TOKENS, Unit
@@ -66,6 +66,18 @@ def print_run(summary: Summary, curve: Curve) -> None:
         console.print(_late_line(summary.latency_overrun_ms))
     for what, count in summary.warnings.items():
         print_warning(f"{count} {what}")
+    _print_conformance(summary.conformance)
+
+
+def _print_conformance(conformance: Conformance) -> None:
+    from rich.console import Console
+
+    if not conformance.warnings:
+        checked = f" ({', '.join(conformance.checked)})" if conformance.checked else ""
+        blocks = f"; canonical blocks {conformance.canonical.line}" if conformance.canonical else ""
+        Console(highlight=False, markup=False).print(f"conformance: {conformance.line}{checked}{blocks}")
+    for line in conformance.warnings:
+        print_warning(line)
 
 
 def _add_curve(table: Table, summary: Summary, curve: Curve, prices: Mapping[str, tuple[str, str]]) -> None:

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from hydra.utils import get_object
+
 from experiments.config.compose import results_key
 from experiments.config.overrides import WHERE_NOT_WHAT
-from experiments.config.targets import OWN_PACKAGES, targets
+from experiments.config.sources import OWN_PACKAGES, Sources
+from experiments.config.targets import targets
 from experiments.datasets.dataset import DatasetLoader
 from experiments.replay.component import component
+from ragtune.core.component import Component
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.data.filedigest import file_digests
 from ragtune.rerankers.score_table import manifest_of
-
-NO_INPUT = ("_target_", "cache_dir", "folder")
-"""Options whose values name no input, but code or folders that a run itself fills."""
-
-FOLDER_OPTIONS = ("path", "model", "graph", "scores", "paths")
-"""Options in which a single word may name a folder; in others (``split: test``) it is the name of a choice."""
 
 
 def identity(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,26 +73,42 @@ class InputFiles:
 
     def __init__(self) -> None:
         self._known: dict[str, dict[str, str]] = {}
+        self._sources = Sources()
+        self._digests: dict[frozenset[str], str] = {}
 
     def of(self, config: Mapping[str, Any]) -> dict[str, str]:
         """SHA-256 of every input file by path, sorted.
 
-        These are the files that the dataset reads, and those that other options name: a file or every file of a folder,
-        and its manifest. Files that cannot be opened are left out, since the run itself will refuse them.
+        These are the files that the dataset reads, and those that the options of other components name: a file or every
+        file of a folder, and its manifest. What a component declares decides
+        (:class:`~ragtune.core.component.Component`): a file that it keeps itself is no input. An option that it does
+        not declare counts if it names a file, or a folder by a path of several parts. Files that cannot be opened are
+        left out, since the run itself will refuse them.
         """
         groups = {name: node for name, node in config.items() if name not in ("dataset", *WHERE_NOT_WHAT)}
         found = self._dataset(config["dataset"]) if "dataset" in config else {}
-        for key, text in set(_texts(groups)):
-            found = found | self._remembered(f"{key in FOLDER_OPTIONS}:{text}", lambda k=key, t=text: _named(k, t))
+        for text, is_read in set(_texts(groups)):
+            found = found | self._remembered(f"{is_read}:{text}", lambda t=text, r=is_read: _named(t, r))
         return dict(sorted(found.items()))
 
-    def code_of(self, config: Mapping[str, Any]) -> dict[str, str]:
-        """SHA-256 of every Python file of the packages from elsewhere that the components' classes are in, sorted."""
-        packages = {target.partition(".")[0] for target in targets(config)} - OWN_PACKAGES
+    def code_of(self, config: Mapping[str, Any], program: str) -> list[Any]:
+        """What identifies the code that the components of a configuration run.
+
+        Args:
+            config: plain data.
+            program: the module that replays it.
+
+        Returns:
+            The digest of the program, of the components' modules and of all that they import; and SHA-256 by path of
+            every Python file of the packages from elsewhere that the components' classes are in.
+        """
+        modules = frozenset({program, *targets_of(config)})
+        if modules not in self._digests:
+            self._digests[modules] = self._sources.digest(sorted(modules))
         found: dict[str, str] = {}
-        for package in packages:
+        for package in {module.partition(".")[0] for module in modules} - OWN_PACKAGES:
             found |= self._remembered(f"code:{package}", lambda name=package: _code(name))
-        return dict(sorted(found.items()))
+        return [self._digests[modules], dict(sorted(found.items()))]
 
     def _dataset(self, node: Mapping[str, Any]) -> dict[str, str]:
         return self._remembered(json.dumps(node, sort_keys=True), lambda: _dataset_files(node))
@@ -116,9 +131,9 @@ def _dataset_files(node: Mapping[str, Any]) -> list[Path]:
     return loader.files()
 
 
-def _named(key: str, text: str) -> Iterator[Path]:
+def _named(text: str, is_read: bool) -> Iterator[Path]:
     path = Path(text).expanduser()
-    if text and path.is_dir() and (key in FOLDER_OPTIONS or len(path.parts) > 1):
+    if text and path.is_dir() and (is_read or len(path.parts) > 1):
         yield from sorted(file for file in path.rglob("*") if file.is_file())
     elif path.is_file():
         yield path
@@ -126,6 +141,11 @@ def _named(key: str, text: str) -> Iterator[Path]:
         return
     if manifest := manifest_of(path):
         yield manifest
+
+
+def targets_of(config: Mapping[str, Any]) -> set[str]:
+    """The classes and functions that a configuration names, but for those that say where and how a run happens."""
+    return set(targets({name: node for name, node in config.items() if name not in (*WHERE_NOT_WHAT, "subject")}))
 
 
 def _code(package: str) -> Iterator[Path]:
@@ -138,14 +158,29 @@ def _code(package: str) -> Iterator[Path]:
         yield from sorted(Path(folder).rglob("*.py"))
 
 
-def _texts(node: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """Every text with the option that it belongs to."""
+def _texts(node: Any, is_read: bool = False) -> Iterator[tuple[str, bool]]:
+    """Every text of an option that may name a file, and whether its component declares that it reads what is there."""
     if isinstance(node, str):
-        yield key, node
+        yield node, is_read
     elif isinstance(node, Mapping):
+        target = node.get("_target_")
+        reads, keeps = _declared(str(target)) if target else ((), Component.keeps_files)
         for name, value in node.items():
-            if name not in NO_INPUT:
-                yield from _texts(value, name)
+            if name not in keeps and not str(name).startswith("_"):
+                yield from _texts(value, name in reads or (is_read and not target))
     elif isinstance(node, (list, tuple)):
         for value in node:
-            yield from _texts(value, key)
+            yield from _texts(value, is_read)
+
+
+@lru_cache(maxsize=256)
+def _declared(target: str) -> tuple[Collection[str], Collection[str]]:
+    """The options of a component that name what it reads, and those that name what it keeps itself.
+
+    A class that cannot be imported declares nothing: to build the component will fail, with a better message.
+    """
+    try:
+        found = get_object(target)
+    except Exception:
+        found = Component
+    return getattr(found, "reads_files", ()), getattr(found, "keeps_files", Component.keeps_files)

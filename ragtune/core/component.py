@@ -13,9 +13,16 @@ class Component:
             :func:`ragtune.core.policy.batching.propose` cuts to what is left does not. Where no part of a policy reads
             the budget, one request answers for many budgets (:meth:`RAGtuneController.run_under`); what such a part
             remembers must survive ``copy.deepcopy``. The contract suites catch one that says False and reads.
+        reads_files: names of the constructor's arguments that name files or folders which it reads. Their content is
+            part of a run's identity, as are the options that choose the component.
+        keeps_files: names of the arguments that name files or folders which it writes itself, such as a cache. They are
+            no part of a run's identity. A file that an argument of neither list names counts as read. The contract
+            suites catch an argument that names a file and is in neither list.
     """
 
     reads_budget: bool = True
+    reads_files: Collection[str] = ()
+    keeps_files: Collection[str] = ("cache_dir",)
 
     def prepare(self) -> None:
         """Load models, import what is imported lazily, warm up: whatever must not run on a request's clock.

@@ -30,6 +30,8 @@ class SentenceTransformerEmbedder(BaseEmbedder):
         ConfigError: on an argument out of range.
     """
 
+    reads_files = ("model",)
+
     def __init__(
         self,
         model: str,

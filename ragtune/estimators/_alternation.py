@@ -72,6 +72,8 @@ class AlternatingEstimator(BaseEstimator, Generic[State]):
         graph: folder of a corpus graph; None takes the k nearest documents of the pool by text.
     """
 
+    reads_files = ("graph",)
+
     def __init__(
         self, corpus: Corpus, vectors: Callable[[Corpus], TextVectors], k: int = 16, graph: str | None = None
     ) -> None:

@@ -52,6 +52,7 @@ class OREEstimator(BaseEstimator):
     """
 
     reads_budget = False
+    reads_files = ("graph",)
 
     def __init__(
         self,

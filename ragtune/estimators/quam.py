@@ -46,6 +46,7 @@ class QuamEstimator(AlternatingEstimator["_Quam"]):
     """
 
     reads_budget = False
+    reads_files = ("graph",)
 
     def __init__(
         self,

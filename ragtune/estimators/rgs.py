@@ -50,6 +50,7 @@ class RGSEstimator(BaseEstimator):
     """
 
     reads_budget = False
+    reads_files = ("graph",)
 
     def __init__(
         self,

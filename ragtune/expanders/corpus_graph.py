@@ -63,6 +63,7 @@ class CorpusGraphExpander(BaseExpander):
     """
 
     reads_budget = False
+    reads_files = ("graph",)
     reads_estimates: bool = True
 
     def __init__(

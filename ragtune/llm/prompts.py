@@ -32,6 +32,8 @@ class PromptLibrary:
         ConfigError: if the file cannot be read, or holds anything but mappings that end in roles and texts.
     """
 
+    reads_files = ("source",)
+
     def __init__(self, source: str | Path | Mapping[str, Any] | None = None) -> None:
         source = SHIPPED if source is None else source
         content, self._origin = (source, "the given prompts") if isinstance(source, Mapping) else _load(Path(source))

@@ -67,6 +67,8 @@ class CrossEncoderReranker(PairwiseReranker):
         ModelLoadError: once the model is loaded, if it cannot be loaded or has more than one output.
     """
 
+    reads_files = ("model",)
+
     def __init__(
         self,
         model: str | CrossEncoder,

@@ -48,6 +48,8 @@ class ReplayReranker(BaseReranker):
         ConfigError: if a price is not a finite number >= 0.
     """
 
+    reads_files = ("scores",)
+
     def __init__(
         self,
         scores: str,

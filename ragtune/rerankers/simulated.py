@@ -62,6 +62,7 @@ class SimulatedReranker(BaseReranker):
     """
 
     compares = True
+    reads_files = ("scores",)
 
     def __init__(
         self,

@@ -35,6 +35,7 @@ class RunsRetriever(BaseRetriever):
     """
 
     reads_budget = False
+    reads_files = ("paths",)
 
     def __init__(
         self,

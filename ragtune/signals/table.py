@@ -41,6 +41,7 @@ class TableSignal(BaseSignal):
     """
 
     reads_budget = False
+    reads_files = ("path",)
 
     def __init__(
         self,

@@ -23,6 +23,7 @@ _SUITES = (
     "embedders",
     "estimators",
     "expanders",
+    "files",
     "fusion",
     "reformulators",
     "rerankers",

@@ -7,6 +7,7 @@ import pytest
 
 from ragtune.core.interfaces import BaseEmbedder
 from ragtune.testing.collection import small_corpus
+from ragtune.testing.files import require_declared_files
 
 
 class EmbedderContract:
@@ -19,6 +20,9 @@ class EmbedderContract:
     @pytest.fixture
     def embedder(self) -> BaseEmbedder:
         return self.make()
+
+    def test_files_that_it_is_given_are_declared(self) -> None:
+        require_declared_files(self.make)
 
     def test_gives_one_normalised_float32_row_a_text(self, embedder: BaseEmbedder) -> None:
         vectors = embedder.embed(small_corpus().contents)

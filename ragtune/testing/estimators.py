@@ -13,6 +13,7 @@ from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.testing.budgets import require_same_under_all_budgets
 from ragtune.testing.collection import make_context
+from ragtune.testing.files import require_declared_files
 from ragtune.testing.worlds import InWorlds, World
 
 
@@ -26,6 +27,9 @@ class EstimatorContract(InWorlds):
     @pytest.fixture
     def estimator(self, world: World) -> BaseEstimator:
         return self.make()
+
+    def test_files_that_it_is_given_are_declared(self, world: World) -> None:
+        require_declared_files(self.make)
 
     def test_values_are_finite_and_on_the_rerankers_scale(self, estimator: BaseEstimator, world: World) -> None:
         context = make_context()

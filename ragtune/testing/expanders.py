@@ -15,6 +15,7 @@ from ragtune.core.types import ScoredDocument
 from ragtune.data.corpus import Corpus
 from ragtune.testing.budgets import under_all_budgets
 from ragtune.testing.collection import make_context, small_corpus, small_pool_items
+from ragtune.testing.files import require_declared_files
 
 RETRIEVED = 5
 
@@ -33,6 +34,9 @@ class ExpanderContract:
     def make(self) -> BaseExpander:
         """A new expander over ``self.corpus``."""
         raise NotImplementedError
+
+    def test_files_that_it_is_given_are_declared(self) -> None:
+        require_declared_files(self.make)
 
     @pytest.mark.parametrize("limit", [0, 1, 100])
     def test_at_most_the_limit_of_documents_that_the_pool_lacks_each_once(self, limit: int) -> None:

@@ -11,6 +11,7 @@ from ragtune.core.types import FREE, ScoredDocument
 from ragtune.retrievers.bm25 import BM25Retriever
 from ragtune.testing.budgets import under_all_budgets
 from ragtune.testing.collection import make_context, small_corpus
+from ragtune.testing.files import require_declared_files
 
 
 class ReformulatorContract:
@@ -23,6 +24,9 @@ class ReformulatorContract:
     @pytest.fixture
     def reformulator(self) -> BaseReformulator:
         return self.make()
+
+    def test_files_that_it_is_given_are_declared(self) -> None:
+        require_declared_files(self.make)
 
     @pytest.mark.parametrize("query", ["heart pressure", "", "zzyzx", "the of", "Honey, honey!"])
     def test_gives_texts_none_of_them_blank(self, reformulator: BaseReformulator, query: str) -> None:

@@ -14,6 +14,7 @@ from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import CostMeter
 from ragtune.core.types import FREE
 from ragtune.testing.collection import make_context, small_pool_items
+from ragtune.testing.files import require_declared_files
 
 QUERY = "what lowers blood pressure"
 
@@ -32,6 +33,9 @@ class _CommonContract:
     @pytest.fixture
     def items(self) -> list[PoolItem]:
         return small_pool_items()
+
+    def test_files_that_it_is_given_are_declared(self) -> None:
+        require_declared_files(self.make)
 
     def test_scores_the_given_documents_and_no_others(self, reranker: BaseReranker, items: list[PoolItem]) -> None:
         batch = items[2:9]

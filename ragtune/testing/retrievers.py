@@ -10,6 +10,7 @@ from ragtune.core.interfaces import BaseRetriever
 from ragtune.data.corpus import Corpus
 from ragtune.testing.budgets import under_all_budgets
 from ragtune.testing.collection import make_context, small_corpus
+from ragtune.testing.files import require_declared_files
 
 QUERIES = {
     "known": "how does heart pressure rise",
@@ -45,6 +46,9 @@ class RetrieverContract:
     @pytest.fixture(params=QUERIES)
     def query(self, request: pytest.FixtureRequest) -> str:
         return QUERIES[request.param]
+
+    def test_files_that_it_is_given_are_declared(self) -> None:
+        require_declared_files(self.make)
 
     @pytest.mark.parametrize("top_k", [1, 3, 1000])
     def test_returns_at_most_top_k_documents_of_the_corpus_each_once(

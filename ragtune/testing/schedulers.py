@@ -21,6 +21,7 @@ from ragtune.estimators.baseline import BaselineEstimator
 from ragtune.estimators.uncertainty import UncertaintyEstimator
 from ragtune.testing.budgets import require_same_under_all_budgets
 from ragtune.testing.collection import make_context
+from ragtune.testing.files import require_declared_files
 from ragtune.testing.worlds import WORLDS, InWorlds, World, undecided
 
 LIMITS = CostBudget.only(max_reranker_docs=9, max_reranker_calls=6)
@@ -52,6 +53,9 @@ class SchedulerContract(InWorlds):
     @pytest.fixture
     def estimator(self, world: World) -> BaseEstimator:
         return self.make_estimator()
+
+    def test_files_that_it_is_given_are_declared(self, world: World) -> None:
+        require_declared_files(self.make)
 
     def test_only_candidates_are_proposed_within_the_budget_until_it_ends(
         self, estimator: BaseEstimator, world: World

@@ -11,6 +11,7 @@ from ragtune.core.types import ScoredDocument
 from ragtune.data.corpus import Corpus
 from ragtune.testing.budgets import under_all_budgets
 from ragtune.testing.collection import make_context, small_corpus
+from ragtune.testing.files import require_declared_files
 from ragtune.testing.retrievers import QUERIES
 
 
@@ -43,6 +44,9 @@ class SignalContract:
     @pytest.fixture(params=QUERIES)
     def query(self, request: pytest.FixtureRequest) -> str:
         return QUERIES[request.param]
+
+    def test_files_that_it_is_given_are_declared(self) -> None:
+        require_declared_files(self.make)
 
     def test_values_are_finite_numbers_of_the_given_documents(self, signal: BaseSignal, query: str) -> None:
         some = self.documents[2:9]

@@ -22,8 +22,6 @@ from postgres_server import fresh_dsn
 
 from experiments.commands import conformance as command
 from experiments.conformance.canonical import serve
-from experiments.conformance.outcomes import SPECS as CHECKED
-from experiments.conformance.outcomes import recorded
 from ragtune.adapters.dispatch import run_command
 from ragtune.canonical import conformance
 from ragtune.canonical.conformance import SPEC, SPECS
@@ -318,13 +316,12 @@ def check_here(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str
     return call
 
 
-def test_the_command_checks_and_records_decisions_and_the_blocks_in_memory(check_here: Any) -> None:
+def test_the_command_checks_decisions_and_the_blocks_in_memory(check_here: Any) -> None:
     done = check_here()
     assert (done.returncode, done.stderr) == (0, "")
     assert re.search(
         r"conformance with spec 0\.55\.0: passed\nmemory: conformance with ragd 1\.1\.0: passed", done.stdout
     )
-    assert [recorded(suite).outcome for suite in CHECKED] == ["passed", "passed"]
 
 
 @pytest.mark.parametrize(("locale", "seed"), [("C", "1"), ("tr_TR.UTF-8", "2")])
@@ -338,7 +335,6 @@ def test_the_command_asks_a_server_by_url_with_a_key_from_the_environment(server
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"rest {server}: conformance with ragd {SPEC}: passed")
     assert KEY not in done.stdout
-    assert recorded("canonical").outcome == "not checked"  # another server is not this code
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -187,6 +188,13 @@ class Guess(BaseSignal):
         return {document.id: 1.0 for document in documents if left > 9}
 
 
+class Secretive(Guess):
+    """Reads a folder that it does not declare."""
+
+    def __init__(self, folder: str = str(Path(__file__).parent)) -> None:
+        self.files = sorted(Path(folder).iterdir())
+
+
 class LateRetriever(FirstQuery, BaseRetriever):
     def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
         return BM25Retriever(small_corpus()).retrieve(self.first(context), top_k)
@@ -241,6 +249,7 @@ WRONG: dict[type, tuple[type, Callable[[Any], None]]] = {
     Fusion: (FusionContract, lambda suite: suite.test_answers_the_same_twice(suite.make())),
     Sparing: (RetrieverContract, lambda suite: suite.test_a_budget_that_is_not_read_changes_nothing(suite.make())),
     Guess: (SignalContract, lambda suite: suite.test_a_budget_that_is_not_read_changes_nothing(suite.make())),
+    Secretive: (SignalContract, lambda suite: suite.test_files_that_it_is_given_are_declared()),
     LateRetriever: (RetrieverContract, lambda suite: suite.test_an_earlier_request_is_not_noticed(suite.make())),
     LateScore: (
         RerankerContract,

@@ -56,6 +56,7 @@ class PostgresRetriever(BaseRetriever):
     """
 
     reads_budget = False
+    keeps_files = ("folder",)  # of the embedded server
 
     def __init__(
         self,

@@ -41,6 +41,7 @@ class SuperPromptRetriever(BaseRetriever):
     """
 
     reads_budget = False
+    reads_files = ("config",)
 
     def __init__(
         self,

@@ -1,53 +1,177 @@
-"""Outcomes as they are recorded and told, and golden answers as they are pinned; the suite is in tests/conformance."""
+"""What runs check of their own code, and golden answers as they are pinned; the suite is in tests/conformance."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from experiments.cli.experiment import run_experiment
+from experiments.config.compose import compose
+from experiments.config.paths import CONF, PROJECT_ROOT
+from experiments.config.sources import Sources
 from experiments.conformance import canonical as conformance
-from experiments.conformance import outcomes
+from experiments.conformance import check, outcomes
 from experiments.conformance.canonical import open_target, pin_canonical
-from experiments.conformance.outcomes import record, recorded
+from experiments.conformance.check import conformance_of
+from experiments.conformance.golden import COUNTERPARTS, FIXTURES, code_of, components
+from experiments.publish.described import tags
+from experiments.publish.files import read_summary
 from experiments.publish.provenance import provenance
 from experiments.replay.build import load_dataset
+from experiments.replay.inputs import targets_of
 from ragtune.canonical.conformance import SPEC
 from ragtune.canonical.conformance.fixtures import GOLDEN
 from ragtune.core.errors import ConfigError
 
-DIFFERENCES = [f"difference {i}" for i in range(7)]
+Compose = Callable[..., dict[str, Any]]
+Decide = Callable[[], list[str]]
 
 
-def test_an_outcome_is_told_only_of_the_code_that_it_was_recorded_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    unknown = {"outcome": "not checked", "spec": SPEC, "differences": []}
-    assert recorded("canonical").model_dump() == unknown
-    record("canonical", DIFFERENCES)
-    assert recorded("canonical").model_dump() == {"outcome": "failed", "spec": SPEC, "differences": DIFFERENCES[:5]}
-    record("canonical", [])
-    assert recorded("canonical").outcome == "passed"
-    assert recorded("decisions").outcome == "not checked"
-    monkeypatch.setattr(outcomes, "code_digest", lambda: "of other code")
-    assert recorded("canonical").model_dump() == unknown
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the code, older than this process, that the checks look at."""
+    copied = tmp_path / "checkout"
+    for package in ("ragtune", "experiments"):
+        shutil.copytree(PROJECT_ROOT / package, copied / package, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(outcomes, "_STARTED_NS", time.time_ns() + 10**12)
+    return copied
 
 
-def test_a_damaged_record_is_none(private_cache: Path) -> None:
-    record("decisions", [])
-    [file] = (private_cache / "conformance").iterdir()
-    file.write_text("{")
-    assert recorded("decisions").outcome == "not checked"
+@pytest.fixture
+def decide(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Decide]:
+    """Checks greedy batches by the first stage's order as a new process would; gives the components that decided."""
+    decided: list[str] = []
+    config = compose(["estimator=baseline", "scheduler=greedy"])
+    monkeypatch.setattr(check, "differences_of", lambda component: decided.append(component) or [])
+
+    def run() -> list[str]:
+        decided.clear()
+        monkeypatch.setattr(check, "_sources", partial(Sources, checkout))
+        check.check_decisions.cache_clear()
+        assert conformance_of(config).line == "passed"
+        return list(decided)
+
+    yield run
+    check.check_decisions.cache_clear()
 
 
-def test_every_run_says_what_was_recorded_and_checks_nothing(compose_tiny: Callable[..., dict[str, Any]]) -> None:
-    record("canonical", DIFFERENCES)
+def test_a_run_checks_its_components_once_for_the_same_code(decide: Decide) -> None:
+    assert decide() == ["estimator/baseline", "scheduler/greedy"]
+    assert decide() == []
+
+
+@pytest.mark.parametrize(
+    ("file", "again"),
+    [
+        ("ragtune/core/pool/ordering.py", ["estimator/baseline", "scheduler/greedy"]),
+        ("ragtune/estimators/_posterior.py", ["scheduler/greedy"]),  # of the second estimator that it is pinned with
+        ("ragtune/schedulers/value_of_information.py", ["estimator/baseline"]),
+        ("ragtune/acquisitions/expected_gain.py", ["estimator/baseline"]),  # named in a file of conf/ only
+        ("ragtune/estimators/gar.py", []),
+        ("ragtune/superprompt/pipeline.py", []),
+        ("experiments/publish/terminal.py", []),
+    ],
+)
+def test_an_edit_is_checked_by_the_components_that_import_it(
+    decide: Decide, checkout: Path, file: str, again: list[str]
+) -> None:
+    decide()
+    with (checkout / file).open("a") as code:
+        code.write("# edited\n")
+    assert decide() == again
+    assert decide() == []
+
+
+def test_code_that_is_newer_than_the_process_is_checked_as_loaded_and_not_recorded(
+    decide: Decide, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outcomes, "_STARTED_NS", 0)
+    assert decide() == decide() == ["estimator/baseline", "scheduler/greedy"]
+
+
+def test_a_damaged_cache_costs_a_check(decide: Decide, private_cache: Path) -> None:
+    decide()
+    for file in private_cache.glob("conformance.sqlite*"):
+        file.unlink()
+    (private_cache / "conformance.sqlite").write_text("{")
+    assert decide() == ["estimator/baseline", "scheduler/greedy"]
+
+
+@pytest.mark.parametrize("component", components())
+def test_the_code_of_a_component_is_found_without_composing_its_configuration(component: str) -> None:
+    group, name = component.split("/")
+    [other] = COUNTERPARTS.keys() - {group}
+    modules, files = code_of(component)
+    for counterpart in COUNTERPARTS[group]:
+        choices = ["dataset=beir", "dataset.path=x", "retriever=runs", "retriever.paths=x", "dataset.scores=x"]
+        used = targets_of(compose([*choices, f"{group}={name}", f"{other}={counterpart}"]))
+        assert used <= set(modules)
+    assert {FIXTURES / "bm25.run", FIXTURES / "decisions" / f"{component}.json", CONF / f"{component}.yaml"} <= set(
+        files
+    )
+
+
+@pytest.fixture
+def failed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The decisions of every component differ."""
+    monkeypatch.setattr(check, "differences_of", lambda component: [f"{component} with x: stop is a, pinned is b"] * 4)
+    monkeypatch.setattr(outcomes, "_STARTED_NS", 0)
+    check.check_decisions.cache_clear()
+    yield
+    check.check_decisions.cache_clear()
+
+
+@pytest.mark.usefixtures("failed")
+def test_a_failed_check_is_a_warning_a_tag_and_in_the_summary(
+    compose_tiny: Compose, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_experiment(compose_tiny("verbosity=1"), tmp_path / "run", [])
+    first = "estimator/baseline with x: stop is a, pinned is b"
+    assert f"warning: conformance: failed: {first}" in " ".join(capsys.readouterr().out.split())
+    summary = read_summary(tmp_path / "run")
+    assert summary is not None
+    assert (summary.conformance.outcome, len(summary.conformance.differences)) == ("failed", 5)
+    assert tags(summary, {}, "id")["conformance"] == f"failed: {first}"
+    for folder in ("silent", "again"):  # as the jobs of a sweep are
+        run_experiment(compose_tiny("verbosity=0"), tmp_path / folder, [])
+    assert capsys.readouterr().err.count(f"warning: conformance: failed: {first}\n") == 1
+
+
+def test_a_run_says_which_components_have_no_golden_decisions(compose_tiny: Compose) -> None:
     config = compose_tiny()
-    said = provenance(config, [], load_dataset(config), {"estimator": "none"})
-    assert said["conformance"]["outcome"] == "not checked"
-    assert said["conformance"]["canonical"].outcome == said["tags"]["conformance_canonical"] == "failed"
+    own = {**config, "estimator": {"_target_": "mine.policy.Policy"}}
+    found = conformance_of(own)
+    assert (found.outcome, found.checked) == ("passed", ["scheduler/greedy"])
+    assert found.line == "passed; no golden decisions for mine.policy.Policy"
+    found = conformance_of(own, idle=["scheduler"])
+    assert (found.outcome, found.line) == (
+        "no golden decisions",
+        "no golden decisions for mine.policy.Policy",
+    )
+    thompson = compose_tiny("scheduler=value_of_information", "acquisition@scheduler.acquisition=thompson")
+    said = "passed; no golden decisions for ragtune.acquisitions.thompson.ThompsonAcquisition"
+    assert conformance_of(thompson).line == said
+    renamed = {"_target_": "mine.baseline.BaselineEstimator"}  # another class in a file of the same name
+    assert conformance_of({**config, "estimator": renamed}).without == ["mine.baseline.BaselineEstimator"]
+
+
+def test_the_canonical_blocks_are_checked_by_runs_that_have_any(
+    compose_tiny: Compose, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check, "check_canonical", lambda: ["bm25/empty: another answer"])
+    config = compose_tiny()
+    assert conformance_of(config).canonical is None
+    blocks = {**config, "retriever": {"_target_": "ragtune.canonical.retrievers.postgres.PostgresRetriever"}}
+    said = provenance(blocks, [], load_dataset(config), {})
+    assert said["tags"]["conformance_canonical"] == "failed: bm25/empty: another answer"
     assert said["tags"]["conformance_canonical_spec"] == SPEC
-    assert (said["tags"]["estimator"], said["tags"]["scheduler"]) == ("none", "greedy")
+    assert said["conformance"].warnings == ["conformance of the canonical blocks: failed: bm25/empty: another answer"]
 
 
 def test_pinning_writes_what_the_store_in_memory_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

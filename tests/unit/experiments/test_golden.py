@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from experiments.conformance import golden
-from experiments.conformance.golden import COMPARING, COUNTERPARTS, Decisions, decide, differences, pin
-from experiments.conformance.outcomes import FIXTURES
+from experiments.conformance.golden import COMPARING, COUNTERPARTS, FIXTURES, Decisions, decide, differences, pin
 
 BASELINE = Path("decisions", "estimator", "baseline.json")
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from experiments.replay.inputs import InputFiles, identity, require_same
+from ragtune.core.component import Component
 from ragtune.core.errors import ConfigError
 
 Compose = Callable[..., dict[str, Any]]
@@ -68,17 +69,38 @@ def test_a_gzipped_file_is_an_input_too(config: dict[str, Any], collection: Path
     assert str(packed) in identity(config)["inputs"]
 
 
+class Reader(Component):
+    """Declares what it does with the files of its options."""
+
+    reads_files = ("model",)
+    keeps_files = ("cache_dir", "store")
+
+
 def test_what_is_no_input_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for folder in ("test", "cache", "postgres", "demo", "results"):
+    for folder in ("test", "cache", "store", "demo", "results"):
         Path(folder).mkdir()
         Path(folder, "content").write_text("x")
     Path("file").write_text("x")
     texts = ["", "cpu", "x/" * 5000, "a\0b", "~nobody-of-that-name/x", None, 3, "nothing/there"]
+    kept = {"cache_dir": str(tmp_path / "cache"), "store": str(tmp_path / "store")}
     config = {
         "texts": texts,
-        "group": {"split": "test", "cache_dir": "./cache", "folder": "./postgres"},
+        "group": {"_target_": f"{__name__}.Reader", "split": "test", **kept},
         "tracking": {"uri": "./results"},
     }
     assert InputFiles().of(config) == {}
-    assert list(InputFiles().of({**config, "more": {"path": "file", "model": "demo"}})) == ["demo/content", "file"]
+    more = {"_target_": f"{__name__}.Reader", "path": "file", "model": "demo"}
+    assert list(InputFiles().of({**config, "more": more})) == ["demo/content", "file"]
+
+
+@pytest.mark.parametrize("target", [f"{__name__}.Reader", "nowhere.to.be.Found", "experiments.config.paths.Path"])
+def test_an_option_that_a_component_does_not_declare_is_an_input_whatever_its_name(target: str, tmp_path: Path) -> None:
+    file = tmp_path / "data" / "numbers.csv"
+    file.parent.mkdir()
+    file.write_text("1")
+    config = {"estimator": {"_target_": target, "folder": str(file.parent)}}
+    before = InputFiles().of(config)
+    file.write_text("2")
+    assert list(before) == [str(file)]
+    assert InputFiles().of(config) != before

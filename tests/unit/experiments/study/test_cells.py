@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,9 @@ import numpy as np
 import pytest
 from joblib.externals.loky import get_reusable_executor
 
+from experiments.config.paths import PROJECT_ROOT
+from experiments.config.sources import Sources
+from experiments.replay import inputs
 from experiments.replay.build import load_dataset
 from experiments.replay.executors.executor import WorkersLostError
 from experiments.study.cells import FULL, jobs_of, run_jobs
@@ -73,6 +77,36 @@ def test_the_code_of_a_component_from_elsewhere_is_data_too(
     (package / "helper.py").write_text("a = 21")
     after = keys()
     assert (after[:-1], after[-1] == before[-1]) == (before[:-1], False)
+
+
+@pytest.mark.parametrize(
+    ("file", "counts"),
+    [
+        ("ragtune/canonical/splitters/markdown.py", True),  # the report has a module of that name
+        ("ragtune/canonical/chunking.py", True),  # imported by what the component's module imports
+        ("ragtune/core/loop.py", True),
+        ("ragtune/estimators/gar.py", False),  # not a part of this policy
+        ("experiments/study/markdown.py", False),
+        ("experiments/study/tables.py", False),
+    ],
+)
+def test_the_code_that_a_replay_imports_is_data_and_no_other(
+    grid: Grid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, counts: bool
+) -> None:
+    copied = tmp_path / "checkout"
+    for package in ("ragtune", "experiments"):
+        shutil.copytree(PROJECT_ROOT / package, copied / package, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(inputs, "Sources", lambda: Sources(copied))
+    chunked = ["retriever._target_=ragtune.canonical.retrievers.postgres.PostgresRetriever", "~retriever.paths"]
+    own = PolicyEntry("own", "ours", "own", overrides=chunked)
+
+    def keys() -> list[str]:
+        return [job.file.name for job in jobs_of(replace(grid, policies=[*grid.policies, own]), Path("out", "cells"))]
+
+    before = keys()
+    with (copied / file).open("a") as code:
+        code.write("\n")
+    assert (keys()[-1] != before[-1]) == counts
 
 
 def test_the_working_directory_decides_what_a_relative_path_is(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:

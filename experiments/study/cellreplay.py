@@ -1,0 +1,155 @@
+"""Replays cells of a study and writes their files: all code that decides what a cell holds."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from experiments.config.compose import results_key
+from experiments.config.whole import whole
+from experiments.evaluate.measures import Measures
+from experiments.evaluate.record import UNITS, QueryRecord
+from experiments.replay.fixed_order import has_fixed_order
+from experiments.replay.sessions import session_for
+from experiments.replay.shard import ShardReplay, in_shards
+from experiments.study.decisions import INELIGIBLE, decisions_of
+from ragtune.core.errors import ConfigError, FailedRunError, InputError
+from ragtune.core.output import ControllerOutput
+from ragtune.core.request.budget import CostBudget
+from ragtune.core.request.limits import LIMITS
+from ragtune.core.request.request import Request
+from ragtune.core.types import GIVEN_UP
+
+
+@dataclass(frozen=True)
+class Job:
+    """The replay of a collection through one policy under one hard budget.
+
+    Attributes:
+        collection, policy, column: names of the cell; the column is the budget as text, or a name.
+        config: resolved configuration without a limit.
+        limit: how much of the unit each query may spend; None for no limit.
+        unit: what is limited, by its short name.
+        measures: what is measured.
+        traced: whether to keep the decisions.
+        file: file of the result.
+    """
+
+    collection: str
+    policy: str
+    column: str
+    config: Mapping[str, Any]
+    limit: float | None
+    unit: str
+    measures: Sequence[str]
+    traced: bool
+    file: Path
+
+
+def run_replay(jobs: Sequence[Job]) -> int:
+    """Replay cells that differ by their limits alone, and write their files, each of which is whole or missing.
+
+    Returns:
+        The number of cells.
+
+    Raises:
+        ConfigError: naming the policy and the collection, on anything unusable.
+        FailedRunError: likewise, where more queries were given up than ``failures.max_share`` allows.
+    """
+    try:
+        for job, cell in zip(jobs, _replayed(jobs), strict=True):
+            _write_cell(job.file, job.column, cell)
+    except (InputError, FailedRunError) as error:
+        job = jobs[0]
+        kind = FailedRunError if isinstance(error, FailedRunError) else ConfigError
+        raise kind(f"policy {job.policy!r} on collection {job.collection!r}: {error}") from error
+    return len(jobs)
+
+
+def _replayed(jobs: Sequence[Job]) -> list[dict[str, Any]]:
+    config = jobs[0].config
+    session = session_for(results_key(config))
+    limits = {key: value for key, value in config["budget"].items() if key != "_target_"}
+    budgets = [CostBudget(**{**limits, LIMITS[job.unit]: job.limit}) for job in jobs]
+    queries = session.dataset.queries
+    measures = Measures(jobs[0].measures, session.dataset.qrels)
+    if not any(job.traced for job in jobs) and all(has_fixed_order(session, budget) for budget in budgets):
+        shards = (ShardReplay(session, some) for some in in_shards(session, session.dataset.judged))
+        answered = (zip(*(shard.under(b, traced=False) for b in budgets), strict=True) for shard in shards)
+        rows = [list(map(_recorded, records)) for answers in answered for records in answers]
+    else:
+        requests = (Request(queries[query_id], query_id) for query_id in session.dataset.judged)
+        answers = (zip(jobs, session.controller.run_under(request, budgets), strict=True) for request in requests)
+        rows = [[_row(output, measures, job) for job, output in answer] for answer in answers]
+    _refuse_failures(rows, config["failures"]["max_share"])
+    found = [_cell(session.dataset.judged, column, measures) for column in zip(*rows, strict=True)]
+    gaps = {join.gap: join.missing for join in session.dataset.joins if join.missing}
+    return [{**cell, "warnings": gaps} for cell in found]
+
+
+def _refuse_failures(rows: Sequence[Sequence[Mapping[str, Any]]], max_share: float) -> None:
+    """Raise if under a budget more queries were given up than is allowed: what they rank says nothing of the policy.
+
+    Raises:
+        FailedRunError: with the first error.
+    """
+    for column in zip(*rows, strict=True):
+        failed = [row for row in column if row["stops"] in GIVEN_UP]
+        if len(failed) > max_share * len(column):
+            said = f"{len(failed)} of {len(column)} queries given up; first error: {failed[0]['error']}"
+            raise FailedRunError(said)
+
+
+def _recorded(record: QueryRecord) -> dict[str, Any]:
+    docs, calls, *recorded = record.charged
+    row = {"ranking": record.ranking, "docs": docs, "calls": calls, "recorded": recorded, "expanded": 0}
+    stop = record.stop
+    return row | {"ineligible": 0, "stops": stop["reason"], "error": stop["details"].get("error"), "decisions": None}
+
+
+def _row(output: ControllerOutput, measures: Measures, job: Job) -> dict[str, Any]:
+    cost = output.history[-1].cost
+    return {
+        "ranking": output.ranking,
+        "docs": cost.docs,
+        "calls": cost.calls,
+        "expanded": output.final_budget_state["expanded_docs"],
+        "ineligible": _ineligible(output),
+        "stops": output.stop.reason,
+        "error": output.stop.details.get("error"),
+        "recorded": [getattr(cost, unit) for unit in UNITS[2:]],
+        "decisions": decisions_of(output, _quality(output, measures)) if job.traced else None,
+    }
+
+
+def _cell(judged: Sequence[str], rows: Sequence[Mapping[str, Any]], measures: Measures) -> dict[str, Any]:
+    by_query = dict(zip(judged, rows, strict=True))
+    values = measures.of_topics({q: row["ranking"] for q, row in by_query.items()}, {q: q for q in judged})
+    columns = ("docs", "calls", "expanded", "ineligible", "stops", "recorded")
+    return {
+        "values": values.tolist(),
+        **{name: [row[name] for row in rows] for name in columns},
+        "decisions": {q: row["decisions"] for q, row in by_query.items() if row["decisions"] is not None},
+    }
+
+
+def _ineligible(output: ControllerOutput) -> int:
+    return sum(event.details["count"] for event in output.trace.find(INELIGIBLE))
+
+
+def _write_cell(file: Path, column: str, cell: Mapping[str, Any]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with whole(file, f".{column}") as beside:
+        beside.write_bytes(gzip.compress(json.dumps(cell).encode(), compresslevel=5, mtime=0))
+
+
+def _quality(output: ControllerOutput, measures: Measures) -> list[float]:
+    """The headline measure before anything was reranked and after each batch."""
+    rankings = {str(i): list(step.ranking) for i, step in enumerate(output.history)}
+    return [
+        round(float(value), 6) for value in measures.of_topics(rankings, dict.fromkeys(rankings, output.query_id))[:, 0]
+    ]
