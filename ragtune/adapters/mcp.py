@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PATH = "/mcp"
 _INSTRUCTIONS = (
     "Retrieval over collections of documents. Make a collection, ingest documents, then retrieve candidates for a "
-    "query; fuse, rerank, compress and package work on candidates. A failed call's content is a problem (RFC 9457)."
+    "query; fuse, rerank, compress and package work on candidates. The text of a failed call is a problem in JSON (RFC 9457)."
 )
 
 
@@ -32,7 +32,8 @@ def create_server(
 ) -> MCPServer:
     """The MCP adapter; ``run("stdio")`` serves it over stdin and stdout.
 
-    A tool's arguments and its structured content are those of the REST endpoint of the same name.
+    A tool's arguments and its structured content are those of the REST endpoint of the same name. A failed call has the
+    endpoint's problem as text, and no structured content.
 
     Args:
         service: the service that the tools work on; the server does not close it.
@@ -122,15 +123,14 @@ def _call(operation: Operation[Any], runner: Runner) -> Callable[..., Awaitable[
     from mcp.types import CallToolResult, TextContent
 
     async def call(arguments: dict[str, Any]) -> CallToolResult:
-        failed = False
         try:
             body = await runner.run(operation, _encode(arguments))
         except Exception as error:
-            failed, body = True, problem_of(error).to_json()
+            # As text only: clients check structured content against the tool's output schema, and drop what differs.
+            problem = problem_of(error).to_json().decode()
+            return CallToolResult(content=[TextContent(type="text", text=problem)], is_error=True)
         return CallToolResult(
-            content=[TextContent(type="text", text=body.decode())],
-            structured_content=from_json(body),
-            is_error=failed,
+            content=[TextContent(type="text", text=body.decode())], structured_content=from_json(body)
         )
 
     return call

@@ -350,7 +350,7 @@ async def use(client: Client) -> list[CallToolResult]:
 
 
 def check(results: list[CallToolResult]) -> None:
-    created, _, found, refused = (result.structured_content or {} for result in results)
+    created, _, found, refused = (json.loads(result.content[0].text) for result in results)
     assert created["name"] == "tea"
     assert [candidate["doc_id"] for candidate in found["candidates"]] == ["green"]
     assert [result.is_error for result in results] == [False, False, False, True]

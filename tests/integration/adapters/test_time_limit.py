@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -72,7 +73,8 @@ def test_a_statement_that_the_database_cancels_is_a_timeout_by_rest(service: Rag
 def test_a_statement_that_the_database_cancels_is_a_timeout_by_mcp(service: RagService, outsider: Any) -> None:
     result: Any = asyncio.run(create_server(service, limits=GENEROUS).call_tool("ingest", INGEST))
     assert result.is_error
-    assert (result.structured_content["type"], result.structured_content["status"]) == (TIMEOUT, 504)
+    problem = json.loads(result.content[0].text)
+    assert (problem["type"], problem["status"]) == (TIMEOUT, 504)
     assert_nothing_written(outsider)
 
 
