@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 PATH = "/mcp"
 _INSTRUCTIONS = (
     "Retrieval over collections of documents. Make a collection, ingest documents, then retrieve candidates for a "
-    "query; fuse, rerank, compress and package work on candidates. The text of a failed call is a problem in JSON (RFC 9457)."
+    "query; fuse, rerank, compress and package work on candidates. The text of a failed call is a problem in JSON "
+    "(RFC 9457)."
 )
 
 
