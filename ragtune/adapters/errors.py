@@ -121,6 +121,7 @@ KINDS: dict[str, Kind] = {
     "store": Kind(503, "The database failed"),
     "model": Kind(503, "The model cannot be loaded"),
     "saturated": Kind(503, "Too many requests at once"),
+    "hanging": Kind(503, "Requests hang"),
     "timeout": Kind(504, "The request took too long"),
 }
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ragtune.adapters.errors import AdapterError, invalid
-from ragtune.adapters.operations import Operation
+from ragtune.adapters.lanes import Lane
+from ragtune.adapters.operations import Operation, decode
+from ragtune.adapters.order import WriteOrder
+from ragtune.canonical.permit import Permit
 from ragtune.canonical.service import RagService
 
 T = TypeVar("T")
@@ -20,6 +24,7 @@ _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[,\[{]', re.DOTALL)
 _QUOTE = ord('"')
 
 _CHECKS = 2  # threads that only ask the database whether it is there: requests cannot hold them up
+_LARGE = 8 * 2**10  # bytes of a request that has room for many texts
 
 
 class ServerLimits(BaseModel):
@@ -30,8 +35,7 @@ class ServerLimits(BaseModel):
         values: JSON values in a request: numbers, strings, lists, objects. The cost of a bad request grows with them.
         timeout_s: seconds that sending a request may take, and again seconds that serving it may take.
         in_flight: requests at once that have been sent; more are refused.
-        threads: requests that are worked on at once; the others wait. More than the database has connections are of
-            no use.
+        threads: queries, writes, and large requests that are worked on at once, so many of each; the others wait.
         rerank_threads: requests of the rerank API that are worked on at once, beside the others: so many may share a
             call of the model.
     """
@@ -44,6 +48,11 @@ class ServerLimits(BaseModel):
     rerank_threads: int = Field(default=32, ge=1)
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @property
+    def connections(self) -> int:
+        """Connections of the database that are used at once."""
+        return 3 * self.threads + _CHECKS
 
 
 def has_more_values(data: bytes, limit: int) -> bool:
@@ -66,9 +75,10 @@ def has_more_values(data: bytes, limit: int) -> bool:
 class Runner:
     """Runs operations in threads of its own, each for a limited time.
 
-    What takes longer is answered with an error, but not cut, as a thread cannot be. It keeps its thread until it ends,
-    so hanging work cannot pile up. A PostgreSQL store with the same limit as its ``statement_timeout_s`` ends it: the
-    server cancels a statement that takes longer, and undoes its transaction.
+    Queries, writes, and requests of more than 8 KiB have threads of their own, so that none of them waits for another.
+    Writes of the same documents are applied in order of arrival. Work that takes too long is cancelled: what waits for
+    a thread never begins, a statement of the database is interrupted, and other work ends before its next batch. Its
+    transaction is undone.
 
     Args:
         service: service that the operations run on.
@@ -78,9 +88,14 @@ class Runner:
     def __init__(self, service: RagService, limits: ServerLimits) -> None:
         self.service = service
         self._timeout_s = limits.timeout_s
-        self._threads = ThreadPoolExecutor(limits.threads, thread_name_prefix="ragtune")
+        self._queries, self._writes, self._large = (
+            Lane(kind, limits.threads) for kind in ("queries", "writes", "large requests")
+        )
+        self._reading = Lane("reading writes", 1)  # one thread, so that writes keep their order
+        self._order = WriteOrder()
         self._reranks = ThreadPoolExecutor(limits.rerank_threads, thread_name_prefix="ragtune-rerank")
         self._checks = ThreadPoolExecutor(_CHECKS, thread_name_prefix="ragtune-check")
+        self._interrupts = ThreadPoolExecutor(_CHECKS, thread_name_prefix="ragtune-interrupt")
 
     async def run(self, operation: Operation[Any], data: bytes) -> bytes:
         """Run one operation, with a request and a response in JSON.
@@ -89,8 +104,18 @@ class Runner:
             AdapterError: if the operation takes too long, or the request is not valid.
             RagtuneError: as :meth:`Operation.run`.
         """
-        work = asyncio.get_running_loop().run_in_executor(self._threads, self._do, operation, self.service, data)
-        return await self._within(work)
+        until = time.monotonic() + self._timeout_s
+        is_large = len(data) > _LARGE
+        if operation.effect == "reads":
+            lane = self._large if is_large else self._queries
+            return await self._work(lane, until, lambda: self._do(operation, self.service, data))
+        request = await self._work(self._reading, until, lambda: _decode(operation, data))
+        documents = None if operation.documents is None else frozenset(operation.documents(request))
+        with self._order.turn(request.collection, documents) as before:
+            if not await _end(map(asyncio.wrap_future, before), until):
+                raise self._late("It waited for earlier writes of the same documents. Nothing was written.")
+            lane = self._large if is_large else self._writes
+            return await self._work(lane, until, lambda: operation.answer(self.service, request))
 
     async def rerank(self, choose: Callable[[bytes], tuple[Operation[Any], Any]], data: bytes) -> bytes:
         """As :meth:`run`, in the threads of the rerank API, where the operation and what serves it are chosen as well.
@@ -101,33 +126,74 @@ class Runner:
         work = asyncio.get_running_loop().run_in_executor(self._reranks, lambda: self._do(*choose(data), data))
         return await self._within(work)
 
+    def check_threads(self) -> None:
+        """Check that every kind of request can be worked on.
+
+        Raises:
+            AdapterError: if requests of a kind hang.
+        """
+        for lane in (self._queries, self._writes, self._large):
+            lane.check()
+
     async def check(self) -> None:
         """Ask the database whether it answers.
 
         Raises:
             StoreError: if the database does not answer; the message says why.
-            AdapterError: if the answer takes too long.
+            AdapterError: if the answer takes too long, or requests hang.
         """
+        self.check_threads()
         await self._within(asyncio.get_running_loop().run_in_executor(self._checks, self.service.check))
 
     @staticmethod
     def _do(operation: Operation[Any], service: Any, data: bytes) -> bytes:
+        return operation.answer(service, _decode(operation, data))
+
+    async def _work(self, lane: Lane, until: float, do: Callable[[], T]) -> T:
+        permit = Permit()
+        work = lane.submit(permit, do)
+        result = asyncio.wrap_future(work)
         try:
-            return operation.run(service, data)
-        except ValidationError as error:
-            raise invalid(error) from None
+            if await _end([result], until):
+                return result.result()
+            if not permit.cancel():  # its commit has begun, so there will soon be a result
+                if await _end([result], until + self._timeout_s):
+                    return result.result()
+                raise self._late("A commit does not end. Read the documents to learn whether they were written.")
+            raise self._late("It never got a thread." if work.cancel() else "Nothing was written.")
+        finally:
+            if not result.done():
+                result.cancel()
+                permit.withdraw()
+                self._interrupts.submit(permit.interrupt)
 
     async def _within(self, work: asyncio.Future[T]) -> T:
         try:
             return await asyncio.wait_for(work, self._timeout_s)
         except TimeoutError:
-            raise AdapterError(
-                "timeout",
-                f"It took more than {self._timeout_s:g} s. A write under way still comes to an end or is undone, never "
-                "by half; repeating it is harmless.",
-            ) from None
+            raise self._late() from None
+
+    def _late(self, *more: str) -> AdapterError:
+        return AdapterError("timeout", " ".join((f"It took more than {self._timeout_s:g} s.", *more)))
 
     def close(self) -> None:
         """Let the threads go as soon as they are done."""
-        for threads in (self._threads, self._reranks, self._checks):
+        for lane in (self._queries, self._writes, self._large, self._reading):
+            lane.close()
+        for threads in (self._reranks, self._checks, self._interrupts):
             threads.shutdown(wait=False, cancel_futures=True)
+
+
+async def _end(work: Iterable[asyncio.Future[Any]], until: float) -> bool:
+    """Whether all of it ends in time."""
+    waiting = list(work)
+    if not waiting:
+        return True
+    return not (await asyncio.wait(waiting, timeout=max(0.0, until - time.monotonic())))[1]
+
+
+def _decode(operation: Operation[Any], data: bytes) -> Any:
+    try:
+        return decode(operation.request, data)
+    except ValidationError as error:
+        raise invalid(error) from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
@@ -38,6 +38,8 @@ class Operation(Generic[R]):
         path: HTTP path; names in braces are fields of the request. Other fields of GET and DELETE are query parameters,
             those of POST the body.
         effect: what it does to the database.
+        documents: function that gives the ids of the documents that a request writes; None where it writes the
+            collection as a whole, or nothing.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Operation(Generic[R]):
     method: Literal["GET", "POST", "DELETE"] = "POST"
     path: str = ""
     effect: Literal["reads", "writes", "deletes"] = "reads"
+    documents: Callable[[R], Iterable[str]] | None = None
     adapter: TypeAdapter[Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -61,7 +64,14 @@ class Operation(Generic[R]):
             MalformedRequestError, ValidationError: as :func:`decode`.
             RagtuneError: as the library raises it.
         """
-        request = decode(self.request, data)
+        return self.answer(service, decode(self.request, data))
+
+    def answer(self, service: Any, request: R) -> bytes:
+        """Run the operation, with a response in JSON.
+
+        Raises:
+            RagtuneError: as the library raises it.
+        """
         return self.adapter.dump_json(self.call(service, request), warnings=False)
 
 
@@ -129,6 +139,7 @@ OPERATIONS: tuple[Operation[Any], ...] = (
         p.Indexed,
         lambda service, request: service.index(request.collection, request.chunks),
         effect="writes",
+        documents=lambda request: [chunk.doc_id for chunk in request.chunks],
     ),
     Operation(
         "ingest",
@@ -137,6 +148,7 @@ OPERATIONS: tuple[Operation[Any], ...] = (
         p.Indexed,
         lambda service, request: service.ingest(request.collection, request.documents, request.policy),
         effect="writes",
+        documents=lambda request: [document.doc_id for document in request.documents],
     ),
     Operation(
         "retrieve",
@@ -188,6 +200,7 @@ OPERATIONS: tuple[Operation[Any], ...] = (
         lambda service, request: service.create_collection(request.collection, request.embedder, request.analyzer),
         path="/v1/collections",
         effect="writes",
+        documents=lambda _: [],
     ),
     Operation(
         "get_collection",
@@ -226,6 +239,7 @@ OPERATIONS: tuple[Operation[Any], ...] = (
         method="DELETE",
         path="/v1/collections/{collection}/documents",
         effect="deletes",
+        documents=lambda request: request.doc_ids,
     ),
     Operation(
         "get_chunks",

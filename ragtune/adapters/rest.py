@@ -181,6 +181,7 @@ def _add_health(app: FastAPI, runner: Runner, schemas: Schemas) -> None:
     from fastapi.responses import JSONResponse
 
     async def healthz() -> Any:
+        runner.check_threads()
         return JSONResponse({"status": "ok"})
 
     async def readyz() -> Any:
@@ -190,8 +191,8 @@ def _add_health(app: FastAPI, runner: Runner, schemas: Schemas) -> None:
     schema = {"type": "object", "properties": {"status": {"const": "ok"}}, "required": ["status"]}
     ok: dict[int | str, Any] = {200: {"description": "Yes", "content": {_JSON: {"schema": schema}}}}
     for path, endpoint, summary, statuses in (
-        ("/healthz", healthz, "Does the server run?", [403, 421]),
-        ("/readyz", readyz, "Does the database answer?", [403, 421, 503, 504]),
+        ("/healthz", healthz, "Does the server run, and do requests end?", [403, 421, 503]),
+        ("/readyz", readyz, "Do requests end, and does the database answer?", [403, 421, 503, 504]),
     ):
         app.add_api_route(
             path,

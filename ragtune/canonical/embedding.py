@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ragtune.canonical.permit import current
 from ragtune.canonical.types import Chunk, Embedding
 from ragtune.canonical.vectorcache import VectorCache
 from ragtune.core.arguments import check_count
@@ -67,7 +68,9 @@ def _fill(
 ) -> dict[str, Embedding]:
     """``known`` with what was missing; all of one length."""
     missing = [text for text in dict.fromkeys(texts) if text not in known]
+    permit = current()
     for start in range(0, len(missing), batch_size):
+        permit.check()
         batch = missing[start : start + batch_size]
         fresh = dict(zip(batch, _checked(embedder, batch), strict=True))
         known |= fresh

@@ -15,6 +15,7 @@ from ragtune.canonical.embedding import embed
 from ragtune.canonical.fusing import fuse
 from ragtune.canonical.indexing import index
 from ragtune.canonical.packaging import package
+from ragtune.canonical.permit import current
 from ragtune.canonical.policies import ChunkPolicy, CompressPolicy, RetrievalPlan
 from ragtune.canonical.reranking import rerank
 from ragtune.canonical.retrieval import retrieve
@@ -171,6 +172,7 @@ class RagService:
         for document in documents:
             if document.doc_id in chunked:
                 raise InputError(f"documents: {document.doc_id[:100]!r} occurs twice, allowed is once")
+            current().check()
             chunked[document.doc_id] = chunk(document, policy)
         empty = [doc_id for doc_id, chunks in chunked.items() if not chunks]
 

@@ -37,7 +37,9 @@ def add_service_options(parser: argparse.ArgumentParser) -> None:
     limits.add_argument(
         "--timeout", metavar="S", type=float, default=30.0, help="seconds for a request, and for a statement"
     )
-    limits.add_argument("--threads", metavar="N", type=int, default=8, help="requests that are worked on at once")
+    limits.add_argument(
+        "--threads", metavar="N", type=int, default=8, help="queries, writes, large requests: N of each"
+    )
 
 
 def make_service(arguments: argparse.Namespace) -> RagService:
@@ -91,7 +93,10 @@ def _open_database(arguments: argparse.Namespace) -> BaseDatabase:
     if arguments.dsn and arguments.data_dir:
         raise ConfigError("--dsn and --data-dir: allowed is one of them")
     return connect(
-        arguments.dsn, arguments.data_dir, pool_size=arguments.threads, statement_timeout_s=arguments.timeout
+        arguments.dsn,
+        arguments.data_dir,
+        pool_size=make_limits(arguments).connections,
+        statement_timeout_s=arguments.timeout,
     )
 
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
+from ragtune.canonical.permit import current
 from ragtune.core.arguments import check_count, check_number, check_positive
 from ragtune.core.errors import ConfigError, MissingExtraError, StoreError, StoreTimeoutError
 
 T = TypeVar("T")
 
+_log = logging.getLogger(__name__)
 _STARTING_UP = "57P03"
 _UNDEFINED_TABLE = "42P01"
 _QUERY_CANCELED = "57014"
@@ -133,7 +137,7 @@ class Connections:
 
         connection = None
         try:
-            with self._pool.connection() as connection:
+            with self._pool.connection() as connection, current().interruptible(partial(self._cancel, connection)):
                 return work(connection)
         except PoolTimeout as error:
             raise StoreError(f"no connection became free: {self._clean(error)}") from None
@@ -141,6 +145,13 @@ class Connections:
             if connection is not None and connection.closed:
                 raise _Lost(error) from None
             raise self._explained(error) from None
+
+    def _cancel(self, connection: Any) -> None:
+        """Have the server cancel what the connection waits for."""
+        try:
+            connection.cancel_safe(timeout=_CONNECT_S)
+        except self._psycopg.Error as error:
+            _log.warning("a statement could not be cancelled: %s", self._clean(error))
 
     def _reconnect(self, lost: _Lost) -> None:
         try:

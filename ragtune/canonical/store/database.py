@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ragtune.canonical.permit import current
 from ragtune.canonical.store.base import BaseDatabase
 from ragtune.canonical.store.connections import Connections
 from ragtune.canonical.store.identity import check_same, describe, unknown
@@ -107,6 +108,7 @@ def _create(connection: Any, wanted: Collection) -> tuple[int, Collection]:
         values = (wanted.name, wanted.embed_model, wanted.embed_dims, wanted.analyzer)
         (collection_id,) = connection.execute(sql, values).fetchone()
         connection.execute(Statements(collection_id, wanted.embed_dims).create_partition())
+        current().commit()
     return int(collection_id), wanted
 
 
@@ -123,4 +125,5 @@ def _drop(connection: Any, name: str) -> bool:
             connection.execute(statement)
         connection.execute(sql.drop_documents())
         connection.execute(sql.drop_collection())
+        current().commit()
     return True

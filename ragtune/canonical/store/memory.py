@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.canonical.analyzers import Analyzer
+from ragtune.canonical.permit import current
 from ragtune.canonical.store.base import BaseDatabase, BaseStore
 from ragtune.canonical.store.identity import check_same, describe, gone, unknown
 from ragtune.canonical.store.lexical import bm25, idf, norms, query_terms
@@ -50,6 +51,7 @@ class MemoryDatabase(BaseDatabase):
             if name not in self._contents:
                 if not create:
                     raise unknown(name, sorted(self._contents))
+                current().commit()
                 self._contents[name] = _Contents(wanted)
             contents = self._contents[name]
         return MemoryStore(contents, embedder, check_same(contents.collection, wanted, analyzer))
@@ -60,6 +62,7 @@ class MemoryDatabase(BaseDatabase):
 
     def drop(self, name: str) -> bool:
         with self._lock:
+            current().commit()
             contents = self._contents.pop(name, None)
         if contents is not None:
             contents.is_dropped = True
@@ -135,6 +138,7 @@ class MemoryStore(BaseStore):
             counts = UpsertCounts()
             for doc_id, rows in documents.items():
                 counts += _compare(contents.documents.get(doc_id, []), rows)
+            current().commit()
             contents.documents.update(documents)
             contents.index = None
         return counts
@@ -146,6 +150,7 @@ class MemoryStore(BaseStore):
         wanted = dict.fromkeys(map(check_doc_id, doc_ids))
         contents = self._alive()
         with contents.lock:
+            current().commit()
             gone = [contents.documents.pop(doc_id, None) for doc_id in wanted]
             contents.index = None
         return sum(rows is not None for rows in gone)

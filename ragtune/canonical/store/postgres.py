@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ragtune.canonical.analyzers import Analyzer
+from ragtune.canonical.permit import current
 from ragtune.canonical.store.base import BaseStore
 from ragtune.canonical.store.connections import Connections, MissingTableError
 from ragtune.canonical.store.identity import gone
@@ -138,6 +139,7 @@ class PostgresStore(BaseStore):
                 connection.execute(self._sql.count(), (-documents, -chunks, -terms))
                 if is_posted:
                     count_write(connection, self._sql, 0)
+                current().commit()
             return int(documents)
 
         return self._run(work)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ragtune.canonical.permit import current
 from ragtune.canonical.store.connections import MissingTableError
 from ragtune.canonical.store.lexical import tsvector_literal
 from ragtune.canonical.store.postings import FANOUT
@@ -89,6 +90,7 @@ def write_documents(
         after = state._replace(chunks=state.chunks + growth, places=state.places + len(changes.fresh))
         if policy is not None:
             _complete(connection, sql, policy, after, _MOST_AT_ONCE)
+        current().commit()
     return changes.counts
 
 
