@@ -397,7 +397,7 @@ def test_work_that_takes_too_long_is_answered_and_hanging_work_does_not_pile_up(
         refused(client.get("/v1/collections"), 504, "timeout")
     wait_until(lambda: started)
     assert started == [1]
-    wait_until(lambda: client.get("/healthz").status_code == 200)
+    refused(client.get("/healthz"), 503, "hanging")
     go_on.set()
     wait_until(lambda: client.get("/v1/collections").status_code == 200)
 
