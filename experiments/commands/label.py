@@ -1,13 +1,14 @@
-"""Which judgments decide whether your reranker helps: judge a few documents, and see.
+r"""Which judgments decide whether your reranker helps: judge a few documents, and see.
 
 Options are those of ragtune advise. Asks for the documents whose grade says most about the difference between the
 first stage's order and the reranker's, in the terminal, one key a grade:
 
-    ragtune label                                                        # the shipped collection
-    ragtune label dataset=beir dataset.path=DIR dataset.split=null retriever=runs retriever.paths=DIR/bm25.run reranker.scores=DIR/ce.run
-    ragtune label --page                                                 # in the browser, on this machine only
-    ragtune label --csv sheet.csv                                        # writes rows to fill in; repeat it to read them
-    ragtune label --llm 'local model=MODEL' --labels 40                  # a model judges; its labels are marked
+    ragtune label                                        # the shipped collection
+    ragtune label --page                                 # in the browser, on this machine only
+    ragtune label --csv sheet.csv                        # write rows to fill in; repeat it to read them
+    ragtune label --llm 'local model=MODEL' --labels 40  # a model judges; its labels are marked
+    ragtune label dataset=beir dataset.path=DIR dataset.split=null \
+        retriever=runs retriever.paths=DIR/bm25.run reranker.scores=DIR/ce.run
 
 Every label is kept at once: repeat the command to go on. Judgments of the collection are not looked at. Writes
 labels.jsonl, qrels.tsv and decision.json into --out. ragtune advise dataset.qrels=OUT/qrels.tsv takes the decision.
@@ -17,10 +18,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.commands._overrides import add_overrides
+from experiments.commands._recorded import check_data_options, recorded
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
 
@@ -55,7 +58,6 @@ def run(arguments: argparse.Namespace) -> int:
         InputError: on input that cannot be used.
         LLMError: if the judging model fails.
     """
-    from experiments.commands._recorded import check_data_options, recorded
     from experiments.config.compose import compose
     from experiments.label.choose import make_plan
     from experiments.label.desk import Desk
@@ -109,7 +111,9 @@ def _sheet(desk: Desk, file: Path, rows: int) -> None:
         graded, empty = read_sheet(desk, file)
         print(f"{file}: {graded} grades read, {empty} rows without one. For the next rows name another file.")
     else:
-        print(f"{file}: {write_sheet(desk, file, rows)} rows. Fill in the column grade (0 to 3), then repeat the command.")
+        print(
+            f"{file}: {write_sheet(desk, file, rows)} rows. Fill in the column grade (0 to 3), then repeat the command."
+        )
 
 
 def _ask_model(desk: Desk, words: str, most: int) -> None:
@@ -129,7 +133,8 @@ def _serve(desk: Desk, port: int) -> None:
 
     with serve_page(desk, port) as server:
         print(f"http://{HOST}:{server.server_address[1]}/ (keys 0-3, s, u; Ctrl-C ends)", flush=True)
-        server.serve_forever()
+        with suppress(KeyboardInterrupt):
+            server.serve_forever()
 
 
 def _report(desk: Desk, folder: Path) -> None:

@@ -22,6 +22,12 @@ LEAST = 5
 _TUNED = 50
 """Number of queries at which the interval is narrowest."""
 
+_ALPHA = 2.0 * (1.0 - LEVEL)
+"""Both ends together: a decision is wrong beyond one of them only."""
+
+_RHO = (-2.0 * math.log(_ALPHA) + math.log(-2.0 * math.log(_ALPHA) + 1.0)) / _TUNED
+"""The square of the tuning parameter rho that does that."""
+
 
 class Decision(BaseModel):
     """What the judged pairs say.
@@ -49,16 +55,15 @@ class Decision(BaseModel):
     more_labels: int | None
 
 
-def decide(plan: Plan, grades: Mapping[tuple[str, str], int], level: float = LEVEL) -> Decision:
+def decide(plan: Plan, grades: Mapping[tuple[str, str], int]) -> Decision:
     """Decide from what has been judged so far.
 
-    The interval is an asymptotic confidence sequence (Waudby-Smith et al., Annals of Statistics 2024, Theorem 2.2): it
+    The interval is an asymptotic confidence sequence (Waudby-Smith et al., Annals of Statistics 2024): it
     holds at all sample sizes at once, so stopping as soon as it excludes 0 is allowed.
 
     Args:
         plan: all pairs.
         grades: by query and document; a grade below 0 counts as 0.
-        level: confidence at which the decision falls, in (0, 1).
     """
     gains: dict[str, float] = {}
     pairs = 0
@@ -68,7 +73,7 @@ def decide(plan: Plan, grades: Mapping[tuple[str, str], int], level: float = LEV
             gain = pair.weight * (max(both[0], 0) - max(both[1], 0))
             gains[pair.query_id] = gains.get(pair.query_id, 0.0) + gain
             pairs += 1
-    return conclude([*gains.values(), *[0.0] * _unchanged(plan, gains)], pairs, level)
+    return conclude([*gains.values(), *[0.0] * _unchanged(plan, gains)], pairs)
 
 
 def _unchanged(plan: Plan, gains: Mapping[str, float]) -> int:
@@ -78,7 +83,7 @@ def _unchanged(plan: Plan, gains: Mapping[str, float]) -> int:
     return sum(query_id not in paired for query_id in plan.queries[: last + 1])
 
 
-def conclude(gains: Sequence[float], pairs: int, level: float = LEVEL) -> Decision:
+def conclude(gains: Sequence[float], pairs: int) -> Decision:
     """The decision from the gain of each visited query."""
     n = len(gains)
     values = np.array(gains, dtype=float)
@@ -87,13 +92,12 @@ def conclude(gains: Sequence[float], pairs: int, level: float = LEVEL) -> Decisi
     if np.count_nonzero(values) < LEAST or spread == 0.0:
         unknown = {"low": None, "high": None, "more_labels": None}
         return Decision(verdict="undecided", confidence=0.0, gain=mean, queries=n, pairs=pairs, **unknown)
-    alpha = 2.0 * (1.0 - level)  # both ends together: a decision is wrong beyond one of them only
-    margin = spread * _factor(n, alpha)
+    margin = spread * _factor(n)
     confidence = 1.0 - _p_value(n, mean / spread) / 2.0
     verdict: Verdict = "undecided"
-    if confidence >= level:
+    if confidence >= LEVEL:
         verdict = "helps" if mean > 0.0 else "harms"
-    more = 0 if verdict != "undecided" else _more(n, pairs, abs(mean) / spread, alpha)
+    more = 0 if verdict != "undecided" else _more(n, pairs, abs(mean) / spread)
     return Decision(
         verdict=verdict,
         confidence=confidence,
@@ -106,27 +110,22 @@ def conclude(gains: Sequence[float], pairs: int, level: float = LEVEL) -> Decisi
     )
 
 
-def _rho(alpha: float) -> float:
-    """The square of the tuning parameter, equation (10) there."""
-    return (-2.0 * math.log(alpha) + math.log(-2.0 * math.log(alpha) + 1.0)) / _TUNED
-
-
-def _factor(n: int, alpha: float) -> float:
+def _factor(n: int) -> float:
     """Half of the interval's width in standard deviations."""
-    scaled = n * _rho(alpha)
-    return math.sqrt(2.0 * (scaled + 1.0) / (n * scaled) * math.log(math.sqrt(scaled + 1.0) / alpha))
+    scaled = n * _RHO
+    return math.sqrt(2.0 * (scaled + 1.0) / (n * scaled) * math.log(math.sqrt(scaled + 1.0) / _ALPHA))
 
 
 def _p_value(n: int, effect: float) -> float:
-    """The smallest alpha at which the interval excludes 0, with the same tuning for all."""
-    scaled = n * _rho(2.0 * (1.0 - LEVEL))
+    """The alpha at which the interval ends at 0, for a mean of so many standard deviations."""
+    scaled = n * _RHO
     return min(1.0, math.sqrt(scaled + 1.0) * math.exp(-n * effect**2 * scaled / (2.0 * (scaled + 1.0))))
 
 
-def _more(n: int, pairs: int, effect: float, alpha: float) -> int | None:
+def _more(n: int, pairs: int, effect: float) -> int | None:
     """Labels more until the interval of this mean and spread excludes 0; None beyond a hundred times as many."""
     needed = n
-    while _factor(needed, alpha) > effect:
+    while _factor(needed) > effect:
         needed += max(1, needed // 50)
         if needed > 100 * n:
             return None

@@ -38,7 +38,9 @@ class Judge:
     def __init__(self, words: str) -> None:
         choice, *options = shlex.split(words) or [""]
         if "=" in choice or not all("=" in option for option in options):
-            raise ConfigError(f"--llm {words!r}: allowed is a file of conf/llm and its options, e.g. 'local model=qwen3'")
+            raise ConfigError(
+                f"--llm {words!r}: allowed is a file of conf/llm and its options, e.g. 'local model=qwen3'"
+            )
         given = [f"reranker.llm.{option}" for option in options]
         node: dict[str, Any] = compose(["reranker=llm_pointwise", f"llm@reranker.llm={choice}", *given])["reranker"]
         self._client: LLMClient = instantiate(node["llm"], _convert_="all")

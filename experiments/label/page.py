@@ -43,7 +43,7 @@ class _Handler(BaseHTTPRequestHandler):
     desk: Desk
     timeout = TIMEOUT_S
 
-    def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
+    def do_GET(self) -> None:
         """Answer with the page or with the state."""
         if not self._is_ours():
             self._send(HTTPStatus.FORBIDDEN, {"error": "this page is for this machine only"})
@@ -54,7 +54,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._send(HTTPStatus.NOT_FOUND, {"error": "allowed are / and /state"})
 
-    def do_POST(self) -> None:  # noqa: N802 - the name that http.server calls
+    def do_POST(self) -> None:
         """Do what a key says: ``{"action": 0 | 1 | 2 | 3 | "skip" | "undo", "query_id": ..., "doc_id": ...}``."""
         # A page of another origin can send no JSON without being asked first, which nothing here answers.
         if not self._is_ours() or self.headers.get("Content-Type") != "application/json" or self.path != "/act":
@@ -72,7 +72,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self._act(action, shown)
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
+    def log_message(self, format: str, *args: Any) -> None:
         """Say nothing of single requests."""
 
     def _act(self, action: object, shown: tuple[object, object]) -> None:

@@ -55,19 +55,22 @@ class Verdict(BaseModel):
     def text(self) -> str:
         """One sentence for ``helps``, ``harms`` or ``undecided``."""
         found = self.decision
-        known = f"{self.labels} labels on {found.queries} queries"
+        known = f"{_count(self.labels, 'label')} on {_count(found.queries, 'query', 'queries')}"
         if self.by_models:
             models = ", ".join(f"{count} by the model {name}" for name, count in self.by_models.items())
             known += f" ({models})"
-        if found.verdict == "undecided":
-            leans = "" if not found.gain else f", so far it {'helps' if found.gain > 0 else 'harms'}"
-            more = f"; about {found.more_labels} more may decide" if found.more_labels else ""
-            return f"The labels do not decide yet whether the reranker helps: {known}{leans}{_sure(found)}{more}."
-        return f"The reranker {found.verdict}: {known}{_sure(found)}."
+        sure = f"confidence {100.0 * found.confidence:.0f}%"
+        if found.verdict != "undecided":
+            return f"The reranker {found.verdict}: {known}, {sure}."
+        if not found.confidence:
+            return f"The labels do not decide yet whether the reranker helps: {known}."
+        more = f", about {found.more_labels} more may decide" if found.more_labels else ""
+        leans = "helps" if found.gain > 0.0 else "harms"
+        return f"The labels do not decide yet: so far the reranker {leans}, {sure}. There are {known}{more}."
 
 
-def _sure(found: Decision) -> str:
-    return f", confidence {100 * found.confidence:.0f}%" if found.confidence else ""
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def orders_of(config: Mapping[str, Any]) -> str:
