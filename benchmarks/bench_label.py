@@ -1,4 +1,4 @@
-"""python benchmarks/bench_label.py [--data ../shared/data] [--simulations 500]: how many labels until a right decision?
+"""python benchmarks/bench_label.py [--data ../shared/data] [--simulations 300]: how many labels until a right decision?
 
 The judgments of each collection are hidden and revealed one by one, to ``ragtune label`` and to a labeller of random
 pairs. Right is the sign of the difference in nDCG@10 by all judgments, over all judged queries; documents that nobody
@@ -139,7 +139,7 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
-    parser.add_argument("--simulations", type=int, default=500)
+    parser.add_argument("--simulations", type=int, default=300)
     arguments = parser.parse_args()
     print(f"| {' | '.join(HEADS)} |\n|{'---|' * len(HEADS)}")
     for name in COLLECTIONS:

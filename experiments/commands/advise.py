@@ -28,6 +28,9 @@ KEPT = "what was scored is kept: repeat the command to go on"
 
 TRAFFIC = 100_000
 
+_LABELS = ("dataset.qrels", "dataset.split")
+"""Options that name judgments."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
@@ -51,6 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         InputError: on input that cannot be used, before anything is scored or written.
     """
     from experiments.config.compose import compose
+    from experiments.label.verdict import verdict_of
     from experiments.publish.progress import progress_bar
     from experiments.publish.terminal import print_path
     from experiments.replay.build import load_dataset
@@ -63,7 +67,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     _check(arguments)
     prices = {} if arguments.prices is None else read_prices(arguments.prices)
-    config = compose(arguments.overrides)
+    overrides, config = arguments.overrides, compose(arguments.overrides)
+    if (labels := verdict_of(config)) is not None:  # they decide between two orders, and measure nothing
+        overrides = [*(one for one in overrides if name_of(one) not in _LABELS), "dataset.split=null"]
+        config = compose(overrides)
     if arguments.max_queries is not None:
         config["dataset"]["sample"] = {"queries": arguments.max_queries, "seed": config["seed"]}
     folder = arguments.out or Path("results", "advice", file_stem(load_dataset(config).name))
@@ -74,7 +81,8 @@ def run(arguments: argparse.Namespace) -> int:
         advice = run_advice(
             config,
             scored,
-            overrides=_replayed(arguments.overrides, config["dataset"].get("sample"), scores),
+            overrides=_replayed(overrides, config["dataset"].get("sample"), scores),
+            labels=labels,
             prices=prices,
             quality=arguments.quality,
             unit=arguments.unit,

@@ -40,7 +40,8 @@ class Decision(BaseModel):
         low, high: ends of its interval; None before there is one.
         queries: visited ones, those without a pair included.
         pairs: judged pairs.
-        more_labels: about how many labels more decide, if the next ones are like these; None where that is unknown.
+        more_labels: about how many labels more decide, if the next ones are like these; None where that is unknown, or
+            more than there are left.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -73,7 +74,9 @@ def decide(plan: Plan, grades: Mapping[tuple[str, str], int]) -> Decision:
             gain = pair.weight * (max(both[0], 0) - max(both[1], 0))
             gains[pair.query_id] = gains.get(pair.query_id, 0.0) + gain
             pairs += 1
-    return conclude([*gains.values(), *[0.0] * _unchanged(plan, gains)], pairs)
+    found = conclude([*gains.values(), *[0.0] * _unchanged(plan, gains)], pairs)
+    is_enough = found.more_labels is not None and found.more_labels <= 2 * (len(plan.pairs) - pairs)
+    return found if is_enough else found.model_copy(update={"more_labels": None})
 
 
 def _unchanged(plan: Plan, gains: Mapping[str, float]) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from experiments.datasets.judgments import read_qrels
 from experiments.label.decide import LEVEL, Decision
 from experiments.label.labels import QRELS
 from experiments.publish.files import write_text
@@ -62,7 +63,7 @@ class Verdict(BaseModel):
         sure = f"confidence {100.0 * found.confidence:.0f}%"
         if found.verdict != "undecided":
             return f"The reranker {found.verdict}: {known}, {sure}."
-        if not found.confidence:
+        if found.confidence <= 0.5:  # no better than a coin
             return f"The labels do not decide yet whether the reranker helps: {known}."
         more = f", about {found.more_labels} more may decide" if found.more_labels else ""
         leans = "helps" if found.gain > 0.0 else "harms"
@@ -75,7 +76,7 @@ def _count(number: int, one: str, many: str = "") -> str:
 
 def orders_of(config: Mapping[str, Any]) -> str:
     """Digest of the options that make both orders."""
-    options = {name: config[name] for name in _OF_THE_ORDERS}
+    options = {"dataset": config["dataset"].get("path"), **{name: config[name] for name in _OF_THE_ORDERS}}
     return hashlib.sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -89,7 +90,7 @@ def verdict_of(config: Mapping[str, Any]) -> Verdict | None:
 
     Raises:
         DatasetError: if the file is damaged.
-        ConfigError: if the labels are about another first stage or reranker.
+        ConfigError: if the labels are about another first stage or reranker, or somebody has changed the qrels.
     """
     qrels = config["dataset"].get("qrels")
     file = Path(qrels).with_name(FILE) if qrels and Path(qrels).name == QRELS else None
@@ -104,6 +105,12 @@ def verdict_of(config: Mapping[str, Any]) -> Verdict | None:
     if verdict.orders != orders_of(config):
         raise ConfigError(
             f"the labels in {str(file.parent)!r} are about another first stage or reranker: repeat ragtune label with "
-            "the options of this command, or give the ones that the labels were made with"
+            "the options of this command, or give advise the options that the labels were made with"
+        )
+    judged = sum(map(len, read_qrels(Path(qrels)).values()))
+    if judged != verdict.labels:
+        raise ConfigError(
+            f"{qrels!r} holds {judged} judgments and {FILE} beside it knows {verdict.labels}: rename the file to use "
+            "it as judgments of your own, or repeat ragtune label"
         )
     return verdict
