@@ -16,8 +16,9 @@ Verdict = Literal["helps", "harms", "undecided"]
 LEVEL = 0.9
 """Confidence at which a decision falls."""
 
-LEAST = 5
-"""Queries whose pairs got different grades, below which nothing is decided: of fewer no spread can be seen."""
+LEAST, LEAST_DIFFERENT = 10, 5
+"""Visited queries, and those whose pairs got different grades, below which nothing is told: of fewer no spread can be
+seen, and the interval is one for large samples."""
 
 _TUNED = 50
 """Number of queries at which the interval is narrowest."""
@@ -92,7 +93,7 @@ def conclude(gains: Sequence[float], pairs: int) -> Decision:
     values = np.array(gains, dtype=float)
     mean = float(values.mean()) if n else 0.0
     spread = float(values.std(ddof=1)) if n > 1 else 0.0
-    if np.count_nonzero(values) < LEAST or spread == 0.0:
+    if n < LEAST or np.count_nonzero(values) < LEAST_DIFFERENT or spread == 0.0:
         unknown = {"low": None, "high": None, "more_labels": None}
         return Decision(verdict="undecided", confidence=0.0, gain=mean, queries=n, pairs=pairs, **unknown)
     margin = spread * _factor(n)

@@ -92,13 +92,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _state(self) -> dict[str, Any]:
         task, verdict = self.desk.next(), self.desk.verdict()
-        said = {"labels": verdict.labels, "text": verdict.text, "verdict": verdict.decision.verdict}
+        said = {"text": verdict.text, "verdict": verdict.decision.verdict}
         return {**said, "legend": legend(), "task": None if task is None else vars(task)}
 
     def _is_ours(self) -> bool:
         """Whether the address is this server's by its own name: a foreign name may be pointed at it."""
-        port = self.server.server_address[1]
-        return self.headers.get("Host") in (f"{HOST}:{port}", f"localhost:{port}")
+        host, port = self.headers.get("Host"), self.connection.getsockname()[1]
+        return host in (f"{HOST}:{port}", f"localhost:{port}")
 
     def _send(self, status: HTTPStatus, content: dict[str, Any]) -> None:
         self._reply(status, "application/json", json.dumps(content).encode())

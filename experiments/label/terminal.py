@@ -48,12 +48,11 @@ def _act(desk: Desk, task: Task, key: str) -> int:
 
 
 def _show(desk: Desk, task: Task) -> None:
-    verdict = desk.verdict()
     text = _line(task.text)
     cut = "" if len(text) <= SHOWN else " [...]"
     lines = [
         "-" * WIDTH,
-        f"{verdict.labels} labels. {verdict.text}",
+        desk.verdict().text,
         f"Query {_line(task.query_id)}: {fill(_line(task.query), WIDTH)}",
         f"Document {_line(task.doc_id)}: {_line(task.title)}",
         fill(text[:SHOWN] + cut, WIDTH),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from experiments.label.choose import Pair, Plan, changes, make_plan
-from experiments.label.decide import LEAST, conclude, decide
+from experiments.label.decide import LEAST, LEAST_DIFFERENT, conclude, decide
 
 FIRST = list("abcdefghijklmnop")
 
@@ -63,8 +63,10 @@ def test_queries_that_the_reranker_leaves_alone_count_as_no_difference_and_a_hal
 
 
 def test_few_telling_queries_decide_nothing() -> None:
-    found = conclude([1.0] * (LEAST - 1) + [0.0], LEAST)
-    assert (found.verdict, found.confidence, found.low) == ("undecided", 0.0, None)
+    for gains in ([1.0] * (LEAST_DIFFERENT - 1) + [0.0] * 20, [1.0, 0.9] * (LEAST // 2 - 1)):
+        found = conclude(gains, len(gains))
+        assert (found.verdict, found.confidence, found.low) == ("undecided", 0.0, None)
+    assert conclude([1.0, 0.9] * (LEAST // 2), LEAST).verdict == "helps"
 
 
 def test_looking_after_every_query_is_seldom_wrong_where_nothing_is_true() -> None:
