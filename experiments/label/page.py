@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from experiments.label.desk import Desk, legend
@@ -17,10 +18,10 @@ MAX_BODY = 10_000
 """Bytes of a request; ids are short."""
 
 TIMEOUT_S = 10.0
-"""Seconds that a connection may stay silent: one request at a time is served."""
+"""Seconds that a connection may stay silent; browsers open some that they do not use."""
 
 
-def serve_page(desk: Desk, port: int) -> HTTPServer:
+def serve_page(desk: Desk, port: int) -> ThreadingHTTPServer:
     """The server of the page, which listens on 127.0.0.1 already; ``serve_forever()`` serves.
 
     Raises:
@@ -30,9 +31,9 @@ def serve_page(desk: Desk, port: int) -> HTTPServer:
     class Handler(_Handler):
         pass
 
-    Handler.desk = desk
+    Handler.desk, Handler.turn = desk, Lock()
     try:
-        return HTTPServer((HOST, port), Handler)
+        return ThreadingHTTPServer((HOST, port), Handler)
     except (OSError, OverflowError) as error:
         raise ConfigError(f"--port {port}: {error}; allowed is a free port, or 0 for any") from None
 
@@ -41,6 +42,7 @@ class _Handler(BaseHTTPRequestHandler):
     """``GET /`` is the page, ``GET /state`` what it shows, ``POST /act`` what a key does."""
 
     desk: Desk
+    turn: Lock  # one request at a time reads or changes the labels
     timeout = TIMEOUT_S
 
     def do_GET(self) -> None:
@@ -50,7 +52,8 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.path == "/":
             self._reply(HTTPStatus.OK, "text/html; charset=utf-8", PAGE.read_bytes())
         elif self.path == "/state":
-            self._send(HTTPStatus.OK, self._state())
+            with self.turn:
+                self._send(HTTPStatus.OK, self._state())
         else:
             self._send(HTTPStatus.NOT_FOUND, {"error": "allowed are / and /state"})
 
@@ -70,7 +73,8 @@ class _Handler(BaseHTTPRequestHandler):
         except (ValueError, TypeError, KeyError, AttributeError):
             self._send(HTTPStatus.BAD_REQUEST, {"error": "allowed is an object with action, query_id and doc_id"})
             return
-        self._act(action, shown)
+        with self.turn:
+            self._act(action, shown)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing of single requests."""
@@ -91,9 +95,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(HTTPStatus.OK, self._state())
 
     def _state(self) -> dict[str, Any]:
-        task, verdict = self.desk.next(), self.desk.verdict()
-        said = {"text": verdict.text, "verdict": verdict.decision.verdict}
-        return {**said, "legend": legend(), "task": None if task is None else vars(task)}
+        task = self.desk.next()
+        return {"text": self.desk.verdict().text, "legend": legend(), "task": None if task is None else vars(task)}
 
     def _is_ours(self) -> bool:
         """Whether the address is this server's by its own name: a foreign name may be pointed at it."""

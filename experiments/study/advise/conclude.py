@@ -42,7 +42,7 @@ def conclude(
     prices: Prices,
     services: Sequence[ListedService],
     *,
-    labels: Verdict | None,
+    labels: Verdict | None = None,
     quality: float,
     unit: str,
     traffic: int,
