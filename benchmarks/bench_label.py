@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from bench_advise import overrides
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -49,20 +50,6 @@ LOOKS = 5
 
 Orders = Sequence[tuple[str, Sequence[str], Sequence[str]]]
 Grades = Mapping[tuple[str, str], int]
-
-
-def overrides(data: Path, name: str) -> list[str]:
-    """Overrides of ``ragtune label`` for a collection beside the checkout."""
-    scores, scale = COLLECTIONS[name]
-    folder = data / name
-    return [
-        "dataset=beir",
-        f"dataset.path={folder}",
-        "retriever=runs",
-        f"retriever.paths={folder}/runs/bm25.run",
-        f"reranker.scores={folder}/scores/{scores}.run",
-        f"reranker.scale={scale}",
-    ]
 
 
 def by_plan(orders: Orders, grades: Grades, seed: int) -> FloatArray:
@@ -109,7 +96,7 @@ def stopped(orders: Orders, grades: Grades, seed: int) -> tuple[str, int]:
 
 def row(data: Path, name: str, simulations: int) -> str:
     """A row of the table."""
-    config = compose(overrides(data, name))
+    config = compose(overrides(data, name, *COLLECTIONS[name]))
     dataset = load_dataset(config)
     orders = [one for one in both_orders(config) if one[0] in dataset.qrels]
     grades = {(q, d): grade for q, judged in dataset.qrels.items() for d, grade in judged.items()}
