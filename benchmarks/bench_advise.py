@@ -26,9 +26,8 @@ QUALITIES = (0.99, 0.97, 0.95, 0.9)
 HEADS = ("collection", "queries", "keep", "advice on all queries", "in its interval", "kept it", "kept", "saved")
 
 
-def overrides(data: Path, name: str) -> list[str]:
-    """Overrides of ``run.py`` for a collection beside the checkout."""
-    scores, scale = COLLECTIONS[name]
+def overrides(data: Path, name: str, scores: str, scale: str) -> list[str]:
+    """Overrides of ``run.py`` for a collection beside the checkout, with a score table of that scale."""
     folder = data / name
     return [
         "dataset=beir",
@@ -65,7 +64,10 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder of the collections; without it, the shipped one alone")
     parser.add_argument("--halvings", type=int, default=200)
     arguments = parser.parse_args()
-    chosen = [["dataset=demo"], *(overrides(arguments.data, name) for name in COLLECTIONS if arguments.data)]
+    chosen = [
+        ["dataset=demo"],
+        *(overrides(arguments.data, name, *table) for name, table in COLLECTIONS.items() if arguments.data),
+    ]
     print(f"| {' | '.join(HEADS)} |\n|{'---|' * len(HEADS)}")
     for one in chosen:
         replays = replay_all(compose(one), ["nDCG@10"], 1, lambda done, total: None)

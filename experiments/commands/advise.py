@@ -14,12 +14,11 @@ with reranking everything. Writes advice.html, advice.json and experiment/advice
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from experiments.commands._overrides import add_overrides
+from experiments.commands._recorded import SCORES, check_data_options, name_of, recorded
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.errors import ConfigError
 
@@ -28,8 +27,9 @@ SUMMARY = "say where your reranking budget should go"
 KEPT = "what was scored is kept: repeat the command to go on"
 
 TRAFFIC = 100_000
-SCORES = "scores.parquet"
-_OF_THE_DATA = ("dataset", "retriever", "signal", "fusion", "retrieval", "reranker", "seed", "measures", "bootstrap")
+
+_LABELS = ("dataset.qrels", "dataset.split")
+"""Options that name judgments."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,6 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         InputError: on input that cannot be used, before anything is scored or written.
     """
     from experiments.config.compose import compose
+    from experiments.label.verdict import verdict_of
     from experiments.publish.progress import progress_bar
     from experiments.publish.terminal import print_path
     from experiments.replay.build import load_dataset
@@ -66,18 +67,22 @@ def run(arguments: argparse.Namespace) -> int:
 
     _check(arguments)
     prices = {} if arguments.prices is None else read_prices(arguments.prices)
-    config = compose(arguments.overrides)
+    overrides, config = arguments.overrides, compose(arguments.overrides)
+    if (labels := verdict_of(config)) is not None:  # they decide between two orders, and measure nothing
+        overrides = [*(one for one in overrides if name_of(one) not in _LABELS), "dataset.split=null"]
+        config = compose(overrides)
     if arguments.max_queries is not None:
         config["dataset"]["sample"] = {"queries": arguments.max_queries, "seed": config["seed"]}
     folder = arguments.out or Path("results", "advice", file_stem(load_dataset(config).name))
     require_writable(folder)
-    recorded = _recorded(config, folder, prices, yes=arguments.yes)
-    scores = None if recorded is config else folder / SCORES
+    scored = recorded(config, folder, prices, yes=arguments.yes)
+    scores = None if scored is config else folder / SCORES
     with progress_bar("replaying policies", enabled=True) as update:
         advice = run_advice(
             config,
-            recorded,
-            overrides=_replayed(arguments.overrides, config["dataset"].get("sample"), scores),
+            scored,
+            overrides=_replayed(overrides, config["dataset"].get("sample"), scores),
+            labels=labels,
             prices=prices,
             quality=arguments.quality,
             unit=arguments.unit,
@@ -94,12 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    for override in arguments.overrides:
-        if _name(override).partition(".")[0] not in _OF_THE_DATA:
-            raise ConfigError(
-                f"{override!r}: allowed are options of {', '.join(_OF_THE_DATA)}; advise tries policies and budgets "
-                "itself"
-            )
+    check_data_options(arguments.overrides, "advise tries policies and budgets itself")
     check_count("--traffic", arguments.traffic, low=1)
     if arguments.max_queries is not None:
         check_count("--max-queries", arguments.max_queries, low=2)
@@ -109,50 +109,11 @@ def _check(arguments: argparse.Namespace) -> None:
         check_count("--jobs", arguments.jobs, low=1)
 
 
-def _recorded(config: dict[str, Any], folder: Path, prices: dict[str, float], *, yes: bool) -> dict[str, Any]:
-    """The configuration with recorded scores: its own, or those that its live reranker gives now."""
-    from experiments.prepare.live_scores import costs_of_scoring, spends_money, with_scores
-    from experiments.publish.progress import progress_bar
-    from experiments.publish.terminal import print_forecast
-    from experiments.replay.build import build_session
-    from experiments.study.advise.prices import prices_of
-
-    if build_session(config).rerankers["default"].is_recorded:
-        return config
-    with progress_bar("forecasting", enabled=True) as update:
-        figures = costs_of_scoring(config, update)
-    if any(name.startswith("usd_") for name in prices):
-        figures = prices_of(prices).on_forecast(figures)
-    print_forecast(figures)
-    if spends_money(config, figures) and not yes:
-        _ask()
-    return with_scores(config, folder / SCORES)
-
-
 def _replayed(overrides: Sequence[str], sample: Mapping[str, int] | None, scores: Path | None) -> list[str]:
     """The overrides that replay what was looked at: the same queries, and the scores that were given."""
     from experiments.prepare.live_scores import of_scores
 
     replaced = ["dataset.sample"] * bool(sample) + ["reranker"] * bool(scores)
-    kept = [one for one in overrides if not any(f"{_name(one)}.".startswith(f"{name}.") for name in replaced)]
+    kept = [one for one in overrides if not any(f"{name_of(one)}.".startswith(f"{name}.") for name in replaced)]
     drawn = [f"+dataset.sample.{name}={value}" for name, value in (sample or {}).items()]
     return [*kept, *drawn, *(of_scores(scores) if scores else [])]
-
-
-def _name(override: str) -> str:
-    """What an override sets, e.g. ``dataset.path``."""
-    return override.partition("=")[0].lstrip("+~").rpartition("@")[2]
-
-
-def _ask() -> None:
-    """Have a person agree to the expense.
-
-    Raises:
-        ConfigError: if the person does not, or there is none.
-    """
-    if not sys.stdin.isatty():
-        raise ConfigError("scoring may cost money, as told above: repeat the command with --yes, or on a terminal")
-    sys.stderr.write("Score every candidate once? What is scored already is not paid for again. [y/N] ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise ConfigError("nothing was scored")

@@ -19,6 +19,7 @@ COMMANDS = (
     "study",
     "compare",
     "advise",
+    "label",
     "score",
     "graph",
     "ingest",

@@ -32,12 +32,12 @@ ALIASES = {
 HARNESS = list(harness.summaries(ROOT))
 COMMANDS: dict[str, Command] = {name: harness.load(name, ()) for name in HARNESS} | SERVICES
 ROOTS = {"run": "config", "sweep": "config", "pipeline": "pipeline"}
-OVERRIDDEN = ("advise", "score", "graph", "ingest")
+OVERRIDDEN = ("advise", "label", "score", "graph", "ingest")
 """Commands with options of their own before the overrides of a run."""
 
 ELSEWHERE = re.compile(
     r"\b[A-Z]{2,}\b|<|http|\.\./|postgres|minilm\.run|=ray|=joblib|launcher=|vectors|sweeper|cross_encoder|llm_"
-    r"|^serve|^mcp|^prompt|^conformance|^study|--target|shadow\.jsonl|^completion|^pipeline|^runs|^compare|^score|advise"
+    r"|^serve|^mcp|^prompt|^conformance|^study|--target|shadow\.jsonl|^completion|^pipeline|^runs|^compare|^score|advise|^label"
 )
 """Commands that are not run here: they need the reader's data, a server, a model or an earlier run, or other end-to-end
 tests run them (services, prompt pipeline, conformance, studies, advice, launchers, comparisons)."""

@@ -6,6 +6,8 @@ import math
 
 from pydantic import BaseModel, ConfigDict
 
+from experiments.label.verdict import Verdict
+
 
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True)
@@ -124,6 +126,7 @@ class Advice(_Part):
         list_prices: of services, where no price of this reranker is known.
         trust, trust_gain: of the policies with a posterior, and what choosing it gained beside the default in
             cross-validation; None where it was not chosen.
+        labels: what the labels of ragtune label decide; None without them.
         missing_queries: how many more must come before anything can be told; 0 if it can.
     """
 
@@ -159,4 +162,5 @@ class Advice(_Part):
     warnings: list[str]
     command: str
     git_sha: str
+    labels: Verdict | None = None
     use: dict[str, str] = {}

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from experiments.evaluate.curves import bootstrap_interval
+from experiments.label.verdict import Verdict
 from experiments.study.advise.advice import Advice, Interval, ListPrice, Purchase, Question, Row, Rung, Sureness
 from experiments.study.advise.choose import (
     Bounds,
@@ -41,6 +42,7 @@ def conclude(
     prices: Prices,
     services: Sequence[ListedService],
     *,
+    labels: Verdict | None = None,
     quality: float,
     unit: str,
     traffic: int,
@@ -56,6 +58,7 @@ def conclude(
         replays: every policy on the collection.
         prices: of the reranker.
         services: whose list prices are shown where the reranker has no price.
+        labels: what the labels of ragtune label decide; a reranker that harms is not recommended at any depth.
         quality: share of the quality of reranking everything that shall be kept, in (0, 1].
         unit: what "cheap" means, a key of :data:`experiments.study.advise.prices.UNITS`.
         traffic: queries a month.
@@ -72,6 +75,8 @@ def conclude(
     chosen, missing = choose(options, known, quality), missing_queries(known, quality, level)
     rows = [_row(options, known, i, limit) for i in range(len(options.options))]
     nothing = next(i for i, option in enumerate(options.options) if option.is_nothing)
+    if labels is not None and labels.decision.verdict == "harms":
+        chosen = nothing
     purchases = [] if missing else _purchases(options, chosen, traffic, **settings)
     dearer = [one for one in purchases if one.docs > 0]
     full, best = rows[options.full], rows[chosen]
@@ -109,6 +114,7 @@ def conclude(
         ],
         telling=known.telling,
         differ=known.differ,
+        labels=labels,
         missing_queries=missing,
         uncovered=replays.uncovered,
         sure=_sureness(options, known, chosen, quality, limit, **{**settings, "resamples": min(resamples, 500)}),

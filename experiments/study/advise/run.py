@@ -8,6 +8,7 @@ from typing import Any
 
 from experiments.config.compose import results_key
 from experiments.config.progress import Progress
+from experiments.label.verdict import Verdict
 from experiments.publish.provenance import git_sha
 from experiments.replay.sessions import session_for
 from experiments.study.advise.advice import Advice
@@ -28,6 +29,7 @@ def run_advice(
     recorded: Mapping[str, Any],
     *,
     overrides: Sequence[str],
+    labels: Verdict | None = None,
     prices: Mapping[str, Any],
     quality: float | None,
     unit: str | None,
@@ -43,6 +45,7 @@ def run_advice(
         config: the user's configuration.
         recorded: the same with the scores recorded, which may be what it says already.
         overrides: those that make ``recorded``, for the commands to be copied.
+        labels: what the labels of ragtune label decide, which are no judgments to measure by.
         prices: those that the user names (see :class:`~experiments.study.advise.prices.Prices`); others are taken from
             the reranker and its score table.
         quality: share to be kept, in (0, 1]; None for :data:`JUDGED_QUALITY` or :data:`AGREEMENT_QUALITY`.
@@ -64,6 +67,7 @@ def run_advice(
         replays,
         known,
         listed_services(),
+        labels=labels,
         quality=default if quality is None else quality,
         unit=unit or ("usd" if "usd" in known.priced else "docs"),
         traffic=traffic,

@@ -62,7 +62,12 @@ def recommendation(advice: Advice) -> str:
             f"reranking everything is shown to keep {share(advice.quality)}."
         )
     said = _option(advice)
-    return said if advice.judged else f"If you want the full reranking: {said[:1].lower()}{said[1:]}"
+    verdict = "undecided" if advice.labels is None else advice.labels.decision.verdict
+    if verdict == "harms":
+        return "Do not rerank: by the labels, the first stage's own order is better."
+    if advice.judged or verdict == "helps":
+        return said
+    return f"If you want the full reranking: {said[:1].lower()}{said[1:]}"
 
 
 def _option(advice: Advice) -> str:
@@ -93,13 +98,16 @@ def limits_of_agreement(advice: Advice) -> str | None:
     """What agreement can and cannot show, and how many judged queries decide; None with judgments."""
     if advice.judged:
         return None
+    if advice.labels is not None:
+        return f"{advice.labels.text} They choose no depth: that goes by agreement with the full reranking."
     many, more = queries_to_judge(0.1), queries_to_judge(0.05)
     return (
         "Agreement compares the top 10 under a budget with the same policy's top 10 once everything is scored. It "
         "shows how much of the full reranking a budget keeps. It cannot show whether that reranking helps: a harmful "
         f"reranker agrees with itself as well. Judgments decide: about {many} judged queries show a difference of .10 "
         f"in nDCG@10 between the first stage and the reranking, about {more} one of .05. Add them as qrels and repeat "
-        "the command with dataset.split."
+        "the command with dataset.split. Without any, label a few documents first: ragtune label, with the options of "
+        "this command, asks for those that say most."
     )
 
 

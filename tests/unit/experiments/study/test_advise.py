@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from experiments.label.decide import Decision
+from experiments.label.verdict import Verdict
 from experiments.study.advise import words
 from experiments.study.advise.advice import Advice, Interval, Purchase, Row
 from experiments.study.advise.choose import (
@@ -253,3 +255,20 @@ def test_only_what_may_be_nothing_cannot_be_told_from_nothing(ends: tuple[float,
     more = Purchase(option="all", docs=5.0, cost={}, gain=gain)
     advice = Advice.model_construct(next_purchase=more, priced=["docs"], measure="nDCG@10")
     assert ("no gain" in words.next_purchase(advice)) is told
+
+
+def test_labels_of_a_harmful_reranker_choose_no_reranking_and_those_of_a_helpful_one_take_the_condition_away() -> None:
+    full = np.random.default_rng(0).beta(4, 2, size=(40, 1))
+    values = np.hstack([full * share for share in (0.5, 0.9, 0.95, 1.0)])
+    replays = replays_of({"fixed_depth": values}, judged=False)
+    said = {}
+    for verdict in ("helps", "harms", "undecided"):
+        gain = Decision.model_construct(verdict=verdict, confidence=0.95, gain=0.2, queries=20, pairs=20, more_labels=6)
+        labels = Verdict.model_construct(labels=40, by_models={}, decision=gain)
+        advice = concluded(replays, labels=labels)
+        said[verdict] = words.recommendation(advice)
+        assert (advice.recommended.budget == 0) is (verdict == "harms")
+        assert "40 labels on 20 queries" in (words.limits_of_agreement(advice) or "")
+    assert said["helps"] == words.recommendation(concluded(replays)).replace("If you want the full reranking: r", "R")
+    assert said["undecided"].startswith("If you want the full reranking")
+    assert said["harms"] == "Do not rerank: by the labels, the first stage's own order is better."

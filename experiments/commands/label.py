@@ -1,0 +1,147 @@
+r"""Which judgments decide whether your reranker helps: judge a few documents, and see.
+
+Options are those of ragtune advise. Asks for the documents whose grade says most about the difference between the
+first stage's order and the reranker's, in the terminal, one key a grade:
+
+    ragtune label                                        # the shipped collection
+    ragtune label --page                                 # in the browser, on this machine only
+    ragtune label --csv sheet.csv                        # write rows to fill in; repeat it to read them
+    ragtune label --llm 'local model=MODEL' --labels 40  # a model judges; its labels are marked
+    ragtune label dataset=beir dataset.path=DIR dataset.split=null \
+        retriever=runs retriever.paths=DIR/bm25.run reranker.scores=DIR/ce.run
+
+Every label is kept at once: repeat the command to go on. Judgments of the collection are not looked at. Writes
+labels.jsonl, qrels.tsv and decision.json into --out. ragtune advise dataset.qrels=OUT/qrels.tsv takes the decision.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from experiments.commands._overrides import add_overrides
+from experiments.commands._recorded import check_data_options, recorded
+from ragtune.core.arguments import check_count
+from ragtune.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from experiments.label.desk import Desk
+
+NAME = "label"
+SUMMARY = "judge the documents that decide whether your reranker helps"
+KEPT = "every label is kept: repeat the command to go on"
+
+ROWS = 40
+"""Rows of a sheet, or answers of a model, where --labels is not given."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the command."""
+    add_overrides(parser, "collection, first stage and reranker, as for ragtune advise")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--page", action="store_true", help="judge in the browser, at an address that is printed")
+    how.add_argument("--csv", metavar="FILE", type=Path, help="write a sheet to fill in, or read it if it is there")
+    how.add_argument("--llm", metavar="'CHOICE NAME=VALUE ...'", help="a model of conf/llm judges until it is decided")
+    parser.add_argument("--labels", metavar="N", type=int, help=f"labels this time at most; {ROWS} for --csv and --llm")
+    parser.add_argument("--port", metavar="N", type=int, default=0, help="of the page; 0: a free one")
+    parser.add_argument("--out", metavar="DIR", type=Path, help="folder of the labels; results/labels/NAME if unsaid")
+    parser.add_argument("--yes", action="store_true", help="score with a live reranker without being asked")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Ask for labels, keep them, and say what they decide.
+
+    Raises:
+        InputError: on input that cannot be used.
+        LLMError: if the judging model fails.
+    """
+    from experiments.config.compose import compose
+    from experiments.label.choose import make_plan
+    from experiments.label.desk import Desk
+    from experiments.label.labels import Labels
+    from experiments.label.orders import both_orders
+    from experiments.label.verdict import orders_of
+    from experiments.publish.lock import locked
+    from experiments.replay.build import load_dataset
+    from experiments.study.study import file_stem
+    from experiments.study.write import require_writable
+
+    check_data_options(arguments.overrides, "label compares two orders and tries no policy")
+    if arguments.labels is not None:
+        check_count("--labels", arguments.labels, low=1)
+    config = compose(arguments.overrides)
+    dataset = load_dataset(config)
+    folder = arguments.out or Path("results", "labels", file_stem(dataset.name))
+    require_writable(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder, "--out"):
+        orders = both_orders(recorded(config, folder, {}, yes=arguments.yes))
+        plan = make_plan(orders, config["seed"])
+        if not plan.pairs:
+            raise ConfigError("the reranker leaves the top 10 of every query alone: there is nothing to decide")
+        desk = Desk(dataset, plan, Labels(folder), orders_of(config))
+        desk.write()
+        try:
+            _judge(desk, arguments)
+        finally:
+            desk.write()
+        _report(desk, folder)
+    return 0
+
+
+def _judge(desk: Desk, arguments: argparse.Namespace) -> None:
+    from experiments.label.terminal import judge_in_terminal
+
+    if arguments.csv is not None:
+        _sheet(desk, arguments.csv, arguments.labels or ROWS)
+    elif arguments.llm is not None:
+        _ask_model(desk, arguments.llm, arguments.labels or ROWS)
+    elif arguments.page:
+        _serve(desk, arguments.port)
+    else:
+        judge_in_terminal(desk, arguments.labels)
+
+
+def _sheet(desk: Desk, file: Path, rows: int) -> None:
+    from experiments.label.sheet import read_sheet, write_sheet
+
+    if file.exists():
+        graded, empty = read_sheet(desk, file)
+        print(f"{file}: {graded} grades read, {empty} rows without one. For the next rows name another file.")
+    else:
+        print(
+            f"{file}: {write_sheet(desk, file, rows)} rows. Fill in the column grade (0 to 3), then repeat the command."
+        )
+
+
+def _ask_model(desk: Desk, words: str, most: int) -> None:
+    from experiments.label.judge import Judge
+    from experiments.publish.progress import progress_bar
+
+    judge = Judge(words)
+    with progress_bar("judging", enabled=True) as update:
+        failed = judge.judge(desk, most, update)
+    if failed:
+        sys.stderr.write(f"warning: {judge.name} gave no grade for {failed} documents; they are left out\n")
+    print(f"{judge.name} judged. A model's grades are not a person's: check some of them by hand.")
+
+
+def _serve(desk: Desk, port: int) -> None:
+    from experiments.label.page import HOST, serve_page
+
+    with serve_page(desk, port) as server:
+        print(f"http://{HOST}:{server.server_address[1]}/ (keys 0-3, s, u; Ctrl-C ends)", flush=True)
+        with suppress(KeyboardInterrupt):
+            server.serve_forever()
+
+
+def _report(desk: Desk, folder: Path) -> None:
+    from experiments.label.labels import QRELS
+    from experiments.label.verdict import SCOPE
+
+    print(desk.verdict().text)
+    print(SCOPE)
+    print(f"{folder / QRELS}; next: ragtune advise with the same options and dataset.qrels={folder / QRELS}")

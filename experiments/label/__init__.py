@@ -1,0 +1,1 @@
+"""Finds the judgments that decide whether a reranker helps, and collects them."""

@@ -1,0 +1,116 @@
+"""What the labels decide, as the file that ``ragtune advise`` reads and as sentences."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from experiments.datasets.judgments import read_qrels
+from experiments.label.decide import LEVEL, Decision
+from experiments.label.labels import QRELS
+from experiments.publish.files import write_text
+from ragtune.core.errors import ConfigError, DatasetError
+
+FILE = "decision.json"
+FORMAT = "ragtune-label/1"
+
+_OF_THE_ORDERS = ("retriever", "signal", "fusion", "retrieval", "reranker")
+
+SCOPE = (
+    "These qrels hold the documents that the two orders disagree about most, and few others: they say which order is "
+    "better. They are no ground for nDCG, recall or a comparison with other rankings."
+)
+
+
+class Verdict(BaseModel):
+    """The content of ``decision.json``.
+
+    Attributes:
+        format: :data:`FORMAT`.
+        orders: digest of the options that make both orders.
+        dataset: name of the collection.
+        labels: grades in ``qrels.tsv``.
+        by_models: how many of them each model gave.
+        level: confidence at which the decision falls.
+        decision: see :class:`~experiments.label.decide.Decision`.
+        scope: what the qrels can be used for.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    format: str
+    orders: str
+    dataset: str
+    labels: int
+    by_models: dict[str, int]
+    level: float = LEVEL
+    decision: Decision
+    scope: str = SCOPE
+
+    @property
+    def text(self) -> str:
+        """One sentence for ``helps``, ``harms`` or ``undecided``."""
+        found = self.decision
+        known = f"{_count(self.labels, 'label')} on {_count(found.queries, 'query', 'queries')}"
+        if self.by_models:
+            models = ", ".join(f"{count} by the model {name}" for name, count in self.by_models.items())
+            known += f" ({models})"
+        sure = f"confidence {100.0 * found.confidence:.0f}%"
+        if found.verdict != "undecided":
+            return f"The reranker {found.verdict}: {known}, {sure}."
+        if found.confidence <= 0.5:  # no better than a coin
+            return f"The labels do not decide yet whether the reranker helps: {known}."
+        more = f", about {found.more_labels} more may decide" if found.more_labels else ""
+        leans = "helps" if found.gain > 0.0 else "harms"
+        return f"The labels do not decide yet: so far the reranker {leans}, {sure}. There are {known}{more}."
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def orders_of(config: Mapping[str, Any]) -> str:
+    """Digest of the options that make both orders."""
+    options = {"dataset": config["dataset"].get("path"), **{name: config[name] for name in _OF_THE_ORDERS}}
+    return hashlib.sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def write_verdict(folder: Path, verdict: Verdict) -> None:
+    """Write ``decision.json``."""
+    write_text(folder / FILE, json.dumps(verdict.model_dump(), indent=1) + "\n")
+
+
+def verdict_of(config: Mapping[str, Any]) -> Verdict | None:
+    """What the labels say that a configuration takes as judgments; None where it takes other judgments or none.
+
+    Raises:
+        DatasetError: if the file is damaged.
+        ConfigError: if the labels are about another first stage or reranker, or somebody has changed the qrels.
+    """
+    qrels = config["dataset"].get("qrels")
+    file = Path(qrels).with_name(FILE) if qrels and Path(qrels).name == QRELS else None
+    if file is None or not file.is_file():
+        return None
+    try:
+        verdict = Verdict.model_validate_json(file.read_bytes())
+    except ValidationError:
+        raise DatasetError(f"{str(file)!r} is damaged: repeat ragtune label with --out {file.parent}") from None
+    if verdict.format != FORMAT:
+        raise DatasetError(f"{str(file)!r} has the format {verdict.format!r}: allowed is {FORMAT!r}")
+    if verdict.orders != orders_of(config):
+        raise ConfigError(
+            f"the labels in {str(file.parent)!r} are about another first stage or reranker: repeat ragtune label with "
+            "the options of this command, or give advise the options that the labels were made with"
+        )
+    judged = sum(map(len, read_qrels(Path(qrels)).values()))
+    if judged != verdict.labels:
+        raise ConfigError(
+            f"{qrels!r} holds {judged} judgments and {FILE} beside it knows {verdict.labels}: rename the file to use "
+            "it as judgments of your own, or repeat ragtune label"
+        )
+    return verdict
