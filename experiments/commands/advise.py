@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from experiments.commands._overrides import add_overrides
-from ragtune.core.arguments import check_count, check_number
 from ragtune.core.errors import ConfigError
 
 NAME = "advise"
@@ -94,6 +93,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> None:
+    from ragtune.core.arguments import check_count, check_number
+
     for override in arguments.overrides:
         if _name(override).partition(".")[0] not in _OF_THE_DATA:
             raise ConfigError(
