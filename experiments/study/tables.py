@@ -148,11 +148,11 @@ def _against_full(
     low, high = interval(study, differences)
     others = [i for i, key in enumerate(keys) if key != full]
     found = {"diff": differences.mean(axis=0), "diff_low": low, "diff_high": high}
+    found |= {name: np.full(len(keys), np.nan) for name in ("p_t_holm", "p_randomization_holm")}
     if others:
         tested = paired_tests(differences[:, others], permutations=study.permutations, seed=study.seed)
-        for name, p in (("p_t_holm", tested.t), ("p_randomization_holm", tested.randomization)):
-            found[name] = np.full(len(keys), np.nan)
-            found[name][others] = holm(p)
+        found["p_t_holm"][others] = holm(tested.t)
+        found["p_randomization_holm"][others] = holm(tested.randomization)
     return found
 
 

@@ -20,6 +20,7 @@ from ragtune.estimators.baseline import BaselineEstimator
 from ragtune.reformulators.identity import IdentityReformulator
 from ragtune.retrievers.given import GivenRetriever
 from ragtune.schedulers.greedy import GreedyScheduler
+from ragtune.schedulers.windows import WindowsScheduler
 from ragtune.testing import WORLDS
 
 PLAIN = WORLDS["plain"]()
@@ -111,7 +112,7 @@ def check(**parts: Any) -> None:
 
 def test_estimators(new_estimator: Callable[..., Any]) -> None:
     estimator = new_estimator(corpus=PLAIN.corpus, qrels={}, reranker=ByQuery())
-    check(estimator=estimator, scheduler=GreedyScheduler(batch_size=2))
+    check(estimator=estimator, scheduler=WindowsScheduler() if estimator.compares else GreedyScheduler(batch_size=2))
 
 
 def test_schedulers(new_scheduler: Callable[..., Any]) -> None:

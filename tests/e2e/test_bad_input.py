@@ -80,7 +80,6 @@ OPTIONS = {
     "a depth that is a path": ([f"{ROUNDS_DEPTH}=../../etc/passwd"], [f"{ROUNDS_DEPTH}='../../etc/passwd'", "integer"]),
     "a measure that needs what is not here": (["measures=[AP,alpha_nDCG@10]"], ["'alpha_nDCG@10'", "pyndeval"]),
     "a measure that lacks an argument": (["measures=[BPM]"], ["'BPM'", "cutoff"]),
-    "a measure that these judgments do not suit": (["measures=[ERR@10]"], ["'ERR@10' cannot be computed here"]),
     "an unknown measure": (["measures=[nDCG@10,Niceness]"], ["Niceness", "ir-measures"]),
     "a measure of no document": (["measures=[RR@0]"], ["'RR@0'", "cutoff=0", ">= 1"]),
     "no measure": (["measures=[]"], ["measures is empty"]),

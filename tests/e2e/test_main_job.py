@@ -13,10 +13,12 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
+from hydra.utils import get_class
 
 from experiments.config.compose import compose, results_key
 from experiments.config.paths import CONF
 from experiments.replay.subjects.controller import ControllerSubject
+from ragtune.core.errors import ConfigError
 
 Main = Callable[..., SimpleNamespace]
 Run = Callable[..., SimpleNamespace]
@@ -139,13 +141,21 @@ ESTIMATORS, SCHEDULERS = (sorted(f.stem for f in (CONF / group).glob("*.yaml")) 
 LIMITS = ["budget.max_reranker_docs=7", "budget.max_reranker_calls=3", "budget.max_tokens=400"]
 
 
-@pytest.mark.parametrize(
-    ("estimator", "scheduler"),
-    [
-        (ESTIMATORS[i % len(ESTIMATORS)], SCHEDULERS[i % len(SCHEDULERS)])
-        for i in range(max(len(ESTIMATORS), len(SCHEDULERS)))
-    ],
-)
+def _compares(estimator: str) -> bool:
+    chosen = yaml.safe_load((CONF / "estimator" / f"{estimator}.yaml").read_text(encoding="utf-8"))
+    return bool(get_class(chosen["_target_"]).compares)
+
+
+COMPARING = [name for name in ESTIMATORS if _compares(name)]
+PLAIN = [name for name in ESTIMATORS if name not in COMPARING]
+PAIRS = [
+    *((name, "windows") for name in COMPARING),
+    *((PLAIN[i % len(PLAIN)], SCHEDULERS[i % len(SCHEDULERS)]) for i in range(max(len(PLAIN), len(SCHEDULERS)))),
+]
+"""Every estimator, and every scheduler: estimators that compare documents need the scheduler that sends windows."""
+
+
+@pytest.mark.parametrize(("estimator", "scheduler"), PAIRS)
 def test_every_estimator_and_every_scheduler_runs_by_its_name_inside_its_budget(
     main: Main, tiny: list[str], estimator: str, scheduler: str
 ) -> None:
@@ -163,11 +173,17 @@ def _chosen(group: str, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_every_estimator_replays_with_every_scheduler_inside_its_budget(tiny: list[str], estimator: str) -> None:
+def test_every_estimator_replays_inside_its_budget_with_every_scheduler_whose_scores_it_can_use(
+    tiny: list[str], estimator: str
+) -> None:
     config = {**compose([*tiny, *LIMITS]), "estimator": _chosen("estimator", estimator)}
     for scheduler in SCHEDULERS:
         subject = ControllerSubject()
         key = results_key({**config, "scheduler": _chosen("scheduler", scheduler)})
+        if estimator in COMPARING and scheduler != "windows":
+            with pytest.raises(ConfigError, match=f"take scheduler=windows, or choose experiment={estimator}$"):
+                subject.open(key)
+            continue
         records = subject.replay_shard(key, list(subject.open(key).queries))
         assert len(records) == 4
         for record in records:

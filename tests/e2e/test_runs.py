@@ -53,17 +53,18 @@ def test_tracked_runs_are_listed_ranked_and_told_apart(
     assert main("-m", *sweep, tracked=True).code == 0
     assert main(*tiny, "budget=3calls", "hydra.run.dir=single", "seed=7", tracked=True).code == 0
 
-    # A list: newest first, filtered, sorted by a measure, and for programs.
+    # A list: newest first, filtered, sorted by a measure, and for programs. A policy of no preset has its parts' names.
+    baseline, oracle_policy = "baseline + greedy + posterior", "score_oracle + greedy + posterior"
     listed = ask("list", "--format", "csv").rows
-    assert [row["policy"] for row in listed] == ["baseline", "score_oracle", "baseline"]
+    assert [row["policy"] for row in listed] == [baseline, oracle_policy, baseline]
     assert listed[0]["budget"] == "3 calls"
     summary = json.loads(Path("single/summary.json").read_text())
     assert (listed[0]["run_id"], float(listed[0]["nDCG@10"])) == (
         summary["mlflow_run_id"],
         summary["measures"]["nDCG@10"],
     )
-    by_measure = ask("list", "--sort", "nDCG_10", "--policy", "*oracle", "--collection", "tiny", "--format", "json")
-    assert [row["policy"] for row in json.loads(by_measure.out)] == ["score_oracle"]
+    by_measure = ask("list", "--sort", "nDCG_10", "--policy", "*oracle*", "--collection", "tiny", "--format", "json")
+    assert [row["policy"] for row in json.loads(by_measure.out)] == [oracle_policy]
     assert len(ask("list", "--tag", "retriever=runs", "--limit", "2", "--format", "csv").rows) == 2
     [swept] = ask("list", "--sweeps", "--format", "csv").rows
     assert (swept["jobs"], swept["run_id"]) == ("2", listed[1]["sweep"])
@@ -76,8 +77,8 @@ def test_tracked_runs_are_listed_ranked_and_told_apart(
 
     # The best: a policy that looks at the scores is no policy.
     [best] = ask("best", "--format", "csv").rows
-    assert (best["collection"], best["policy"], best["of"]) == ("tiny/test", "baseline", "2")
-    assert ask("best", "--oracles", "--format", "csv").rows[0]["policy"] == "score_oracle"
+    assert (best["collection"], best["policy"], best["of"]) == ("tiny/test", baseline, "2")
+    assert ask("best", "--oracles", "--format", "csv").rows[0]["policy"] == oracle_policy
     assert len(ask("best", "--each-budget", "--format", "csv").rows) == 2
 
     # What differs, by the beginning of an id, and as folders: the paired difference is the mean of the differences.
@@ -95,7 +96,7 @@ def test_tracked_runs_are_listed_ranked_and_told_apart(
     assert "B is above A on" in ask("diff", "single", "sweep/1").out
 
     for words, said in {
-        ("list", "--policy", "gat"): r"no run has it; the runs have baseline, score_oracle",
+        ("list", "--policy", "gat"): r"no run has it; the runs have baseline \+ greedy \+ posterior, score_oracle \+",
         ("list", "--sort", "speed"): r"unknown measure 'speed': the runs have nDCG@10, RR@10",
         ("list", "--tag", "seed"): r"allowed is KEY=VALUE",
         ("list", "--limit", "0"): r"--limit=0",

@@ -43,7 +43,7 @@ def test_every_file_is_there_and_the_tables_are_printed(frontier: SimpleNamespac
 
 def test_the_head_says_how_to_make_it_again(frontier: SimpleNamespace) -> None:
     head = (frontier.folder / "frontier.md").read_text().split("##")[0]
-    assert head.startswith("# demo\n")
+    assert head.startswith("# Which policy spends a reranking budget best on the shipped collection?\n")
     assert "ragtune study --policies=settled 'budgets=[5,10]'" in head
     assert "- code: `" in head
 

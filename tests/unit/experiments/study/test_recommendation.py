@@ -125,6 +125,13 @@ def test_compared_runs_and_a_grid_of_the_same_results_get_the_same_recommendatio
     )
 
 
+def test_of_the_incumbent_alone_its_one_cell_is_kept() -> None:
+    zeros = np.zeros(40, dtype=int)
+    cell = Cell(np.full((40, 1), 0.5), zeros + 5, zeros + 1, zeros, zeros, ["end"] * 40, np.zeros((40, 5)))
+    told = recommendation(cells_table(study_of({("fixed", "5"): cell}, {"fixed": "x"}, ["5"])), "nDCG@10")
+    assert (told.policy, told.column, told.evidence) == ("fixed", "5", ())
+
+
 def test_the_committed_index_and_tables_are_what_the_code_makes_of_the_committed_figures(tmp_path: Path) -> None:
     copied = tmp_path / "results"
     names = sorted(file.parent.name for file in (RESULTS / "frontier").glob("*/frontier.md"))
