@@ -153,7 +153,7 @@ class RerankServer:
         with self._traced(len(texts)) as attributes:
             ranker = self._choosy if limits or self._ends_by_itself else self._full
             ranking = ranker.rank(**job._asdict(), budget=self._in_time(limits) or self._everything)
-            self.metrics.ranked(ranking)
+            self.metrics.ranked(ranking, billed_units(ranking))
             attributes.update(_attributes(ranking))
         if self._shadow is not None and limits and texts:
             self._shadow.offer(Served(job, ranking, self._policy, limits))
@@ -234,7 +234,7 @@ def _answer(server: RerankServer | None, request: p.RerankQuery, version: str, w
     warnings = _warnings(request, ranking)
     meta = {
         "api_version": {"version": version, "is_experimental": False},
-        "billed_units": {"search_units": _search_units(ranking.cost)},
+        "billed_units": {"search_units": billed_units(ranking)},
         "tokens": {"input_tokens": ranking.cost.tokens, "output_tokens": 0},
     }
     return {
@@ -251,8 +251,12 @@ def _given(document: str | dict[str, Any]) -> dict[str, Any]:
     return {"text": document} if isinstance(document, str) else document
 
 
-def _search_units(cost: CostObject) -> int:
-    return max(cost.calls, search_units(cost.docs)) if cost.docs else 0
+def billed_units(ranking: Ranking) -> int:
+    """The search units of the calls that were answered: as the upstream bills them, else as Cohere would."""
+    if ranking.cost.search_units:
+        return ranking.cost.search_units
+    scored = sum(one.reranked for one in ranking)
+    return max(ranking.batches.sent - ranking.batches.failed, search_units(scored)) if scored else 0
 
 
 def _account(ranking: Ranking) -> dict[str, Any]:
