@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -9,12 +10,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from ragtune.core.errors import NotAskedError
+from ragtune.core.errors import InputError, NotAskedError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.rerankers._wrapped import WrappedReranker
 
+_log = logging.getLogger(__name__)
 _CURRENT: ContextVar[Client | None] = ContextVar("client", default=None)
 
 
@@ -60,10 +62,11 @@ def current() -> Client | None:
     return _CURRENT.get()
 
 
-class WhileWanted(WrappedReranker):
-    """Puts a batch to another reranker only while its client waits and the server runs.
+class ServedReranker(WrappedReranker):
+    """Another reranker, as the requests of a server ask it: only while their clients wait and the server runs.
 
-    A request that nobody waits for ends like one whose reranker is busy: what was spent so far is in its ranking.
+    A request that nobody waits for ends like one whose reranker is busy, so its ranking has what was spent so far.
+    Whatever is wrong with the reranker is no fault of a request: the server's log has it, and the batch fails.
 
     Args:
         inner: the reranker.
@@ -71,25 +74,26 @@ class WhileWanted(WrappedReranker):
 
     def __init__(self, inner: BaseReranker) -> None:
         super().__init__(inner)
-        self._is_closed = threading.Event()
-
-    def close(self) -> None:
-        """Let no further batch through."""
-        self.stop()
+        self._is_stopped = threading.Event()
 
     def stop(self) -> None:
         """Let no further batch through."""
-        self._is_closed.set()
+        self._is_stopped.set()
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
         """The scores of the inner reranker.
 
         Raises:
             NotAskedError: if nobody waits for them.
+            RuntimeError: if the inner reranker cannot be used as it is set up.
         """
-        if self._is_closed.is_set():
+        if self._is_stopped.is_set():
             raise NotAskedError("the server is being closed")
         client = current()
         if client is not None and client.is_gone:
             raise NotAskedError("nobody waits for the answer any more")
-        return self.inner.rerank(items, context, strategy)
+        try:
+            return self.inner.rerank(items, context, strategy)
+        except InputError as error:
+            _log.error("the reranker cannot be used: %s", error)
+        raise RuntimeError("the reranker cannot be used; the server's log says why")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragtune.adapters import rerank_payloads as p
 from ragtune.adapters.batching import SharedCalls
-from ragtune.adapters.client import WhileWanted, current
+from ragtune.adapters.client import ServedReranker, current
 from ragtune.adapters.errors import AdapterError
 from ragtune.adapters.metrics import Metrics
 from ragtune.adapters.operations import Operation
@@ -97,11 +97,10 @@ class RerankServer:
         self._shadow: Shadow | None = None
         self._everything = {"calls": sys.maxsize} if parts.compares else {"docs": max_documents}
         limits: dict[str, Any] = self._capped(self._defaults) or self._everything
-        self._asked = asked = (
-            WhileWanted(reranker)
-            if patience_ms is None
-            else SharedCalls(reranker, patience_ms, call_docs, observe=self.metrics.called)
+        self._shared = (
+            None if patience_ms is None else SharedCalls(reranker, patience_ms, call_docs, observe=self.metrics.called)
         )
+        self._asked = asked = ServedReranker(self._shared or reranker)
         try:
             doubts = Doubts(_log, "--trust (0 follows the sources, 1 the model)")
             self._choosy = BudgetedReranker(asked, policy=parts, doubts=doubts, failures=failures, **limits)
@@ -120,12 +119,16 @@ class RerankServer:
     def stop(self) -> None:
         """Put no further batch to the model: requests under way are answered with what is there."""
         self._asked.stop()
+        if self._shared is not None:
+            self._shared.stop()
 
     def close(self) -> None:
         """End the threads that call the model, once their calls are over."""
-        self._asked.close()
+        self.stop()
         if self._shadow is not None:
             self._shadow.close()
+        if self._shared is not None:
+            self._shared.close()
 
     def __enter__(self) -> RerankServer:
         return self
@@ -177,7 +180,7 @@ class RerankServer:
         from ragtune.facade.reranker import BudgetedReranker
         from ragtune.schedulers.greedy import GreedyScheduler
 
-        if not isinstance(self._asked, SharedCalls) or reranker.compares:
+        if self._shared is None or reranker.compares:
             return BudgetedReranker(reranker, policy="fixed_depth", docs=self.max_documents)
         small = Policy(BaselineEstimator(), GreedyScheduler(batch_size=batch_size), Ordering.RERANKED_FIRST)
         return BudgetedReranker(reranker, policy=small, docs=self.max_documents)
@@ -185,7 +188,7 @@ class RerankServer:
     @contextmanager
     def _traced(self, documents: int) -> Iterator[dict[str, Any]]:
         known = {"ragtune.model": self.model, "ragtune.documents": documents}
-        expected = self._asked.request() if isinstance(self._asked, SharedCalls) else nullcontext()
+        expected = nullcontext() if self._shared is None else self._shared.request()
         with span("rerank", known) as attributes, expected:
             yield attributes
 

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import httpx2
@@ -15,8 +16,11 @@ import pytest
 from patience import HANG_S, wait_until
 from rerank_server import KEY, ask, serving
 
+from ragtune.adapters.client import Client
 from ragtune.adapters.limits import ServerLimits
 from ragtune.adapters.rerank import RerankServer
+from ragtune.adapters.rerank_payloads import RerankQuery
+from ragtune.core.errors import ConfigError
 from ragtune.rerankers.function import FunctionReranker
 from ragtune.rerankers.http import HttpReranker
 from tests.support.llm_server import Fault
@@ -124,23 +128,67 @@ def upstream(llm_server: Any, **options: Any) -> HttpReranker:
     return HttpReranker(llm_server.rerank_url("cohere"), "test", **options)
 
 
-def test_waiting_for_a_place_is_part_of_a_requests_time(llm_server: Any) -> None:
-    over = threading.Event()
-    llm_server.faults += [Fault("slow", until=over)] * 1000
-    took: list[float] = []
+def test_the_time_that_a_request_waits_for_its_turn_is_part_of_its_limit(llm_server: Any) -> None:
+    ranker = RerankServer(upstream(llm_server), "m", budget={"ms": 60_000.0})
+    request = RerankQuery(query="tea", documents=tuple(TEXTS))
+    client = Client()
+    with client.served():
+        assert ranker.rank(request).cost.docs == 20
+        sent = len(llm_server.requests)
+        client._since -= 61.0
+        ranking = ranker.rank(request)
+    assert [one.index for one in ranking] == list(range(20))
+    assert (ranking.cost.docs, len(llm_server.requests)) == (0, sent)
+    ranker.close()
 
-    def hurried(i: int) -> None:
-        begun = time.monotonic()
-        answer = ask(url, PATH, {"query": f"q{i}", "documents": TEXTS, "budget": {"ms": 700}})
-        took.append(time.monotonic() - begun)
-        assert [one["index"] for one in answer.json()["results"]] == list(range(20))
 
-    ranker = RerankServer(upstream(llm_server, concurrency=2), "m", time_s=20.0)
-    with serving(ranker) as url, ThreadPoolExecutor(50) as clients:
-        list(clients.map(hurried, range(50)))
-        over.set()
-    assert max(took) < 2.0  # a second round of waiting would be over 1.4 s later at the earliest, a third over 2.1 s
-    assert sum(each < 1.3 for each in took) > 40
+def test_a_redirect_is_refused_unless_it_is_allowed(llm_server: Any) -> None:
+    seen: list[str] = []
+
+    class Redirecting(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            seen.append(self.path)
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(307)
+            self.send_header("Location", f"{llm_server.rerank_url('cohere')}/v2/rerank")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Redirecting) as elsewhere:
+        thread = threading.Thread(target=elsewhere.serve_forever)
+        thread.start()
+        asked = {"model": "test", "cache_dir": None, "max_retries": 0}
+        url = f"http://127.0.0.1:{elsewhere.server_port}"
+        try:
+            refused, followed = (
+                RerankServer(HttpReranker(url, **asked, follow_redirects=allowed), "m").rank(
+                    RerankQuery(query="tea", documents=tuple(TEXTS))
+                )
+                for allowed in (False, True)
+            )
+        finally:
+            elsewhere.shutdown()
+            thread.join(HANG_S)
+    assert len(seen) == 2
+    assert not any(one.reranked for one in refused)
+    assert f"redirects to http://127.0.0.1:{llm_server.port}, which is not followed" in " ".join(refused.warnings)
+    assert len(llm_server.requests) == 1
+    assert all(one.reranked for one in followed)
+
+
+def test_a_reranker_that_cannot_be_used_is_not_the_requests_fault_and_no_path_is_told(tmp_path: Any) -> None:
+    def broken(query: str, texts: Sequence[str]) -> list[float]:
+        raise ConfigError(f"the score cache {tmp_path} cannot be used")
+
+    with serving(RerankServer(FunctionReranker(broken), "m")) as url:
+        answer = ask(url, PATH, {"query": "tea", "documents": TEXTS})
+    assert answer.status_code == 200
+    assert [one["index"] for one in answer.json()["results"]] == list(range(20))
+    assert str(tmp_path) not in answer.text
+    assert "the server's log says why" in answer.text
 
 
 def test_every_ledger_agrees_with_the_upstreams_whatever_fails(llm_server: Any) -> None:
