@@ -8,8 +8,10 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -202,3 +204,24 @@ def test_a_score_cache_that_cannot_be_opened_keeps_the_server_from_starting(
     shown = capfd.readouterr().err
     assert shown.count("\n") == 1, shown
     assert "the score cache" in shown
+
+
+@pytest.mark.skipif(not MODEL.is_dir(), reason="the model beside the checkout (../shared) is absent")
+def test_sigterm_ends_a_server_whose_model_is_at_work_within_a_call() -> None:
+    command = [sys.executable, "-m", "ragtune.adapters.cli", "serve", "--port", "0", "--store", "memory"]
+    documents = [f"{'word ' * 150}{i}" for i in range(400)]
+    with subprocess.Popen([*command, "--model", str(MODEL)], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            url = process.stdout.readline().split()[2]
+            with ThreadPoolExecutor(3) as clients:
+                client = cohere.ClientV2("none", base_url=url, timeout=HANG_S)
+                asked = [clients.submit(client.rerank, model="m", query=f"{i}", documents=documents) for i in range(3)]
+                time.sleep(2.0)
+                begun = time.monotonic()
+                process.terminate()
+                assert process.wait(HANG_S) == 0
+                assert time.monotonic() - begun < 10.0
+                assert [len(one.result(HANG_S).results) for one in asked] == [400] * 3
+        finally:
+            process.kill()
