@@ -1,59 +1,96 @@
-"""Requests that come at the same time share the calls of the model."""
+"""Requests take turns at a model of this process, and share its calls."""
 
 from __future__ import annotations
 
-import math
-import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, TypeVar
+from dataclasses import dataclass, field
 
+from ragtune.adapters.client import Client, current
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.batches.pace import Pace
 from ragtune.core.drivers import Outcome, score_together
-from ragtune.core.errors import NotAskedError
+from ragtune.core.errors import InputError, NotAskedError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.batch import RerankBatch
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.bills import describe
 from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.types import CostObject
 from ragtune.rerankers._wrapped import WrappedReranker
 
-Given = TypeVar("Given")
-Made = TypeVar("Made")
+_TURN = 8
+"""Documents that a batch may put into a call before the other batches that wait have put in theirs."""
+
+_CALL_MS = 250.0
+"""Milliseconds that a call should not take longer than, so that whoever comes next does not wait longer."""
 
 
-class _Waiting(NamedTuple):
-    """A batch, where its scores go, and since when it waits, in seconds of the monotonic clock."""
+@dataclass(eq=False)
+class _Waiting:
+    """A batch on its way: the documents that are not scored yet, and what became of the others."""
 
     batch: RerankBatch
-    scores: Future[Mapping[str, float]]
-    since: float
+    client: Client | None
+    rest: deque[PoolItem]
+    since: float = field(default_factory=time.monotonic)
+    scores: dict[str, float] = field(default_factory=dict)
+    error: Exception | None = None
+    own_s: float = 0.0
+    calls: int = 0
+    done: threading.Event = field(default_factory=threading.Event)
 
     @property
     def left_ms(self) -> float:
         """The time that its request has left."""
         return self.batch.context.time_left_ms
 
+    def take(self, most: int) -> RerankBatch:
+        """The next documents, as a batch of their own."""
+        items = [self.rest.popleft() for _ in range(min(most, len(self.rest)))]
+        return self.batch._replace(items=items)
+
+    def add(self, outcome: Outcome) -> None:
+        """What became of a part of the documents; bad input is told of at once."""
+        if not isinstance(outcome, Exception):
+            self.scores.update(outcome)
+            return
+        self.error = self.error or outcome
+        if isinstance(outcome, InputError):
+            self.scores.clear()
+            self.rest.clear()
+
+    def finish(self, why_not: Exception | None = None) -> None:
+        """Report the time that it waited, and that it is one call however many parts it had; then wake its request."""
+        self.error = self.error or why_not
+        meter = self.batch.context.meter
+        meter.wait(1000.0 * max(0.0, time.monotonic() - self.since - self.own_s))
+        if self.calls > 1:
+            meter.charged, meter.actual = (meter.charged and _one_call(meter.charged)), _one_call(meter.actual)
+        self.done.set()
+
 
 class SharedCalls(WrappedReranker):
-    """Puts the batches of requests that wait at the same time into one call of another reranker.
+    """Lets the batches of requests take turns at another reranker, several of them in one call.
 
-    What waits while a call is under way goes into the next one. A call waits for others only as long as there are
-    requests whose batch may still come, see :meth:`request`: a lone request never does. A batch gets the scores that it
-    would get alone, as ``rerank_many`` promises, and its own error.
+    One thread asks the reranker. A call takes up to 8 documents of each batch that waits, in turn, until it is full.
+    So a large batch is scored in parts, and a small one waits for no large one to end. A call has as many documents as
+    should be scored in a quarter of a second, as the calls before it tell, but at least 8. Batches that compare
+    documents are not cut. A batch gets the scores that it would get alone, as ``rerank_many`` promises, and its own
+    error.
 
-    A call grows only as far as it should end within the time of everyone in it, as the calls before it tell, and a
-    batch that no call can serve in time never gets to the model. What a batch has waited is reported, so that a rush
-    teaches no request that the model is slow.
+    Between calls, a batch ends whose client is gone or whose request has no time left. It has the scores that are there
+    by then. A batch that no call can serve in time never gets to the model. The time that a batch has waited is
+    reported, so that a rush teaches no request that the model is slow.
 
     Args:
-        inner: the reranker; one thread asks it, whatever thread a batch comes from.
-        patience_ms: milliseconds that a call waits for further batches, >= 0.
-        docs: documents of a call, >= 1; a batch is never cut, so that a larger one is a call of its own.
+        inner: the reranker.
+        patience_ms: milliseconds that a call waits for the batches of other requests under way, see :meth:`request`,
+            >= 0; a lone request waits for nobody.
+        docs: documents of a call, >= 1; a batch that is not cut may have more.
         waiting: batches that may wait, >= 1; a further one fails.
         observe: told the batches and the documents of every call.
     """
@@ -69,11 +106,12 @@ class SharedCalls(WrappedReranker):
         super().__init__(inner)
         self._patience_s = check_number("patience_ms", patience_ms, low=0.0) / 1000.0
         self._docs = check_count("docs of a call", docs, low=1)
-        self._queue: queue.Queue[_Waiting | None] = queue.Queue(check_count("waiting batches", waiting, low=1))
+        self._most_waiting = check_count("waiting batches", waiting, low=1)
         self._observe = observe or (lambda batches, docs: None)
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
+        self._queue: deque[_Waiting] = deque()
+        self._at_work: set[_Waiting] = set()
         self._open_requests = 0
-        self._kept: _Waiting | None = None
         self._pace = Pace()
         self._is_closed = False
         self._thread = threading.Thread(target=self._work, name="ragtune-model", daemon=True)
@@ -89,138 +127,177 @@ class SharedCalls(WrappedReranker):
             self._count(-1)
 
     def close(self) -> None:
-        """End the thread once its call is over; what waits then fails. Closing twice is harmless."""
-        with self._lock:
-            was_closed, self._is_closed = self._is_closed, True
-        if not was_closed:
-            self._queue.put(None)
+        """End what waits at once, and the thread with its call; closing twice is harmless."""
+        self.stop()
         self._thread.join()
 
+    def stop(self) -> None:
+        """End what waits at once, and take nothing more; a call that is under way is the last one."""
+        with self._changed:
+            self._is_closed = True
+            for waiting in [each for each in self._queue if each not in self._at_work]:
+                self._end(waiting, "the server is being closed")
+            self._changed.notify_all()
+
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
-        """The scores of the inner reranker.
+        """The scores of the inner reranker, of those documents that were scored in time.
 
         Raises:
-            NotAskedError: if too many batches wait, or the request's time is up before a call begins.
+            NotAskedError: if too many batches wait, or the request ends before any document is scored.
         """
-        return dict(self._scores(self._queued(RerankBatch(items, context, strategy))))
+        (outcome,) = self.rerank_many([RerankBatch(items, context, strategy)])
+        if isinstance(outcome, Exception):
+            raise outcome
+        return dict(outcome)
 
     def rerank_many(self, batches: Sequence[RerankBatch]) -> list[Outcome]:
         """What :meth:`rerank` says of each batch; all of them wait at the same time."""
-        waiting = [_outcome_of(self._queued, batch) for batch in batches]
-        return [each if isinstance(each, Exception) else _outcome_of(self._scores, each) for each in waiting]
+        return [self._outcome(each) for each in [self._put(batch) for batch in batches]]
 
-    def _queued(self, batch: RerankBatch) -> _Waiting:
-        """The batch in the queue; one without documents has its scores already.
-
-        Raises:
-            NotAskedError: if too many batches wait.
-        """
-        waiting = _Waiting(batch, Future(), time.monotonic())
-        if not batch.items:
-            waiting.scores.set_result({})
-            return waiting
-        with self._lock:
+    def _put(self, batch: RerankBatch) -> _Waiting:
+        """The batch in the queue; one without documents, or without a place, has ended."""
+        waiting = _Waiting(batch, current(), deque(batch.items))
+        with self._changed:
             if self._is_closed:
-                raise NotAskedError("the server is being closed")
-            try:
-                self._queue.put_nowait(waiting)
-            except queue.Full:
-                raise NotAskedError(f"{self._queue.maxsize} batches wait for the model already") from None
+                waiting.finish(NotAskedError("the server is being closed"))
+            elif not batch.items:
+                waiting.finish()
+            elif len(self._queue) - len(self._at_work) >= self._most_waiting:
+                waiting.finish(NotAskedError(f"{self._most_waiting} batches wait for the model already"))
+            else:
+                self._queue.append(waiting)
+                self._changed.notify_all()
         return waiting
 
-    def _scores(self, waiting: _Waiting) -> Mapping[str, float]:
-        """The scores of a batch, once they are there.
-
-        Raises:
-            NotAskedError: if the request's time is up before a call begins.
-        """
+    def _outcome(self, waiting: _Waiting) -> Outcome:
         left_s = waiting.left_ms / 1000.0
-        try:
-            return waiting.scores.result(left_s if left_s < threading.TIMEOUT_MAX else None)
-        except TimeoutError:
-            if not waiting.scores.cancel():  # its call has begun, or the model's own answer was that it took too long
-                return waiting.scores.result()
-            raise NotAskedError("the request's time was up before the model was free") from None
+        if not waiting.done.wait(left_s if left_s < threading.TIMEOUT_MAX else None):
+            with self._changed:
+                if waiting in self._queue and waiting not in self._at_work:
+                    self._end(waiting, "the request's time was up before the model was free")
+            waiting.done.wait()
+        if waiting.scores or waiting.error is None:
+            return waiting.scores
+        return waiting.error
 
     def _count(self, change: int) -> None:
-        with self._lock:
+        with self._changed:
             self._open_requests += change
+            self._changed.notify_all()
+
+    def _end(self, waiting: _Waiting, why_not: str) -> None:
+        """Take a batch out of the queue; the lock is held."""
+        self._queue.remove(waiting)
+        waiting.finish(NotAskedError(why_not))
 
     def _work(self) -> None:
-        while (first := self._next(None)) is not None:
-            if self._is_in_time(len(first.batch.items), first.left_ms):
-                self._score([each for each in self._gather(first) if each.scores.set_running_or_notify_cancel()])
-            elif first.scores.set_running_or_notify_cancel():
+        while call := self._next_call():
+            self._score(call)
+
+    def _next_call(self) -> dict[_Waiting, RerankBatch]:
+        """The parts of batches that go into the next call; none once the server is closed."""
+        with self._changed:
+            while not self._is_closed:
+                self._drop_ended()
+                if self._has_waited():
+                    call = self._dealt()
+                    self._at_work = set(call)
+                    return call
+            return {}
+
+    def _drop_ended(self) -> None:
+        for waiting in list(self._queue):
+            if waiting.client is not None and waiting.client.is_gone:
+                self._end(waiting, "nobody waits for the answer any more")
+            elif waiting.left_ms <= 0.0:
+                self._end(waiting, "the request's time was up before the model was free")
+            elif not self._is_in_time(self._part(waiting), [waiting]):
                 self._pace.forget_slowest()  # lest one slow call forbids all that come
-                first.scores.set_exception(NotAskedError("the request's time would be up before the model's answer"))
-        while not self._queue.empty():
-            if (left := self._queue.get_nowait()) is not None and left.scores.set_running_or_notify_cancel():
-                left.scores.set_exception(NotAskedError("the server is being closed"))
+                self._end(waiting, "the request's time would be up before the model's answer")
 
-    def _next(self, wait_s: float | None) -> _Waiting | None:
-        """The next batch, or None once there will be no more.
+    def _has_waited(self) -> bool:
+        """Whether a call begins now; waits for a change where it does not."""
+        if not self._queue:
+            self._changed.wait()
+            return False
+        docs = sum(len(waiting.rest) for waiting in self._queue)
+        left_s = self._queue[0].since + self._patience_s - time.monotonic()
+        if self._queue[0].calls or docs >= self._docs or len(self._queue) >= self._open_requests or left_s <= 0.0:
+            return True
+        self._changed.wait(min(left_s, threading.TIMEOUT_MAX))
+        return False
 
-        Raises:
-            queue.Empty: if none came in time.
-        """
-        if self._kept is not None:
-            kept, self._kept = self._kept, None
-            return kept
-        return self._queue.get(timeout=wait_s) if wait_s is None or wait_s > 0 else self._queue.get_nowait()
+    def _dealt(self) -> dict[_Waiting, RerankBatch]:
+        """A turn of each batch in order, and again, until the call is full. Who had a turn goes behind the others."""
+        room, order = self._room(), list(self._queue)
+        counts: dict[_Waiting, int] = {}
+        while room > 0 and (turns := [w for w in order if counts.get(w, 0) < len(w.rest)]):
+            for waiting in turns:
+                part = self._part(waiting, counts.get(waiting, 0))
+                part = part if self.inner.compares else min(part, room)
+                docs = sum(counts.values()) + part
+                if counts and (part > room or not self._is_in_time(docs, [*counts, waiting])):
+                    room = 0
+                    break
+                counts[waiting] = counts.get(waiting, 0) + part
+                room -= part
+                if room <= 0:
+                    break
+        call = {waiting: waiting.take(count) for waiting, count in counts.items()}
+        self._queue = deque([*(w for w in order if w not in call), *call])
+        return call
 
-    def _gather(self, first: _Waiting) -> list[_Waiting]:
-        found, docs, left_ms = [first], len(first.batch.items), first.left_ms
-        until = time.monotonic() + self._patience_s
-        while docs < self._docs:
-            others = self._open_requests - len(found)
-            try:
-                following = self._next(until - time.monotonic() if others > 0 else 0.0)
-            except queue.Empty:
-                break
-            if following is None:
-                self._queue.put(None)  # for the loop that this one is part of
-                break
-            docs += len(following.batch.items)
-            left_ms = min(left_ms, following.left_ms)
-            if docs > self._docs or not self._is_in_time(docs, left_ms):
-                self._kept = following
-                break
-            found.append(following)
-        return found
+    def _part(self, waiting: _Waiting, taken: int = 0) -> int:
+        """Documents of a batch's next turn."""
+        rest = len(waiting.rest) - taken
+        return rest if self.inner.compares else min(_TURN, self._docs, rest)
 
-    def _is_in_time(self, docs: int, left_ms: float) -> bool:
-        """Whether a call of so many documents should end in so many milliseconds."""
-        return left_ms == math.inf or (self._pace.expect(docs) or 0.0) <= left_ms
+    def _room(self) -> int:
+        """Documents of a call that should not take too long."""
+        docs = self._docs if len(self._pace) else min(self._docs, _TURN)
+        while docs > _TURN and (self._pace.expect(docs) or 0.0) > _CALL_MS:
+            docs = max(_TURN, docs // 2)
+        return docs
 
-    def _score(self, waiting: Sequence[_Waiting]) -> None:
-        batches = [each.batch for each in waiting]
-        if not batches:
-            return
+    def _is_in_time(self, docs: int, sharing: Sequence[_Waiting]) -> bool:
+        """Whether a call of so many documents should end within everybody's time."""
+        return (self._pace.expect(docs) or 0.0) <= min(waiting.left_ms for waiting in sharing)
+
+    def _score(self, call: dict[_Waiting, RerankBatch]) -> None:
+        batches = list(call.values())
         docs, begun = sum(len(batch.items) for batch in batches), time.monotonic()
         try:
             outcomes = self._outcomes(batches)
         except BaseException as error:  # as a panic in Rust is; with this thread all requests to come would hang
             outcomes = [RuntimeError(f"the model panicked: {describe(error)}") for _ in batches]
         took_s = time.monotonic() - begun
-        self._pace.observe(docs, 1000.0 * took_s)
         self._observe(len(batches), docs)
-        for each, outcome in zip(waiting, outcomes, strict=True):
-            others_s = took_s * (1.0 - len(each.batch.items) / docs)
-            each.batch.context.meter.wait(1000.0 * (begun - each.since + others_s))
-            if isinstance(outcome, Exception):
-                each.scores.set_exception(outcome)
-            else:
-                each.scores.set_result(outcome)
+        with self._changed:
+            self._pace.observe(docs, 1000.0 * took_s)
+            self._at_work = set()
+            for (waiting, batch), outcome in zip(call.items(), outcomes, strict=True):
+                waiting.own_s += took_s * len(batch.items) / docs
+                waiting.calls += 1
+                waiting.add(outcome)
+                if not waiting.rest:
+                    self._queue.remove(waiting)
+                    waiting.finish()
+                elif self._is_closed:
+                    self._end(waiting, "the server is being closed")
 
     def _outcomes(self, batches: Sequence[RerankBatch]) -> list[Outcome]:
         try:
             return score_together(batches, self.inner)
         except Exception:  # bad input of one of them; each is told its own
-            return [outcome for batch in batches for outcome in score_together([batch], self.inner)]
+            return [outcome for batch in batches for outcome in _alone(batch, self.inner)]
 
 
-def _outcome_of(step: Callable[[Given], Made], given: Given) -> Made | Exception:
+def _alone(batch: RerankBatch, inner: BaseReranker) -> list[Outcome]:
     try:
-        return step(given)
+        return score_together([batch], inner)
     except Exception as error:
-        return error
+        return [error]
+
+
+def _one_call(cost: CostObject) -> CostObject:
+    return cost.model_copy(update={"calls": min(1, cost.calls)})

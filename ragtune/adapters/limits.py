@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ragtune.adapters.client import Client
 from ragtune.adapters.errors import AdapterError, invalid
 from ragtune.adapters.lanes import Lane
 from ragtune.adapters.operations import Operation, decode
@@ -36,8 +40,6 @@ class ServerLimits(BaseModel):
         timeout_s: seconds that sending a request may take, and again seconds that serving it may take.
         in_flight: requests at once that have been sent; more are refused.
         threads: queries, writes, and large requests that are worked on at once, so many of each; the others wait.
-        rerank_threads: requests of the rerank API that are worked on at once, beside the others: so many may share a
-            call of the model.
     """
 
     body_bytes: int = Field(default=16 * 2**20, ge=1)
@@ -45,7 +47,6 @@ class ServerLimits(BaseModel):
     timeout_s: float = Field(default=30.0, gt=0, allow_inf_nan=False)
     in_flight: int = Field(default=256, ge=1)
     threads: int = Field(default=8, ge=1)
-    rerank_threads: int = Field(default=32, ge=1)
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -93,7 +94,6 @@ class Runner:
         )
         self._reading = Lane("reading writes", 1)  # one thread, so that writes keep their order
         self._order = WriteOrder()
-        self._reranks = ThreadPoolExecutor(limits.rerank_threads, thread_name_prefix="ragtune-rerank")
         self._checks = ThreadPoolExecutor(_CHECKS, thread_name_prefix="ragtune-check")
         self._interrupts = ThreadPoolExecutor(_CHECKS, thread_name_prefix="ragtune-interrupt")
 
@@ -117,14 +117,36 @@ class Runner:
             lane = self._large if is_large else self._writes
             return await self._work(lane, until, lambda: operation.answer(self.service, request))
 
-    async def rerank(self, choose: Callable[[bytes], tuple[Operation[Any], Any]], data: bytes) -> bytes:
-        """As :meth:`run`, in the threads of the rerank API, where the operation and what serves it are chosen as well.
+    async def rerank(
+        self,
+        choose: Callable[[bytes], tuple[Operation[Any], Any]],
+        data: bytes,
+        receive: Callable[[], Awaitable[Any]],
+    ) -> bytes:
+        """As :meth:`run`, in a thread of its own, where the operation and what serves it are chosen as well.
+
+        A thread that nobody waits for any more puts no further batch to a model.
+
+        Args:
+            choose: chooses the operation and what serves it.
+            data: the request.
+            receive: reports that the client is gone.
 
         Raises:
             AdapterError, RagtuneError: as :meth:`run`.
         """
-        work = asyncio.get_running_loop().run_in_executor(self._reranks, lambda: self._do(*choose(data), data))
-        return await self._within(work)
+        client = Client()
+
+        def work() -> bytes:
+            with client.served():
+                return self._do(*choose(data), data)
+
+        watching = asyncio.ensure_future(client.watch(receive))
+        try:
+            return await self._within(_in_own_thread(work))
+        finally:
+            watching.cancel()
+            client.leave()
 
     def check_threads(self) -> None:
         """Check that every kind of request can be worked on.
@@ -180,7 +202,7 @@ class Runner:
         """Let the threads go as soon as they are done."""
         for lane in (self._queries, self._writes, self._large, self._reading):
             lane.close()
-        for threads in (self._reranks, self._checks, self._interrupts):
+        for threads in (self._checks, self._interrupts):
             threads.shutdown(wait=False, cancel_futures=True)
 
 
@@ -190,6 +212,30 @@ async def _end(work: Iterable[asyncio.Future[Any]], until: float) -> bool:
     if not waiting:
         return True
     return not (await asyncio.wait(waiting, timeout=max(0.0, until - time.monotonic())))[1]
+
+
+def _in_own_thread(work: Callable[[], T]) -> asyncio.Future[T]:
+    """The result of work that nobody has to wait for at the end of the process, as its thread is a daemon.
+
+    There are no more such threads than requests in flight.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def tell(step: Callable[[Any], None], outcome: Any) -> None:
+        if not future.done():
+            step(outcome)
+
+    def run() -> None:
+        try:
+            told = partial(tell, future.set_result, work())
+        except Exception as error:
+            told = partial(tell, future.set_exception, error)
+        with suppress(RuntimeError):  # the loop is closed, so nobody waits
+            loop.call_soon_threadsafe(told)
+
+    threading.Thread(target=run, name="ragtune-rerank", daemon=True).start()
+    return future
 
 
 def _decode(operation: Operation[Any], data: bytes) -> Any:

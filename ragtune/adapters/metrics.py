@@ -52,6 +52,7 @@ class Metrics:
         )
         self._docs = counter("documents", "Documents, by whether the model scored, saved or failed them.", "outcome")
         self._calls = counter("calls", "Calls of the model that were charged.")
+        self._search_units = counter("search_units", "Search units of answers, as they are billed.")
         self._tokens = counter("tokens", "Tokens that the model was charged.")
         self._usd = counter("usd", "Dollars that were charged.")
         self._saved_tokens = counter("saved_tokens", "Tokens that reranking everything would have cost on top.")
@@ -80,13 +81,14 @@ class Metrics:
         """Ask this, whenever the figures are read, how sources agree beside the model."""
         self.registry.register(_DoubtFigures(doubts))
 
-    def ranked(self, ranking: Ranking) -> None:
-        """A request has its ranking."""
+    def ranked(self, ranking: Ranking, search_units: int) -> None:
+        """A request has its ranking, for which so many search units are billed."""
         scored = sum(one.reranked for one in ranking)
         failed = len(ranking.failures)
         for outcome, count in (("scored", scored), ("failed", failed), ("saved", len(ranking) - scored - failed)):
             self._docs.labels(outcome).inc(count)
         self._calls.inc(ranking.cost.calls)
+        self._search_units.inc(search_units)
         self._tokens.inc(ranking.cost.tokens)
         self._usd.inc(ranking.cost.usd)
         self._saved_tokens.inc(ranking.saved.tokens)

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from ragtune.adapters import rerank_payloads as p
 from ragtune.adapters.batching import SharedCalls
+from ragtune.adapters.client import ServedReranker, current
 from ragtune.adapters.errors import AdapterError
 from ragtune.adapters.metrics import Metrics
 from ragtune.adapters.operations import Operation
 from ragtune.adapters.shadow import Served, Shadow, ShadowOptions
 from ragtune.adapters.telemetry import span
 from ragtune.canonical.service import LimitExceededError
+from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.ordering import Ordering
@@ -43,6 +45,7 @@ class RerankServer:
         reranker: the component that scores; made ready here and not closed.
         model: its name, as answers give it.
         budget: default limits of a query by unit, see :class:`ragtune.adapters.rerank_payloads.Budget`.
+        caps: limits of a query by unit that a request can lower, but neither raise nor lift.
         policy: how documents are chosen where there is a budget, as in
             :class:`~ragtune.facade.reranker.BudgetedReranker`.
         batch_size: documents a call, for a policy by name; None for 5, or the window of a policy that compares.
@@ -51,9 +54,10 @@ class RerankServer:
         patience_ms: milliseconds that a call of the model waits for the batches of other requests; None has the
             requests' own threads call it, for a reranker that is a server.
         shadow: which answers are compared with reranking everything, in the background; None for none.
-        call_docs: documents of a call that requests share, >= 1; 1 shares none, and one thread makes the calls.
+        call_docs: documents of a call that requests share, >= 1.
         time_s: seconds after which a request's calls of a reranker that is a server are given up, so that what was read
             by then, or the first stage's order, is the answer; None for no limit but those of the budget.
+        failures: how long a failing reranker is tried.
 
     Raises:
         ConfigError: on an argument out of range.
@@ -66,6 +70,7 @@ class RerankServer:
         model: str,
         *,
         budget: Mapping[str, float | None] | None = None,
+        caps: Mapping[str, float | None] | None = None,
         policy: str | Policy = "uncertainty",
         batch_size: int | None = None,
         trust: float = TRUST,
@@ -74,6 +79,7 @@ class RerankServer:
         call_docs: int = 128,
         time_s: float | None = None,
         shadow: ShadowOptions | None = None,
+        failures: FailurePolicy | None = None,
     ) -> None:
         from ragtune.facade.doubts import Doubts  # costs a server without a model half a second
         from ragtune.facade.policies import policy_named
@@ -85,19 +91,20 @@ class RerankServer:
         self._ends_by_itself = parts.compares
         self.max_documents = max_documents
         self._time_ms = None if time_s is None else 1000.0 * time_s
-        self._defaults = {unit: limit for unit, limit in (budget or {}).items() if limit is not None}
+        self._defaults = _set(budget or {})
+        self._caps = _set(caps or {})
         self.metrics = Metrics()
         self._shadow: Shadow | None = None
         self._everything = {"calls": sys.maxsize} if parts.compares else {"docs": max_documents}
-        limits: dict[str, Any] = self._defaults or self._everything
+        limits: dict[str, Any] = self._capped(self._defaults) or self._everything
         self._shared = (
             None if patience_ms is None else SharedCalls(reranker, patience_ms, call_docs, observe=self.metrics.called)
         )
+        self._asked = asked = ServedReranker(self._shared or reranker)
         try:
-            asked = self._shared or reranker
             doubts = Doubts(_log, "--trust (0 follows the sources, 1 the model)")
-            self._choosy = BudgetedReranker(asked, policy=parts, doubts=doubts, **limits)
-            self._full = BudgetedReranker(asked, policy="fixed_depth", docs=max_documents)
+            self._choosy = BudgetedReranker(asked, policy=parts, doubts=doubts, failures=failures, **limits)
+            self._full = BudgetedReranker(asked, policy="fixed_depth", docs=max_documents, failures=failures)
             for ranker in (self._choosy, self._full):
                 ranker.warm_up()
             if shadow is not None:
@@ -109,8 +116,15 @@ class RerankServer:
             raise
         self.metrics.watch(lambda: any(ranker.closed is not None for ranker in (self._choosy, self._full)))
 
+    def stop(self) -> None:
+        """Put no further batch to the model: requests under way are answered with what is there."""
+        self._asked.stop()
+        if self._shared is not None:
+            self._shared.stop()
+
     def close(self) -> None:
         """End the threads that call the model, once their calls are over."""
+        self.stop()
         if self._shadow is not None:
             self._shadow.close()
         if self._shared is not None:
@@ -138,20 +152,26 @@ class RerankServer:
         texts = [_text(i, document, request) for i, document in enumerate(request.documents)]
         job = Job(request.query, texts, request.scores, request.vectors, request.signals, request.query_vector)
         named = {} if request.budget is None else request.budget.model_dump(exclude_unset=True)
-        limits = {unit: limit for unit, limit in (self._defaults | named).items() if limit is not None}
+        limits = self._capped(_set(self._defaults | named))
         with self._traced(len(texts)) as attributes:
             ranker = self._choosy if limits or self._ends_by_itself else self._full
             ranking = ranker.rank(**job._asdict(), budget=self._in_time(limits) or self._everything)
-            self.metrics.ranked(ranking)
+            self.metrics.ranked(ranking, billed_units(ranking))
             attributes.update(_attributes(ranking))
         if self._shadow is not None and limits and texts:
             self._shadow.offer(Served(job, ranking, self._policy, limits))
         return ranking
 
+    def _capped(self, limits: dict[str, float]) -> dict[str, float]:
+        return limits | {unit: min(cap, limits.get(unit, cap)) for unit, cap in self._caps.items()}
+
     def _in_time(self, limits: dict[str, float]) -> dict[str, float]:
-        if self._time_ms is None:
+        """The limits with the time that the request has waited already taken off."""
+        if self._time_ms is not None:
+            limits = limits | {"ms": min(self._time_ms, limits.get("ms", self._time_ms))}
+        if "ms" not in limits or (client := current()) is None:
             return limits
-        return limits | {"ms": min(self._time_ms, limits.get("ms", self._time_ms))}
+        return limits | {"ms": max(0.0, limits["ms"] - client.waited_ms)}
 
     def _unhurried(self, reranker: BaseReranker, batch_size: int) -> BudgetedReranker:
         """Reads everything, in calls as small as those of answers where these share them: no answer waits longer."""
@@ -171,6 +191,10 @@ class RerankServer:
         expected = nullcontext() if self._shared is None else self._shared.request()
         with span("rerank", known) as attributes, expected:
             yield attributes
+
+
+def _set(limits: Mapping[str, float | None]) -> dict[str, float]:
+    return {unit: limit for unit, limit in limits.items() if limit is not None}
 
 
 def _log(doubt: str) -> None:
@@ -213,7 +237,7 @@ def _answer(server: RerankServer | None, request: p.RerankQuery, version: str, w
     warnings = _warnings(request, ranking)
     meta = {
         "api_version": {"version": version, "is_experimental": False},
-        "billed_units": {"search_units": _search_units(ranking.cost)},
+        "billed_units": {"search_units": billed_units(ranking)},
         "tokens": {"input_tokens": ranking.cost.tokens, "output_tokens": 0},
     }
     return {
@@ -230,8 +254,12 @@ def _given(document: str | dict[str, Any]) -> dict[str, Any]:
     return {"text": document} if isinstance(document, str) else document
 
 
-def _search_units(cost: CostObject) -> int:
-    return max(cost.calls, search_units(cost.docs)) if cost.docs else 0
+def billed_units(ranking: Ranking) -> int:
+    """The search units of the calls that were answered: as the upstream bills them, else as Cohere would."""
+    if ranking.cost.search_units:
+        return ranking.cost.search_units
+    scored = sum(one.reranked for one in ranking)
+    return max(ranking.batches.sent - ranking.batches.failed, search_units(scored)) if scored else 0
 
 
 def _account(ranking: Ranking) -> dict[str, Any]:

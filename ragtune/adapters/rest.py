@@ -133,7 +133,8 @@ def _rerank_endpoint(
         return operation, ranker
 
     async def endpoint(request: Request) -> Response:
-        return Response(await runner.rerank(choose, await _read_body(operation, request)), media_type=_JSON)
+        data = await _read_body(operation, request)
+        return Response(await runner.rerank(choose, data, request.receive), media_type=_JSON)
 
     endpoint.__annotations__ = {"request": Request, "return": Response}
     return endpoint

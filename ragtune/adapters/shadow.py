@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ragtune.facade.reranker import BudgetedReranker, Job
 
 _WAITING, _REMEMBERED = 32, 10_000
+_LONGEST_CLOSE_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -104,11 +105,11 @@ class Shadow:
             self._count("dropped")
 
     def close(self) -> None:
-        """End the thread once the request under way is measured; what waits is dropped. Closing twice is harmless."""
+        """End the thread; what waits is dropped, and a call that hangs is not waited for. Closing twice is harmless."""
         self._is_closed.set()
         with suppress(queue.Full):  # then the thread sees the event at the next one
             self._queue.put_nowait(None)
-        self._thread.join()
+        self._thread.join(_LONGEST_CLOSE_S)
 
     @property
     def spent(self) -> CostObject:

@@ -58,6 +58,17 @@ class SqliteCache(Generic[V]):
             sha.update(len(data).to_bytes(8, "big") + data)
         return sha.digest()
 
+    def check(self) -> None:
+        """Open the file now.
+
+        Raises:
+            ConfigError: if the folder cannot be used.
+        """
+        try:
+            self._run(lambda db: db.execute(f"SELECT 1 FROM {self._noun}s LIMIT 1").fetchall())
+        except sqlite3.OperationalError as error:
+            raise self._unusable(error) from error
+
     def get(self, keys: Sequence[bytes]) -> dict[bytes, V]:
         """The known values of ``keys``.
 
@@ -118,12 +129,15 @@ class SqliteCache(Generic[V]):
             db.execute("PRAGMA synchronous=NORMAL")
             self._set_up(db)
         except (OSError, sqlite3.OperationalError) as error:
-            raise ConfigError(
-                f"the {self._noun} cache {self.path} cannot be used ({error}): "
-                "give a writable folder as cache_dir or in RAGTUNE_CACHE, or cache_dir=null for none"
-            ) from error
+            raise self._unusable(error) from error
         self._connection, self._owner = db, os.getpid()
         return db
+
+    def _unusable(self, error: Exception) -> ConfigError:
+        return ConfigError(
+            f"the {self._noun} cache {self.path} cannot be used ({error}): "
+            "give a writable folder as cache_dir (--score-cache) or in RAGTUNE_CACHE, or cache_dir=null for none"
+        )
 
     def _set_up(self, db: sqlite3.Connection) -> None:
         """Make the table, or see whether it is ours; an older one gets a column for checksums.

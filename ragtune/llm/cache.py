@@ -131,6 +131,15 @@ class AnswerCache:
         """Path of the SQLite file."""
         return self._store.path
 
+    def check(self) -> None:
+        """Open the file now, if anything may be written.
+
+        Raises:
+            ConfigError: if the folder cannot be used.
+        """
+        if not self._is_read_only:
+            self._store.check()
+
     @staticmethod
     def key(call: str, parameters: Mapping[str, Any]) -> bytes:
         """32 bytes that identify a call: its kind, model, messages and every parameter that it is sent with."""

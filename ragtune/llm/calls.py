@@ -126,11 +126,14 @@ class Caller:
         return Deadline(self._clock, within_ms)
 
     def prepare(self) -> None:
-        """Import the library and open a connection, where calls may be sent.
+        """Open the record, import the library and open a connection, where calls may be sent.
 
         Raises:
-            InputError: where all calls are sent, if none can be. What is recorded needs neither key nor library.
+            InputError: if the record cannot be used; where all calls are sent, if none can be. What is recorded needs
+                neither key nor library.
         """
+        if self.cache is not None:
+            self.cache.check()
         if self.mode != "replay":
             with suppress(InputError) if self.mode == "record" else nullcontext():
                 self._connected().connect()

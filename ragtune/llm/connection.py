@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from ragtune.core.errors import MissingExtraError
 from ragtune.llm.credentials import read_credentials
@@ -61,6 +62,7 @@ class Connection:
     Args:
         base_url, default_base_url, api_key_env: see :func:`ragtune.llm.credentials.read_credentials`.
         max_body_bytes: size of an unpacked reply; a longer reply is not read to its end.
+        follow_redirects: whether a request is sent again to where a reply redirects it.
 
     Raises:
         ConfigError: if the key is missing or an address cannot be used.
@@ -68,7 +70,12 @@ class Connection:
     """
 
     def __init__(
-        self, base_url: str | None, default_base_url: str | None, api_key_env: str, max_body_bytes: int
+        self,
+        base_url: str | None,
+        default_base_url: str | None,
+        api_key_env: str,
+        max_body_bytes: int,
+        follow_redirects: bool = False,
     ) -> None:
         try:
             import openai
@@ -85,7 +92,9 @@ class Connection:
             default_headers={"Accept-Encoding": "gzip", **credentials.headers},
             timeout=None,  # ours is for the whole exchange
             max_retries=0,  # ours are counted, timed and repeatable
-            http_client=openai.DefaultAsyncHttpxClient(timeout=None, event_hooks={"response": [self._read]}),
+            http_client=openai.DefaultAsyncHttpxClient(
+                timeout=None, follow_redirects=follow_redirects, event_hooks={"response": [self._read]}
+            ),
         )
         self._base_url = credentials.base_url
         self._redactor.watch_logs()
@@ -144,7 +153,15 @@ class Connection:
 
     def _refused(self, error: Any) -> Failure:
         status, kind = error.status_code, _kind(error.status_code)
-        detail = self._readable(f"HTTP {status}: {server_message(error.body) or error.response.text}")
+        told = server_message(error.body) or error.response.text
+        if error.response.has_redirect_location:
+            target = urlsplit(error.response.headers["location"])
+            told = (
+                f"it redirects to {target.scheme}://{target.netloc}, which is not followed"
+                if target.netloc
+                else ("it redirects to another path, which is not followed")
+            )
+        detail = self._readable(f"HTTP {status}: {told}")
         # An account without money is a 429 as well, but no waiting fills it.
         retryable = kind != "rejected" and error.code != "insufficient_quota"
         try:

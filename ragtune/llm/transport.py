@@ -38,6 +38,7 @@ class Settings:
     concurrency: int
     breaker_failures: int
     breaker_cooldown_s: float
+    follow_redirects: bool = False
 
     def checked(self, who: str) -> Settings:
         """These settings, if they can be.
@@ -115,7 +116,11 @@ class Transport:
         with self._lock:
             if self._connection is None or self._connection.owner != os.getpid():
                 self._connection = Connection(
-                    settings.base_url, settings.default_base_url, settings.api_key_env, settings.max_body_bytes
+                    settings.base_url,
+                    settings.default_base_url,
+                    settings.api_key_env,
+                    settings.max_body_bytes,
+                    settings.follow_redirects,
                 )
             return self._connection
 

@@ -102,6 +102,16 @@ class CachedReranker(BaseReranker):
             identity = self._identity() if self._cache else ""
         return {item.doc_id: ScoreCache.key(identity, context.query, item.content) for item in items}
 
+    def _open_caches(self) -> None:
+        """Open the caches before the first request.
+
+        Raises:
+            ConfigError: if one cannot be used.
+        """
+        for cache in (self._cache, self._times):
+            if cache is not None:
+                cache.check()
+
     def _recall(self, keys: Sequence[bytes], known: Known) -> None:
         """Add what the cache knows of the pairs."""
         if self._cache and self._times:

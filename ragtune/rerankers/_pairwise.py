@@ -103,11 +103,12 @@ class PairwiseReranker(CachedReranker):
         """Calibrated scores in [0, 1] of one forward pass, which may hold pairs of several requests."""
 
     def prepare(self) -> None:
-        """Load the model and learn from a few passes how long a batch should take, if ``preload`` says so.
+        """Open the caches. If ``preload`` says so, load the model and learn from a few passes how long a batch takes.
 
         Raises:
-            InputError: if the model cannot be loaded.
+            InputError: if a cache cannot be used or the model cannot be loaded.
         """
+        self._open_caches()
         if self.preload:
             self._learn_speed()
 

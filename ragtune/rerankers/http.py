@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ragtune.core.arguments import check_choice, check_number
+from ragtune.core.arguments import check_choice, check_flag, check_number
 from ragtune.core.errors import ConfigError, InputError, LLMError
 from ragtune.core.pool.batch import RerankBatch
 from ragtune.core.pool.items import PoolItem
@@ -81,6 +81,7 @@ class HttpReranker(CachedReranker):
         backoff_cap_s: the longest such wait in seconds, >= 0.
         breaker_failures: failures in a row after which nothing is sent for a while, >= 1.
         breaker_cooldown_s: seconds until a request may probe the service again, >= 0.
+        follow_redirects: whether query and documents are sent on to where the server redirects them, to any host.
         cache_dir: where scores are kept: ``auto`` for the platform's cache folder, a folder, or None for no cache.
         clock: clock of durations; None takes the machine's.
         sleep: function that waits the given number of seconds.
@@ -114,6 +115,7 @@ class HttpReranker(CachedReranker):
         backoff_cap_s: float = 8.0,
         breaker_failures: int = 5,
         breaker_cooldown_s: float = 2.0,
+        follow_redirects: bool = False,
         cache_dir: str | Path | None = AUTO,
         clock: Clock | None = None,
         sleep: Callable[[float], None] = time.sleep,
@@ -139,6 +141,7 @@ class HttpReranker(CachedReranker):
             concurrency=concurrency,
             breaker_failures=breaker_failures,
             breaker_cooldown_s=breaker_cooldown_s,
+            follow_redirects=check_flag("reranker follow_redirects", follow_redirects),
         ).checked("reranker")
         self.concurrency = settings.concurrency
         self._clock = clock or MonotonicClock()
@@ -148,12 +151,13 @@ class HttpReranker(CachedReranker):
         self._doc_cache = None if folder is None else FigureCache(folder, "doc", "docs")
 
     def prepare(self) -> None:
-        """Import the library and open a connection, so that the first batch need not; nothing is sent.
+        """Import the library, open the caches and a connection, so that the first batch need not; nothing is sent.
 
         Raises:
-            ConfigError: without a cache, if the key is missing; scores that are kept need none.
+            ConfigError: if a cache cannot be used, or without a cache if the key is missing; kept scores need none.
             MissingExtraError: without a cache, if the extra ``llm`` is not installed.
         """
+        self._open_caches()
         with suppress(InputError) if self._cache else nullcontext():
             self._transport.connect()
 

@@ -8,8 +8,10 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -159,7 +161,12 @@ WRONG = SimpleNamespace(
     shadow_file=(["--model", "m", "--shadow-file", "f"], "--shadow-file: allowed with --shadow only"),
     shadow_texts=(["--model", "m", "--shadow", "1", "--shadow-texts"], "--shadow-texts: allowed with --shadow-file"),
     shadow_folder=(["--model", "m", "--shadow", "1", "--shadow-file", "/"], "shadow file /: cannot be written"),
-    threads=(["--rerank-threads", "0"], "rerank_threads=0"),
+    upstream_calls=(["--model", "http://127.0.0.1:1", "--upstream-concurrency", "0"], "concurrency=0"),
+    upstream_calls_of_a_folder=(["--model", "m", "--upstream-concurrency", "2"], "--upstream-concurrency: allowed"),
+    redirects_of_a_folder=(["--model", "m", "--upstream-redirects"], "--upstream-redirects: allowed where --model"),
+    retry=(["--model", "http://127.0.0.1:1", "--retry-after", "-1"], "--retry-after"),
+    cap=(["--model", "http://127.0.0.1:1", "--max-docs", "-1"], "docs=-1"),
+    cap_alone=(["--max-docs", "20"], "--max-docs: allowed with --model only"),
     missing=(["--model", "/there/is/none"], "/there/is/none"),
     llm=(["--model", "m", "--llm", "pairwise"], "how a language model compares='pairwise': allowed are listwise"),
     llm_alone=(["--llm", "listwise"], "--llm: allowed with --model only"),
@@ -167,7 +174,7 @@ WRONG = SimpleNamespace(
         ["--llm", "listwise", "--llm-base-url", "http://127.0.0.1:1", "--model", "m", "--usd", "0.1"],
         "usd=0.1: the reranker has no price",
     ),
-    cache_file=(["--model", "http://127.0.0.1:1", "--score-cache", __file__], "--score-cache: cannot be a folder"),
+    cache_file=(["--model", "http://127.0.0.1:1", "--score-cache", __file__], "(--score-cache)"),
     llm_key=(["--model", "m", "--llm-key-env", "KEY"], "--llm-key-env: allowed with --llm only"),
     llm_thoughts=(["--model", "m", "--llm", "listwise", "--llm-thinking-tokens", "-1"], "thinking_tokens=-1"),
     llm_upstream=(["--model", "m", "--llm", "listwise", "--upstream-model", "x"], "--upstream-model: allowed without"),
@@ -184,3 +191,37 @@ def test_bad_options_end_with_one_line_that_names_them(name: str, capfd: pytest.
     shown = capfd.readouterr().err
     assert shown.count("\n") == 1, shown
     assert told in shown
+
+
+def test_a_score_cache_that_cannot_be_opened_keeps_the_server_from_starting(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from ragtune.adapters.cli import main
+
+    (tmp_path / "scores" / "scores.sqlite").mkdir(parents=True)
+    options = ["--model", "http://127.0.0.1:1", "--score-cache", str(tmp_path)]
+    assert main(["serve", "--store", "memory", "--port", "0", *options]) == 2
+    shown = capfd.readouterr().err
+    assert shown.count("\n") == 1, shown
+    assert "the score cache" in shown
+
+
+@pytest.mark.skipif(not MODEL.is_dir(), reason="the model beside the checkout (../shared) is absent")
+def test_sigterm_ends_a_server_whose_model_is_at_work_within_a_call() -> None:
+    command = [sys.executable, "-m", "ragtune.adapters.cli", "serve", "--port", "0", "--store", "memory"]
+    documents = [f"{'word ' * 150}{i}" for i in range(400)]
+    with subprocess.Popen([*command, "--model", str(MODEL)], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            url = process.stdout.readline().split()[2]
+            with ThreadPoolExecutor(3) as clients:
+                client = cohere.ClientV2("none", base_url=url, timeout=HANG_S)
+                asked = [clients.submit(client.rerank, model="m", query=f"{i}", documents=documents) for i in range(3)]
+                time.sleep(2.0)
+                begun = time.monotonic()
+                process.terminate()
+                assert process.wait(HANG_S) == 0
+                assert time.monotonic() - begun < 10.0
+                assert [len(one.result(HANG_S).results) for one in asked] == [400] * 3
+        finally:
+            process.kill()

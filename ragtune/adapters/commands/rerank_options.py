@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragtune.core.arguments import check_number
+from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.errors import ConfigError
 from ragtune.facade.defaults import BATCH_SIZE, TRUST
 
@@ -32,6 +33,7 @@ _UPSTREAM = {
     "upstream_scale": ("scale", str, "what its scores are: identity, in [0, 1], or logit, as llama.cpp's"),
     "upstream_key_env": ("api_key_env", str, "NAME of the variable that holds its key"),
     "usd_per_search_unit": ("usd_per_search_unit", float, "dollars for a call with up to 100 documents"),
+    "upstream_redirects": ("follow_redirects", bool, "send query and documents on to where it redirects them"),
 }
 """Options that only a rerank server has: the component's name of each, its type, and its meaning."""
 
@@ -48,6 +50,9 @@ _LLM = {
 """Options that only a language model has: the argument of each, its type, and its meaning."""
 
 _COMMON = ("max_length", "usd_per_1k_tokens")
+_UPSTREAM_CALLS = 32
+"""Calls of a rerank server or a language model that are under way at once, where nobody says."""
+
 _LOCAL = ("architecture", "measure_energy")
 """Options that only a model in this process has."""
 
@@ -68,7 +73,23 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
         help="cross-encoder (folder or hub name), address of a rerank server, or with --llm a language model's name",
     )
     for name, (_, kind, meaning) in [*_LLM.items(), *_UPSTREAM.items()]:
-        group.add_argument(_flag(name), metavar="X", type=kind, help=meaning)
+        if kind is bool:
+            group.add_argument(_flag(name), action="store_const", const=True, help=meaning)
+        else:
+            group.add_argument(_flag(name), metavar="X", type=kind, help=meaning)
+    group.add_argument(
+        "--upstream-concurrency",
+        metavar="N",
+        type=int,
+        help=f"calls of the server or the language model at once; {_UPSTREAM_CALLS} if unsaid",
+    )
+    group.add_argument(
+        "--retry-after",
+        metavar="S",
+        type=float,
+        default=FailurePolicy().retry_after_s,
+        help="seconds after which a model that failed is tried again, by one request",
+    )
     group.add_argument("--max-length", metavar="N", type=int, help="tokens of query and document that are read")
     group.add_argument("--usd-per-1k-tokens", metavar="X", type=float, help="dollars, for budgets and answers")
     group.add_argument(
@@ -80,6 +101,10 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--score-cache", metavar="DIR", type=Path, help="where scores are kept; else nowhere")
     for unit, kind, meaning in _UNITS:
         group.add_argument(_flag(unit), metavar="N", type=kind, help=f"{meaning} a query")
+    for unit, kind, meaning in _UNITS:
+        group.add_argument(
+            _flag(f"max_{unit}"), metavar="N", type=kind, help=f"{meaning} a query, whatever a request says"
+        )
     group.add_argument("--advice", metavar="FILE", type=Path, help="advice.json of ragtune advise")
     group.add_argument(
         "--policy",
@@ -105,10 +130,7 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
         default=3.0,
         help="how long a call waits for other requests",
     )
-    group.add_argument("--call-docs", metavar="N", type=int, default=128, help="documents of a shared call; 1: its own")
-    group.add_argument(
-        "--rerank-threads", metavar="N", type=int, default=32, help="requests of this API that are worked on at once"
-    )
+    group.add_argument("--call-docs", metavar="N", type=int, default=128, help="most documents of a call")
     shadow = parser.add_argument_group(
         "shadow", "What the budget loses, measured on your own requests: ragtune shadow report tells."
     )
@@ -126,10 +148,12 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
         InputError: on options that do not fit together, a missing extra, or a model that cannot be loaded.
     """
     budget = {unit: getattr(arguments, unit) for unit, _, _ in _UNITS}
+    caps = {unit: getattr(arguments, f"max_{unit}") for unit, _, _ in _UNITS}
     if arguments.shadow_texts and arguments.shadow_file is None:
         raise ConfigError("--shadow-texts: allowed with --shadow-file only")
     if arguments.model is None:
-        theirs = [*budget, *_UPSTREAM, *_LLM, *_COMMON, *_LOCAL, "advice", "score_cache", "shadow", "shadow_file"]
+        theirs = [*budget, *(f"max_{unit}" for unit in caps), *_UPSTREAM, *_LLM, *_COMMON, *_LOCAL]
+        theirs += ["upstream_concurrency", "advice", "score_cache", "shadow", "shadow_file"]
         _refuse(arguments, theirs, "with --model only")
         return nullcontext()
     if arguments.shadow is None:
@@ -137,6 +161,7 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
     from ragtune.adapters.rerank import RerankServer
     from ragtune.adapters.shadow import ShadowOptions
 
+    retry_s = check_number("--retry-after", arguments.retry_after, low=0.0)
     reranker, is_remote = _make_reranker(arguments)
     shadow = None
     if arguments.shadow is not None:
@@ -149,9 +174,11 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
         reranker,
         arguments.upstream_model or arguments.model,
         budget=budget,
+        caps=caps,
+        failures=FailurePolicy(retry_after_s=retry_s),
         **policy,
         max_documents=arguments.max_batch,
-        # A server takes one query a call: there is nothing to share.
+        # A server takes one query a call, and several calls at once: there is nothing to share.
         patience_ms=None if is_remote else patience_ms,
         call_docs=arguments.call_docs,
         time_s=_SHARE_OF_TIME * arguments.timeout if is_remote else None,
@@ -163,32 +190,30 @@ def _make_reranker(arguments: argparse.Namespace) -> tuple[BaseReranker, bool]:
     """The reranker that the options describe, and whether it is asked over a network."""
     from ragtune.facade.models import is_address, language_model, reranker_for
 
-    options = {"cache_dir": _folder(arguments.score_cache)} | _said(arguments, (*_COMMON, *_LOCAL))
+    options = {"cache_dir": arguments.score_cache} | _said(arguments, (*_COMMON, *_LOCAL))
     if arguments.llm is not None:
         _refuse(arguments, [*_UPSTREAM, *_LOCAL], "without --llm only")
         if "max_length" in options:
             options["max_doc_tokens"] = options.pop("max_length")
         options |= {_LLM[name][0]: value for name, value in _said(arguments, _LLM).items()}
-        served = {"timeout_s": arguments.timeout, "concurrency": arguments.rerank_threads}
-        return language_model(arguments.model, **options, window=arguments.batch_size, **served), True
+        return language_model(arguments.model, **options, window=arguments.batch_size, **_calls(arguments)), True
     _refuse(arguments, list(_LLM), "with --llm only")
     if not is_address(arguments.model):
-        _refuse(arguments, list(_UPSTREAM), "where --model is the address of a rerank server")
+        _refuse(arguments, [*_UPSTREAM, "upstream_concurrency"], "where --model is the address of a rerank server")
         return reranker_for(arguments.model, options), False
     _refuse(arguments, list(_LOCAL), "where --model is a model, not an address")
-    options |= {"timeout_s": arguments.timeout}
-    options |= {_UPSTREAM[name][0]: value for name, value in _said(arguments, _UPSTREAM).items()}
+    options |= _calls(arguments) | {_UPSTREAM[name][0]: value for name, value in _said(arguments, _UPSTREAM).items()}
     return reranker_for(arguments.model, options), True
 
 
-def _folder(cache: Path | None) -> Path | None:
-    """The folder, which is there now: else every request would be told of a mistake that is the server's."""
-    try:
-        if cache is not None:
-            cache.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"--score-cache: cannot be a folder ({error})") from error
-    return cache
+def _calls(arguments: argparse.Namespace) -> dict[str, Any]:
+    """How a model behind an address is called."""
+    named = arguments.upstream_concurrency
+    return {
+        "timeout_s": arguments.timeout,
+        "concurrency": _UPSTREAM_CALLS if named is None else named,
+        "breaker_cooldown_s": arguments.retry_after,
+    }
 
 
 def _said(arguments: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import argparse
 import socket
 import sys
 from copy import deepcopy
+from types import FrameType
 
 from ragtune.adapters.commands.options import add_service_options, make_limits, make_service
 from ragtune.adapters.commands.rerank_options import add_rerank_options, make_ranker
@@ -16,6 +17,7 @@ NAME = "serve"
 SUMMARY = "serve REST, the rerank API and MCP over HTTP"
 
 _BACKLOG = 2048
+_LONGEST_SHUTDOWN_S = 8
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until a signal comes, then finish the requests under way."""
+    """Serve until a signal comes, then answer the requests under way with what is there, within 8 seconds."""
     try:
         import uvicorn
         from uvicorn.config import LOGGING_CONFIG
@@ -60,7 +62,6 @@ def run(arguments: argparse.Namespace) -> int:
         body_bytes=arguments.max_body,
         values=arguments.max_values,
         in_flight=arguments.max_in_flight,
-        rerank_threads=arguments.rerank_threads,
     )
     logging = deepcopy(LOGGING_CONFIG)
     logging["handlers"]["access"]["stream"] = "ext://sys.stderr"
@@ -80,11 +81,18 @@ def run(arguments: argparse.Namespace) -> int:
             server_header=False,
             proxy_headers=False,
             ws="none",
-            timeout_graceful_shutdown=max(1, round(limits.timeout_s)),
+            timeout_graceful_shutdown=min(_LONGEST_SHUTDOWN_S, max(1, round(limits.timeout_s))),
         )
         sys.stdout.write(f"ragtune: serving {_url(listener)} (store {arguments.store}, MCP {arguments.mcp})\n")
         sys.stdout.flush()
-        uvicorn.Server(config).run(sockets=[listener])
+
+        class Server(uvicorn.Server):
+            def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+                if ranker is not None:
+                    ranker.stop()
+                super().handle_exit(sig, frame)
+
+        Server(config).run(sockets=[listener])
     return 0
 
 

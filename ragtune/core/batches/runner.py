@@ -10,7 +10,7 @@ import numpy as np
 
 from ragtune.core.batches.failures import FailurePolicy, RequestBreakers, RunBreakers
 from ragtune.core.batches.pace import Pace
-from ragtune.core.errors import InconclusiveError, InputError
+from ragtune.core.errors import InconclusiveError, InputError, NotAskedError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.plain import quoted, words
 from ragtune.core.pool.batch import RerankBatch
@@ -39,12 +39,14 @@ class Answer:
         lost: for each other document of the batch, why it has no score.
         error: why the batch as a whole brought no score; None where it brought one.
         is_telling: whether a failure shows that the reranker does not work.
+        was_sent: whether the reranker was asked at all.
     """
 
     scores: dict[str, float] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
     error: str | None = None
     is_telling: bool = True
+    was_sent: bool = True
 
 
 @dataclass
@@ -184,7 +186,7 @@ class BatchRunner:
         context.meter = CostMeter()
         started_ms = context.tracker.elapsed_ms
         answer = yield from self._ask(pool, context, proposal)
-        charged = self._bill(context, proposal, cost, started_ms, has_failed=answer.error is not None)
+        charged = self._bill(context, proposal, cost, started_ms, answer)
         book.actual_cost = book.actual_cost + reported(context, context.meter.actual, FREE)
         # What was learned of a live batch's time is a guess, and taking longer no overrun of the account.
         guessed = context.tracker.clock.is_real
@@ -209,7 +211,8 @@ class BatchRunner:
             raise
         except Exception as error:
             why = describe(error)
-            return Answer({}, dict.fromkeys(proposal.doc_ids, why), why, not isinstance(error, InconclusiveError))
+            is_telling, was_sent = not isinstance(error, InconclusiveError), not isinstance(error, NotAskedError)
+            return Answer({}, dict.fromkeys(proposal.doc_ids, why), why, is_telling, was_sent)
         if answer.scores:
             pool.update_scores(answer.scores, proposal.strategy)
         else:
@@ -217,13 +220,14 @@ class BatchRunner:
         return answer
 
     def _bill(
-        self, context: RAGtuneContext, proposal: BatchProposal, cost: CostObject, started_ms: float, *, has_failed: bool
+        self, context: RAGtuneContext, proposal: BatchProposal, cost: CostObject, started_ms: float, answer: Answer
     ) -> CostObject:
         """What the batch is charged, once its time has passed on the request's clock.
 
-        A failed batch is charged the tokens and the money that were reported, not those that were expected.
+        A failed batch is charged the tokens and the money that were reported, not those that were expected. One that
+        was never sent is charged its time alone.
         """
-        tracker, docs = context.tracker, len(proposal.doc_ids)
+        tracker, docs, has_failed = context.tracker, len(proposal.doc_ids), answer.error is not None
         simulates_time = self._simulates_time[proposal.strategy]
         silent = CostObject(latency_ms=cost.latency_ms) if has_failed else cost
         has_reported = context.meter.charged is not None
@@ -233,6 +237,9 @@ class BatchRunner:
         took_ms = tracker.let_pass(recorded_ms, started_ms)
         if tracker.clock.is_real and not has_failed:
             self._paces[proposal.strategy].observe(docs, max(0.0, took_ms - context.meter.waited_ms))
+        has_no_bill = has_reported and not (said.calls or said.tokens or said.usd)
+        if has_failed and (has_no_bill or not answer.was_sent):
+            return CostObject(latency_ms=took_ms)
         return _booked(said, docs, took_ms)
 
     def _count_failure(

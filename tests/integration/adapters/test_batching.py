@@ -7,12 +7,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from contextvars import copy_context
 from typing import Any
 
 import pytest
 from patience import HANG_S, wait_until
 
 from ragtune.adapters.batching import SharedCalls
+from ragtune.adapters.client import Client
 from ragtune.core.errors import ConfigError, NotAskedError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.batch import RerankBatch
@@ -29,6 +31,7 @@ class Model(BaseReranker):
         self.calls: list[list[str]] = []
         self.gate, self.at_work = threading.Event(), threading.Semaphore(0)
         self._joint = joint
+        self.slowly_s = 0.0
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
         (outcome,) = self.rerank_many([RerankBatch(items, context, strategy)])
@@ -40,13 +43,14 @@ class Model(BaseReranker):
         self.calls.append([batch.context.query for batch in batches])
         self.at_work.release()
         assert self.gate.wait(HANG_S)
+        time.sleep(self.slowly_s)
         if self._joint is not None and len(batches) > 1:
             raise self._joint
         return [self._one(batch) for batch in batches]
 
     @staticmethod
     def _one(batch: RerankBatch) -> Mapping[str, float] | Exception:
-        batch.context.meter.pay(CostObject(tokens=len(batch.items)))
+        batch.context.meter.pay(CostObject(tokens=len(batch.items), calls=1))
         if batch.context.query == "bad":
             return ConfigError("this one is bad")
         return {item.doc_id: 1 / (1 + len(item.content)) for item in batch.items}
@@ -72,16 +76,19 @@ class Requests:
 
     def queue(self, context: RAGtuneContext, docs: int = 1) -> Future[dict[str, float]]:
         """A batch that waits, while the model is at work on another one."""
-        before = self.shared._queue.qsize()
+        before = len(self.shared._queue)
         asked = self.submit(context, docs)
-        while self.shared._queue.qsize() == before:
+        while len(self.shared._queue) == before:
             assert not asked.done()
             time.sleep(0.001)
         return asked
 
     def submit(self, context: RAGtuneContext, docs: int = 1) -> Future[dict[str, float]]:
-        items = [PoolItem(doc_id=f"{context.query}{i}", content=context.query) for i in range(docs)]
-        return self._threads.submit(self.shared.rerank, items, context, "default")
+        return self._threads.submit(self.shared.rerank, items(docs, context.query), context, "default")
+
+
+def items(docs: int, text: str = "x") -> list[PoolItem]:
+    return [PoolItem(doc_id=f"{text}{i}", content=text) for i in range(docs)]
 
 
 @pytest.fixture
@@ -117,14 +124,48 @@ def test_what_waits_together_is_scored_together_and_each_gets_its_own(open_: Any
     assert seen == [(1, 2), (3, 6)]
 
 
-def test_a_call_is_no_larger_than_allowed_and_no_batch_is_cut(open_: Any) -> None:
+def test_a_call_is_no_larger_than_allowed_and_large_batches_are_scored_in_turns(open_: Any) -> None:
     model = Model()
-    requests = open_(model, docs=4)
-    asked = [requests.begin(context_of("a"))]
-    asked += [requests.queue(context_of(query), docs) for query, docs in (("b", 2), ("c", 3), ("d", 9), ("e", 1))]
+    requests = open_(model, docs=10)
+    requests.shared._pace.observe(1, 0.0)
+    asked = [requests.begin(context_of("first"))]
+    asked += [requests.queue(context_of(query), docs) for query, docs in (("large", 25), ("b", 2), ("c", 3))]
     model.gate.set()
-    assert [len(one.result(HANG_S)) for one in asked] == [1, 2, 3, 9, 1]
-    assert model.calls == [["a"], ["b"], ["c"], ["d"], ["e"]]
+    assert [len(one.result(HANG_S)) for one in asked] == [1, 25, 2, 3]
+    assert model.calls == [["first"], ["large", "b"], ["c", "large"], ["large"]]
+
+
+def test_a_batch_in_parts_is_one_call_of_its_budget_and_comparisons_are_not_cut(open_: Any) -> None:
+    model = Model()
+    requests = open_(model, docs=10)
+    model.gate.set()
+    context = context_of("large")
+    assert len(requests.submit(context, docs=30).result(HANG_S)) == 30
+    assert (context.meter.actual.tokens, context.meter.actual.calls, len(model.calls)) == (30, 1, 4)
+
+    class Comparing(Model):
+        compares = True
+
+    requests = open_(comparing := Comparing(), docs=10)
+    comparing.gate.set()
+    assert len(requests.submit(context_of("large"), docs=30).result(HANG_S)) == 30
+    assert comparing.calls == [["large"]]
+
+
+def test_a_batch_ends_between_calls_when_its_client_is_gone_or_its_time_is_over(open_: Any) -> None:
+    model = Model()
+    requests = open_(model, docs=8)
+    client, hurried = Client(), context_of("hurried", ms=300.0)
+    with client.served(), ThreadPoolExecutor(1) as threads:
+        gone = threads.submit(copy_context().run, requests.shared.rerank, items(100), context_of("gone"), "default")
+        assert model.at_work.acquire(timeout=HANG_S)
+        late = requests.queue(hurried, docs=100)
+        client.leave()
+        model.gate.set()
+        assert len(gone.result(HANG_S)) == 8
+    model.slowly_s = 0.1
+    assert 8 <= len(late.result(HANG_S)) < 100
+    assert len(model.calls) < 10
 
 
 def test_a_call_waits_for_those_that_may_come_and_a_lone_request_for_nobody(open_: Any) -> None:
@@ -199,7 +240,7 @@ def test_batches_that_are_given_together_wait_together(open_: Any) -> None:
     batches = [RerankBatch([PoolItem(doc_id="x", content="1234")], context) for context in contexts]
     with ThreadPoolExecutor(1) as other:
         asked = other.submit(requests.shared.rerank_many, batches)
-        wait_until(requests.shared._queue.full)
+        wait_until(lambda: len(requests.shared._queue) == 4)
         model.gate.set()
         outcomes = asked.result(HANG_S)
     assert under_way.result(HANG_S)

@@ -2,45 +2,36 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any
 
 import cohere
 import httpx2
 import langchain_community.document_compressors.jina_rerank as langchain_jina
 import pytest
-import uvicorn
 from langchain_cohere import CohereRerank as LangChainCohere
 from langchain_core.documents import Document
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index.postprocessor.cohere_rerank import CohereRerank as LlamaCohere
 from llama_index.postprocessor.jinaai_rerank import JinaRerank as LlamaJina
 from patience import HANG_S, wait_until
+from rerank_server import KEY, ask, serving
 
-from ragtune.adapters.application import create_application
 from ragtune.adapters.limits import ServerLimits
 from ragtune.adapters.rerank import RerankServer
 from ragtune.adapters.rerank_payloads import RerankQuery
-from ragtune.adapters.security import Security
 from ragtune.adapters.shadow import ShadowOptions
-from ragtune.canonical.service import RagService
-from ragtune.canonical.store.memory import MemoryDatabase
-from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.rerankers.function import FunctionReranker
 from ragtune.rerankers.http import HttpReranker
 from ragtune.rerankers.ordering import OrderingReranker
 
-KEY = "a-key-of-the-test-suite"
 TEXTS = ["no tea", "tea", "tea tea tea", "coffee", "tea tea"]
 BEST_FIRST = [2, 4, 0, 1, 3]
 """By how often they say tea; equal ones as given."""
-HTTP = httpx2.Client(timeout=HANG_S, limits=httpx2.Limits(max_connections=100))
 PATHS = ["/v1/rerank", "/v2/rerank", "/rerank"]
 
 
@@ -52,35 +43,10 @@ def dead(query: str, texts: Sequence[str]) -> list[float]:
     raise ConnectionError("upstream is away")
 
 
-@contextmanager
-def serving(ranker: RerankServer | None, limits: ServerLimits | None = None) -> Iterator[str]:
-    """The address of a real server."""
-    service = RagService(MemoryDatabase(), {"hashing": HashingEmbedder(dims=16)})
-    app = create_application(service, Security(api_key=KEY), limits or ServerLimits(), ranker=ranker, with_mcp=False)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        while not server.started and thread.is_alive():
-            threading.Event().wait(0.01)
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join(HANG_S)
-        if ranker is not None:
-            ranker.close()
-
-
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     with serving(RerankServer(FunctionReranker(count_tea), "counter", batch_size=2, max_documents=100)) as address:
         yield address
-
-
-def ask(url: str, path: str, body: Any, key: str = KEY) -> httpx2.Response:
-    content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-    return HTTP.post(url + path, content=content, headers=headers)
 
 
 def order(answer: httpx2.Response) -> list[int]:
