@@ -15,6 +15,8 @@ from hydra.utils import get_object
 from omegaconf import DictConfig, ListConfig
 from omegaconf.errors import OmegaConfBaseException
 
+from experiments.config.defaults import targets_of
+from experiments.config.paths import CONF
 from experiments.config.sources import OWN_PACKAGES
 from ragtune.core.errors import ConfigError
 
@@ -61,7 +63,7 @@ def _require(node: Any, group: str, allowed: frozenset[str]) -> None:
                 f"{group}._target_={target!r}: allowed are classes of {', '.join(sorted(allowed))}; to allow your own "
                 f"package, set {VARIABLE}={package} or install it with an entry point of the group {GROUP}"
             )
-        if not is_component(target, allowed):
+        if not is_component(target, allowed) and target not in _shipped():
             raise ConfigError(
                 f"{group}._target_={target!r}: allowed is a class of an allowed package, or its constructor"
             )
@@ -105,6 +107,12 @@ def _plain(node: Any) -> Any:
         with suppress(OmegaConfBaseException):
             found[key] = _plain(node[key])
     return list(found.values()) if isinstance(node, ListConfig) else found
+
+
+@lru_cache(maxsize=1)
+def _shipped() -> frozenset[str]:
+    """What the project's own files of ``conf/`` name, among them a function that opens a store."""
+    return frozenset(targets_of(sorted(CONF.glob("*/*.yaml"))))
 
 
 @lru_cache(maxsize=8)

@@ -11,8 +11,6 @@ from difflib import get_close_matches
 from enum import Enum
 from typing import Any, TypeVar
 
-import numpy as np
-
 from ragtune.core.errors import ConfigError
 from ragtune.core.plain import quoted
 
@@ -24,7 +22,7 @@ _NEAR = 0.66  # of two names, as difflib measures it: two letters of three, such
 
 def as_python(value: Any) -> Any:
     """A NumPy scalar, or an array without dimensions, as the Python value that it holds; any other value as it is."""
-    return value.item() if isinstance(value, np.generic | np.ndarray) and value.ndim == 0 else value
+    return value.item() if getattr(value, "ndim", None) == 0 and hasattr(value, "item") else value
 
 
 def is_missing(value: object) -> bool:

@@ -12,6 +12,9 @@ from ragtune.core.plain import quoted
 _DECIMALS = re.compile(r"([+-]?\d+)\.0+([eE]\+?0+)?")
 _INVISIBLE = "\ufeff\u200b\u200c\u200d\u2060\u00ad\0"
 
+_TELLING = 3
+"""Characters of an id that a single pair needs to be no coincidence."""
+
 _LONGEST = 100
 """Characters of an id that are looked at for what stands before and behind another one."""
 
@@ -100,7 +103,8 @@ def _affixed(longer: Sequence[str], shorter: Sequence[str], enough: int) -> tupl
         return None
     affix, count = max(votes.items(), key=lambda item: (item[1], -len("".join(item[0]))))
     one, other = first[affix]
-    if count < enough or (count == 1 and 2 * len(other) < len(one)):  # one short id is in many a long one by chance
+    # One short id is in many a long one by chance.
+    if count < enough or (count == 1 and (len(other) < _TELLING or 2 * len(other) < len(one))):
         return None
     parts = [f"{quoted(text)} {where} it" for text, where in zip(affix, ("before", "behind"), strict=True) if text]
     return one, other, f"one has {' and '.join(parts)}"

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ragtune.core.arguments import check_choice, check_count, check_number
+from ragtune.core.arguments import check_choice, check_count, check_number, did_you_mean
 from ragtune.core.errors import ConfigError, InputError, MissingExtraError
 from ragtune.core.interfaces import BaseReranker
 
 
-def reranker_for(model: Any, options: dict[str, Any]) -> BaseReranker:
+def reranker_for(model: Any, options: dict[str, Any], beside: Iterable[str] = ()) -> BaseReranker:
     """The reranker behind a name, an address, a model or a function.
 
     Args:
@@ -20,6 +22,7 @@ def reranker_for(model: Any, options: dict[str, Any]) -> BaseReranker:
             or a function ``(query, texts) -> scores``.
         options: further arguments of the component. Without ``cache_dir`` (``"auto"`` or a folder), no score is kept
             on disk: texts of a running program may be anybody's.
+        beside: names that the caller takes itself, one of which may have been meant by an unknown option.
 
     Raises:
         InputError: if it is none of these, or the options are not the component's.
@@ -33,6 +36,12 @@ def reranker_for(model: Any, options: dict[str, Any]) -> BaseReranker:
     except MissingExtraError:
         raise
     except (TypeError, ValueError) as error:
+        if unknown := re.search(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'", str(error)):
+            kind, name = unknown.groups()
+            meant = did_you_mean(name, [one for one in beside if one not in ("model", "options")])
+            raise ConfigError(
+                f"unknown option {name!r}: BudgetedReranker and {kind} have none of that name{meant}"
+            ) from None
         raise ConfigError(f"the reranker cannot be made: {error}") from error
 
 

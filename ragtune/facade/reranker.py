@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -118,13 +119,13 @@ class BudgetedReranker:
         doubts: Doubts | None = None,
         **options: Any,
     ) -> None:
+        self._reranker = reranker_for(model, options, beside=inspect.signature(BudgetedReranker).parameters)
         budget = budget_of(
             {"docs": docs, "calls": calls, "usd": usd, "ms": ms, "tokens": tokens}
             | {"flops": flops, "search_units": search_units, "joules": joules}
         )
         parts = policy if isinstance(policy, Policy) else policy_named(policy, batch_size, embedder, trust)
         self._scheduler = parts.scheduler
-        self._reranker = reranker_for(model, options)
         if not isinstance(doubts, Doubts | None):
             raise ConfigError(f"doubts={quoted(doubts)}: allowed is a Doubts, or None")
         self.doubts = Doubts() if doubts is None else doubts

@@ -18,7 +18,9 @@ T = TypeVar("T", bound=BaseModel)
 
 _BRACKET = re.compile(r"[{\[]")
 _TRAILING_COMMA = re.compile(r",\s*(?=[\]}])")
-_CHAIN = re.compile(r"\[\d{1,6}\](?:\s*>\s*\[\d{1,6}\])+|^[ \t]*\d{1,6}(?:[ \t]*>[ \t]*\d{1,6})+[ \t]*$", re.MULTILINE)
+_CHAIN = re.compile(
+    r"\[\d{1,6}\](?:\s*[>=]\s*\[\d{1,6}\])+|^[ \t]*\d{1,6}(?:[ \t]*[>=][ \t]*\d{1,6})+[ \t]*$", re.MULTILINE
+)
 _NUMBER = re.compile(r"\d+")
 _MOST_STARTS = 4096  # places that look like JSON and are none: a megabyte of brackets must not take for ever
 _DEEP = 64  # such places that one counts for which is nested too deep, since it takes that much longer
@@ -47,7 +49,8 @@ def parse_json(text: str, schema: type[T]) -> T:
 
     Thoughts do not count (:func:`ragtune.llm.thoughts.without_thoughts`): a draft in them is no answer. A text that is
     JSON as a whole is taken as it stands. Objects come before rankings of the form ``[2] > [1]``, and these before
-    lists, since prose around an answer often cites documents as ``[1]``.
+    lists, since prose around an answer often cites documents as ``[1]``. A ranking of that form comes after those that
+    hold its documents and more: an explanation behind an answer compares a few documents again.
 
     Raises:
         UnusableJSON: if no value is valid; the error describes the value that was tried first.
@@ -78,7 +81,8 @@ def json_values(text: str) -> Iterator[Any]:
         return
     found = list(_Reader(said).values())[::-1]
     yield from (value for value in found if isinstance(value, dict))
-    yield from reversed([numbers_in(chain) for chain in _CHAIN.findall(said)])
+    chains = [numbers_in(chain) for chain in _CHAIN.findall(said)][::-1]
+    yield from sorted(chains, key=lambda chain: any(set(chain) < set(other) for other in chains))
     yield from (value for value in found if isinstance(value, list))
 
 

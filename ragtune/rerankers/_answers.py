@@ -13,6 +13,8 @@ _WRITTEN = re.compile(r"\s*\[?\s*(\d{1,6})\s*\]?\s*")
 
 
 def _number(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("true and false are no numbers")
     written = _WRITTEN.fullmatch(value) if isinstance(value, str) else None
     return value if written is None else int(written[1])
 

@@ -16,6 +16,9 @@ ENOUGH = 20
 _NEAR_ZERO = -1.0
 """Log probabilities of the best documents lie above this: the model gives half of them more than exp(-1) = .37."""
 
+_SURELY_LOG = -0.1
+"""Best scores above this are log probabilities for sure: five tables of monoT5 have medians of -.005 to -.014."""
+
 _IS_LOG = "at most 0, and the best of the queries are near 0"
 _IS_SHARE = "in [0, 1]"
 _IS_COSINE = "in [-1, 1]"
@@ -57,7 +60,12 @@ def check_scale(run: Run, declared: ScoreScale, path: str) -> None:
     seen = looks_like(run)
     where = f"reranker.scale={declared.value}: all scores of {quoted(path)} are"
     if seen is ScoreScale.LOG_PROB and declared is not ScoreScale.LOG_PROB:
-        raise ScoreTableError(f"{where} {_IS_LOG}: these are log probabilities, use reranker.scale=log_prob")
+        if declared is not ScoreScale.LOGIT or _typical_best(run) > _SURELY_LOG:
+            raise ScoreTableError(f"{where} {_IS_LOG}: these are log probabilities, use reranker.scale=log_prob")
+        _warn(
+            f"{where} at most 0, and the best have a median of {_typical_best(run):.3g}: if they are log probabilities "
+            "use reranker.scale=log_prob, if only their order counts rank"
+        )
     if seen is ScoreScale.IDENTITY and declared is ScoreScale.LOGIT:
         raise ScoreTableError(
             f"{where} {_IS_SHARE}, so they are no logits: use reranker.scale=identity for probabilities, or cosine"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from ragtune.core.arguments import check_number
@@ -22,7 +23,7 @@ class FunctionReranker(BaseReranker):
 
     Args:
         function: ``function(query, texts)`` gives one number a text, higher is better, on the scale ``scale``. An error
-            that it raises loses the batch, not the request.
+            that it raises loses the batch, not the request; a score that is None, NaN or infinite loses its document.
         scale: what its numbers are: ``identity`` (in [0, 1]), ``logit``, ``log_prob`` or ``cosine``.
         usd_per_doc: dollars, >= 0; 0 means unknown.
 
@@ -44,7 +45,7 @@ class FunctionReranker(BaseReranker):
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
         returned = self._function(context.query, [item.content for item in items])
         try:
-            scores = [float(score) for score in returned]
+            scores = [math.nan if score is None else float(score) for score in returned]
         except (TypeError, ValueError):
             raise ConfigError(
                 f"the reranking function returned {quoted(returned)}: allowed is one number a text"
@@ -63,6 +64,8 @@ class FunctionReranker(BaseReranker):
         return frozenset({"latency_ms", *SOMETIMES_TOLD} | (set() if self.usd_per_doc else {"usd"}))
 
     def _relevance(self, score: float) -> float:
+        if not math.isfinite(score):
+            return math.nan  # which the loop refuses for this document alone
         relevance = calibrated(score, self._scale)
         if relevance is None:
             raise ConfigError(

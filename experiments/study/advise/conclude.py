@@ -75,8 +75,9 @@ def conclude(
     chosen, missing = choose(options, known, quality), missing_queries(known, quality, level)
     rows = [_row(options, known, i, limit) for i in range(len(options.options))]
     nothing = next(i for i, option in enumerate(options.options) if option.is_nothing)
-    if labels is not None and labels.decision.verdict == "harms":
-        chosen = nothing
+    is_worse = replays.judged and rows[chosen].quality < rows[nothing].quality
+    if is_worse or (labels is not None and labels.decision.verdict == "harms"):
+        chosen = nothing  # what costs nothing is better, whatever share of the full reranking the other keeps
     purchases = [] if missing else _purchases(options, chosen, traffic, **settings)
     dearer = [one for one in purchases if one.docs > 0]
     full, best = rows[options.full], rows[chosen]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragtune.core.arguments import check_number
-from ragtune.core.batches.failures import FailurePolicy
+from ragtune.core.batches import RETRY_AFTER_S
 from ragtune.core.errors import ConfigError
 from ragtune.facade.defaults import BATCH_SIZE, TRUST
 
@@ -87,7 +87,7 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
         "--retry-after",
         metavar="S",
         type=float,
-        default=FailurePolicy().retry_after_s,
+        default=RETRY_AFTER_S,
         help="seconds after which a model that failed is tried again, by one request",
     )
     group.add_argument("--max-length", metavar="N", type=int, help="tokens of query and document that are read")
@@ -160,6 +160,7 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
         _refuse(arguments, ["shadow_file"], "with --shadow only")
     from ragtune.adapters.rerank import RerankServer
     from ragtune.adapters.shadow import ShadowOptions
+    from ragtune.core.batches.failures import FailurePolicy
 
     retry_s = check_number("--retry-after", arguments.retry_after, low=0.0)
     reranker, is_remote = _make_reranker(arguments)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ragtune.core.batches import RETRY_AFTER_S
 from ragtune.core.batches.breaker import CircuitBreaker, Permit
 from ragtune.core.request.clock import Clock, MonotonicClock
 
@@ -26,7 +27,7 @@ class FailurePolicy(BaseModel):
 
     batches_in_a_row: int = Field(default=3, ge=1)
     requests_in_a_row: int = Field(default=3, ge=1)
-    retry_after_s: float = Field(default=2.0, ge=0.0, allow_inf_nan=False)
+    retry_after_s: float = Field(default=RETRY_AFTER_S, ge=0.0, allow_inf_nan=False)
     keep_unscored: bool = True
 
     model_config = ConfigDict(frozen=True, extra="forbid")

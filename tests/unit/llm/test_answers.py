@@ -115,7 +115,7 @@ def chain(ranking: list[int]) -> str:
         "first [9] > [8] > [7], then {}",
     ],
 )
-@given(numbers)
+@given(numbers.filter(lambda ranking: not set(ranking) < {7, 8, 9}))
 def test_a_ranking_as_rankgpt_writes_it_is_understood(how: str, ranking: list[int]) -> None:
     assert parse_json(how.format(chain(ranking)), Ranking).ranking == ranking
 
