@@ -53,8 +53,8 @@ for document in budgeted.rank("tea temperature", list(candidates), scores=list(c
 # %% [markdown]
 # ## In the harness
 #
-# Is it any good? `_target_` may name every class that Python can import: here, the one in the folder that `PYTHONPATH`
-# says. The table has it beside fixed depth under the same budget, on the shipped collection.
+# Is it any good? `_target_` names a class of a package that `RAGTUNE_COMPONENTS` allows: here, `feedback`, in the folder of
+# `PYTHONPATH`. The table has it beside fixed depth under the same budget, on the shipped collection.
 
 # %%
 estimator = ["estimator=baseline", "estimator._target_=feedback.FeedbackEstimator", "+estimator.best=3"]
@@ -62,7 +62,7 @@ options = [*estimator, "budget=20", "tracking=none", f"hydra.run.dir={tempfile.m
 here = str(Path(feedback.__file__).resolve().parent)
 done = subprocess.run(
     [sys.executable, "-m", "ragtune", "run", *options],
-    env={**os.environ, "PYTHONPATH": here, "FORCE_COLOR": ""},
+    env={**os.environ, "PYTHONPATH": here, "RAGTUNE_COMPONENTS": "feedback", "FORCE_COLOR": ""},
     check=True,
     capture_output=True,
     text=True,
