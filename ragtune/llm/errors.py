@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from ragtune.core.errors import InconclusiveError, LLMError
+from ragtune.core.errors import InconclusiveError, LLMError, NotAskedError
 from ragtune.core.types import CostObject
 from ragtune.llm.types import ChatResult, Price
 
@@ -87,6 +87,10 @@ class NoVerdictError(LLMError, InconclusiveError):
     """
 
 
+class NeverSentError(NoVerdictError, NotAskedError):
+    """No call of the batch was sent, since the service had failed before."""
+
+
 def no_scores(message: str, errors: Iterable[LLMError | str]) -> LLMError:
     """Returns the error of a batch without any score.
 
@@ -95,9 +99,12 @@ def no_scores(message: str, errors: Iterable[LLMError | str]) -> LLMError:
         errors: why each call brought no score; a text stands for an answer that could not be used.
 
     Returns:
-        :class:`NoVerdictError` if there are errors, all of kind ``deadline`` or ``circuit_open``.
+        :class:`NoVerdictError` if there are errors, all of kind ``deadline`` or ``circuit_open``;
+        :class:`NeverSentError` if all are of the second kind.
     """
     kinds = {error.kind if isinstance(error, ServiceError) else "" for error in errors}
+    if kinds == {"circuit_open"}:
+        return NeverSentError(message)
     return (NoVerdictError if kinds and kinds <= {"deadline", "circuit_open"} else LLMError)(message)
 
 

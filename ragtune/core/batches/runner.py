@@ -237,8 +237,7 @@ class BatchRunner:
         took_ms = tracker.let_pass(recorded_ms, started_ms)
         if tracker.clock.is_real and not has_failed:
             self._paces[proposal.strategy].observe(docs, max(0.0, took_ms - context.meter.waited_ms))
-        has_no_bill = has_reported and not (said.calls or said.tokens or said.usd)
-        if has_failed and (has_no_bill or not answer.was_sent):
+        if not answer.was_sent:
             return CostObject(latency_ms=took_ms)
         return _booked(said, docs, took_ms)
 
