@@ -53,7 +53,7 @@ for document in budgeted.rank("tea temperature", list(candidates), scores=list(c
 # %% [markdown]
 # ## In the harness
 #
-# Is it any good? `_target_` names a class of a package that `RAGTUNE_COMPONENTS` allows: here, `feedback`, in the folder
+# Is it any good? `_target_` names a class of a package that `RAGTUNE_COMPONENTS` allows: here `feedback`, in the folder
 # of `PYTHONPATH`. The table has it beside fixed depth under the same budget, on the shipped collection.
 
 # %%
