@@ -19,6 +19,7 @@ from pathlib import Path
 
 from experiments.commands._overrides import add_overrides
 from experiments.commands._recorded import SCORES, check_data_options, name_of, recorded
+from ragtune.core.arguments import check_count, check_number
 from ragtune.core.errors import ConfigError
 
 NAME = "advise"
@@ -98,8 +99,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    from ragtune.core.arguments import check_count, check_number
-
     check_data_options(arguments.overrides, "advise tries policies and budgets itself")
     check_count("--traffic", arguments.traffic, low=1)
     if arguments.max_queries is not None:

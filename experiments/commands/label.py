@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from experiments.commands._overrides import add_overrides
 from experiments.commands._recorded import check_data_options, recorded
+from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -70,8 +71,6 @@ def run(arguments: argparse.Namespace) -> int:
 
     check_data_options(arguments.overrides, "label compares two orders and tries no policy")
     if arguments.labels is not None:
-        from ragtune.core.arguments import check_count
-
         check_count("--labels", arguments.labels, low=1)
     config = compose(arguments.overrides)
     dataset = load_dataset(config)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
-import yaml
-
-from experiments.config.paths import CONF
+from experiments.config.presets import Preset, presets
 
 MOVED = {"retriever.depth": "retrieval.original_query_depth", "plan": "retrieval", "policy": "rerank_stage"}
 """New names of renamed options, by their former names."""
@@ -29,33 +26,27 @@ def policy_name(config: Mapping[str, Any]) -> str:
     Where two presets share the parts, the options that they set decide.
     """
     parts = (leaf(config, "estimator"), leaf(config, "scheduler"), str(config["assembler"].get("ordering")))
-    presets = {name: options for name, (chosen, options) in _presets().items() if chosen == parts}
-    set_alike = {name: _set_alike(options, config) for name, options in presets.items()}
-    nearest = min(presets, key=lambda name: (-set_alike[name], len(presets[name]), name), default=" + ".join(parts))
+    alike = {name: _set_alike(preset, config) for name, preset in presets().items() if _parts(preset) == parts}
+    nearest = min(alike, key=lambda name: (-alike[name][0], alike[name][1], name), default=" + ".join(parts))
     return nearest + (f" + {leaf(config, 'expander')}" if leaf(config, "expander") != "none" else "")
 
 
-@lru_cache(maxsize=1)
-def _presets() -> dict[str, tuple[tuple[str, str, str], dict[str, Any]]]:
-    """Estimator, scheduler and order of each preset, and the options that it sets; those with a signal left out."""
-    found = {}
-    for file in sorted((CONF / "experiment").glob("*.yaml")):
-        preset = yaml.safe_load(file.read_text(encoding="utf-8"))
-        chosen = {key.removeprefix("override /"): name for entry in preset["defaults"] for key, name in entry.items()}
-        if "signal" not in chosen:
-            options = {
-                f"{group}.{name}": value
-                for group in ("estimator", "scheduler")
-                for name, value in preset.get(group, {}).items()
-            }
-            found[file.stem] = ((chosen["estimator"], chosen["scheduler"], preset["assembler"]["ordering"]), options)
-    return found
+def _parts(preset: Preset) -> tuple[Any, ...] | None:
+    """Estimator, scheduler and order of a preset; None of one that chooses a signal, which is no part of a policy."""
+    if "signal" in preset.chosen:
+        return None
+    order = preset.options.get("assembler", {}).get("ordering")
+    return preset.chosen.get("estimator"), preset.chosen.get("scheduler"), order
 
 
-def _set_alike(options: Mapping[str, Any], config: Mapping[str, Any]) -> int:
-    """How many of the options the configuration sets to the same value."""
-    named = (name.split(".") for name in options)
-    return sum(config[group].get(name) == value for (group, name), value in zip(named, options.values(), strict=True))
+def _set_alike(preset: Preset, config: Mapping[str, Any]) -> tuple[int, int]:
+    """How many options of the policy's parts the configuration sets to the preset's value, and how many it sets."""
+    options = [
+        (group, name, value)
+        for group in ("estimator", "scheduler")
+        for name, value in preset.options.get(group, {}).items()
+    ]
+    return sum(config[group].get(name) == value for group, name, value in options), len(options)
 
 
 def leaf(config: Mapping[str, Any], group: str) -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn, Protocol
 
+from ragtune.core.arguments import did_you_mean
 from ragtune.core.errors import InputError, RagtuneError
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -64,8 +65,6 @@ class Parser(argparse.ArgumentParser):
         self.exit(BAD_INPUT, f"error: {message}; {self.prog} --help says what is allowed{self._meant(message)}\n")
 
     def _meant(self, message: str) -> str:
-        from ragtune.core.arguments import did_you_mean  # brings NumPy, which a command may not need
-
         if unknown := re.search(r"unrecognized arguments: --([\w-]+)", message):  # two dashes say nothing of likeness
             meant = did_you_mean(unknown[1], sorted(set(re.findall(r"--(\w[\w-]*)", self.format_usage()))))
             return meant.replace("mean ", "mean --")

@@ -23,6 +23,7 @@ from experiments.config.names import leaf, policy_name
 from experiments.config.options import known_options
 from experiments.config.overrides import spelled_out
 from experiments.config.paths import CONF, PROJECT_ROOT
+from experiments.config.presets import presets
 from experiments.replay.inputs import identity
 from ragtune.core.errors import ConfigError
 
@@ -175,6 +176,18 @@ def test_a_policy_has_the_name_of_its_preset_everywhere() -> None:
 )
 def test_a_policy_is_named_by_its_parts_however_they_were_chosen(overrides: list[str], name: str) -> None:
     assert policy_name(compose(overrides)) == name
+
+
+def test_a_preset_that_chooses_no_policy_names_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "mine.yaml").write_text("# @package _global_\ndefaults: [_self_]\nseed: 3\n")
+    (tmp_path / "experiment" / "empty.yaml").write_text("")
+    monkeypatch.setattr("experiments.config.presets.CONF", tmp_path)
+    presets.cache_clear()
+    try:
+        assert policy_name(compose([])) == "uncertainty + greedy + posterior"
+    finally:
+        presets.cache_clear()
 
 
 @pytest.mark.parametrize("root", ["config", "pipeline"])
