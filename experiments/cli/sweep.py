@@ -256,8 +256,8 @@ def abandon_unfinished(*, is_interrupted: bool) -> None:
             _report_interrupted(sweep)
         elif job_folders(sweep.folder) != sweep.jobs:
             _close(sweep, "FAILED")
-        elif not sweep.is_resumed:
-            _discard_parent(sweep)
+        else:
+            _leave_as_it_was(sweep)
         if sweep.folder.is_dir() and not job_folders(sweep.folder):
             for name in (PARENT_FILE, "multirun.yaml"):
                 (sweep.folder / name).unlink(missing_ok=True)
@@ -284,9 +284,11 @@ def _report_interrupted(sweep: _Sweep) -> None:
         _close(sweep, "KILLED")
 
 
-def _discard_parent(sweep: _Sweep) -> None:
-    with suppress(Exception):  # the server went down
-        if sweep.tracking and sweep.parent:
-            sweep.tracking.discard(sweep.parent)
+def _leave_as_it_was(sweep: _Sweep) -> None:
+    """Take back what a sweep without a single job has written."""
+    if not sweep.is_resumed:
+        with suppress(Exception):  # the server went down
+            if sweep.tracking and sweep.parent:
+                sweep.tracking.discard(sweep.parent)
     if sweep.former_parent is not None:
         (sweep.folder / PARENT_FILE).write_text(sweep.former_parent, encoding="utf-8")

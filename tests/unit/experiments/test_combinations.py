@@ -37,7 +37,7 @@ def test_a_refusal_names_a_preset_that_works(table: list[Cell]) -> None:
     for cell in refused:
         named = re.search(r"take scheduler=(\w+), or choose experiment=(\w+)$", cell.why)
         assert named
-        chosen = presets()[named[2]]
+        chosen = presets()[named[2]].chosen
         assert chosen == {"estimator": cell.estimator, "scheduler": named[1]}
         assert kinds[(*chosen.values(), cell.reformulator, "unlimited")] == WORKS
 
