@@ -252,6 +252,7 @@ def abandon_unfinished(*, is_interrupted: bool) -> None:
             pass
         elif sweep.is_resumed and _is_complete(sweep):
             _close(sweep, "FINISHED")
+            _restore_parent_file(sweep)
         elif is_interrupted:
             _report_interrupted(sweep)
         elif job_folders(sweep.folder) != sweep.jobs:
@@ -290,5 +291,9 @@ def _leave_as_it_was(sweep: _Sweep) -> None:
         with suppress(Exception):  # the server went down
             if sweep.tracking and sweep.parent:
                 sweep.tracking.discard(sweep.parent)
+    _restore_parent_file(sweep)
+
+
+def _restore_parent_file(sweep: _Sweep) -> None:
     if sweep.former_parent is not None:
         (sweep.folder / PARENT_FILE).write_text(sweep.former_parent, encoding="utf-8")
