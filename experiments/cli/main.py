@@ -26,6 +26,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from experiments.cli.help import help_text
+from experiments.commands._overrides import without_dashes
 from experiments.config.compose import composed, readable, register_resolvers, resolve
 from experiments.config.overrides import spelled_out
 from experiments.config.paths import CONF
@@ -71,12 +72,13 @@ def _ending_the_sweep(config: DictConfig) -> Iterator[None]:
         raise SystemExit(_complain(error, sweep=Path(config.hydra.sweep.dir).absolute())) from None
 
 
-def main(root: str = "config", words: Sequence[str] | None = None) -> int:
+def main(root: str = "config", words: Sequence[str] | None = None, command: str = "ragtune run") -> int:
     """Run ``ragtune run`` and return its exit code (0 done, 2 bad input, 1 else, 130 interrupted).
 
     Args:
         root: the file of conf/ that the configuration begins with.
         words: overrides, and Hydra's options; None takes those of the process.
+        command: the name of the command in messages.
     """
     os.environ["HYDRA_FULL_ERROR"] = "1"
     if words is not None:
@@ -89,32 +91,34 @@ def main(root: str = "config", words: Sequence[str] | None = None) -> int:
     register_resolvers()
     code = INTERRUPTED  # by a second Ctrl-C, where the first is still being complained about
     try:
-        code = _launch(root)
+        code = _launch(root, command)
     finally:
         _clean_up(code)
     return code
 
 
-def _launch(root: str) -> int:
+def _launch(root: str, command: str) -> int:
     try:
         sys.argv[1:] = words = spelled_out(sys.argv[1:])
         options = {word for word in words if word.startswith("-")}
         overrides = [word for word in words if word not in options]
         is_sweep = bool(options & {"-m", "--multirun"})
         if options & {"-h", "--help"} and options <= {"-h", "--help", "--resolve", "-m", "--multirun"}:
-            shown = OmegaConf.to_yaml(composed(overrides, root), resolve="--resolve" in options)
+            shown = OmegaConf.to_yaml(composed(overrides, root, command), resolve="--resolve" in options)
             sys.stdout.write(f"{help_text(root, shown, is_sweep=is_sweep)}\n")
         elif options <= {"-m", "--multirun"} and not any(word.startswith("hydra.mode") for word in overrides):
             _compose_and_run(root, overrides, is_sweep=is_sweep)
         else:
             # Hydra's own parser would say what does not fit after a page of usage.
-            given = Parser(PROGRAMS[root], parents=[get_args_parser()], add_help=False).parse_args(words)
+            parser = Parser(command, parents=[get_args_parser()], add_help=False)
+            parser.propose = lambda name: without_dashes(name, root)
+            given = parser.parse_args(words)
             _check_classes(root, given)
             hydra.main(version_base="1.3", config_path=str(CONF), config_name=root)(_app)()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else DONE
     except (Exception, KeyboardInterrupt) as error:
-        return _complain(error, sweep=_sweep_in_progress())
+        return _complain(error, sweep=_sweep_in_progress(), command=command)
     return DONE
 
 
@@ -224,7 +228,13 @@ def _run(
         raise RagtuneError(f"a component ended the program: {end!r}; {_what_is_kept(folder, None)}") from end
 
 
-def _complain(error: BaseException, folder: Path | None = None, prefix: str = "", sweep: Path | None = None) -> int:
+def _complain(
+    error: BaseException,
+    folder: Path | None = None,
+    prefix: str = "",
+    sweep: Path | None = None,
+    command: str = "ragtune run",
+) -> int:
     """Say what went wrong in one line (a defect of the program: with its traceback) and return the exit code.
 
     Args:
@@ -232,11 +242,12 @@ def _complain(error: BaseException, folder: Path | None = None, prefix: str = ""
         folder: of the run or job, if one had begun.
         prefix: what it happened to.
         sweep: folder of the sweep, if it is one's.
+        command: the name of the command.
     """
     from ragtune.core.errors import ConfigError
 
     if isinstance(error, HydraException | OmegaConfBaseException) or _is_hydras(error):
-        error = ConfigError(readable(error))
+        error = ConfigError(readable(error, command))
     kept = _what_is_kept(folder, sweep)
     if LOST & {kind.__name__ for kind in type(error).__mro__}:
         from experiments.replay.executors.executor import WorkersLostError, told

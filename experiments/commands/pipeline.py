@@ -20,4 +20,4 @@ def run(arguments: argparse.Namespace) -> int:
     """Run, or sweep with ``-m``."""
     from experiments.cli.main import main
 
-    return main("pipeline", arguments.overrides)
+    return main("pipeline", arguments.overrides, f"ragtune {NAME}")

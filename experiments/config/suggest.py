@@ -12,9 +12,12 @@ from typing import Any
 import yaml
 
 from experiments.config.paths import CONF
-from ragtune.core.arguments import did_you_mean
+from ragtune.core.arguments import did_you_mean, nearest
 
 _SLIP = 0.9
+
+_NAMED_OTHERWISE = {"policy": "experiment", "docs": "budget"}
+"""Options of the library, and what they are called here."""
 
 _PLACED = re.compile(r"# @package (\w+\.\w+)\n")
 
@@ -33,8 +36,9 @@ def did_you_mean_option(name: str, groups: Sequence[str]) -> str:
     known = {option: choices for option, choices in options().items() if option.partition(".")[0] in groups}
     if name in known:
         return f"; it is an option of {' or '.join(known[name])}"
-    if "." not in name and (meant := did_you_mean(name, [*groups, "experiment"])):  # which is a group without an option
-        return meant
+    names = [*groups, "experiment", *_NAMED_OTHERWISE]  # experiment is a group without an option
+    if "." not in name and (near := nearest(name, names)):
+        return f"; did you mean {_NAMED_OTHERWISE.get(near, near)}?"
     group, _, leaf = name.rpartition(".")
     same_leaf = [option for option in known if option.rpartition(".")[2] == leaf]
     beside = [option for option in known if option.rpartition(".")[0] == group]

@@ -11,13 +11,13 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn, Protocol
 
-from ragtune.core.arguments import did_you_mean
+from ragtune.core.arguments import did_you_mean, nearest
 from ragtune.core.errors import InputError, RagtuneError
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -59,15 +59,26 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefau
 
 
 class Parser(argparse.ArgumentParser):
-    """Reports in one line which words do not fit, and the option or choice that is spelled nearly so."""
+    """Reports in one line which words do not fit, and the option or choice that is spelled nearly so.
+
+    Attributes:
+        propose: returns the end of the message for an unknown option, by its name without dashes, that no option of the
+            parser is like; None where there is nothing else to propose.
+    """
+
+    propose: Callable[[str], str] | None = None
 
     def error(self, message: str) -> NoReturn:
         self.exit(BAD_INPUT, f"error: {message}; {self.prog} --help says what is allowed{self._meant(message)}\n")
 
     def _meant(self, message: str) -> str:
         if unknown := re.search(r"unrecognized arguments: --([\w-]+)", message):  # two dashes say nothing of likeness
-            meant = did_you_mean(unknown[1], sorted(set(re.findall(r"--(\w[\w-]*)", self.format_usage()))))
-            return meant.replace("mean ", "mean --")
+            options = sorted(set(re.findall(r"--(\w[\w-]*)", self.format_usage())))
+            # A part of a name is an option as well: argparse completes it.
+            parts = {name[: len(unknown[1])]: name for name in options}
+            if near := nearest(unknown[1], options) or parts.get(nearest(unknown[1], list(parts)) or ""):
+                return f"; did you mean --{near}?"
+            return self.propose(unknown[1]) if self.propose else ""
         if unknown := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message):
             return did_you_mean(unknown[1], re.findall(r"[\w-]+", unknown[2]))
         return ""

@@ -133,8 +133,13 @@ def check_member(kind: type[EnumT], what: str, value: object) -> EnumT:
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
     """``; did you mean X?`` with what is spelled nearly so, or nothing."""
-    near = get_close_matches(name, known, n=1, cutoff=_NEAR)
-    return f"; did you mean {near[0]}?" if near else ""
+    near = nearest(name, known)
+    return f"; did you mean {near}?" if near else ""
+
+
+def nearest(name: str, known: Sequence[str]) -> str | None:
+    """The known name that is spelled nearly so; None if none is."""
+    return next(iter(get_close_matches(name, known, n=1, cutoff=_NEAR)), None)
 
 
 def _range(low: float, high: float) -> str:

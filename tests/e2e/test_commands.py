@@ -90,7 +90,9 @@ def test_an_unknown_command_is_told_with_what_may_have_been_meant(call: Call, wo
         ([], "a command is missing", "ragtune"),
         (["serve", "--port", "many"], "argument --port: invalid int value: 'many'", "ragtune serve"),
         (["serve", "--nope"], "unrecognized arguments: --nope", "ragtune serve"),
-        (["run", "--nope"], "unrecognized arguments: --nope", "run.py"),
+        (["run", "--nope"], "unrecognized arguments: --nope", "ragtune run"),
+        (["sweep", "--nope"], "unrecognized arguments: --nope", "ragtune sweep"),
+        (["pipeline", "--nope"], "unrecognized arguments: --nope", "ragtune pipeline"),
         (["score", "dataset=demo"], "the following arguments are required: --out", "ragtune score"),
         (["runs", "list", "--limit", "x"], "argument --limit: invalid int value: 'x'", "ragtune runs list"),
     ],
@@ -99,6 +101,26 @@ def test_words_that_do_not_fit_are_told_in_one_line(call: Call, words: list[str]
     ended = call(*words)
     assert (ended.code, ended.out) == (2, "")
     assert ended.err == f"error: {wrong}; {whose} --help says what is allowed\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["run", "--polcy", "x"], "experiment=VALUE"),
+        (["run", "--estimator", "uncertainty"], "estimator=VALUE"),
+        (["sweep", "--budgt=20"], "budget=VALUE"),
+        (["run", "--multirn"], "--multirun"),
+        (["study", "--polcy", "x"], "--policies"),
+        (["advise", "--datset=demo"], "dataset=VALUE"),
+        (["compare", "--outt", "x"], "--out"),
+    ],
+)
+def test_a_misspelled_option_is_answered_with_one_that_exists(call: Call, words: list[str], meant: str) -> None:
+    ended = call(*words)
+    assert (ended.code, ended.out) == (2, "")
+    name = words[0]
+    assert f"; ragtune {name}" in ended.err
+    assert ended.err.endswith(f"says what is allowed; did you mean {meant}?\n")
 
 
 def test_the_version_is_told(call: Call) -> None:
