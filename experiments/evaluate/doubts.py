@@ -12,7 +12,7 @@ from experiments.evaluate.significance import PERMUTATIONS, randomization_test
 from ragtune.core.arrays import FloatArray
 from ragtune.core.types import POLICY_FAILED
 from ragtune.facade.doubts import chance, doubted, in_words
-from ragtune.facade.ranking import TORN
+from ragtune.facade.ranking import TORN, too_small
 
 
 def warnings_of(outcomes: Outcomes, *, compares_apart: bool) -> dict[str, int]:
@@ -23,7 +23,7 @@ def warnings_of(outcomes: Outcomes, *, compares_apart: bool) -> dict[str, int]:
         compares_apart: whether documents are compared in batches that share none.
     """
     found = empty(outcomes) | breakdowns(outcomes) | silences(outcomes) | short_budgets(outcomes)
-    found |= unused(outcomes) | doubts(outcomes)
+    found |= unused(outcomes) | doubts(outcomes) | scales(outcomes)
     return found | torn(outcomes) if compares_apart else found
 
 
@@ -108,10 +108,16 @@ def short_budgets(outcomes: Outcomes) -> dict[str, int]:
     if not rounds:
         return {}
     docs, calls = (max(amounts) for amounts in zip(*rounds, strict=True))
-    why = "whose budget ended within the policy's first round, so that the ranking rests on part of it"
-    return {
-        f"queries {why}; the smallest useful budget is {docs} documents in {calls} calls: budget={docs}": len(rounds)
-    }
+    return {f"queries whose {too_small(docs, calls)}: budget={docs}": len(rounds)}
+
+
+def scales(outcomes: Outcomes) -> dict[str, int]:
+    """Warnings about a live reranker's scale, each with the number of queries that brought it, one a process.
+
+    Args:
+        outcomes: of all queries of a run.
+    """
+    return dict(Counter(filter(None, outcomes.told(lambda mishaps: mishaps.scale_doubt))))
 
 
 def unused(outcomes: Outcomes) -> dict[str, int]:

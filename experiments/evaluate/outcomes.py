@@ -27,6 +27,7 @@ class Mishaps(NamedTuple):
         silent: see :attr:`QueryRecord.silent_signals`.
         first_round: see :attr:`QueryRecord.first_round`.
         margins: see :attr:`QueryRecord.margins`.
+        scale_doubt: see :attr:`QueryRecord.scale_doubt`.
     """
 
     batch_error: str | None
@@ -35,6 +36,7 @@ class Mishaps(NamedTuple):
     silent: frozenset[str]
     first_round: tuple[int, int] | None
     margins: Mapping[str, float]
+    scale_doubt: str | None
 
     @classmethod
     def of(cls, record: QueryRecord) -> Mishaps | None:
@@ -42,7 +44,8 @@ class Mishaps(NamedTuple):
         stop_error = record.stop["details"].get("error") if has_given_up(record.stop_reason) else None
         batch_error = record.batches.get("first_error")
         silent = frozenset(record.silent_signals)
-        found = cls(batch_error, stop_error, record.mishaps, silent, record.first_round, record.margins)
+        told = (record.mishaps, silent, record.first_round, record.margins, record.scale_doubt)
+        found = cls(batch_error, stop_error, *told)
         return found if any(found) else None
 
 

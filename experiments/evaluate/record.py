@@ -19,6 +19,7 @@ from ragtune.core.output import ControllerOutput
 from ragtune.core.units import NAMES
 from ragtune.core.units import UNITS as ALL
 from ragtune.estimators.uncertainty import MARGINS
+from ragtune.rerankers._scale_check import SCALE_DOUBT
 from ragtune.retrievers.signalled import SILENT_SIGNAL
 
 _MARGINS = f'"{MARGINS}":{{'
@@ -154,6 +155,12 @@ class QueryRecord:
         """Documents and calls of the policy's first round, where the budget was too small for it; else None."""
         told = self._details_of(FIRST_ROUND)
         return (told[0]["documents"], told[0]["calls"]) if told else None
+
+    @property
+    def scale_doubt(self) -> str | None:
+        """What the scores of a live reranker said against its scale, see :class:`ScaleWatch`; None if nothing."""
+        told = self._details_of(SCALE_DOUBT)
+        return told[0]["warning"] if told else None
 
     @property
     def rewrites(self) -> tuple[int, int, int]:

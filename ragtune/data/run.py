@@ -94,6 +94,11 @@ class Run(Mapping[str, Sequence[RunEntry]]):
         """The lowest and the highest score of all queries."""
         return float(self._scores.min()), float(self._scores.max())
 
+    def score_columns(self) -> tuple[FloatArray, FloatArray]:
+        """All scores, and the best one of each query that has any."""
+        begins = self._ends[:-1]
+        return self._scores, self._scores[begins[begins < self._ends[1:]]]
+
     def by_rank(self, query_id: str) -> list[RunEntry]:
         """The entries of a query by the file's ranks."""
         return sorted(self[query_id], key=lambda entry: entry.rank)

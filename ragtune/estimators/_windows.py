@@ -155,19 +155,23 @@ class Game:
         begin: begins the play.
         ask: the latest question; its window is empty once the play is over.
         heard: batches that it was told of.
+        offered: documents of the window that was asked for which could be sent.
+        is_cut: whether a window of the first round was sent without some of these, for want of budget.
     """
 
     def __init__(self, begin: Callable[[], Play]) -> None:
         self.begin = begin
         self._recording = _Recording(begin)
         self._verdicts: list[Verdict] = []
-        self.heard = 0
+        self.heard = self.offered = 0
+        self.is_cut = False
         self.ask = self._now()
 
     def hear(self, batches: Sequence[SentBatch]) -> None:
         """Go on with what the batches that are new said of the window that was asked for."""
         for batch in batches[self.heard :]:
             self.heard += 1
+            self.is_cut |= self.ask.opens and len(batch.positions) < self.offered
             known = zip(batch.positions.tolist(), batch.scores.tolist(), strict=True)
             scores = {at: score for at, score in known if score == score}
             self._go_on(scores, has_failed=not scores)
@@ -243,6 +247,7 @@ class WindowEstimator(BaseEstimator):
         game.hear(pool.batches)
         while game.ask.window and len(window := _open(pool, game.ask.window)) < 2:
             game.pass_over()
+        game.offered = len(window) if game.ask.window else 0
         places = np.empty(len(pool))
         ranking = [*game.ask.ranking, *range(len(game.ask.ranking), len(pool))]
         places[ranking] = np.arange(1, len(pool) + 1)
@@ -250,7 +255,7 @@ class WindowEstimator(BaseEstimator):
             1.0 / (1.0 + places),
             posterior=-places,
             window=window if game.ask.window else (),
-            first_round=partial(first_round, game.begin) if game.ask.opens else None,
+            first_round=partial(first_round, game.begin) if game.ask.opens or game.is_cut else None,
             diagnostics={"heard": game.heard},
         )
 

@@ -17,6 +17,18 @@ TORN = (
 """What is wrong where several batches were ordered and :func:`compares_apart`."""
 
 
+def too_small(documents: int, calls: int) -> str:
+    """A warning about a budget that ended within the policy's first round, from the word ``budget`` on.
+
+    Args:
+        documents, calls: what the first round takes.
+    """
+    return (
+        "budget ended within the policy's first round, so that the ranking rests on part of it; the smallest useful "
+        f"budget is {documents} documents in {calls} calls"
+    )
+
+
 def compares_apart(reranker: BaseReranker, scheduler: BaseScheduler) -> bool:
     """Whether documents are compared in batches that share none, so that two batches say nothing of each other."""
     return reranker.compares and not scheduler.sends_again
@@ -63,6 +75,7 @@ class Ranking(Sequence[RankedDocument]):
             stay where they were (rule F6).
         batches: calls that were sent and that failed as a whole, and the first failure in words.
         is_torn: whether documents were compared in several batches that share none.
+        notes: further warnings of this ranking, a sentence each.
     """
 
     documents: tuple[RankedDocument, ...]
@@ -72,10 +85,11 @@ class Ranking(Sequence[RankedDocument]):
     failures: dict[int, str] = field(default_factory=dict)
     batches: BatchCount = field(default_factory=BatchCount)
     is_torn: bool = False
+    notes: tuple[str, ...] = ()
 
     @property
     def warnings(self) -> list[str]:
-        """What went wrong with the reranker, a sentence each; empty where nothing did."""
+        """What went wrong with the reranker or the budget, a sentence each; empty where nothing did."""
         found = []
         if self.failures:
             why = next(iter(self.failures.values()))
@@ -88,7 +102,7 @@ class Ranking(Sequence[RankedDocument]):
             found.append(f"{told}: {self.batches.first_error}")
         if self.is_torn:
             found.append(f"{TORN}; take a policy that compares, or fixed_depth")
-        return found
+        return [*found, *self.notes]
 
     def __len__(self) -> int:
         return len(self.documents)

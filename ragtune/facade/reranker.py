@@ -17,6 +17,7 @@ from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.controller import RAGtuneController
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.interfaces import BaseEmbedder
+from ragtune.core.loop import FIRST_ROUND
 from ragtune.core.output import ControllerOutput, HistoryStep
 from ragtune.core.plain import quoted
 from ragtune.core.pool.items import PoolItem
@@ -34,8 +35,9 @@ from ragtune.facade.defaults import TRUST
 from ragtune.facade.doubts import Doubts
 from ragtune.facade.models import reranker_for
 from ragtune.facade.policies import Policy, policy_named
-from ragtune.facade.ranking import RankedDocument, Ranking, compares_apart
+from ragtune.facade.ranking import RankedDocument, Ranking, compares_apart, too_small
 from ragtune.reformulators.identity import IdentityReformulator
+from ragtune.rerankers._scale_check import SCALE_DOUBT
 from ragtune.retrievers.given import GivenRetriever
 
 Given = str | Mapping[str, Any] | Document
@@ -175,7 +177,7 @@ class BudgetedReranker:
                 ``scores`` are given. A list, an array or a pandas Series, whose labels do not count.
             scores: the first stage's score of each document, higher is better, or several first stages' by name; None
                 for a document that a stage did not find.
-            top_k: documents of the ranking; None for all.
+            top_k: documents of the ranking, >= 1; None for all.
             vectors: one embedding a document, where the caller's index has them: better than terms.
             signals: whatever else is known of the documents for free, by name: one number a document, higher is better
                 (recency, clicks; negate what is better low), None where it is not known.
@@ -254,7 +256,7 @@ class BudgetedReranker:
 
     def _request(self, job: Job, budget: Mapping[str, float | None] | None, top_k: int | None) -> Request:
         if top_k is not None:
-            check_count("top_k", top_k)
+            check_count("top_k", top_k, low=1)
         limits = None if budget is None else self._require_price(budget_of(budget))
         found = candidates(*job[1:])
         return Request(job.query, budget=limits, candidates=found)
@@ -272,6 +274,7 @@ class BudgetedReranker:
             {int(doc_id): why for doc_id, why in failed.items()},
             output.batches,
             output.batches.sent - output.batches.failed > 1 and compares_apart(self._reranker, self._scheduler),
+            _notes(output),
         )
 
     def _require_price(self, budget: CostBudget) -> CostBudget:
@@ -313,6 +316,13 @@ def _margins(output: ControllerOutput) -> Mapping[str, float]:
     values = output.trace.find("value", "estimator")
     margins: Mapping[str, float] = values[-1].details.get(MARGINS, {}) if values else {}
     return margins
+
+
+def _notes(output: ControllerOutput) -> tuple[str, ...]:
+    """What the controller noted that a caller can change."""
+    rounds = [event.details for event in output.trace.find(FIRST_ROUND)]
+    short = [f"the {too_small(one['documents'], one['calls'])}: docs={one['documents']}" for one in rounds]
+    return (*short, *(event.details["warning"] for event in output.trace.find(SCALE_DOUBT)))
 
 
 def _put_back(output: ControllerOutput) -> dict[str, str]:

@@ -1,94 +1,165 @@
-"""Whether a table's scores are on the scale that was declared for them."""
+"""Whether scores are on the scale that was declared for them: those of a table, and those of a live reranker."""
 
 from __future__ import annotations
 
-import warnings
-from statistics import median
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
-from ragtune.core.errors import ScoreTableError
-from ragtune.core.plain import quoted
-from ragtune.data.run import Run
+import numpy as np
+
+from ragtune.core.arrays import FloatArray
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.rerankers.scale import ScoreScale
 
 ENOUGH = 20
-"""Pairs from which the scores of a table say on which scale they are."""
+"""Scores from which a table says on which scale they are."""
+
+FIRST_SCORES = 200
+"""Scores of a live reranker that are looked at, and scores from which their sign says something."""
+
+SCALE_DOUBT = "scale_doubt"
+"""Action of the event that doubts the scale of a live reranker, with the doubt in words."""
+
+_ALMOST_ALL = 0.99
+"""A share that a few odd scores, such as a probability of 1.0001, do not change."""
 
 _NEAR_ZERO = -1.0
 """Log probabilities of the best documents lie above this: the model gives half of them more than exp(-1) = .37."""
 
 _SURELY_LOG = -0.1
-"""Best scores above this are log probabilities for sure: five tables of monoT5 have medians of -.005 to -.014."""
+"""Best scores above this are those of log probabilities: five tables of monoT5 have medians of -.005 to -.014."""
 
-_IS_LOG = "at most 0, and the best of the queries are near 0"
-_IS_SHARE = "in [0, 1]"
-_IS_COSINE = "in [-1, 1]"
+_BY_ORDER = "if only their order counts"
 
 
-def looks_like(run: Run) -> ScoreScale:
-    """The scale that the scores seem to be on.
+class Verdict(NamedTuple):
+    """What scores say of the scale that was declared.
 
-    - ``log_prob``: all at most 0, and the best score of the median query is near 0;
-    - ``identity``: all in [0, 1]. Cosines may lie there too, and no check can tell them apart for sure;
-    - ``cosine``: all in [-1, 1];
-    - ``logit``: anything else.
+    Attributes:
+        words: what is wrong with it, as the end of a sentence about the scores.
+        is_sure: whether the scores cannot be on it; else it is a doubt.
     """
-    low, high = run.score_range()
-    if high <= 0.0:
-        return ScoreScale.LOG_PROB if _typical_best(run) > _NEAR_ZERO else ScoreScale.LOGIT
-    if low >= 0.0 and high <= 1.0:
-        return ScoreScale.IDENTITY
-    return ScoreScale.COSINE if low >= -1.0 and high <= 1.0 + 1e-6 else ScoreScale.LOGIT
+
+    words: str
+    is_sure: bool = False
 
 
-def check_scale(run: Run, declared: ScoreScale, path: str) -> None:
-    """Refuse scores that cannot be on the declared scale, and warn of those that are probably on another.
-
-    A wrong scale costs quality without a sign: monoT5's log probabilities read as logits give nDCG@10 .739 in place of
-    .796 on TREC DL 2019. Tables of fewer than :data:`ENOUGH` pairs, and orders (``rank``), are not checked.
+class Sample:
+    """Scores whose scale is asked for. Shares and quantiles count, since one odd score says nothing.
 
     Args:
-        run: the scores as the file has them.
-        declared: the scale that was asked for.
-        path: of the file, for the message.
-
-    Raises:
-        ScoreTableError: naming the scale that fits.
+        scores: shape (n,), n >= 1.
+        best: shape (b,), the best score of each query, or of each batch.
     """
-    low, high = run.score_range()
-    if declared is ScoreScale.RANK or low == high or sum(len(run.scores(query_id)) for query_id in run) < ENOUGH:
-        return
-    seen = looks_like(run)
-    where = f"reranker.scale={declared.value}: all scores of {quoted(path)} are"
-    if seen is ScoreScale.LOG_PROB and declared is not ScoreScale.LOG_PROB:
-        if declared is not ScoreScale.LOGIT or _typical_best(run) > _SURELY_LOG:
-            raise ScoreTableError(f"{where} {_IS_LOG}: these are log probabilities, use reranker.scale=log_prob")
-        _warn(
-            f"{where} at most 0, and the best have a median of {_typical_best(run):.3g}: if they are log probabilities "
-            "use reranker.scale=log_prob, if only their order counts rank"
-        )
-    if seen is ScoreScale.IDENTITY and declared is ScoreScale.LOGIT:
-        raise ScoreTableError(
-            f"{where} {_IS_SHARE}, so they are no logits: use reranker.scale=identity for probabilities, or cosine"
-        )
-    if seen is ScoreScale.COSINE and declared is ScoreScale.LOGIT:
-        _warn(f"{where} {_IS_COSINE}: logits are rarely that small; reranker.scale=cosine fits as well")
-    if seen is ScoreScale.LOGIT and declared is ScoreScale.LOG_PROB:
-        _warn(
-            f"{where} at most 0, but even the best are far below 0 (median {_typical_best(run):.3g}): if they are "
-            "logits use reranker.scale=logit, if only their order counts rank"
-        )
-    if seen is ScoreScale.IDENTITY and declared is ScoreScale.COSINE and _share_near_zero(run) > 0.1:
-        _warn(f"{where} {_IS_SHARE} and many are near 0: if they are probabilities use reranker.scale=identity")
+
+    def __init__(self, scores: FloatArray, best: FloatArray) -> None:
+        self._scores = scores
+        self.typical_best = float(np.median(best))
+        self._low, self._middle, self._high = np.quantile(scores, [0.05, 0.5, 0.99]).tolist()
+
+    def within(self, low: float, high: float = np.inf) -> bool:
+        """Whether almost all scores lie there."""
+        return float(((self._scores >= low) & (self._scores <= high)).mean()) >= _ALMOST_ALL
+
+    def looks_like(self) -> ScoreScale:
+        """The scale that the scores seem to be on.
+
+        - ``log_prob``: almost all at most 0, and the best score of the median query is near 0;
+        - ``identity``: almost all in [0, 1]. Cosines may lie there too, and no check can tell them apart for sure;
+        - ``cosine``: almost all in [-1, 1];
+        - ``logit``: anything else.
+        """
+        if self.within(-np.inf, 0.0):
+            return ScoreScale.LOG_PROB if self.typical_best > _NEAR_ZERO else ScoreScale.LOGIT
+        if self.within(0.0, 1.0):
+            return ScoreScale.IDENTITY
+        return ScoreScale.COSINE if self.within(-1.0, 1.0 + 1e-6) else ScoreScale.LOGIT
+
+    def against(self, declared: ScoreScale, option: str = "scale") -> Verdict | None:
+        """What the scores say against a scale; None where they may be on it.
+
+        Args:
+            declared: the scale that was asked for.
+            option: the name of the option that chooses the scale.
+        """
+        seen = self.looks_like()
+        if declared is ScoreScale.RANK or len(self._scores) < ENOUGH or np.ptp(self._scores) == 0.0:
+            return None
+        if seen is ScoreScale.LOG_PROB and declared is not ScoreScale.LOG_PROB:
+            if declared is not ScoreScale.LOGIT or self._are_surely_log:
+                words = f"at most 0, and the best of the queries are near 0: these are log probabilities, use {option}"
+                return Verdict(f"{words}=log_prob", is_sure=True)
+            return Verdict(
+                f"at most 0, and the best are near 0: if they are log probabilities use {option}=log_prob, {_BY_ORDER} "
+                "rank"
+            )
+        if declared is ScoreScale.LOGIT:
+            return self._against_logit(seen, option)
+        if declared is ScoreScale.LOG_PROB and seen is ScoreScale.LOGIT:
+            return Verdict(
+                f"at most 0, but even the best are far below 0: if they are logits use {option}=logit, {_BY_ORDER} rank"
+            )
+        if declared is ScoreScale.COSINE and seen is ScoreScale.IDENTITY and self._are_rather_probabilities:
+            return Verdict(f"in [0, 1], from near 0 to near 1: if they are probabilities use {option}=identity")
+        return None
+
+    def _against_logit(self, seen: ScoreScale, option: str) -> Verdict | None:
+        if seen is ScoreScale.IDENTITY:
+            words = f"in [0, 1], so they are no logits: use {option}=identity for probabilities, or cosine"
+            return Verdict(words, is_sure=True)
+        if seen is ScoreScale.COSINE:
+            return Verdict(f"in [-1, 1]: logits are rarely that small; {option}=cosine fits as well")
+        if len(self._scores) >= FIRST_SCORES and self.within(0.0):
+            return Verdict(
+                "at least 0, and logits below 0 mean documents that are rather not relevant: divide percentages or "
+                f"grades by the highest one and use {option}=identity; {_BY_ORDER} (as of BM25) use rank"
+            )
+        return None
+
+    @property
+    def _are_surely_log(self) -> bool:
+        """Massed near 0, or with the long tail that only logarithms have; short distances below 0 are neither."""
+        return self.typical_best > _SURELY_LOG and (self._middle > 2.0 * _SURELY_LOG or self._low < -4.0)
+
+    @property
+    def _are_rather_probabilities(self) -> bool:
+        """Cosines of one model with different texts are neither massed near 0 nor spread from 0 to 1."""
+        return float((self._scores < 0.01).mean()) > 0.1 or (self._low < 0.25 and self._high > 0.9)
 
 
-def _warn(words: str) -> None:
-    warnings.warn(words, stacklevel=5)
+class ScaleWatch:
+    """Looks at the first scores of a live reranker, and doubts their scale once; thread-safe.
 
+    A paid run is never ended for it: the doubt is an event of the request that brought the last of these scores.
 
-def _typical_best(run: Run) -> float:
-    return median(max(run.scores(query_id).values()) for query_id in run)
+    Args:
+        declared: the scale of the reranker.
+    """
 
+    def __init__(self, declared: ScoreScale) -> None:
+        self._declared = declared
+        self._lock = threading.Lock()
+        self._scores: list[float] | None = []
+        self._best: list[float] = []
 
-def _share_near_zero(run: Run) -> float:
-    scores = [score for query_id in run for score in run.scores(query_id).values()]
-    return sum(score < 0.01 for score in scores) / len(scores)
+    def see(self, scores: Iterable[float], context: RAGtuneContext) -> None:
+        """Take what the reranker returned for one call, as it returned it."""
+        with self._lock:
+            if self._scores is None or not (new := [score for score in scores if np.isfinite(score)]):
+                return
+            self._scores += new
+            self._best.append(max(new))
+            if len(self._scores) < FIRST_SCORES:
+                return
+            found = Sample(np.array(self._scores), np.array(self._best)).against(self._declared)
+            self._scores, self._best = None, []
+        if found:
+            words = f"scale={self._declared.value}: of the first {FIRST_SCORES} scores of the reranker almost all are "
+            context.trace.add("reranker", SCALE_DOUBT, warning=words + found.words)
+
+    def __getstate__(self) -> Mapping[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock())

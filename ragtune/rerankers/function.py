@@ -15,6 +15,7 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
 from ragtune.core.units import SOMETIMES_TOLD
+from ragtune.rerankers._scale_check import ScaleWatch
 from ragtune.rerankers.scale import PAIR_SCALES, ScoreScale, calibrated, pair_scale
 
 
@@ -39,6 +40,7 @@ class FunctionReranker(BaseReranker):
         usd_per_doc: float = 0.0,
     ) -> None:
         self._scale = pair_scale(scale)
+        self._watch = ScaleWatch(self._scale)
         self._function = function
         self.usd_per_doc = check_number("usd_per_doc", usd_per_doc, low=0.0)
 
@@ -52,6 +54,7 @@ class FunctionReranker(BaseReranker):
             ) from None
         if len(scores) != len(items):
             raise ConfigError(f"the reranking function returned {len(scores)} scores for {len(items)} texts")
+        self._watch.see(scores, context)
         return {item.doc_id: self._relevance(score) for item, score in zip(items, scores, strict=True)}
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:

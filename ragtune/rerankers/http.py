@@ -30,6 +30,7 @@ from ragtune.llm.types import Price
 from ragtune.rerankers._cached import CachedReranker, Known, Pairs
 from ragtune.rerankers._dialects import DIALECTS, Answer, address_of, key_variable
 from ragtune.rerankers._interview import together
+from ragtune.rerankers._scale_check import ScaleWatch
 from ragtune.rerankers.scale import ScoreScale, calibrated, pair_scale
 
 _SHOWN_PROBLEMS = 3
@@ -127,6 +128,7 @@ class HttpReranker(CachedReranker):
         self.url = address_of(dialect, url, path)
         self.model = _checked_model(model, url, dialect)
         self.raw_scores, self.scale = self._checked_scale(raw_scores, scale)
+        self._watch = ScaleWatch(self.scale)
         self.extra = dict(extra or {})
         self.usd_per_search_unit = check_number("reranker usd_per_search_unit", usd_per_search_unit, low=0.0)
         settings = Settings(
@@ -263,6 +265,7 @@ class HttpReranker(CachedReranker):
             "rerank", body, salt, lambda got: self._speech.read(got, len(pairs)), deadline
         )
         keys, fresh, problems = list(pairs), Known(), list(reply.body.problems)
+        self._watch.see(reply.body.scores.values(), context)
         for index, raw in reply.body.scores.items():
             score = calibrated(raw, self.scale)
             if score is None:

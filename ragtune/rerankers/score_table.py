@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import lru_cache
@@ -18,7 +19,7 @@ from ragtune.data.join import form_hint
 from ragtune.data.run import Run
 from ragtune.data.runfile import read_run
 from ragtune.data.textfile import read_json
-from ragtune.rerankers._scale_check import check_scale, looks_like
+from ragtune.rerankers._scale_check import Sample
 from ragtune.rerankers.architecture import Architecture
 from ragtune.rerankers.scale import CALIBRATIONS, ScoreScale, parse_scale
 
@@ -86,8 +87,7 @@ class ScoreTable:
         given = None if scale is None else parse_scale(scale)
         self.scale = given or self.manifest.scale or ScoreScale.IDENTITY
         self._run = _read_pairs(self.path)
-        self._require_allowed()
-        check_scale(self._run, self.scale, str(self.path))
+        self._check_scale()
 
     def __len__(self) -> int:
         return sum(len(self._run.scores(query_id)) for query_id in self._run)
@@ -150,20 +150,39 @@ class ScoreTable:
         calibrate, *_ = CALIBRATIONS[self.scale]
         return dict(zip(pairs, map(calibrate, pairs.values()), strict=True))
 
-    def _require_allowed(self) -> None:
-        if self.scale is ScoreScale.RANK:
+    def _check_scale(self) -> None:
+        """Refuse scores that cannot be on the declared scale, and warn of those that are probably on another.
+
+        A wrong scale costs quality without a sign: monoT5's log probabilities read as logits give nDCG@10 .739 in place
+        of .796 on TREC DL 2019.
+        """
+        if self.scale is ScoreScale.RANK or not len(self):
             return
+        sample = Sample(*self._run.score_columns())
+        self._require_allowed(sample)
+        found = sample.against(self.scale, "reranker.scale")
+        if found is None:
+            return
+        words = f"reranker.scale={self.scale.value}: almost all scores of {quoted(str(self.path))} are {found.words}"
+        if found.is_sure:
+            raise ScoreTableError(words)
+        warnings.warn(words, stacklevel=4)
+
+    def _require_allowed(self, sample: Sample) -> None:
         _, low, high = CALIBRATIONS[self.scale]
         lowest, highest = self._run.score_range()
         if low <= lowest and highest <= high:
             return
         pairs = ((query_id, *pair) for query_id in self._run for pair in self._run.scores(query_id).items())
         query_id, doc_id, score = next(pair for pair in pairs if not low <= pair[2] <= high)
-        fits = looks_like(self._run).value
-        others = ", ".join(scale.value for scale in ScoreScale if scale.value not in (self.scale.value, fits))
+        where = f"score {score!r} of {_pair(query_id, doc_id)} in {str(self.path)!r}: scale {self.scale.value!r} "
+        fits = sample.looks_like()
+        if fits is self.scale:
+            raise ScoreTableError(f"{where}allows [{low}, {high}], where almost all other scores are: correct it")
+        others = ", ".join(scale.value for scale in ScoreScale if scale not in (self.scale, fits))
         raise ScoreTableError(
-            f"score {score!r} of {_pair(query_id, doc_id)} in {str(self.path)!r}: scale {self.scale.value!r} "
-            f"allows [{low}, {high}]; these scores look like reranker.scale={fits}; other scales are {others}"
+            f"{where}allows [{low}, {high}]; these scores look like reranker.scale={fits.value}; other scales are "
+            f"{others}"
         )
 
 

@@ -160,7 +160,15 @@ def test_a_budget_that_ends_within_the_first_round_is_noted_with_what_that_takes
         CostBudget.unlimited(),
         plan=RetrievalPlan(original_query_depth=100),
     )
-    for docs, expected in {0: [], 20: [(100, 5)], 80: [(100, 5)], 100: [], 150: []}.items():
+    for docs, expected in {
+        0: [],
+        20: [(100, 5)],
+        80: [(100, 5)],
+        82: [(100, 5)],
+        99: [(100, 5)],
+        100: [],
+        150: [],
+    }.items():
         output = controller.run("text", CostBudget.only(max_reranker_docs=docs), candidates=found)
         noted = [event.details for event in output.trace.find(FIRST_ROUND)]
         assert [(details["documents"], details["calls"]) for details in noted] == expected

@@ -48,6 +48,15 @@ def test_all_that_compare_have_a_name_and_the_command_line_tells_it() -> None:
     assert set(re.findall(r"\w+", policy.help or "")) >= set(POLICIES)
 
 
+@pytest.mark.parametrize(("policy", "docs"), [("knockout", 5), ("tourrank", 20), ("tourrank", 39)])
+def test_a_budget_within_the_first_round_is_warned_of_with_one_that_is_enough(policy: str, docs: int) -> None:
+    (said,) = BudgetedReranker(worth, policy=policy, docs=docs).rank("q", TEXTS).warnings
+    named = re.search(r"smallest useful budget is (\d+) documents in \d+ calls: docs=(\d+)$", said)
+    assert named is not None
+    assert docs < int(named[1]) == int(named[2])
+    assert BudgetedReranker(worth, policy=policy, docs=int(named[1])).rank("q", TEXTS).warnings == []
+
+
 @pytest.mark.parametrize("policy", COMPARING)
 def test_a_policy_by_name_asks_as_often_as_the_budget_says_and_lifts_what_wins(policy: str) -> None:
     judge = Judge()
@@ -56,7 +65,7 @@ def test_a_policy_by_name_asks_as_often_as_the_budget_says_and_lifts_what_wins(p
     assert ranking.cost.docs == sum(judge.windows)
     assert sorted(one.index for one in ranking) == list(range(40))
     assert all(one.estimated or one.score == one.reranker_score for one in ranking)
-    assert ranking.warnings == []
+    assert all("smallest useful budget" in warning for warning in ranking.warnings)
     without = BudgetedReranker(OrderingReranker(Judge()), policy=policy, calls=0).rank("q", TEXTS)
     assert [one.index for one in without] == list(range(40))
     many = BudgetedReranker(OrderingReranker(Judge()), policy=policy, calls=600).rank("q", TEXTS)
