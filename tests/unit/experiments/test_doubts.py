@@ -8,13 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.evaluate.doubts import breakdowns, doubts, short_budgets, silences, unused, warnings_of
+from experiments.evaluate.doubts import breakdowns, doubts, scales, short_budgets, silences, unused, warnings_of
 from experiments.evaluate.outcomes import Outcomes
 from experiments.evaluate.record import UNITS, QueryRecord
 from experiments.evaluate.states import together
 from ragtune.core.loop import FIRST_ROUND
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.estimators.uncertainty import MARGINS
+from ragtune.rerankers._scale_check import SCALE_DOUBT
 from ragtune.retrievers.signalled import SILENT_SIGNAL
 
 
@@ -89,6 +90,14 @@ def test_a_budget_that_is_too_small_is_told_with_the_smallest_one_that_is_enough
     assert words.endswith("the smallest useful budget is 100 documents in 6 calls: budget=100")
     assert count == 2
     assert short_budgets(_outcomes([_of(traces[2])])) == {}
+
+
+def test_a_doubt_about_the_scale_of_a_live_reranker_is_told_in_the_summary() -> None:
+    traces = [ControllerTrace(query_id="q") for _ in range(3)]
+    traces[1].add("reranker", SCALE_DOUBT, warning="scale=logit: in [0, 1]")
+    outcomes = _outcomes([_of(trace) for trace in traces])
+    assert scales(outcomes) == {"scale=logit: in [0, 1]": 1}
+    assert scales(outcomes).items() <= warnings_of(outcomes, compares_apart=False).items()
 
 
 def test_scores_that_no_ranking_shows_are_told_of_only_where_that_is_so_of_all_queries() -> None:

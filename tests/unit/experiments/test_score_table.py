@@ -65,3 +65,17 @@ def test_a_replay_cannot_fill_a_table(collection: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="scores nothing"):
         write_score_table(_config(collection, f"reranker.scores={run}"), Order(tmp_path / "t.parquet", "all"))
     assert not list(tmp_path.glob("t.parquet*"))
+
+
+def test_queries_that_a_run_lacks_are_warned_of_before_anything_is_scored(
+    collection: Path, tiny_cross_encoder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reranker = ["reranker=cross_encoder", f"reranker.model={tiny_cross_encoder}"]
+    dataset = build_session(_config(collection, *reranker)).dataset
+    (query_id, *others), doc_id = dataset.judged, next(iter(dataset.corpus.doc_ids))
+    run = tmp_path / "first.run"
+    run.write_text(f"{query_id} Q0 {doc_id} 1 1.0 x\n", encoding="utf-8")
+    config = _config(collection, "retriever=runs", f"retriever.paths={run}", *reranker)
+    assert write_score_table(config, Order(tmp_path / "tiny.parquet", dry_run=True)) == 0
+    said = capsys.readouterr().err
+    assert f"warning: {len(others)} of {len(others) + 1} judged queries are missing in run first.run, e.g. " in said
