@@ -26,7 +26,6 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from experiments.cli.help import help_text
-from experiments.commands._overrides import without_dashes
 from experiments.config.compose import composed, readable, register_resolvers, resolve
 from experiments.config.overrides import spelled_out
 from experiments.config.paths import CONF
@@ -110,6 +109,8 @@ def _launch(root: str, command: str) -> int:
             _compose_and_run(root, overrides, is_sweep=is_sweep)
         else:
             # Hydra's own parser would say what does not fit after a page of usage.
+            from experiments.config.suggest import without_dashes
+
             parser = Parser(command, parents=[get_args_parser()], add_help=False)
             parser.propose = lambda name: without_dashes(name, root)
             given = parser.parse_args(words)

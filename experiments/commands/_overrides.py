@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from typing import Any
 
 from ragtune.adapters.dispatch import Parser
@@ -25,20 +24,11 @@ def add_overrides(parser: argparse.ArgumentParser, meaning: str, root: str = "co
         return completions(prefix, root)
 
     added.completer = complete  # argcomplete's way to be told
+
+    def propose(name: str) -> str:
+        from experiments.config.suggest import without_dashes
+
+        return without_dashes(name, root)
+
     if isinstance(parser, Parser):
-        parser.propose = lambda name: without_dashes(name, root)
-
-
-def without_dashes(name: str, root: str = "config") -> str:
-    """The end of a message about an option that was given with dashes, as no NAME=VALUE is.
-
-    Args:
-        name: the option, without its dashes.
-        root: the file of conf/ whose options may have been meant.
-    """
-    from experiments.config.options import known_options
-    from experiments.config.suggest import did_you_mean_option
-
-    known = known_options(root)
-    meant = f"; did you mean {name}?" if name in known else did_you_mean_option(name, known)
-    return re.sub(r"did you mean ([\w.]+)\?", r"did you mean \1=VALUE?", meant)
+        parser.propose = propose

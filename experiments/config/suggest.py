@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from experiments.config.options import known_options
 from experiments.config.paths import CONF
 from ragtune.core.arguments import did_you_mean, nearest
 
@@ -37,8 +38,8 @@ def did_you_mean_option(name: str, groups: Sequence[str]) -> str:
     if name in known:
         return f"; it is an option of {' or '.join(known[name])}"
     names = [*groups, "experiment", *_NAMED_OTHERWISE]  # experiment is a group without an option
-    if "." not in name and (near := nearest(name, names)):
-        return f"; did you mean {_NAMED_OTHERWISE.get(near, near)}?"
+    if "." not in name and (meant := nearest(name, names)):
+        return f"; did you mean {_NAMED_OTHERWISE.get(meant, meant)}?"
     group, _, leaf = name.rpartition(".")
     same_leaf = [option for option in known if option.rpartition(".")[2] == leaf]
     beside = [option for option in known if option.rpartition(".")[0] == group]
@@ -51,6 +52,18 @@ def did_you_mean_option(name: str, groups: Sequence[str]) -> str:
     choices = [choice for choice in known[near[0]] if not choice.startswith("conf=")]
     whose = f" (an option of {choices[0]})" if len(choices) == 1 else ""
     return f"; did you mean {near[0]}?{whose}"
+
+
+def without_dashes(name: str, root: str = "config") -> str:
+    """The end of a message about an option that was given with dashes, as no NAME=VALUE is.
+
+    Args:
+        name: the option, without its dashes.
+        root: the file of conf/ whose options may have been meant.
+    """
+    known = known_options(root)
+    meant = f"; did you mean {name}?" if name in known else did_you_mean_option(name, known)
+    return re.sub(r"did you mean ([\w.]+)\?", r"did you mean \1=VALUE?", meant)
 
 
 @lru_cache(maxsize=1)

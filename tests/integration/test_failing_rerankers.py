@@ -81,23 +81,27 @@ def qualities(name: str, policy: str, rate: float, loses: str = "batches") -> tu
     return tuple(float(load_measures(config).of_topics(each, same)[:, 0].mean()) for each in rankings)
 
 
-def losses(name: str, policy: str) -> dict[float, tuple[float, float]]:
+def losses(name: str, policy: str, loses: str) -> dict[float, tuple[float, float]]:
     """By failure rate, where the answers are worse than the first stage: its nDCG@10 and theirs."""
-    found = {rate: qualities(name, policy, rate) for rate in RATES}
-    return {rate: (first, end) for rate, (first, _, end) in found.items() if end < first}
+    found = {rate: qualities(name, policy, rate, loses) for rate in RATES}
+    # Where a few of a query's documents have scores, their order among themselves is better or worse by chance.
+    chance = 0.002 if loses == "documents" else 0.0
+    return {rate: (first, end) for rate, (first, _, end) in found.items() if end < first - chance}
 
 
+@pytest.mark.parametrize("loses", ["batches", "documents"])
 @pytest.mark.parametrize("policy", POLICIES)
-def test_no_share_of_failing_batches_makes_an_answer_worse_than_the_first_stage(policy: str) -> None:
-    assert losses("demo", policy) == {}
+def test_no_share_of_failures_makes_an_answer_worse_than_the_first_stage(policy: str, loses: str) -> None:
+    assert losses("demo", policy, loses) == {}
 
 
 @pytest.mark.shared
 @pytest.mark.skipif(not DATA.is_dir(), reason="the collections beside the checkout (../shared/data) are absent")
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("name", ["dl19", "nfcorpus"])
-def test_nor_on_the_collections_beside_the_checkout(name: str, policy: str) -> None:
-    assert losses(name, policy) == {}
+@pytest.mark.parametrize("loses", ["batches", "documents"])
+def test_nor_on_the_collections_beside_the_checkout(name: str, policy: str, loses: str) -> None:
+    assert losses(name, policy, loses) == {}
 
 
 @pytest.mark.parametrize(("policy", "third", "half"), [("one_shot", 0.69, 0.65), ("uncertainty", 0.78, 0.74)])

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from ragtune.core.arguments import check_member
 from ragtune.core.arrays import FloatArray, IntArray
-from ragtune.core.pool.columns import PoolColumns
-from ragtune.core.pool.items import PoolItem, tie_key
+from ragtune.core.pool.columns import DROPPED, PoolColumns
+from ragtune.core.pool.items import ItemState, PoolItem, tie_key
 from ragtune.core.pool.pool import CandidatePool
 
 
@@ -42,7 +42,8 @@ class Ordering(str, Enum):
 
     Documents without such a key stand behind those with one, in first-stage order. Their keys go on falling by 1 a
     document from the lowest key, or from 0 where that is lower, so one number orders the whole list. A document whose
-    score was lost (DROPPED) is ordered like any other without a score (rule F1).
+    score was lost (DROPPED) is ordered by its estimate as well. Where the rest stands behind all scores, it keeps its
+    first-stage place instead, so that a loss does not put it behind what was scored (rule F1).
     """
 
     FINAL_SCORE = "final_score"
@@ -66,7 +67,11 @@ class Ordering(str, Enum):
         """The ranking keys at the moment of ``columns``."""
         ranked = columns.ranked
         every = (columns.scores, columns.priorities, columns.base_scores, columns.posteriors)
-        return RankingKeys(self.keys_of(*(column[ranked] for column in every)), ranked)
+        keys = self.keys_of(*(column[ranked] for column in every))
+        is_lost = (columns.states[ranked] == DROPPED) & np.isnan(columns.scores[ranked])
+        if is_lost.any() and self.puts_rest_behind(columns.posteriors[ranked]):
+            keys = _lost_in_place(keys, is_lost)
+        return RankingKeys(keys, ranked)
 
     def puts_rest_behind(self, posteriors: FloatArray) -> bool:
         """Whether what has no score stands behind all that has, in first-stage order, whatever else is known of it."""
@@ -86,6 +91,9 @@ class Ordering(str, Enum):
             [np.nan if it.posterior is None else it.posterior for it in items],
         )
         keys = self.keys_of(*(np.array(column, dtype=float) for column in columns))
+        is_lost = np.array([it.state is ItemState.DROPPED and it.reranker_score is None for it in items], dtype=bool)
+        if is_lost.any() and self.puts_rest_behind(np.array(columns[3], dtype=float)):
+            keys = _lost_in_place(keys, is_lost)
         order = np.argsort(-keys, kind="stable")
         return [(items[i], key) for i, key in zip(order.tolist(), keys[order].tolist(), strict=True)]
 
@@ -99,6 +107,24 @@ class Ordering(str, Enum):
         if self is not Ordering.FINAL_SCORE:
             return _behind(scores, is_unscored)
         return np.where(is_unscored, np.where(priorities > 0, priorities, base), scores)
+
+
+def _lost_in_place(keys: FloatArray, is_lost: NDArray[np.bool_]) -> FloatArray:
+    """Keys by which each lost document has the rank that it had in the first stage, and the others keep their order.
+
+    Args:
+        keys: shape (n,), in the first stage's order.
+        is_lost: shape (n,), whether the score of each was lost.
+    """
+    others = np.sort(keys[~is_lost])[::-1]
+    before = np.concatenate(([others[0] + 1.0], others)) if len(others) else np.ones(1)
+    after = np.concatenate((others, [before[-1] - 1.0]))
+    ahead = (~is_lost).cumsum()[is_lost]  # others that stand before each lost one
+    first = np.searchsorted(ahead, ahead)
+    share = (np.arange(1, len(ahead) + 1) - first) / (np.bincount(ahead)[ahead] + 1)
+    placed = keys.copy()
+    placed[is_lost] = before[ahead] + share * (after[ahead] - before[ahead])
+    return placed
 
 
 def _behind(keys: FloatArray, last: NDArray[np.bool_]) -> FloatArray:
