@@ -8,7 +8,10 @@ from typing import Any, overload
 
 from ragtune.core.batches.failures import BatchCount
 from ragtune.core.interfaces import BaseReranker, BaseScheduler
+from ragtune.core.loop import FIRST_ROUND
+from ragtune.core.output import ControllerOutput
 from ragtune.core.types import FREE, STRATEGY_CLOSED, CostObject, StopRecord
+from ragtune.rerankers._scale_check import SCALE_DOUBT
 
 TORN = (
     "documents were compared in batches that share no document: a place in one says nothing of those in another, but "
@@ -27,6 +30,13 @@ def too_small(documents: int, calls: int) -> str:
         "budget ended within the policy's first round, so that the ranking rests on part of it; the smallest useful "
         f"budget is {documents} documents in {calls} calls"
     )
+
+
+def notes_of(output: ControllerOutput) -> tuple[str, ...]:
+    """What the controller noted that a caller can change."""
+    short = [event.details for event in output.trace.find(FIRST_ROUND)]
+    doubts = [event.details["warning"] for event in output.trace.find(SCALE_DOUBT)]
+    return (*(f"the {too_small(**one)}: docs={one['documents']}" for one in short), *doubts)
 
 
 def compares_apart(reranker: BaseReranker, scheduler: BaseScheduler) -> bool:

@@ -17,7 +17,6 @@ from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.controller import RAGtuneController
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.interfaces import BaseEmbedder
-from ragtune.core.loop import FIRST_ROUND
 from ragtune.core.output import ControllerOutput, HistoryStep
 from ragtune.core.plain import quoted
 from ragtune.core.pool.items import PoolItem
@@ -35,9 +34,8 @@ from ragtune.facade.defaults import TRUST
 from ragtune.facade.doubts import Doubts
 from ragtune.facade.models import reranker_for
 from ragtune.facade.policies import Policy, policy_named
-from ragtune.facade.ranking import RankedDocument, Ranking, compares_apart, too_small
+from ragtune.facade.ranking import RankedDocument, Ranking, compares_apart, notes_of
 from ragtune.reformulators.identity import IdentityReformulator
-from ragtune.rerankers._scale_check import SCALE_DOUBT
 from ragtune.retrievers.given import GivenRetriever
 
 Given = str | Mapping[str, Any] | Document
@@ -274,7 +272,7 @@ class BudgetedReranker:
             {int(doc_id): why for doc_id, why in failed.items()},
             output.batches,
             output.batches.sent - output.batches.failed > 1 and compares_apart(self._reranker, self._scheduler),
-            _notes(output),
+            notes_of(output),
         )
 
     def _require_price(self, budget: CostBudget) -> CostBudget:
@@ -297,7 +295,7 @@ class BudgetedReranker:
 
     @cached_property
     def _cost_of_two_texts(self) -> CostObject:
-        """What the least costs that a reranker which compares is asked for."""
+        """What the smallest comparison costs."""
         return self._price("a query", [ScoredDocument(id=one, content="a text of some words") for one in "01"])
 
     def _price(self, query: str, documents: Sequence[ScoredDocument]) -> CostObject:
@@ -316,13 +314,6 @@ def _margins(output: ControllerOutput) -> Mapping[str, float]:
     values = output.trace.find("value", "estimator")
     margins: Mapping[str, float] = values[-1].details.get(MARGINS, {}) if values else {}
     return margins
-
-
-def _notes(output: ControllerOutput) -> tuple[str, ...]:
-    """What the controller noted that a caller can change."""
-    rounds = [event.details for event in output.trace.find(FIRST_ROUND)]
-    short = [f"the {too_small(one['documents'], one['calls'])}: docs={one['documents']}" for one in rounds]
-    return (*short, *(event.details["warning"] for event in output.trace.find(SCALE_DOUBT)))
 
 
 def _put_back(output: ControllerOutput) -> dict[str, str]:

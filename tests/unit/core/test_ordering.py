@@ -87,7 +87,9 @@ def test_a_lost_document_keeps_its_first_stage_place_where_the_rest_stands_behin
         for i, (score, state) in enumerate(zip(scores, states, strict=True))
     )
     order = Ordering.RERANKED_FIRST.keys(pool).argsort().tolist()
-    assert [scores[i] for i in order if scores[i] is not None] == sorted(filter(None.__ne__, scores), reverse=True)
+    assert [scores[i] for i in order if scores[i] is not None] == sorted(
+        (score for score in scores if score is not None), reverse=True
+    )
     if len({score for score in scores if score is not None}) == sum(score is not None for score in scores):
         assert all(order[i] == i for i, score in enumerate(scores) if score is None)
 
