@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from web_pages import NEEDS_CHROMIUM, browser_page, served
 
+from experiments.publish.runs_view import TITLE
+
 pytestmark = [pytest.mark.browser, NEEDS_CHROMIUM]
 
 
@@ -78,6 +80,28 @@ def test_the_cost_curves_of_all_runs_overlay_in_one_chart(
         assert trace["x"][0] == 0
         assert trace["x"][-1] == 20
         assert trace["y"][-1] == pytest.approx(summary["measures"]["nDCG@10"], abs=1e-6)
+
+
+def test_the_experiments_description_opens_a_list_with_quality_cost_and_choices(ui: str) -> None:
+    with browser_page(1400) as page:
+        page.goto(f"{ui}/#/experiments/1/runs?workflowType=machine_learning")
+        page.get_by_role("link", name=TITLE).click()
+        page.wait_for_selector("[col-id='metrics.`nDCG_10`'].ag-header-cell")
+        page.locator(
+            "[data-component-id*=assistant][data-component-id*=close]"
+        ).click()  # it covers a third of the list
+        page.wait_for_selector("[col-id='tags.`failures`'].ag-header-cell")
+        heads = page.evaluate(
+            "[...document.querySelectorAll('.ag-header-cell')]"
+            ".sort((a, b) => a.getBoundingClientRect().x - b.getBoundingClientRect().x)"
+            ".filter(head => head.getBoundingClientRect().right <= innerWidth).map(head => head.innerText.trim())"
+        )
+        quality_cost, choices = ["nDCG_10", "charged_docs", "aucc"], ["budget", "estimator", "scheduler", "dataset"]
+        assert heads == ["", "Run Name", "Created", *quality_cost, *choices]
+        names = page.locator(".ag-row [col-id='attributes.`Run Name`'] a")
+        shown = names.evaluate_all("links => links.map(link => [link.innerText, link.scrollWidth > link.clientWidth])")
+        assert ["uncertainty, tight, demo/test", False] in shown
+        assert page.get_by_role("button", name=TITLE).is_visible()  # MLflow's own menu of saved views
 
 
 def test_a_runs_description_shows_its_curve_and_a_sweeps_its_table(runs: SimpleNamespace, ui: str, page: Any) -> None:
