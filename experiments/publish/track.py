@@ -30,16 +30,7 @@ TRACKING_ERROR = "tracking_error.txt"
 MAX_PARAMS_A_CALL, MAX_METRICS_A_CALL, MAX_PARAM_LENGTH = 100, 1000, 6000
 """MLflow's limits (REST API, log-batch)."""
 
-ARTIFACTS = (
-    CONFIG,
-    SUMMARY,
-    "run.trec",
-    "per_query.parquet",
-    CURVE,
-    PICTURE,
-    "traces.jsonl.gz",
-)
-
+ARTIFACTS = (CONFIG, SUMMARY, "run.trec", "per_query.parquet", CURVE, PICTURE, "traces.jsonl.gz")
 
 RESULTS_TAG = "ragtune.results"
 """Tag of a tracked run that identifies the files it was logged from, so that they are not logged twice."""
