@@ -24,12 +24,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from experiments.config.paths import PROJECT_ROOT
+from experiments.publish.runs_view import address
 
 PICTURES = PROJECT_ROOT / "docs" / "img"
 SWEEP = ["estimator=baseline,similarity,uncertainty", "budget=5,20", "sweep.baseline=estimator=baseline"]
-COLUMNS = ["Source", "Models", "nDCG_10", "charged_docs", "budget", "policy"]
-"""Columns that are clicked: those that are shown go, the others come."""
-
 WIDTH, COLOURS = 1300, 255
 PATIENCE_S, SETTLE_MS = 120.0, 2000
 
@@ -84,7 +82,7 @@ def _photograph(url: str, store: str) -> None:
     [sweep] = [run for run in runs if run.data.tags.get("sweep") == "true"]
     best, *others = [run.info.run_id for run in runs if run is not sweep and run.data.params["budget"] == "tight"]
     with opened() as page:
-        page.goto(f"{url}/#/experiments/{experiment}/runs?compareRunsMode=TABLE&workflowType=machine_learning")
+        page.goto(f"{url}/{address(experiment)}")
         _list(page)
         page.goto(f"{url}/#/experiments/{experiment}/runs/{best}")
         _unfold(page, "mlflow-run", 860)
@@ -107,20 +105,10 @@ def opened() -> Iterator[Any]:
 
 
 def _list(page: Any) -> None:
-    """The runs of the sweep, with the columns that one wants."""
+    """The runs of the sweep in the saved view, without the panels and the hint that stand around it."""
     page.wait_for_selector(".ag-row")
     page.locator("[data-component-id*=assistant][data-component-id*=close]").click()
     page.get_by_label("Toggle sidebar").click()
-    page.get_by_role("button", name="Columns").click()
-    for name in COLUMNS:
-        page.get_by_placeholder("Search columns").fill(name)
-        page.wait_for_timeout(SETTLE_MS)
-        rows = page.locator(".du-bois-light-tree-treenode").filter(has_text=name).all()
-        row = next(row for row in rows if row.inner_text().strip() == name)  # not curve/nDCG_10, too
-        row.locator(".du-bois-light-tree-checkbox").click()
-    page.keyboard.press("Escape")
-    page.mouse.click(WIDTH // 2, 700)
-    page.locator(".ag-row").first.locator("button").first.click()
     save(page, "mlflow-runs", 560)
 
 

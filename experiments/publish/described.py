@@ -27,22 +27,30 @@ _WORDING = ("_target_", "_partial_", "_convert_", "_recursive_")
 """Hydra's own keys, which say how an option is read."""
 
 
+_FIRST_TAGS = ("finding", "policy", "budget", "dataset", "failures", "warnings", "conformance")
+_LAST_TAGS = ("conformance_spec", "conformance_canonical_spec", "ragtune_version", "git_sha")
+"""Tags that MLflow's page of a run shows first and last: it shows them in the order in which they are logged."""
+
 _TUNED = ("estimator", "scheduler", "acquisition", "vectors", "expander", "fusion", "retrieval", "rerank_stage")
 """Groups whose single options make a policy another one, though it keeps its name."""
 
 
 def run_name(summary: Summary, config: Mapping[str, Any], varies: Sequence[str] = ()) -> str:
-    """The name of a run: policy, budget, collection, options of the policy, and every choice that its sweep varies.
+    """The name of a run: policy, budget, every choice that its sweep varies, options of the policy, and collection.
+
+    MLflow's list cuts long names at the end, so the collection, which has a column, stands there.
 
     Args:
         summary, config: of the run.
         varies: names of the options that its sweep varies.
     """
-    named = [summary.policy, budget_name(config.get("budget", {})), summary.dataset, *_tuned(summary.overrides)]
-    for key, value in choices_of(summary.overrides).items():
-        if key in varies and not _is_named(key, value, summary.policy):
-            named.append(f"{key.rpartition('.')[2]}={value}")
-    return ", ".join(dict.fromkeys(named))
+    varied = [
+        f"{key.rpartition('.')[2]}={value}"
+        for key, value in choices_of(summary.overrides).items()
+        if key in varies and not _is_named(key, value, summary.policy)
+    ]
+    budget = budget_name(config.get("budget", {}))
+    return ", ".join(dict.fromkeys([summary.policy, budget, *varied, *_tuned(summary.overrides), summary.dataset]))
 
 
 def _is_named(key: str, value: str, policy: str) -> bool:
@@ -100,15 +108,15 @@ def _flatten(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
             yield f"{prefix}{key}", value
 
 
-def tags(summary: Summary, config: Mapping[str, Any], run_id: str) -> dict[str, str]:
-    """The tags of a run, MLflow's own fields for code, user and description among them."""
+def tags(summary: Summary, config: Mapping[str, Any]) -> dict[str, str]:
+    """The tags of a run in the order to log them in, MLflow's own fields for code and user among them."""
     program = "scripts/pipeline.py" if "rerank_stage" in summary.tags else "run.py"
     sha = summary.tags.get("git_sha", "unknown").removesuffix("-dirty")
     own = {
         "mlflow.source.type": "LOCAL",
         "mlflow.source.name": program,
         "command": shlex.join(["python", program, *summary.overrides]),
-        "mlflow.note.content": description(summary, run_id),
+        "finding": _short_finding(summary),
         "policy": summary.policy,
         "failures": failures(summary),
         "budget": budget_name(config.get("budget", {})),
@@ -118,7 +126,17 @@ def tags(summary: Summary, config: Mapping[str, Any], run_id: str) -> dict[str, 
     odd = "; ".join(f"{count} {what}" for what, count in summary.warnings.items())
     own |= {"warnings": odd[:MAX_TAG_LENGTH]} if odd else {}
     outcome = {"conformance": summary.conformance.line, "conformance_spec": summary.conformance.spec}
-    return {**summary.tags, **outcome, **own}
+    found = {**summary.tags, **outcome, **own}
+    others = [name for name in found if name not in (*_FIRST_TAGS, *_LAST_TAGS)]
+    return {name: found[name] for name in (*_FIRST_TAGS, *others, *_LAST_TAGS) if name in found}
+
+
+def _short_finding(summary: Summary) -> str:
+    """The headline measure, its cost and the difference from each incumbent, in as few characters as say it."""
+    name, value = next(iter(summary.measures.items()))
+    said = [f"{name} {value:.3f}", f"{summary.cost_per_query.charged['docs']:.1f} docs"]
+    said += [f"{against.difference[name]:+.3f} vs {other}" for other, against in (summary.incumbents or {}).items()]
+    return ", ".join(said)
 
 
 def failures(summary: Summary) -> str:

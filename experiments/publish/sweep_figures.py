@@ -27,16 +27,17 @@ class SweepFigures:
 
     def metrics(self) -> dict[str, float]:
         """The best job's measures and documents, of each collection if there are several, and the counts of jobs."""
-        found = {"jobs_finished": float(len(self.jobs)), "jobs_failed": float(self.failed)}
-        if self.planned:
-            found["jobs_planned"] = float(self.planned)
-        found["jobs_untracked"] = float(sum(job.mlflow_run_id is None for job in self.jobs.values()))
+        found: dict[str, float] = {}
         best = dict(self._best())
         for _, job in best.values():
             where = f"{allowed(job.dataset)}/" if len(best) > 1 else ""
             found |= {f"{where}{allowed(name)}": value for name, value in job.measures.items()}
             found[f"{where}charged_docs"] = job.cost_per_query.charged["docs"]
             found[f"{where}failed_batches"] = float(job.failures.batches_failed)
+        found |= {"jobs_finished": float(len(self.jobs)), "jobs_failed": float(self.failed)}
+        if self.planned:
+            found["jobs_planned"] = float(self.planned)
+        found["jobs_untracked"] = float(sum(job.mlflow_run_id is None for job in self.jobs.values()))
         return found
 
     def tags(self) -> dict[str, str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.evaluate.summary import Summary
-from experiments.publish import described
+from experiments.publish import described, runs_view
 from experiments.publish.files import CONFIG, CURVE, PICTURE, SUMMARY, picture_of, read_config, read_summary
 from experiments.publish.sweep_figures import SweepFigures
 from experiments.publish.trackstore import TrackingError, keep_quiet, prepare_file
@@ -30,16 +30,7 @@ TRACKING_ERROR = "tracking_error.txt"
 MAX_PARAMS_A_CALL, MAX_METRICS_A_CALL, MAX_PARAM_LENGTH = 100, 1000, 6000
 """MLflow's limits (REST API, log-batch)."""
 
-ARTIFACTS = (
-    CONFIG,
-    SUMMARY,
-    "run.trec",
-    "per_query.parquet",
-    CURVE,
-    PICTURE,
-    "traces.jsonl.gz",
-)
-
+ARTIFACTS = (CONFIG, SUMMARY, "run.trec", "per_query.parquet", CURVE, PICTURE, "traces.jsonl.gz")
 
 RESULTS_TAG = "ragtune.results"
 """Tag of a tracked run that identifies the files it was logged from, so that they are not logged twice."""
@@ -157,7 +148,7 @@ class MlflowTracking(Tracking):
         for table in tables:
             self._connect().log_artifact(run_id, str(table))
             if table.suffix == ".md":
-                self._connect().set_tag(run_id, "mlflow.note.content", table.read_text(encoding="utf-8"))
+                self._connect().set_tag(run_id, runs_view.NOTE, table.read_text(encoding="utf-8"))
 
     def finish(self, run_id: str, status: str = "FINISHED") -> None:
         self._connect().set_terminated(run_id, status)
@@ -190,14 +181,19 @@ class MlflowTracking(Tracking):
         return finished
 
     def _log_anew(self, folder: Path, summary: Summary, parent: str | None, results: str) -> str:
-        tags = {RESULTS_TAG: results}
         config = read_config(folder)
+        tags = described.tags(summary, config)
+        if (earlier := folder / TRACKING_ERROR).is_file():
+            tags["tracking_failed"] = earlier.read_text(encoding="utf-8").strip()
+        if parent:
+            tags["mlflow.parentRunId"] = parent
+        tags[RESULTS_TAG] = results
         name = described.run_name(summary, config, _of_sweep(folder).get("varies", ()))
         started = int((time.time() - summary.wall_s) * 1000)  # so that MLflow's duration is the run's
         run = self._connect().create_run(self._experiment_id(), start_time=started, run_name=name, tags=tags)
         run_id = str(run.info.run_id)
         try:
-            self._fill(run_id, folder, summary, config, parent)
+            self._fill(run_id, folder, summary, config)
         except BaseException as error:
             with suppress(Exception):  # what went wrong is being raised already
                 self.finish(run_id, "FAILED" if isinstance(error, Exception) else "KILLED")
@@ -205,16 +201,11 @@ class MlflowTracking(Tracking):
         self.finish(run_id, "FAILED" if summary.has_failed else "FINISHED")
         return run_id
 
-    def _fill(self, run_id: str, folder: Path, summary: Summary, config: dict[str, Any], parent: str | None) -> None:
-        from mlflow.entities import Param, RunTag
+    def _fill(self, run_id: str, folder: Path, summary: Summary, config: dict[str, Any]) -> None:
+        from mlflow.entities import Param
 
         client = self._connect()
-        tags = described.tags(summary, config, run_id)
-        if (earlier := folder / TRACKING_ERROR).is_file():
-            tags["tracking_failed"] = earlier.read_text(encoding="utf-8").strip()
-        if parent:
-            tags["mlflow.parentRunId"] = parent
-        client.log_batch(run_id, tags=[RunTag(key, str(value)) for key, value in tags.items()])
+        client.set_tag(run_id, runs_view.NOTE, described.description(summary, run_id))
         named = described.params(config).items()
         params = [Param(described.allowed(key), str(value)[:MAX_PARAM_LENGTH]) for key, value in named]
         for chunk in _chunks(params, MAX_PARAMS_A_CALL):
@@ -279,11 +270,15 @@ class MlflowTracking(Tracking):
     def _experiment_id(self) -> str:
         client = self._connect()
         found = client.get_experiment_by_name(self.experiment)
-        if found is not None:
-            return str(found.experiment_id)
-        file = self._sqlite_file()
-        location = (file.parent / "mlartifacts").resolve().as_uri() if file else None
-        return str(client.create_experiment(self.experiment, artifact_location=location))
+        if found is None:
+            file = self._sqlite_file()
+            location = (file.parent / "mlartifacts").resolve().as_uri() if file else None
+            found = client.get_experiment(client.create_experiment(self.experiment, artifact_location=location))
+        experiment_id = str(found.experiment_id)
+        for key, value in runs_view.experiment_tags(experiment_id).items():
+            if key not in found.tags:  # what somebody changed stays
+                client.set_experiment_tag(experiment_id, key, value)
+        return experiment_id
 
     def _sqlite_file(self) -> Path | None:
         prefix = "sqlite:///"

@@ -78,8 +78,12 @@ def _collection(study: Study, collection: Collection, cells: Any, policies: Any)
 def _start(study: Study, collection: Collection) -> str:
     if collection.start is None:
         return ""
-    label, quality = study.by_name[study.reference].label, collection.start[0]
-    return f" At 0 {study.noun}, before anything is reranked, the order of {label} has {quality:.3f}."
+    label, quality = study.by_name[study.reference].label, f"{collection.start[0]:.3f}"
+    real = [policy.name for policy in study.policies if policy.kind != "ceiling"]
+    lines = [collection.lines[name] for name in real if name in collection.lines]
+    own = sorted({f"{line.mean[0, 0]:.3f}" for line in lines if line.spent[0] == 0} - {quality})
+    others = f"the estimators' own orders have {' to '.join(dict.fromkeys((own[0], own[-1])))}, and " if own else ""
+    return f" At 0 {study.noun}, before anything is reranked, {others}the order of {label} has {quality}."
 
 
 def _measure(study: Study, cells: Any, measure: str) -> str:

@@ -231,6 +231,8 @@ def _of(chosen: Any, full: Any, rows: Any) -> str:
     """The mean cost of a query, of the incumbent's."""
     unit = unit_of(rows)
     mine, theirs = (unit.number.format(cell[f"{unit.name}_mean"].mean()) for cell in (chosen, full))
+    if mine == theirs:
+        return f"the same {mine} {unit.noun} a query"
     return f"{mine} instead of {theirs} {unit.noun} a query"
 
 

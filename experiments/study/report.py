@@ -206,7 +206,7 @@ def _number(value: Any, digits: int = 6) -> float | None:
 
 
 def _rounded(values: Any) -> Any:
-    return values.round(4).tolist()
+    return values.round(5).tolist()  # shown with three digits: of four, 0.78253 would be shown as 0.782
 
 
 def _cut(text: str) -> str:

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from web_pages import NEEDS_CHROMIUM, browser_page, served
 
+from experiments.publish.runs_view import TITLE
+
 pytestmark = [pytest.mark.browser, NEEDS_CHROMIUM]
 
 
@@ -78,6 +80,29 @@ def test_the_cost_curves_of_all_runs_overlay_in_one_chart(
         assert trace["x"][0] == 0
         assert trace["x"][-1] == 20
         assert trace["y"][-1] == pytest.approx(summary["measures"]["nDCG@10"], abs=1e-6)
+
+
+def test_the_experiments_description_opens_a_list_with_quality_cost_and_choices(ui: str) -> None:
+    with browser_page(1400) as page:
+        page.goto(f"{ui}/#/experiments/1/runs?workflowType=machine_learning")
+        with page.expect_popup() as opened:
+            page.get_by_role("link", name=TITLE).click()
+        page = opened.value
+        page.wait_for_selector(".ag-row")
+        page.locator("[data-component-id*=assistant][data-component-id*=close]").click()  # a panel of 350 pixels
+        page.wait_for_selector("[col-id='params.`dataset`'].ag-header-cell")
+        heads = page.evaluate(
+            "[...document.querySelectorAll('.ag-header-cell')]"
+            ".sort((a, b) => a.getBoundingClientRect().x - b.getBoundingClientRect().x)"
+            ".filter(head => head.getBoundingClientRect().right <= innerWidth).map(head => head.innerText.trim())"
+        )
+        quality_cost, choices = ["nDCG_10", "charged_docs", "aucc"], ["budget", "estimator", "scheduler", "dataset"]
+        assert heads[:10] == ["", "Run Name", "Created", *quality_cost, *choices]
+        names = page.locator(".ag-row [col-id='attributes.`Run Name`'] a")
+        widths = dict(names.evaluate_all("links => links.map(link => [link.innerText, link.clientWidth])"))
+        [similarity] = [width for name, width in widths.items() if name.startswith("similarity, ")]
+        assert similarity < max(widths.values())  # a name that is cut takes all the room
+        assert page.get_by_role("button", name=TITLE).is_visible()  # MLflow's own menu of saved views
 
 
 def test_a_runs_description_shows_its_curve_and_a_sweeps_its_table(runs: SimpleNamespace, ui: str, page: Any) -> None:

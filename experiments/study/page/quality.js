@@ -84,9 +84,15 @@ function levels(j) {
   const shapes = [line(full, "dot")], annotations = [text(full, `${D.columns_are_budgets ? "full quality" : "where the first run ends"} ${f3(full)}`, "bottom", 0)];
   if (start !== undefined) {
     shapes.push(line(start, "dashdot"));
-    annotations.push(text(start, `0 documents, nothing reranked: ${f3(start)}`, start < full ? "top" : "bottom", 1));
+    annotations.push(text(start, `${D.columns_are_budgets ? reference.label : "the first run"} at 0 documents: ${f3(start)}`, start < full ? "top" : "bottom", 1));
   }
   return { shapes, annotations };
+}
+
+// Where each curve begins whose first point costs nothing.
+function starts(shown, j) {
+  const found = shown.filter((p) => C().lines[p.name].allowed[0] === 0).map((p) => `${p.label} ${f3(C().lines[p.name].mean[j][0])}`);
+  return found.length ? `: ${found.join(", ")}` : "";
 }
 
 function drawCurves() {
@@ -104,8 +110,8 @@ function drawCurves() {
     xaxis: x, yaxis: { title: { text: `mean ${measure()}, ${C().queries.length} queries` }, range: y, gridcolor: GRID, zeroline: false }, ...levels(j),
   }), CONFIG);
   $("curves-note").textContent = `Shaded: ${Math.round(D.level * 100)}% interval of the mean. Grey: policies that are not ticked. The vertical axis does not begin at 0. ` +
-    `“0 documents” is the order before anything is reranked: fixed depth then shows the first stage's order (of several first stages, their fused order), ` +
-    `and a policy with an estimator its own guess from first-stage scores and texts. ${D.columns_are_budgets ? "“Full quality”" : "“Where the first run ends”"} (${f3(C().target[j])} at ${C().target_docs.toFixed(0)} documents): ${D.target_label}.` +
+    `At 0 documents nothing is reranked yet. Fixed depth then has the first stage's order (of several first stages, their fused order), ` +
+    `a policy with an estimator its own order by first-stage scores and texts${starts(shown, j)}. ${D.columns_are_budgets ? "“Full quality”" : "“Where the first run ends”"} (${f3(C().target[j])} at ${C().target_docs.toFixed(0)} documents): ${D.target_label}.` +
     (log && Object.values(costs).some((c) => c[0] === 0) ? " A log axis has no place for a cost of 0." : "") +
     (state.unit === "usd" || state.unit === "ms" ? ` ${unitLabel()[0].toUpperCase() + unitLabel().slice(1)} by the prices above.` : "");
 }
@@ -160,7 +166,7 @@ function drawFront() {
   }), CONFIG);
   const labels = (same) => same.map((b) => b.p.label).filter((l, k, all) => all.indexOf(l) === k).join(" = ");
   const names = (a) => held.filter((b) => Math.abs(a.x - b.x) <= 1e-9 && Math.abs(a.y - b.y) <= 1e-9);
-  table($("front-table"), ["policy", "budget", unitLabel(), D.measures[0], "interval", `gain for ${unitLabel()} more`], distinct.map((a, i) => {
+  table($("front-table"), ["policy", "budget", unitLabel(), D.measures[0], "interval", "gain for more"], distinct.map((a, i) => {
     const before = distinct[i - 1], same = names(a), who = element("span"), said = labels(same);
     who.append(swatch(a.p), i && said === labels(names(before)) ? " the same" : ` ${said}`);
     return { cells: [who, [...new Set(same.map((b) => b.allowed))].join(", "), costText(a.x), f3(a.y), `[${f3(a.low)}, ${f3(a.high)}]`,

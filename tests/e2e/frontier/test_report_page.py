@@ -55,8 +55,8 @@ def test_no_marker_covers_another_and_the_figure_says_what_0_documents_are(opene
     assert len(middles) > 3
     for i, (x, y) in enumerate(middles):
         assert all((x - u) ** 2 + (y - v) ** 2 > 8**2 for u, v in middles[:i])
-    assert "0 documents, nothing reranked" in page.text_content("#curves")
-    assert "fixed depth then shows the first stage's order" in page.inner_text("#curves-note")
+    assert "fixed depth at 0 documents: 0.519" in page.text_content("#curves")
+    assert "Fixed depth then has the first stage's order" in page.inner_text("#curves-note")
 
 
 def test_the_table_shows_what_the_csv_says(opened: SimpleNamespace, frontier: SimpleNamespace) -> None:

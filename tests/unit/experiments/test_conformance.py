@@ -137,7 +137,7 @@ def test_a_failed_check_is_a_warning_a_tag_and_in_the_summary(
     summary = read_summary(tmp_path / "run")
     assert summary is not None
     assert (summary.conformance.outcome, len(summary.conformance.differences)) == ("failed", 5)
-    assert tags(summary, {}, "id")["conformance"] == f"failed: {first}"
+    assert tags(summary, {})["conformance"] == f"failed: {first}"
     for folder in ("silent", "again"):  # as the jobs of a sweep are
         run_experiment(compose_tiny("verbosity=0"), tmp_path / folder, [])
     assert capsys.readouterr().err.count(f"warning: conformance: failed: {first}\n") == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
 import sqlite3
@@ -20,6 +21,7 @@ from experiments.evaluate.summary import Summary
 from experiments.publish.described import allowed, budget_name, params, policy_title, run_name
 from experiments.publish.files import read_summary, write_summary
 from experiments.publish.relog import relog
+from experiments.publish.runs_view import NOTE
 from experiments.publish.sweep_figures import SweepFigures
 from experiments.publish.track import ARTIFACTS, PARENT_FILE, TRACKING_ERROR, MlflowTracking, NoTracking, parent_of
 from experiments.publish.trackstore import TrackingError, keep_quiet
@@ -271,8 +273,8 @@ def test_runs_of_a_sweep_are_called_by_what_differs() -> None:
         return run_name(told, compose(["budget=tight"]))
 
     assert name("budget=tight", "hydra.run.dir=x", "retriever.paths=y") == "uncertainty, tight, demo/test"
-    assert name("scheduler.batch_size=4") == "uncertainty, tight, demo/test, batch_size=4"
-    assert name("acquisition@scheduler.acquisition=mean") == "uncertainty, tight, demo/test, acquisition=mean"
+    assert name("scheduler.batch_size=4") == "uncertainty, tight, batch_size=4, demo/test"
+    assert name("acquisition@scheduler.acquisition=mean") == "uncertainty, tight, acquisition=mean, demo/test"
 
 
 def test_a_policy_is_called_as_it_was_chosen_and_by_its_options() -> None:
@@ -298,6 +300,29 @@ def test_a_run_tells_what_it_found_in_mlflows_own_fields(logged: SimpleNamespace
     assert "actual_usd" not in logged.run.data.metrics
 
 
+def test_the_finding_is_the_first_tag_and_a_digest_the_last(logged: SimpleNamespace, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "db" / "mlflow.db")) as db:
+        query = "SELECT key, value FROM tags WHERE run_uuid = ? AND key NOT LIKE 'mlflow.%'"
+        shown = db.execute(query, (logged.run.info.run_id,)).fetchall()
+    assert shown[0] == ("finding", "nDCG@10 0.500, 12.5 docs")
+    names = [name for name, _ in shown]
+    assert names[1:4] == ["policy", "budget", "dataset"]
+    assert names[-2:] == ["git_sha", "ragtune.results"]
+
+
+def test_an_experiment_has_a_saved_view_which_its_description_names_and_what_was_changed_stays(
+    logged: SimpleNamespace,
+) -> None:
+    experiment = logged.client.get_experiment(logged.run.info.experiment_id)
+    view = json.loads(experiment.tags["mlflow.sharedViewState.ragtune"])
+    columns = json.loads(view["state"])["selectedColumns"]
+    assert columns[:3] == ["metrics.`nDCG_10`", "metrics.`charged_docs`", "metrics.`aucc`"]
+    assert f"(#/experiments/{experiment.experiment_id}/runs?viewStateShareKey=ragtune" in experiment.tags[NOTE]
+    logged.client.set_experiment_tag(experiment.experiment_id, NOTE, "ours")
+    logged.tracking.log(logged.folder, again=True)
+    assert logged.client.get_experiment(experiment.experiment_id).tags[NOTE] == "ours"
+
+
 def test_a_runs_name_has_every_choice_that_its_sweep_varies(make_summary: Callable[..., Summary]) -> None:
     cells = [
         [f"reformulator={word}", f"budget.max_reranker_docs={docs}", f"seed={docs}"]
@@ -310,7 +335,7 @@ def test_a_runs_name_has_every_choice_that_its_sweep_varies(make_summary: Callab
         for cell in cells
     ]
     assert len(set(names)) == len(cells)
-    assert names[2].endswith("reformulator=rm3, seed=5")
+    assert names[2] == "baseline + greedy, 5 docs, reformulator=rm3, seed=5, tiny/test"
 
 
 def test_failures_are_tags_and_metrics_and_an_earlier_tracking_failure_is_named(logged: SimpleNamespace) -> None:
