@@ -218,6 +218,20 @@ def policies_table(study: Study) -> Any:
     return pd.DataFrame(rows)
 
 
+def curves_table(study: Study) -> Any:
+    """A table with one row for each point of each policy's curve of the headline, which :mod:`redraw` reads again."""
+    import pandas as pd
+
+    parts = []
+    for collection in study.collections:
+        for policy, curve in collection.curves.items():
+            part: dict[str, Any] = {"collection": collection.name, "policy": policy, "steps": curve.steps}
+            part |= {"allowed": curve.allowed, "spent": curve.spent}
+            part |= {name: getattr(curve, name)[:, 0] for name in ("mean", "low", "high")}
+            parts.append(pd.DataFrame(part))
+    return pd.concat(parts, ignore_index=True)
+
+
 def per_query_table(study: Study) -> Any:
     """A table with one row for each (collection, policy, column, query)."""
     import pandas as pd
