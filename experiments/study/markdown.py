@@ -52,8 +52,9 @@ def _of_curves(study: Study) -> list[str]:
     curves = [curve for collection in study.collections for curve in collection.whole_curves.values()]
     if not curves:
         return []
-    fixed = "fixed depth is measured at every depth, other policies" if any(c.steps for c in curves) else "policies"
-    return [f"curves begin at 0 {study.noun} and end at the most that a query was charged; {fixed} at the budgets"]
+    fixed = "fixed depth at every depth, other policies" if any(curve.steps for curve in curves) else "all policies"
+    measured = f"curves: measured are {fixed} at 0 {study.noun} and at each budget"
+    return [f"{measured}; areas go from 0 to the largest number of {study.noun} that a query was charged"]
 
 
 def _collection(study: Study, collection: Collection, cells: Any, policies: Any) -> str:
