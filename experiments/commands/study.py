@@ -4,11 +4,11 @@
     ragtune study --config shared --data ../shared/data  # collections beside the checkout
     ragtune study --policies uncertainty budgets=[10,20] traces.budget=20
 
-Writes frontier.md, frontier.csv and .parquet (one row a cell), policies.csv, per_query.parquet, two figures a
-collection and report.html; claims.md and claims.csv where the configuration claims something, choice.md where it lets
-one of its policies be chosen by leaving one group of collections out, changes.md beside an earlier table. Finished
-cells are kept below the output folder: repeat the command to go on after an interruption; cells are replayed again
-where configuration, code or data changed.
+Writes frontier.md, frontier.csv and .parquet (one row a cell), policies.csv, curves.csv, per_query.parquet, two
+figures a collection and report.html; claims.md and claims.csv where the configuration claims something, choice.md
+where it lets one of its policies be chosen by leaving one group of collections out, changes.md beside an earlier
+table. Finished cells are kept below the output folder: repeat the command to go on after an interruption; cells are
+replayed again where configuration, code or data changed.
 """
 
 from __future__ import annotations

@@ -112,7 +112,9 @@ def pareto_front(costs: ArrayLike, qualities: ArrayLike) -> NDArray[np.bool_]:
 def cost_to_reach(
     costs: FloatArray, quality: FloatArray, goal: float, *, stepwise: bool = False
 ) -> tuple[float | None, bool]:
-    """Cheapest cost at which the curve reaches ``goal``, and whether its first point does; None if it never does.
+    """Cheapest cost at which the curve reaches ``goal``, and whether less might do; None if it never does.
+
+    Less might do where the first point reaches it and has cost something.
 
     Args:
         costs, quality: shape (s,), costs ascending.
@@ -124,7 +126,7 @@ def cost_to_reach(
         return None, False
     i = int(reached[0])
     if i == 0 or stepwise:
-        return float(costs[i]), i == 0
+        return float(costs[i]), i == 0 and bool(costs[0] > 0)
     rise = quality[i] - quality[i - 1]
     share = 1.0 if rise <= 0 else min(1.0, (goal - quality[i - 1]) / rise)
     return float(costs[i - 1] + share * (costs[i] - costs[i - 1])), False

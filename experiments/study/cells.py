@@ -27,7 +27,7 @@ FULL = "full"
 """Column of the cell in which the incumbent reranks the whole pool."""
 
 START = "start"
-"""Column of the cell in which the incumbent reranks nothing, which is its order at 0 documents."""
+"""Column of the cell in which a policy reranks nothing, which is its order at 0 documents."""
 
 
 def jobs_of(grid: Grid, folder: Path) -> list[Job]:
@@ -50,11 +50,12 @@ def jobs_of(grid: Grid, folder: Path) -> list[Job]:
         whole = fixed
         if not compares_windows(fixed):
             whole = {**fixed, "assembler": {**fixed["assembler"], "ordering": "reranked_first"}}
-        for column, config, limit in ((FULL, whole, None), (START, fixed, 0)):
-            where = (collection.name, grid.incumbent.name, column)
-            jobs.append(_job(where, config, limit, grid, False, folder, inputs))
+        where = (collection.name, grid.incumbent.name, FULL)
+        jobs.append(_job(where, whole, None, grid, False, folder, inputs))
         for entry in grid.policies:
             config = configs[entry.name]
+            where = (collection.name, entry.name, START)
+            jobs.append(_job(where, config, 0, grid, False, folder, inputs))
             for budget in grid.budgets:
                 traced = entry.name in grid.traces.policies and budget == grid.traces.budget
                 where = (collection.name, entry.name, column_of(budget))

@@ -60,19 +60,21 @@ def draw_lines(file: Path, study: Study, collection: Collection) -> None:
 def _panel(axes: Any, study: Study, collection: Collection, policy: Policy, look: dict[str, Style]) -> None:
     reference = study.by_name[study.reference]
     for drawn, kind in ((reference, "reference"), (policy, "own")):
-        line, style = collection.lines[drawn.name], look[drawn.name]
-        step = None if study.is_grid else "post"
+        line, at_columns, style = collection.curves[drawn.name], collection.lines[drawn.name], look[drawn.name]
+        step = "post" if line.steps else None
         shade = {"facecolor": style.ink, "alpha": 0.18} if kind == "own" else {"facecolor": "none", "hatch": "////"}
-        axes.fill_between(
-            line.spent, line.low[:, 0], line.high[:, 0], step=step, edgecolor="0.6", linewidth=0.4, **shade
-        )
-        mark = _markers(study, line, style) if kind == "own" else {"label": f"{drawn.label} (hatched)"}
-        shape = "default" if study.is_grid else "steps-post"
-        pen = {"color": style.ink, "linestyle": style.dash, "linewidth": 1.5}
-        axes.plot(line.spent, line.mean[:, 0], drawstyle=shape, zorder=4, **pen, **mark)
+        kept = line.spent > 0 if study.is_grid else slice(None)  # a log axis has no place for 0
+        spent, mean, low, high = line.spent[kept], line.mean[kept, 0], line.low[kept, 0], line.high[kept, 0]
+        axes.fill_between(spent, low, high, step=step, edgecolor="0.6", linewidth=0.4, **shade)
+        name = None if kind == "own" else f"{drawn.label} (hatched)"
+        pen = {"color": style.ink, "linestyle": style.dash, "linewidth": 1.5, "zorder": 4}
+        axes.plot(spent, mean, drawstyle="steps-post" if line.steps else "default", label=name, **pen)
+        if kind == "own":
+            pen["linestyle"] = "none"
+            axes.plot(at_columns.spent, at_columns.mean[:, 0], **pen, **_markers(study, at_columns, style))
     number = "{:.0f}" if study.unit.is_count else study.unit.number
-    spent = f"{number.format(collection.target_spent)} {study.noun}"
-    full = f"full quality: {study.target_label}, {collection.target[0]:.3f} with {spent}"
+    cost = f"{number.format(collection.target_spent)} {study.noun}"
+    full = f"full quality: {study.target_label}, {collection.target[0]:.3f} with {cost}"
     axes.axhline(collection.target[0], color="0.35", linewidth=1, linestyle=(0, (1, 1.5)), zorder=3, label=full)
     if collection.start is not None:
         start = f"0 {study.noun}: what {reference.label} orders before anything is reranked, {collection.start[0]:.3f}"
@@ -141,7 +143,7 @@ def _points(collection: Collection, name: str, kept: list[bool]) -> tuple[list[f
 
 def _frame(study: Study, collection: Collection) -> tuple[float, float]:
     """Limits of the quality axis: all of the usable policies, and of the ceilings what does not flatten those."""
-    usable = [collection.lines[policy.name] for policy in study.policies if policy.kind != "ceiling"]
+    usable = [collection.curves[policy.name] for policy in study.policies if policy.kind != "ceiling"]
     low = min(float(line.low[:, 0].min()) for line in usable)
     high = max(float(line.high[:, 0].max()) for line in usable)
     low = low if collection.start is None else min(low, float(collection.start[0]))
@@ -169,6 +171,8 @@ def _cost_axis(axes: Any, study: Study, collection: Collection) -> None:
     if study.is_grid:
         budgets = [float(column) for column in study.columns]
         largest = max(float(line.spent.max()) for line in collection.lines.values())
+        fewest = min(float(line.spent[line.spent > 0].min()) for line in collection.curves.values())
+        budgets = [*(2.0**i for i in range(8) if fewest <= 2**i < 0.7 * budgets[0]), *budgets]
         axes.set_xscale("log", base=2, nonpositive="mask")  # what affords nothing has a line of its own
         axes.xaxis.set_major_locator(FixedLocator(_ticks(budgets, largest)))
         axes.xaxis.set_minor_locator(NullLocator())

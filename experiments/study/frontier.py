@@ -8,16 +8,18 @@ from pathlib import Path
 import numpy as np
 
 from experiments.config.progress import Progress
-from experiments.evaluate.curves import bootstrap_interval
+from experiments.evaluate.curves import Bootstrap, bootstrap_interval
 from experiments.evaluate.record import UNITS
 from experiments.publish.provenance import git_sha
 from experiments.replay.build import load_dataset
 from experiments.study.cells import FULL, START, compares_windows, jobs_of, run_jobs
-from experiments.study.grid import CollectionEntry, Grid
+from experiments.study.every_depth import is_fixed_depth, line_at_every_depth
+from experiments.study.grid import CollectionEntry, Grid, PolicyEntry
 from experiments.study.report import grades_of, require_plotly, shown
 from experiments.study.study import Cell, Collection, Line, Study, column_of
 from experiments.study.write import require_writable, write_study
 from ragtune.core.errors import ConfigError
+from ragtune.core.units import DOCS
 
 Cells = Mapping[tuple[str, str, str], Cell]
 
@@ -87,7 +89,8 @@ def _target_label(cells: Cells, *, by_windows: bool) -> str:
 def _collection(grid: Grid, entry: CollectionEntry, cells: Cells) -> Collection:
     dataset = load_dataset(grid.configuration(entry, grid.incumbent))
     mine = {(policy, column): cell for (name, policy, column), cell in cells.items() if name == entry.name}
-    full, start = (mine.pop((grid.incumbent.name, column)) for column in (FULL, START))
+    full = mine.pop((grid.incumbent.name, FULL))
+    starts = {policy.name: mine.pop((policy.name, START)) for policy in grid.policies}
     queries = dataset.judged
     return Collection(
         name=entry.name,
@@ -97,12 +100,13 @@ def _collection(grid: Grid, entry: CollectionEntry, cells: Cells) -> Collection:
         grades=grades_of(dataset.qrels, mine.values()),
         cells=mine,
         lines={
-            policy.name: _line(grid, [mine[policy.name, column_of(b)] for b in grid.budgets])
+            policy.name: _line(grid, grid.budgets, [mine[policy.name, column_of(b)] for b in grid.budgets])
             for policy in grid.policies
         },
+        whole_curves={policy.name: _curve(grid, entry, policy, starts[policy.name], mine) for policy in grid.policies},
         target=full.values.mean(axis=0),
         target_spent=_spent(grid, entry, full),
-        start=start.values.mean(axis=0),
+        start=starts[grid.incumbent.name].values.mean(axis=0),
         dataset=dataset.name,
         group=entry.group or entry.name,
         plain=entry.plain,
@@ -120,9 +124,21 @@ def _spent(grid: Grid, entry: CollectionEntry, full: Cell) -> float:
     return spent
 
 
-def _line(grid: Grid, cells: Sequence[Cell]) -> Line:
+def _curve(
+    grid: Grid, entry: CollectionEntry, policy: PolicyEntry, start: Cell, cells: Mapping[tuple[str, str], Cell]
+) -> Line:
+    """From 0 to the largest budget: fixed depth at every depth, any other policy at the budgets that were replayed."""
+    config = grid.configuration(entry, policy)
+    if grid.limited is DOCS and is_fixed_depth(config):
+        bootstrap = Bootstrap(resamples=grid.resamples, level=grid.level, seed=grid.seed)
+        return line_at_every_depth(config, int(grid.budgets[-1]), grid.measures, bootstrap)
+    at_budgets = [cells[policy.name, column_of(budget)] for budget in grid.budgets]
+    return _line(grid, [0, *grid.budgets], [start, *at_budgets])
+
+
+def _line(grid: Grid, allowed: Sequence[float], cells: Sequence[Cell]) -> Line:
     values = np.stack([cell.values for cell in cells], axis=1)
     low, high = bootstrap_interval(values, resamples=grid.resamples, level=grid.level, seed=grid.seed)
     costs = np.array([cell.charged.mean(axis=0) for cell in cells])
     spent = costs[:, UNITS.index(grid.limited.name)]
-    return Line(np.array(grid.budgets, dtype=float), spent, values.mean(axis=0), low, high, costs)
+    return Line(np.array(allowed, dtype=float), spent, values.mean(axis=0), low, high, costs)

@@ -101,10 +101,6 @@ class _Found:
         return [str(name) for name in self.cells["collection"].unique()]
 
     @property
-    def baseline(self) -> Any:
-        return self.cells.loc[self.cells["kind"] == "incumbent"].iloc[0]
-
-    @property
     def question(self) -> str:
         """The heading of its tables; the folder's name where that says no more."""
         tables = self.folder / f"{self.kind}.md"
@@ -113,12 +109,8 @@ class _Found:
 
     @property
     def finding(self) -> str:
-        """What was found, in a sentence or two."""
-        best = self.cells.loc[self.cells["policy"] == self.advice.policy, "label"].iloc[0]
-        if self.advice.policy == self.baseline["policy"]:
-            return f"Nothing is significantly better than {best} on half of the collections."
-        place = f" with {self.advice.column} {unit_of(self.cells).noun} a query" if self.kind == "frontier" else ""
-        return f"Best: {best}{place}. {self.advice.summary}"
+        """What was found, in a few sentences."""
+        return f"{self.advice.title} {self.advice.summary}"
 
 
 def _studies(results: Path, kind: str) -> Iterator[_Found]:

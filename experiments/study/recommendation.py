@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,10 @@ RULE_FOR_LESS = (
     "below. It is as good for less where it costs less on every collection and the lower end of its interval keeps "
     f"{AS_GOOD:.0%} of the baseline's mean. The cheapest better cell is recommended, else the cheapest one that is as "
     "good; of equals the one with the best mean. "
+)
+SAME_BUDGET_ONLY = (
+    " An earlier version made this table: it compares policies at the same budget only, and does not ask which cell is "
+    "as good as the baseline for less."
 )
 CAVEAT = (
     "The choice is made and tested on the same queries: confirm it on others before you rely on the size of the gain."
@@ -67,8 +71,14 @@ def recommendation(cells: Any, measure: str) -> Recommendation:
         measure: the headline measure.
     """
     rows = cells.assign(budget=cells["budget"].astype(str))
-    if "full_diff" in rows:  # tables of earlier versions compare at the same budget only
+    if "full_diff" in rows:
         return _better_or_as_good(rows, measure)
+    found = _at_the_same_budget(rows, measure)
+    return replace(found, summary=found.summary + SAME_BUDGET_ONLY) if _is_grid(rows) else found
+
+
+def _at_the_same_budget(rows: Any, measure: str) -> Recommendation:
+    """What tables of earlier versions can tell."""
     rows = rows.assign(standing=[_standing(row, measure) for _, row in rows.iterrows()])
     usable = rows[rows["kind"].isin(("ours", "peer"))]
     rule = RULE_OF_POLICY + (RULE_OF_BUDGET if _is_grid(rows) else "") + CAVEAT

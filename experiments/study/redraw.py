@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ def redraw(folder: Path) -> None:
     """Write the Markdown and the figures of a study of a grid again.
 
     Args:
-        folder: holds ``frontier.md``, ``frontier.csv`` and ``policies.csv``.
+        folder: holds ``frontier.md``, ``frontier.csv`` and ``policies.csv``; ``curves.csv`` where the study has one.
 
     Raises:
         ConfigError: if one is missing, or the head of the tables does not say how they were made.
@@ -55,8 +56,10 @@ def redraw(folder: Path) -> None:
     cells = pd.read_csv(folder / "frontier.csv", dtype={"budget": str})
     policies = pd.read_csv(folder / "policies.csv")
     cells = cells.assign(ineligible_mean=cells.get("ineligible_mean", 0.0))
+    file = folder / "curves.csv"
+    curves = pd.read_csv(file) if file.is_file() else None  # earlier versions draw the budgets only
     text = (folder / "frontier.md").read_text(encoding="utf-8")
-    study = _study(cells, policies, _head(folder, text), dict(re.findall(START, text, re.MULTILINE)))
+    study = _study(cells, policies, curves, _head(folder, text), dict(re.findall(START, text, re.MULTILINE)))
     write_text(folder / "frontier.md", markdown(study, cells, policies))
     draw_collections(study, folder)
     if results := overview_of(folder.resolve()):
@@ -73,12 +76,15 @@ def _head(folder: Path, text: str) -> dict[str, Any]:
     return {**said, **counts, "level": int(said["level"]) / 100}
 
 
-def _study(cells: Any, policies: Any, head: dict[str, Any], starts: Mapping[str, str]) -> Study:
+def _study(cells: Any, policies: Any, curves: Any, head: dict[str, Any], starts: Mapping[str, str]) -> Study:
     named = cells[["policy", "label", "kind"]].drop_duplicates()
     measures = measures_of(cells)
     return Study(
         collections=[
-            _collection(str(name), mine, policies[policies["collection"] == name], measures, starts.get(str(name)))
+            replace(
+                _collection(str(name), mine, policies[policies["collection"] == name], measures, starts.get(str(name))),
+                whole_curves={} if curves is None else _curves(curves[curves["collection"] == name]),
+            )
             for name, mine in cells.groupby("collection", sort=False)
         ],
         policies=[Policy(*map(str, row)) for row in named.itertuples(index=False)],
@@ -104,6 +110,24 @@ def _collection(name: str, cells: Any, policies: Any, measures: list[str], start
         target_spent=float(policies[f"target_{unit_of(cells).name}"].iloc[0]),
         start=None if start is None else np.array([float(start)]),
     )
+
+
+def _curves(mine: Any) -> dict[str, Line]:
+    """The curves of the headline, of which nothing but the unit of the budgets is drawn."""
+    columns = {
+        str(policy): {name: of_one[name].to_numpy() for name in of_one}
+        for policy, of_one in mine.groupby("policy", sort=False)
+    }
+    return {
+        policy: Line(
+            allowed=column["allowed"],
+            spent=column["spent"],
+            **{name: column[name][:, None] for name in ("mean", "low", "high")},
+            costs=np.zeros((len(column["spent"]), len(UNITS))),
+            steps=bool(column["steps"][0]),
+        )
+        for policy, column in columns.items()
+    }
 
 
 def _line(mine: Any, measures: list[str]) -> Line:

@@ -129,6 +129,7 @@ def _collection(study: Study, collection: Collection, cells: Any, policies: Any)
         "target": _rounded(collection.target),
         "target_docs": round(collection.target_spent, 2),
         "lines": {name: _line(line) for name, line in collection.lines.items()},
+        "curves": {name: _line(line) for name, line in collection.curves.items()},
         "start": None if collection.start is None else _rounded(collection.start),
         "totals": _totals(collection),
         "cells": {
@@ -165,6 +166,7 @@ def _line(line: Line) -> dict[str, Any]:
     return {
         **{unit: [_number(x) for x in amounts] for unit, amounts in zip(UNITS[1:], line.costs.T[1:], strict=True)},
         "allowed": line.allowed.tolist(),
+        "steps": line.steps,
         "docs": _rounded(line.spent),
         **{key: _rounded(getattr(line, key).T) for key in ("mean", "low", "high")},
     }

@@ -100,6 +100,8 @@ class Line:
         spent: shape (s,), mean amount charged there, in that unit.
         mean, low, high: shape (s, m), with the bootstrap interval.
         costs: shape (s, u), mean charged there in each of ``UNITS``.
+        steps: whether the curve keeps its height until the next point, as a run does between two batches. Otherwise
+            straight lines join the points, as between budgets that were replayed one by one.
     """
 
     allowed: FloatArray
@@ -108,6 +110,7 @@ class Line:
     low: FloatArray
     high: FloatArray
     costs: FloatArray
+    steps: bool = False
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,7 @@ class Collection:
         query_texts, doc_texts: texts that the report shows; empty where it must not show any.
         grades: judgments by query and document, of the documents in decisions; empty where they are not at hand.
         cells: cells by policy name and column.
-        lines: lines by policy name.
+        lines: lines by policy name, with a point for each column or, of a run, for each step.
         target: mean quality, shape (m,), that "95% and 99% of full quality" refer to.
         target_spent: mean amount that the target costs, in the study's unit.
         start: mean quality of the reference before anything is reranked, shape (m,); for fixed depth that is the order
@@ -128,6 +131,8 @@ class Collection:
         dataset: name of the test collection, which pairs of first stage and reranker over the same queries share.
         group: what it is left out with, see :class:`Choice`.
         plain: name of the collection that is this one without its signals; empty where it has none.
+        whole_curves: curves by policy name that begin at no cost, of fixed depth at every depth; empty where the lines
+            are all that is known.
     """
 
     name: str
@@ -143,6 +148,12 @@ class Collection:
     dataset: str = ""
     group: str = ""
     plain: str = ""
+    whole_curves: Mapping[str, Line] = field(default_factory=dict)
+
+    @property
+    def curves(self) -> Mapping[str, Line]:
+        """By policy name, what areas, costs to a quality and pictures are made of."""
+        return self.whole_curves or self.lines
 
 
 @dataclass(frozen=True)

@@ -188,34 +188,48 @@ def line_fronts(study: Study, collection: Collection) -> dict[str, list[bool]]:
 def policies_table(study: Study) -> Any:
     """A table with one row for each (collection, policy), all of the headline measure.
 
-    It holds areas under the line, what 95% and 99% of the target take, and the largest fall. All lines of a collection
-    have their areas over the same range: from the largest first point to the largest last one.
+    It holds areas under the curve, what 95% and 99% of the target take, and the largest fall between two columns. All
+    curves of a collection have their areas over the same range: up to the most that any query was charged.
     """
     import pandas as pd
 
     rows = []
-    steps = not study.is_grid  # a run's own history: between two batches nothing changes
     for collection in study.collections:
-        lines = collection.lines
-        low = max(line.allowed[0] for line in lines.values())
-        high = max(line.allowed[-1] for line in lines.values())  # a run that stopped earlier stays where it is
+        curves = collection.curves
+        low = max(curve.allowed[0] for curve in curves.values())
+        high = max(float(cell.in_unit(study.unit).max()) for cell in collection.cells.values())
         for policy in study.policies:
-            line = lines[policy.name]
-            quality = line.mean[:, 0]
+            curve = curves[policy.name]
+            steps, quality = curve.steps, curve.mean[:, 0]
             row: dict[str, Any] = {"collection": collection.name, "policy": policy.name, "label": policy.label}
-            row |= {"kind": policy.kind, "area": area(line.allowed, quality, low, high, stepwise=steps)}
-            logs = np.log2(line.allowed + 1), quality, np.log2(low + 1), np.log2(high + 1)
+            row |= {"kind": policy.kind, "area": area(curve.allowed, quality, low, high, stepwise=steps)}
+            logs = np.log2(curve.allowed + 1), quality, np.log2(low + 1), np.log2(high + 1)
             row["area_log"] = area(*logs, stepwise=steps)
             for percent in (95, 99):
                 wanted = percent / 100 * collection.target[0]
-                spent, at_first = cost_to_reach(line.spent, quality, wanted, stepwise=steps)
+                spent, at_first = cost_to_reach(curve.spent, quality, wanted, stepwise=steps)
                 name = f"{study.unit.name}_to_{percent}"
                 row |= {name: np.nan if spent is None else spent, f"{name}_at_first": at_first}
-            row |= {"largest_fall": largest_fall(quality), "best": float(quality.max())}
+            at_columns = collection.lines[policy.name].mean[:, 0]
+            row |= {"largest_fall": largest_fall(at_columns), "best": float(at_columns.max())}
             rows.append(
                 {**row, "target": float(collection.target[0]), f"target_{study.unit.name}": collection.target_spent}
             )
     return pd.DataFrame(rows)
+
+
+def curves_table(study: Study) -> Any:
+    """A table with one row for each point of each policy's curve of the headline, which :mod:`redraw` reads again."""
+    import pandas as pd
+
+    parts = []
+    for collection in study.collections:
+        for policy, curve in collection.curves.items():
+            part: dict[str, Any] = {"collection": collection.name, "policy": policy, "steps": curve.steps}
+            part |= {"allowed": curve.allowed, "spent": curve.spent}
+            part |= {name: getattr(curve, name)[:, 0] for name in ("mean", "low", "high")}
+            parts.append(pd.DataFrame(part))
+    return pd.concat(parts, ignore_index=True)
 
 
 def per_query_table(study: Study) -> Any:

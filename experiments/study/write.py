@@ -18,7 +18,7 @@ from experiments.study.protocol.forest import draw_claim
 from experiments.study.protocol.leave_one_out import leave_one_out
 from experiments.study.report import html
 from experiments.study.study import Study, file_stem
-from experiments.study.tables import cells_table, per_query_table, policies_table
+from experiments.study.tables import cells_table, curves_table, per_query_table, policies_table
 from ragtune.core.errors import ConfigError
 
 _DIGITS = "%.6g"
@@ -58,6 +58,8 @@ def write_study(study: Study, folder: Path, *, figures: bool = True, report: boo
     cells.to_parquet(folder / f"{name}.parquet", index=False)
     cells.to_csv(folder / f"{name}.csv", index=False, lineterminator="\n", float_format=_DIGITS)
     policies.to_csv(folder / "policies.csv", index=False, lineterminator="\n", float_format=_DIGITS)
+    if study.is_grid:
+        curves_table(study).to_csv(folder / "curves.csv", index=False, lineterminator="\n", float_format=_DIGITS)
     per_query_table(study).to_parquet(folder / "per_query.parquet", index=False)
     write_text(folder / f"{name}.md", markdown(study, _as_kept(cells), _as_kept(policies)))
     if figures:

@@ -186,7 +186,7 @@ def line_of(run: Run, measures: Sequence[str]) -> Line:
         costs = curve.reindex(columns=list(COST_COLUMNS), fill_value=0.0).to_numpy(dtype=float)
     if not len(curve):
         raise DatasetError(f"{str(file)!r} is damaged: it holds no row")
-    return Line(allowed, costs[:, 0], columns[""], columns["_low"], columns["_high"], costs)
+    return Line(allowed, costs[:, 0], columns[""], columns["_low"], columns["_high"], costs, steps=True)
 
 
 @contextmanager

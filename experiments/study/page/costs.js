@@ -36,12 +36,11 @@ function cellBlocks(policy, column) {
   return docs.reduce((sum, n, q) => sum + Math.max(calls[q], Math.ceil(n / prices.docs_per_unit)), 0) / docs.length;
 }
 
-// Mean cost of each point of a policy's line.
-function lineCosts(policy) {
-  const l = C().lines[policy];
+// Mean cost of each point of a policy's line or curve.
+function lineCosts(policy, l) {
   return l.docs.map((docs, i) => {
-    const calls = l.calls?.[i] ?? 0;
-    const blocks = D.columns_are_budgets ? cellBlocks(policy, D.columns[i]) : searchUnits(docs, calls);
+    const calls = l.calls?.[i] ?? 0, column = String(l.allowed[i]);
+    const blocks = D.columns.includes(column) ? cellBlocks(policy, column) : searchUnits(docs, calls);
     return costOf({ ...Object.fromEntries(D.units.map((unit) => [unit, l[unit]?.[i]])), docs, calls, blocks });
   });
 }
@@ -85,10 +84,10 @@ function costAxis(costs, log) {
 }
 
 // Cheapest cost at which a line reaches a goal, as experiments/evaluate/significance.py has it.
-function costToReach(costs, quality, goal) {
+function costToReach(costs, quality, goal, steps) {
   const i = quality.findIndex((v) => v >= goal - 1e-9);
   if (i < 0) return { text: "–" };
-  if (i === 0 || !D.columns_are_budgets) return { text: (i === 0 ? "≤ " : "") + costText(costs[i]) };
+  if (i === 0 || steps) return { text: (i === 0 && costs[0] > 0 ? "≤ " : "") + costText(costs[i]) };
   const rise = quality[i] - quality[i - 1], share = rise <= 0 ? 1 : Math.min(1, (goal - quality[i - 1]) / rise);
   return { text: costText(costs[i - 1] + share * (costs[i] - costs[i - 1])) };
 }

@@ -47,9 +47,10 @@ function drawChips() {
 }
 
 function band(p, costs, j) {
-  const l = C().lines[p.name], points = [];
+  const l = C().curves[p.name], points = [];
   costs.forEach((x, i) => {
-    if (i && !D.columns_are_budgets) points.push([x, l.low[j][i - 1], l.high[j][i - 1]]);
+    if (x <= 0 && $("log").checked) return;
+    if (i && l.steps) points.push([x, l.low[j][i - 1], l.high[j][i - 1]]);
     points.push([x, l.low[j][i], l.high[j][i]]);
   });
   const back = [...points].reverse();
@@ -60,7 +61,7 @@ function band(p, costs, j) {
 }
 
 function curveTrace(p, costs, j, isShown) {
-  const l = C().lines[p.name], shape = D.columns_are_budgets ? "linear" : "hv";
+  const l = C().curves[p.name], shape = l.steps ? "hv" : "linear";
   const hover = `<b>${p.label}</b><br>%{customdata[0]}<br>${measure()} %{y:.3f} [%{customdata[1]:.3f}, %{customdata[2]:.3f}]<extra></extra>`;
   const said = l.allowed.map((n, i) => [`at most ${n} documents: ${costText(costs[i])} ${state.unit.endsWith("usd") ? "" : unitLabel()}` +
     (n === 0 ? "<br>nothing reranked yet" : ""), l.low[j][i], l.high[j][i]]);
@@ -97,10 +98,10 @@ function starts(shown, j) {
 
 function drawCurves() {
   const j = state.measure, shown = P.filter((p) => state.shown.has(p.name)), rest = P.filter((p) => !state.shown.has(p.name) && p.kind !== "ceiling");
-  const costs = Object.fromEntries(P.map((p) => [p.name, lineCosts(p.name)]));
+  const costs = Object.fromEntries(P.map((p) => [p.name, lineCosts(p.name, C().curves[p.name])]));
   const drawn = [...shown, ...rest], all = drawn.flatMap((p) => costs[p.name]), log = $("log").checked;
   const x = costAxis(all.length ? all : costs[D.reference], log);
-  const values = [...drawn.flatMap((p) => C().lines[p.name].mean[j]), ...shown.flatMap((p) => [...C().lines[p.name].low[j], ...C().lines[p.name].high[j]]),
+  const values = [...drawn.flatMap((p) => C().curves[p.name].mean[j]), ...shown.flatMap((p) => [...C().curves[p.name].low[j], ...C().curves[p.name].high[j]]),
     C().target[j], ...(C().start ? [C().start[j]] : [])];
   const low = Math.min(...values), high = Math.max(...values), pad = 0.07 * (high - low) || 0.02, y = [low - pad, high + pad];
   const lines = shown.map((p) => curveTrace(p, costs[p.name], j, true));
@@ -140,14 +141,17 @@ function drawTables() {
   table($("costs"), [D.columns_are_budgets ? "by budget in documents" : "run", ...heads],
     P.map((p) => ({ kind: kind(p), cells: [p.label, ...D.columns.map((c) => costText(cellCost(p.name, c)))] })));
   const s = C().summary, goal = C().target[0];
-  const to = (p, share) => costToReach(lineCosts(p.name), C().lines[p.name].mean[0], share * goal);
+  const to = (p, share) => {
+    const curve = C().curves[p.name];
+    return costToReach(lineCosts(p.name, curve), curve.mean[0], share * goal, curve.steps);
+  };
   table($("areas"), [`headline (${D.measures[0]})`, "area under the curve", "area, log axis", `${unitLabel()} to 95% of full quality`, "to 99%", "largest fall"],
     P.map((p) => ({ kind: kind(p), cells: [p.label, s[p.name].area.toFixed(4), s[p.name].area_log.toFixed(4), to(p, 0.95), to(p, 0.99), s[p.name].largest_fall.toFixed(4)] })));
 }
 
 function drawFront() {
   const points = P.filter((p) => p.kind !== "ceiling").flatMap((p) => {
-    const costs = lineCosts(p.name), l = C().lines[p.name];
+    const l = C().lines[p.name], costs = lineCosts(p.name, l);
     return costs.map((x, i) => ({ p, x, y: l.mean[0][i], low: l.low[0][i], high: l.high[0][i], allowed: l.allowed[i] }));
   });
   const held = front(points).sort((a, b) => a.x - b.x || a.y - b.y || P.indexOf(a.p) - P.indexOf(b.p));

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 
 from experiments.study.figures import draw_lines
 from experiments.study.overview import overview_of, write_overview
-from experiments.study.recommendation import Recommendation, recommendation
+from experiments.study.recommendation import SAME_BUDGET_ONLY, Recommendation, recommendation
 from experiments.study.redraw import redraw
 from experiments.study.study import Cell, Collection, Line, Policy, Study
 from experiments.study.tables import cells_table
@@ -50,7 +50,7 @@ def test_the_smallest_budget_that_keeps_the_quality_is_recommended_with_its_evid
     )
     assert (told.policy, told.column) == ("ours", "20")
     assert told.title == "Use the ours with at most 20 documents a query."
-    assert told.summary.endswith("nDCG@10 changes by +0.199: significantly better.")
+    assert told.summary.endswith(f"nDCG@10 changes by +0.199: significantly better.{SAME_BUDGET_ONLY}")
     assert (
         "+0.199 [+0.189, +0.209], p 0.001 (t-test) and 0.001 (randomization); significantly better." in told.evidence[0]
     )
@@ -231,7 +231,7 @@ def test_points_of_small_amounts_have_markers_and_what_spends_nothing_is_not_on_
         unit=MONEY,
     )
     draw_lines(tmp_path / "a.png", study, one)
-    assert marked == [[], [1, 2, 3]]
+    assert marked == [[], [], [1, 2, 3]]
 
 
 def test_only_a_folder_of_studies_has_an_index(tmp_path: Path) -> None:

@@ -1,0 +1,45 @@
+"""Fixed depth of a study at every depth, by the code that measures a run of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from experiments.config.compose import results_key
+from experiments.evaluate.curves import Bootstrap, curve
+from experiments.evaluate.measures import Measures
+from experiments.evaluate.steps import Steps
+from experiments.replay.component import component
+from experiments.replay.sessions import session_for
+from experiments.replay.shard import ShardReplay, in_shards
+from experiments.study.study import Line
+from ragtune.core.request.budget import CostBudget
+from ragtune.core.units import DOCS
+
+
+def is_fixed_depth(config: Mapping[str, Any]) -> bool:
+    """Whether a policy is fixed depth, as a run decides it. Few policies are worth building their parts for that."""
+    alike = all(config[group]["_target_"].endswith(f".{name}") for group, name in _PARTS.items())
+    return alike and component(config, "subject").is_fixed_depth(config)
+
+
+_PARTS = {"estimator": "BaselineEstimator", "scheduler": "OneShotScheduler"}
+
+
+def line_at_every_depth(config: Mapping[str, Any], deepest: int, measures: Sequence[str], bootstrap: Bootstrap) -> Line:
+    """The curve of fixed depth after 0, 1, ... documents, from one replay.
+
+    Args:
+        config: of the policy, without a limit.
+        deepest: documents a query at most.
+        measures: what is measured.
+        bootstrap: of the intervals.
+    """
+    session = session_for(results_key(config))
+    measured = Measures(measures, session.dataset.qrels)
+    limits = {key: value for key, value in config["budget"].items() if key != "_target_"}
+    budget = CostBudget(**{**limits, DOCS.limit: deepest})
+    shards = (ShardReplay(session, some) for some in in_shards(session, session.dataset.judged))
+    records = [record for shard in shards for record in shard.under(budget, traced=False)]
+    drawn = curve(Steps.of(records, measured, fixed_depth=True), measured.names, bootstrap)
+    return Line(drawn.docs.astype(float), drawn.costs[:, 0], drawn.mean, drawn.low, drawn.high, drawn.costs, steps=True)
