@@ -22,6 +22,7 @@ from experiments.replay.build import Session
 from experiments.replay.sessions import session_for
 from experiments.replay.shard import ShardReplay, in_shards
 from experiments.replay.subjects.controller import is_free
+from experiments.study.advise.enough import require_queries
 from experiments.study.advise.options import CANDIDATES, FIXED, TRUSTS, Candidate, budgets_up_to, fitting
 from experiments.study.advise.prices import Work
 from experiments.study.advise.trust import Trust, choose_trust
@@ -123,7 +124,7 @@ def replay_all(
         candidates: the policies, fixed depth first.
 
     Raises:
-        ConfigError: if replaying would cost something, or there are fewer than two queries.
+        ConfigError: if replaying would cost something, or there are too few queries to advise anything.
         InputError: if a part of the configuration is unusable, or a score is missing.
     """
     fixed = candidates[0]
@@ -133,10 +134,10 @@ def replay_all(
     if not is_free(session):
         raise ConfigError("the scores must be recorded and rewriting must be free: a replay asks again and again")
     queries = session.dataset.judged
-    if len(queries) < 2:
-        raise ConfigError(f"{session.dataset.name} has {len(queries)} query to learn from: at least two are needed")
+    judged = bool(session.dataset.qrels)
+    require_queries(len(queries), judged=judged)
     everything = _records(session, queries)
-    if judged := bool(session.dataset.qrels):
+    if judged:
         dataset, meter = session.dataset, Measures(measures, session.dataset.qrels)
     else:
         dataset, meter = by_agreement(session.dataset, map(Ranked.of, everything))
