@@ -46,12 +46,14 @@ class ListPrice(_Part):
     Attributes:
         name: of the service.
         read, source: when the price was read, and where.
+        secondary: whether that page is a secondary source, not the vendor's own.
         recommended, everything: dollars a month, of the advice and of reranking everything in one call.
     """
 
     name: str
     read: str
     source: str
+    secondary: bool
     recommended: float
     everything: float
 

@@ -155,7 +155,7 @@ def _listed(services: Sequence[ListedService], options: Options, chosen: int, tr
         usd = service.prices.bill(options.work)["usd"].mean(axis=0) * traffic
         if usd[options.full] > 0.0:
             month = {"recommended": float(usd[chosen]), "everything": float(usd[options.full])}
-            found.append(ListPrice(name=service.name, read=service.read, source=service.source, **month))
+            found.append(ListPrice(**service.model_dump(exclude={"prices"}), **month))
     return found
 
 

@@ -161,7 +161,10 @@ def money(advice: Advice) -> list[str]:
         + (", more since it bills every call" if one.recommended > one.everything else "")
         for one in advice.list_prices
     )
-    return [f"{unknown} At public list prices {month}: {listed}."]
+    secondary = (
+        " (secondary sources, not the vendors' own pages)" if any(one.secondary for one in advice.list_prices) else ""
+    )
+    return [f"{unknown} At public list prices{secondary} {month}: {listed}."]
 
 
 def _instead(advice: Advice, recommended: str, everything: str) -> str:

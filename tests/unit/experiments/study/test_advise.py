@@ -213,12 +213,15 @@ def test_a_month_at_list_prices_is_shown_where_the_reranker_has_no_price(conclud
     assert cohere.recommended == pytest.approx(1000 * 0.002 * best["calls"])
     assert voyage.recommended == pytest.approx(1000 * 0.00005 * best["tokens"] / 1000)
     assert all(one.read and one.source.startswith("https://") for one in advice.list_prices)
+    vendors = ("cohere.com", "voyageai.com")
+    assert all(one.secondary or any(vendor in one.source for vendor in vendors) for one in advice.list_prices)
+    assert "secondary sources" in words.money(advice)[0]
     assert "$" in words.money(advice)[0]
     assert words.latency(advice).startswith("Latency: no time was measured")
 
 
 def test_a_list_price_without_a_date_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "prices.yaml").write_text("- {name: A, usd_per_doc: 1, source: https://a}\n")
+    (tmp_path / "prices.yaml").write_text("- {name: A, usd_per_doc: 1, secondary: false, source: https://a}\n")
     with pytest.raises(ConfigError, match="read"):
         listed_services(tmp_path / "prices.yaml")
 
