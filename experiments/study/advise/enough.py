@@ -17,7 +17,10 @@ def require_queries(count: int, *, judged: bool) -> None:
         ConfigError: with the number that is needed.
     """
     if count < ENOUGH:
-        raise _too_few(f"the collection has {_queries(count, judged)}", count, ENOUGH - count)
+        raise ConfigError(
+            f"nothing can be advised yet: the collection has {_queries(count, judged)}; at least {ENOUGH} are needed, "
+            f"{ENOUGH - count} more"
+        )
 
 
 def require_telling(
@@ -48,21 +51,14 @@ def require_telling(
             f"nothing can be advised yet: the first stage has candidates for only {queries - uncovered} of {queries} "
             f"queries; add the other {uncovered} to its run, or leave them out of the collection"
         )
-    if differ:
-        of = "" if telling == queries else f" of {queries}"
-        verb = "has" if telling == 1 and not of else "have"
-        what = _queries(telling if not of else queries, judged).partition(" ")[2]
-        why = f"only {telling}{of} {what} {verb} any quality to keep"
-    else:
+    why = f"only {telling} of {_queries(queries, judged)} have any quality to keep"
+    if not differ:
         why = f"all {_queries(queries, judged)} say the same of every option"
-    raise _too_few(why, queries, math.ceil((needed - telling) * queries / max(telling, 1)))
+    more = math.ceil((needed - telling) * queries / max(telling, 1))
+    raise ConfigError(
+        f"nothing can be advised yet: {why}; at least {queries + more:,} like these are needed, {more:,} more"
+    )
 
 
 def _queries(count: int, judged: bool) -> str:
     return f"{count} {'judged ' if judged else ''}{'query' if count == 1 else 'queries'}"
-
-
-def _too_few(why: str, count: int, more: int) -> ConfigError:
-    return ConfigError(
-        f"nothing can be advised yet: {why}; at least {count + more:,} like these are needed, {more:,} more"
-    )

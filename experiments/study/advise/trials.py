@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from experiments.study.advise.choose import Bounds, Options, bounds, choose, shares
 
@@ -46,23 +47,37 @@ def halvings(
     options: Options, quality: float, count: int, *, resamples: int, level: float, seed: int
 ) -> Iterator[Trial]:
     """Choose on a random half of the queries and look at the other half, ``count`` times."""
+    for one, other in halves(len(options.values), count, seed):
+        yield trial(options, one, other, quality, resamples=resamples, level=level, seed=seed)
+
+
+def halves(queries: int, count: int, seed: int) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Random halves of the queries, by their positions, ``count`` times."""
     draws = np.random.default_rng(seed)
-    n = len(options.values)
     for _ in range(count):
-        drawn = draws.permutation(n)
-        one, other = options.of(np.sort(drawn[: n // 2])), options.of(np.sort(drawn[n // 2 :]))
-        known = bounds(one, resamples=resamples, level=level, seed=seed)
-        yield trial(other, known, choose(one, known, quality), quality)
+        drawn = draws.permutation(queries)
+        yield np.sort(drawn[: queries // 2]), np.sort(drawn[queries // 2 :])
 
 
-def trial(others: Options, known: Bounds, chosen: int, quality: float) -> Trial:
-    """What an option does on other queries than those that it was chosen by."""
-    expected = on_others(known, chosen, len(others.values))
+def trial(
+    options: Options,
+    one: NDArray[np.intp],
+    other: NDArray[np.intp],
+    quality: float,
+    *,
+    resamples: int,
+    level: float,
+    seed: int,
+) -> Trial:
+    """Choose by some queries, and look at what the option does on others; both by their positions."""
+    chosen_by, others = options.of(one), options.of(other)
+    known = bounds(chosen_by, resamples=resamples, level=level, seed=seed)
+    chosen = choose(chosen_by, known, quality)
     kept = others.values[:, chosen].mean() / max(float(others.values[:, known.target].mean()), _SMALL)
     costs = others.costs[others.unit].mean(axis=0)
     saved = 1.0 - costs[chosen] / max(float(costs[others.full]), _SMALL)
     wanted = quality if known.target == others.full else 1.0
-    return Trial(chosen, expected, float(kept), wanted, float(saved))
+    return Trial(chosen, on_others(known, chosen, len(other)), float(kept), wanted, float(saved))
 
 
 def on_others(known: Bounds, option: int, count: int) -> tuple[float, float, float]:

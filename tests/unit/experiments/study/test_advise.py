@@ -108,7 +108,7 @@ def test_a_sample_too_small_to_say_anything_says_only_how_many_are_needed(
 
 @pytest.mark.parametrize(("count", "has"), [(1, "1 judged query"), (3, "3 judged queries")])
 def test_one_query_and_three_are_told_the_same_number(count: int, has: str) -> None:
-    said = f"the collection has {has}; at least 5 like these are needed, {5 - count} more$"
+    said = f"the collection has {has}; at least 5 are needed, {5 - count} more$"
     with pytest.raises(ConfigError, match=said):
         require_queries(count, judged=True)
     require_queries(5, judged=True)
