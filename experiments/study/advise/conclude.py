@@ -169,7 +169,8 @@ def _same_depth(rows: Sequence[Row], best: Row) -> Row | None:
 def _ladder(options: Options, known: Bounds, chosen: int, quality: float, **settings: Any) -> list[Rung]:
     """The choice for each share, the largest first; shares with the same choice are one rung.
 
-    Where the first stage is the target, its own row ends the table.
+    Where the first stage is the target, its own row ends the table. There is none where it would be the recommended
+    option alone.
     """
     cost = options.costs[options.unit].mean(axis=0)
     full = max(float(cost[options.full]), 1e-12)
@@ -182,6 +183,8 @@ def _ladder(options: Options, known: Bounds, chosen: int, quality: float, **sett
     if not is_full:
         highest.setdefault(options.nothing, 1.0)
     picked = list(highest)
+    if picked == [chosen]:
+        return []
     differences = options.values[:, picked] - options.values[:, [chosen]]
     low, high = bootstrap_interval(differences, **settings)
     gains = [

@@ -82,7 +82,7 @@ def harm(advice: Advice) -> str | None:
     figures = f"the first stage alone has {advice.measure} {advice.first_stage.quality:.3f}, reranking everything "
     figures += f"{full.quality:.3f}, which is {within(kept)} of it"
     if kept.high is None or kept.high >= 1.0:
-        return f"On these queries {figures}. A reranking that is no worse is not excluded."
+        return f"On these queries {figures}. So large a difference may be chance."
     return f"This reranker does harm: {figures}."
 
 
@@ -259,16 +259,13 @@ def of_the_ladder(advice: Advice) -> str:
 
 
 def sureness(advice: Advice) -> list[str]:
-    """How sure the advice is, in sentences."""
+    """How sure the advice is, in sentences; none where the first stage is kept for want of anything better."""
     sure = advice.sure
-    found = [
-        f"The lower end holds for all {sum(row.deployable for row in advice.options)} options at once, so it is not "
-        "flattered by having been chosen."
-    ]
-    if advice.recommended.label == advice.first_stage.label and advice.is_worse:
-        return found
+    if advice.recommended == advice.target == advice.first_stage:
+        return []  # it keeps itself
     return [
-        *found,
+        f"The lower end holds for all {sum(row.deployable for row in advice.options)} options at once, so it is not "
+        "flattered by having been chosen.",
         f"Chosen on nine tenths of the queries and measured on the rest in turn: {within(sure.held_out)}.",
         f"Chosen on one half and looked at on the other, {sure.halvings} times: what it kept was in the interval "
         f"{sure.held} times, and no less than what was wanted {sure.promise} times; on average it kept "

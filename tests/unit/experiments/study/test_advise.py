@@ -297,7 +297,8 @@ def test_a_harmful_reranker_is_not_recommended_unless_a_policy_is_shown_to_be_be
         low = advice.recommended.kept.low
         assert low is not None
         assert low > 1.0 or advice.recommended == advice.first_stage
-        assert advice.ladder[-1].option == "no reranking"
+        assert [rung.option for rung in advice.ladder[-1:]] == ["no reranking"] * (gain == 0.05)
+        assert bool(words.sureness(advice)) is (gain == 0.05)
 
 
 def test_labels_of_a_harmful_reranker_choose_no_reranking_and_those_of_a_helpful_one_take_the_condition_away() -> None:
