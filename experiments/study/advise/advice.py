@@ -156,3 +156,8 @@ class Advice(_Part):
     def is_worse(self) -> bool:
         """Whether reranking everything is no better than the first stage alone, which is the target then."""
         return self.target.label == self.first_stage.label
+
+    @property
+    def harms_by_labels(self) -> bool:
+        """Whether the labels of ragtune label say that the first stage's order is better."""
+        return self.labels is not None and self.labels.decision.verdict == "harms"

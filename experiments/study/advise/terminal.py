@@ -40,7 +40,7 @@ def print_advice(advice: Advice) -> None:
             [i for i, one in enumerate(advice.ladder) if one.gain is None],
         )
         console.print(words.of_the_ladder(advice))
-    for sentence in [*words.sureness(advice), words.more_queries(advice)]:
+    for sentence in words.sureness(advice):
         console.print(f"- {sentence}")
 
 

@@ -66,10 +66,9 @@ def recommendation(advice: Advice) -> str:
     said = _option(advice)
     if advice.is_worse and advice.recommended.budget:
         return f"Do not rerank everything. Shown to be better than no reranking: {said[:1].lower()}{said[1:]}"
-    verdict = "undecided" if advice.labels is None else advice.labels.decision.verdict
-    if verdict == "harms":
+    if advice.harms_by_labels:
         return "Do not rerank: by the labels, the first stage's own order is better."
-    if advice.judged or verdict == "helps":
+    if advice.judged or (advice.labels is not None and advice.labels.decision.verdict == "helps"):
         return said
     return f"If you want the full reranking: {said[:1].lower()}{said[1:]}"
 
@@ -187,11 +186,16 @@ def latency(advice: Advice) -> str:
     return f"Latency: no time was measured; calls one after the other a query: {_instead(advice, *calls)}."
 
 
+def _is_kept(advice: Advice) -> bool:
+    """Whether the first stage is kept since reranking harms, or nothing is shown to be better."""
+    return not advice.recommended.budget and (advice.is_worse or advice.harms_by_labels)
+
+
 def quality(advice: Advice) -> str | None:
-    """What that keeps, and for how much; None where no reranking is kept since nothing is shown to be better."""
+    """What that keeps, and for how much; None where the first stage is kept since nothing is shown to be better."""
     best, full = advice.recommended, advice.everything
     docs = full.cost["docs"]
-    if advice.is_worse and not best.budget:
+    if _is_kept(advice):
         return None
     if best.label == full.label:
         return (
@@ -259,10 +263,10 @@ def of_the_ladder(advice: Advice) -> str:
 
 
 def sureness(advice: Advice) -> list[str]:
-    """How sure the advice is, in sentences; none where the first stage is kept for want of anything better."""
+    """How sure the advice is, and what more queries would show, in sentences; none where the labels have decided."""
     sure = advice.sure
-    if advice.recommended == advice.target == advice.first_stage:
-        return []  # it keeps itself
+    if _is_kept(advice):
+        return [] if advice.harms_by_labels else [more_queries(advice)]
     return [
         f"The lower end holds for all {sum(row.deployable for row in advice.options)} options at once, so it is not "
         "flattered by having been chosen.",
@@ -271,6 +275,7 @@ def sureness(advice: Advice) -> list[str]:
         f"{sure.held} times, and no less than what was wanted {sure.promise} times; on average it kept "
         f"{share(sure.kept)} and saved {share(sure.saved)}.",
         f"On {advice.queries} other queries like these, expect {within(sure.as_many_new)}.",
+        more_queries(advice),
     ]
 
 
