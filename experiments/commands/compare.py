@@ -1,4 +1,5 @@
-"""Finished runs of one collection, tested against the first.
+"""Finished runs of one collection, tested against the first. The recommendation compares with the dearest run of the
+first one's policy, as a study does.
 
 A RUN is a folder of ``ragtune run`` or an MLflow run id (its files are downloaded from the store that
 conf/tracking/mlflow.yaml or MLFLOW_TRACKING_URI names). Writes compare.md, compare.csv and .parquet, policies.csv,
