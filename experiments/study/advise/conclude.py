@@ -154,7 +154,7 @@ def _listed(services: Sequence[ListedService], options: Options, chosen: int, tr
     for service in services:
         usd = service.prices.bill(options.work)["usd"].mean(axis=0) * traffic
         if usd[options.full] > 0.0:
-            month = {"recommended": float(usd[chosen]), "everything": float(usd[options.full])}
+            month: dict[str, Any] = {"recommended": float(usd[chosen]), "everything": float(usd[options.full])}
             found.append(ListPrice(**service.model_dump(exclude={"prices"}), **month))
     return found
 
