@@ -58,6 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     from experiments.publish.progress import progress_bar
     from experiments.publish.terminal import print_path
     from experiments.replay.build import load_dataset
+    from experiments.study.advise.enough import require_queries
     from experiments.study.advise.prices import read_prices
     from experiments.study.advise.run import run_advice
     from experiments.study.advise.terminal import print_advice
@@ -73,7 +74,9 @@ def run(arguments: argparse.Namespace) -> int:
         config = compose(overrides)
     if arguments.max_queries is not None:
         config["dataset"]["sample"] = {"queries": arguments.max_queries, "seed": config["seed"]}
-    folder = arguments.out or Path("results", "advice", file_stem(load_dataset(config).name))
+    dataset = load_dataset(config)
+    require_queries(len(dataset.judged), judged=bool(dataset.qrels))
+    folder = arguments.out or Path("results", "advice", file_stem(dataset.name))
     require_writable(folder)
     scored = recorded(config, folder, prices, yes=arguments.yes)
     scores = None if scored is config else folder / SCORES
@@ -99,10 +102,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> None:
+    from experiments.study.advise.enough import ENOUGH
+
     check_data_options(arguments.overrides, "advise tries policies and budgets itself")
     check_count("--traffic", arguments.traffic, low=1)
     if arguments.max_queries is not None:
-        check_count("--max-queries", arguments.max_queries, low=2)
+        check_count("--max-queries", arguments.max_queries, low=ENOUGH)
     if arguments.quality is not None and not 0.0 < check_number("--quality", arguments.quality) <= 1.0:
         raise ConfigError(f"--quality {arguments.quality}: allowed is a share above 0 and up to 1, e.g. 0.95")
     if arguments.jobs != -1:

@@ -3,6 +3,8 @@
 A RUN is a folder of ``ragtune run`` or an MLflow run id (its files are downloaded from the store that
 conf/tracking/mlflow.yaml or MLFLOW_TRACKING_URI names). Writes compare.md, compare.csv and .parquet, policies.csv,
 per_query.parquet, two figures and report.html, which lets one look at the decisions of the first four runs.
+
+The recommendation compares with the dearest run of the first one's policy, as that of a study does.
 """
 
 from __future__ import annotations

@@ -20,7 +20,6 @@ class _Option(BaseModel):
 
 class _Advice(BaseModel):
     recommended: _Option
-    missing_queries: int = 0
 
 
 def advised(file: str | Path) -> dict[str, Any]:
@@ -34,16 +33,13 @@ def advised(file: str | Path) -> dict[str, Any]:
         ``BudgetedReranker(model, **advised("advice.json"))``.
 
     Raises:
-        ConfigError: if the file cannot be read or is no advice, if it advises not to rerank, or if it
-            was made from too few queries to advise anything.
+        ConfigError: if the file cannot be read or is no advice, or if it advises not to rerank.
     """
     try:
         advice = _Advice.model_validate(read_json(Path(file).read_bytes()))
     except (OSError, ValueError, ValidationError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not what ragtune advise writes"
         raise ConfigError(f"advice {str(file)!r} cannot be used: {reason}") from None
-    if advice.missing_queries:
-        raise ConfigError(f"advice {str(file)!r} has too few queries: {advice.missing_queries} more are needed")
     option = advice.recommended
     if not option.budget:
         raise ConfigError(f"advice {str(file)!r} is not to rerank: keep the first stage's order")

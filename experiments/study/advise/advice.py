@@ -27,7 +27,7 @@ class Interval(_Part):
 
 
 class Row(_Part):
-    """An option: mean quality, share of the full quality kept with its interval, and mean cost a query by unit."""
+    """An option: mean quality, share of the target's quality kept with its interval, and mean cost a query by unit."""
 
     label: str
     policy: str
@@ -40,52 +40,46 @@ class Row(_Part):
     cost: dict[str, float]
 
 
-class Purchase(_Part):
-    """What another option buys beside the recommended one.
-
-    Attributes:
-        option: its label.
-        docs: documents a query more (or fewer).
-        cost: a month's cost more (or less), by unit.
-        gain: difference of the headline measure, with its interval.
-    """
-
-    option: str
-    docs: float
-    cost: dict[str, float]
-    gain: Interval
-
-
 class ListPrice(_Part):
     """What a month costs at a service's public list price.
 
     Attributes:
         name: of the service.
         read, source: when the price was read, and where.
+        secondary: whether that page is a secondary source, not the vendor's own.
         recommended, everything: dollars a month, of the advice and of reranking everything in one call.
     """
 
     name: str
     read: str
     source: str
+    secondary: bool
     recommended: float
     everything: float
 
 
 class Rung(_Part):
-    """The choice where another share of the full quality is to be kept, and the share of the cost that it saves.
+    """The cheapest option that is shown to keep a share, and what it buys beside the recommended one.
 
-    It stands for all smaller shares with the same choice too.
+    Attributes:
+        quality: the share; the rung stands for all smaller shares with the same choice too.
+        option: its label.
+        cost: of a query, in the unit that counts.
+        saved: share of the cost of reranking everything.
+        gain: difference of the headline measure from the recommended option; None of that option itself.
+        is_next: whether it is the next step: the cheapest rung that costs more than what is recommended.
     """
 
     quality: float
     option: str
     cost: float
     saved: float
+    gain: Interval | None
+    is_next: bool
 
 
 class Question(_Part):
-    """A cheaper option, its mean cost, what it seems to keep, and the further queries that would show it."""
+    """An option, its mean cost, what it seems to keep, and the further queries that would show it."""
 
     option: str
     cost: float
@@ -102,7 +96,7 @@ class Sureness(_Part):
         promise: how often the share that was asked for was kept there.
         kept, saved: means of the share kept and of the share of the cost saved there.
         choices: what was chosen, by policy, most often first.
-        held_out: share kept by cross-fitting, with its interval; None with too few queries for folds.
+        held_out: share kept by cross-fitting, with its interval.
         as_many_new: share that the recommended option should keep on as many other queries.
     """
 
@@ -112,7 +106,7 @@ class Sureness(_Part):
     kept: float
     saved: float
     choices: dict[str, int]
-    held_out: Interval | None
+    held_out: Interval
     as_many_new: Interval
 
 
@@ -120,14 +114,12 @@ class Advice(_Part):
     """All that the page, the terminal and ``advice.json`` say; see the classes of the parts.
 
     Attributes:
-        telling: queries with any quality where everything is reranked.
-        differ: whether the queries differ in what any option keeps of them.
-        uncovered: queries for which the first stage has no candidates, so that no option can differ.
+        target: the row whose quality the shares refer to: reranking everything, or the first stage where that is at
+            least as good. Then only what is shown to be better than it is recommended.
         list_prices: of services, where no price of this reranker is known.
         trust, trust_gain: of the policies with a posterior, and what choosing it gained beside the default in
             cross-validation; None where it was not chosen.
         labels: what the labels of ragtune label decide; None without them.
-        missing_queries: how many more must come before anything can be told; 0 if it can.
     """
 
     dataset: str
@@ -147,16 +139,11 @@ class Advice(_Part):
     recommended: Row
     everything: Row
     first_stage: Row
+    target: Row
     same_depth: Row | None
     saved_a_month: dict[str, float]
-    purchases: list[Purchase]
-    next_purchase: Purchase | None
     ladder: list[Rung]
     questions: list[Question]
-    telling: int
-    differ: bool
-    missing_queries: int
-    uncovered: int = 0
     sure: Sureness
     options: list[Row]
     warnings: list[str]
@@ -164,3 +151,13 @@ class Advice(_Part):
     git_sha: str
     labels: Verdict | None = None
     use: dict[str, str] = {}
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether reranking everything is no better than the first stage alone, which is the target then."""
+        return self.target.label == self.first_stage.label
+
+    @property
+    def harms_by_labels(self) -> bool:
+        """Whether the labels of ragtune label say that the first stage's order is better."""
+        return self.labels is not None and self.labels.decision.verdict == "harms"

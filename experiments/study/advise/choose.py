@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from experiments.evaluate.curves import FloatArray
+from experiments.study.advise.enough import ENOUGH
 from experiments.study.advise.options import FIXED, Candidate
 from experiments.study.advise.prices import Prices, Work
 from experiments.study.advise.replays import Curve, Replays
@@ -18,15 +19,12 @@ from ragtune.core.errors import ConfigError
 POWER_Z = 0.8416
 """Normal quantile of a chance of 80% to show what is so."""
 
-ENOUGH = 5
-"""Queries of some quality, everything reranked, below which nothing is told: of fewer no spread can be seen."""
-
 _SMALL = 1e-12
 
 
 @dataclass(frozen=True)
 class Option:
-    """A policy with a batch size and a budget; ``is_full`` for fixed depth at the whole pool, the reference."""
+    """A policy with a batch size and a budget; ``is_full`` for fixed depth at the whole pool."""
 
     candidate: Candidate
     budget: int
@@ -53,7 +51,7 @@ class Options:
         options: o of them.
         values: shape (q, o), the headline measure.
         costs: by unit, arrays of shape (q, o).
-        full: which of them is the reference.
+        full: which of them reranks everything.
         unit: what "cheap" means.
         work: what the reranker did, arrays of shape (q, o).
     """
@@ -77,6 +75,17 @@ class Options:
         return [int(i) for i in np.lexsort(means) if eligible[i]]
 
     @property
+    def nothing(self) -> int:
+        """Which of them does not rerank."""
+        return next(i for i, option in enumerate(self.options) if option.is_nothing)
+
+    @property
+    def target(self) -> int:
+        """What quality is compared with: the first stage alone where reranking everything is no better, else that."""
+        means = self.values.mean(axis=0)
+        return self.nothing if means[self.nothing] >= means[self.full] - _SMALL else self.full
+
+    @property
     def deployable(self) -> NDArray[np.bool_]:
         """Which of them the facade and the server have."""
         return np.array([option.candidate.deployable for option in self.options])
@@ -86,7 +95,7 @@ def options_of(replays: Replays, prices: Prices, unit: str) -> Options:
     """All options of the replayed policies.
 
     Raises:
-        ConfigError: if reranking everything is worth 0 by the headline measure.
+        ConfigError: if first stage and full reranking are both worth 0 by the headline measure.
     """
     options, values, works = [], [], []
     for name, curve in replays.curves.items():
@@ -98,13 +107,15 @@ def options_of(replays: Replays, prices: Prices, unit: str) -> Options:
             works.append(Work(*(part[:, j] for part in curve.work)))
     work = Work(*(np.stack(parts, axis=1) for parts in zip(*works, strict=True)))
     full = next(i for i, option in enumerate(options) if option.is_full)
-    if values[full].mean() <= 0.0:
+    found = Options(options, np.stack(values, axis=1), prices.bill(work), full, unit, work)
+    if found.values[:, found.target].mean() <= 0.0:
         uncovered, queries = replays.uncovered, len(replays.queries)
         because = f"; {uncovered} of {queries} queries have no candidates" if uncovered else ""
         raise ConfigError(
-            f"reranking everything reaches {replays.measures[0]} 0 on every query: there is no quality to keep{because}"
+            f"first stage and reranking everything reach {replays.measures[0]} 0 on every query: there is no quality "
+            f"to keep{because}"
         )
-    return Options(options, np.stack(values, axis=1), prices.bill(work), full, unit, work)
+    return found
 
 
 def _same(curve: Curve, one: int, other: int) -> bool:
@@ -115,18 +126,20 @@ def _same(curve: Curve, one: int, other: int) -> bool:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What is known of each option's quality kept, as a share of reranking everything; shape (o,) each.
+    """What is known of each option's quality kept, as a share of the target's; shape (o,) each.
 
     Attributes:
+        target: see :attr:`Options.target`.
         kept: the share.
         low, high: ends of its interval (see :func:`bounds`).
         spread: standard deviation of a query, as a share too.
         factor: standard errors from the share to the ends.
         queries: how many there are.
-        telling: how many of them have any quality where everything is reranked; of the others nothing can be kept.
+        telling: for how many of them the target has any quality; of the others nothing can be kept.
         differ: whether the queries differ in what any option keeps of them.
     """
 
+    target: int
     kept: FloatArray
     low: FloatArray
     high: FloatArray
@@ -145,10 +158,10 @@ def bounds(options: Options, *, resamples: int, level: float, seed: int) -> Boun
     and Kato, Annals of Statistics 2013). So whichever option a rule chooses, its lower end holds. A sample that misses
     the rare queries which lose much keeps too much and has a small error too: it is such samples that count.
 
-    Errors are those of a ratio, whose denominator is random as well. Options that hardly differ from the reference on
+    Errors are those of a ratio, whose denominator is random as well. Options that hardly differ from the target on
     these queries may on others: each is judged as if one query more had changed, by as much as changed queries do.
     Where all queries say the same, as many others may lose all as have not been excluded (the rule of three: Hanley and
-    Lippman-Hand, JAMA 1983). Ends are NaN with fewer than :data:`ENOUGH` queries that tell anything.
+    Lippman-Hand, JAMA 1983). Ends are NaN with fewer than ``ENOUGH`` queries that tell anything.
 
     Args:
         options: at least two queries.
@@ -156,10 +169,10 @@ def bounds(options: Options, *, resamples: int, level: float, seed: int) -> Boun
         level: chance that all lower ends hold, in (0, 1); upper ends are as far away.
         seed: of the samples.
     """
-    n = len(options.values)
-    full = options.values[:, options.full]
-    kept, residuals = _kept(options.values, full)
-    telling = int((full > _SMALL).sum())
+    n, target = len(options.values), options.target
+    wanted = options.values[:, target]
+    kept, residuals = shares(options.values, wanted)
+    telling = int((wanted > _SMALL).sum())
     changed = np.abs(residuals) > _SMALL
     typical = float((residuals[changed] ** 2).mean()) if changed.any() else 0.0
     spread = np.sqrt(((residuals**2).sum(axis=0) + typical) / (n - 1))
@@ -167,7 +180,7 @@ def bounds(options: Options, *, resamples: int, level: float, seed: int) -> Boun
         spread[:] = math.nan
     elif not changed.any():
         spread[:] = math.sqrt(n) * (1.0 - (1.0 - level) ** (1.0 / telling))
-    spread[options.full] = 0.0
+    spread[target] = 0.0
     error = spread / math.sqrt(n)
     weights = np.random.default_rng(seed).multinomial(n, np.full(n, 1.0 / n), size=resamples) / n
     family = options.deployable & (error > 0.0) if changed.any() else np.zeros(len(kept), dtype=bool)
@@ -177,37 +190,47 @@ def bounds(options: Options, *, resamples: int, level: float, seed: int) -> Boun
     largest = (means / errors).max(axis=1) if family.any() else np.ones(1)
     factor = max(0.0, float(np.quantile(largest, level)))
     ends = (kept - factor * error, kept + factor * error)
-    return Bounds(kept, *ends, spread, factor, n, telling, bool(changed.any()))
+    return Bounds(target, kept, *ends, spread, factor, n, telling, bool(changed.any()))
 
 
-def _kept(values: FloatArray, full: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The share of full quality that each column keeps, and the residuals of the queries, which are shares too."""
-    scale = max(float(full.mean()), _SMALL)
+def shares(values: FloatArray, wanted: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The share of the target's quality that each column keeps, and the residuals of the queries, which are shares too.
+
+    Args:
+        values: shape (q, o).
+        wanted: shape (q,), the target's.
+    """
+    scale = max(float(wanted.mean()), _SMALL)
     kept = values.mean(axis=0) / scale
-    return kept, (values - kept * full[:, None]) / scale
+    return kept, (values - kept * wanted[:, None]) / scale
+
+
+def cheapest(options: Options, known: Bounds, quality: float) -> int | None:
+    """The cheapest option that the facade and the server have and that is shown to keep ``quality``; None if none is.
+
+    Where the first stage is the target, it costs nothing: then only what is shown to be better counts.
+    """
+    shown = (known.low >= quality - _SMALL) & options.deployable
+    if known.target != options.full:
+        shown &= known.low > 1.0 + _SMALL
+    return next(iter(options.order(shown)), None)
 
 
 def choose(options: Options, known: Bounds, quality: float) -> int:
-    """The cheapest option that the facade and the server have and that is shown to keep ``quality``.
+    """The recommended option: the cheapest that is shown to keep ``quality``, unless no reranking is better than it.
 
-    Reranking everything always is one, so there always is a choice.
+    Reranking everything keeps itself, so there is a choice where that is the target. Where the first stage is,
+    it is kept unless something is shown to be better.
     """
-    shown = (known.low >= quality - _SMALL) & options.deployable
-    shown[options.full] = True
-    return options.order(shown)[0]
-
-
-def missing_queries(known: Bounds, quality: float, level: float) -> int:
-    """About how many queries like these must come before anything can be told; 0 if it can."""
-    needed = ENOUGH
-    if not known.differ and quality < 1.0:
-        needed = max(needed, math.ceil(math.log(1.0 - level) / math.log(quality)))
-    return max(0, math.ceil((needed - known.telling) * known.queries / max(known.telling, 1)))
+    found = cheapest(options, known, quality)
+    if found is None:
+        return known.target
+    return options.nothing if known.kept[found] < known.kept[options.nothing] else found
 
 
 @dataclass(frozen=True)
 class Open:
-    """A cheaper option that may keep the quality, and the further queries that would show it with a chance of 80%."""
+    """An option that may keep the quality, and the further queries that would show it with a chance of 80%."""
 
     option: int
     more_queries: int
@@ -219,94 +242,21 @@ def open_questions(options: Options, known: Bounds, chosen: int, quality: float)
     Args:
         options: all options.
         known: what is known of them.
-        chosen: the recommended one; only cheaper ones are asked about.
+        chosen: the recommended one. Only cheaper ones are asked about; where it is the first stage, those that may be
+            better than that.
         quality: the share that shall be kept.
     """
     cost = options.costs[options.unit].mean(axis=0)
-    cheaper = (cost < cost[chosen] - _SMALL) & options.deployable & (known.kept > quality + _SMALL)
-    cheaper &= known.low < quality
+    quality = quality if known.target == options.full else 1.0
+    asked = options.deployable & (known.kept > quality + _SMALL) & (known.low < quality)
+    if known.target == options.full or chosen != known.target:
+        asked &= cost < cost[chosen] - _SMALL
     fewest = math.inf
     front = []
-    for i in options.order(cheaper):
+    for i in options.order(asked):
         needed = ((known.factor + POWER_Z) * known.spread[i] / (known.kept[i] - quality)) ** 2
         more = max(1, math.ceil(needed) - known.queries)
         if more < fewest:
             fewest = more
             front.append(Open(i, more))
     return front
-
-
-@dataclass(frozen=True)
-class Trial:
-    """The rule used on some queries and looked at on others.
-
-    Attributes:
-        option: what it chose.
-        expected: what it kept where it was chosen, and the interval that as many other queries should fall into.
-        kept: what it kept on the others.
-        saved: share of the cost of reranking everything that it saved there.
-    """
-
-    option: int
-    expected: tuple[float, float, float]
-    kept: float
-    saved: float
-
-    @property
-    def holds(self) -> bool:
-        """Whether what it kept lies in the interval."""
-        return self.expected[1] - _SMALL <= self.kept <= self.expected[2] + _SMALL
-
-
-def halvings(
-    options: Options, quality: float, count: int, *, resamples: int, level: float, seed: int
-) -> Iterator[Trial]:
-    """Choose on a random half of the queries and look at the other half, ``count`` times."""
-    draws = np.random.default_rng(seed)
-    n = len(options.values)
-    for _ in range(count):
-        drawn = draws.permutation(n)
-        one, other = options.of(np.sort(drawn[: n // 2])), options.of(np.sort(drawn[n // 2 :]))
-        known = bounds(one, resamples=resamples, level=level, seed=seed)
-        yield trial(other, known, choose(one, known, quality))
-
-
-def trial(others: Options, known: Bounds, chosen: int) -> Trial:
-    """What an option does on other queries than those that it was chosen by."""
-    expected = on_others(known, chosen, len(others.values))
-    kept = others.values[:, chosen].mean() / max(float(others.values[:, others.full].mean()), _SMALL)
-    costs = others.costs[others.unit].mean(axis=0)
-    saved = 1.0 - costs[chosen] / max(float(costs[others.full]), _SMALL)
-    return Trial(chosen, expected, float(kept), float(saved))
-
-
-def on_others(known: Bounds, option: int, count: int) -> tuple[float, float, float]:
-    """What an option kept, and the interval of what it keeps on ``count`` other queries: both samples are random."""
-    kept, error = float(known.kept[option]), float(known.spread[option])
-    half = known.factor * error * math.sqrt(1.0 / known.queries + 1.0 / count)
-    return kept, kept - half, kept + half
-
-
-def held_out(
-    options: Options, quality: float, folds: int, *, resamples: int, level: float, seed: int
-) -> tuple[float, float, float]:
-    """What the rule keeps on queries that it has not seen: share, and interval by Student's t.
-
-    Each of the folds is looked at under the option that the others chose (cross-fitting), so that nothing is measured
-    where it was picked.
-    """
-    from scipy.stats import t
-
-    n = len(options.values)
-    folds = min(folds, n // 2)
-    if folds < 2:
-        return math.nan, math.nan, math.nan
-    drawn = np.random.default_rng(seed).permutation(n)
-    values = np.empty((n, 1))
-    for fold in np.array_split(drawn, folds):
-        rest = options.of(np.setdiff1d(drawn, fold))
-        chosen = choose(rest, bounds(rest, resamples=resamples, level=level, seed=seed), quality)
-        values[fold, 0] = options.values[fold, chosen]
-    kept, residuals = _kept(values, options.values[:, options.full])
-    half = float(t.ppf(0.5 + level / 2.0, n - 1)) * float(residuals.std(ddof=1)) / math.sqrt(n)
-    return float(kept[0]), float(kept[0]) - half, float(kept[0]) + half

@@ -11,30 +11,26 @@ import numpy as np
 
 from experiments.evaluate.curves import bootstrap_interval
 from experiments.label.verdict import Verdict
-from experiments.study.advise.advice import Advice, Interval, ListPrice, Purchase, Question, Row, Rung, Sureness
-from experiments.study.advise.choose import (
-    Bounds,
-    Options,
-    bounds,
-    choose,
-    halvings,
-    held_out,
-    missing_queries,
-    on_others,
-    open_questions,
-    options_of,
-)
+from experiments.study.advise.advice import Advice, Interval, ListPrice, Question, Row, Rung, Sureness
+from experiments.study.advise.choose import Bounds, Options, bounds, cheapest, choose, open_questions, options_of
+from experiments.study.advise.enough import require_telling
 from experiments.study.advise.list_prices import ListedService
 from experiments.study.advise.options import FIXED
 from experiments.study.advise.prices import UNITS, Prices
 from experiments.study.advise.replays import Replays
+from experiments.study.advise.trials import halvings, held_out, on_others
 from experiments.study.advise.trust import Trust
-from experiments.study.advise.words import FEW, does_harm
 
 HALVINGS = 50
 FOLDS = 10
-TARGETS = (0.99, 0.98, 0.97, 0.95, 0.9, 0.8)
+FEW = 30
+"""Queries below which intervals are uncertain themselves."""
+
+SHARES = (1.0, 0.99, 0.98, 0.97, 0.95, 0.9, 0.8)
 """Shares of the full quality that the ladder shows, beside the one that was asked for."""
+
+SHARES_OF_THE_FIRST_STAGE = (1.5, 1.4, 1.3, 1.2, 1.1, 1.05, 1.0)
+"""The same where the first stage is the target: what is shown to be that much better."""
 
 
 def conclude(
@@ -59,27 +55,34 @@ def conclude(
         prices: of the reranker.
         services: whose list prices are shown where the reranker has no price.
         labels: what the labels of ragtune label decide; a reranker that harms is not recommended at any depth.
-        quality: share of the quality of reranking everything that shall be kept, in (0, 1].
+        quality: share of the quality of reranking everything that shall be kept, in (0, 1]. It plays no part where
+            the first stage is at least as good as that.
         unit: what "cheap" means, a key of :data:`experiments.study.advise.prices.UNITS`.
         traffic: queries a month.
         resamples, level, seed: of the intervals.
         command, git_sha: the command that makes it again, and the code.
 
     Raises:
-        ConfigError: if reranking everything is worth nothing.
+        ConfigError: if there is no quality to keep, or the queries are too few to tell anything.
     """
     options = options_of(replays, prices, unit)
     limit = math.inf if replays.judged else 1.0  # no more than everything can agree
     settings: dict[str, Any] = {"resamples": resamples, "level": level, "seed": seed}
     known = bounds(options, **settings)
-    chosen, missing = choose(options, known, quality), missing_queries(known, quality, level)
+    require_telling(
+        len(replays.queries),
+        known.telling,
+        judged=replays.judged,
+        differ=known.differ,
+        uncovered=replays.uncovered,
+        quality=quality,
+        level=level,
+    )
+    chosen = choose(options, known, quality)
     rows = [_row(options, known, i, limit) for i in range(len(options.options))]
-    nothing = next(i for i, option in enumerate(options.options) if option.is_nothing)
-    is_worse = replays.judged and rows[chosen].quality < rows[nothing].quality
-    if is_worse or (labels is not None and labels.decision.verdict == "harms"):
-        chosen = nothing  # what costs nothing is better, whatever share of the full reranking the other keeps
-    purchases = [] if missing else _purchases(options, chosen, traffic, **settings)
-    dearer = [one for one in purchases if one.docs > 0]
+    harms = labels is not None and labels.decision.verdict == "harms"
+    if harms:
+        chosen = options.nothing
     full, best = rows[options.full], rows[chosen]
     return Advice(
         dataset=replays.dataset.name,
@@ -98,12 +101,11 @@ def conclude(
         trust_gain=None if math.isnan(replays.trust.gain) else _gain(replays.trust),
         recommended=best,
         everything=full,
-        first_stage=rows[nothing],
+        first_stage=rows[options.nothing],
+        target=rows[options.target],
         same_depth=_same_depth(rows, best),
         saved_a_month={name: (full.cost[name] - best.cost[name]) * traffic for name in UNITS},
-        purchases=purchases,
-        next_purchase=dearer[0] if dearer else None,
-        ladder=_ladder(options, known, sorted({*TARGETS, quality}, reverse=True)),
+        ladder=[] if harms else _ladder(options, known, chosen, quality, **settings),
         questions=[
             Question(
                 option=options.options[one.option].label,
@@ -111,16 +113,12 @@ def conclude(
                 kept=rows[one.option].kept.value,
                 more_queries=one.more_queries,
             )
-            for one in ([] if missing else open_questions(options, known, chosen, quality))
+            for one in open_questions(options, known, chosen, quality)
         ],
-        telling=known.telling,
-        differ=known.differ,
         labels=labels,
-        missing_queries=missing,
-        uncovered=replays.uncovered,
         sure=_sureness(options, known, chosen, quality, limit, **{**settings, "resamples": min(resamples, 500)}),
         options=rows,
-        warnings=_warnings(replays, rows, best, full, rows[nothing], unit=unit, quality=quality, missing=missing),
+        warnings=_warnings(replays, rows, best, rows[options.target], unit=unit, quality=quality),
         command=command,
         git_sha=git_sha,
     )
@@ -156,8 +154,8 @@ def _listed(services: Sequence[ListedService], options: Options, chosen: int, tr
     for service in services:
         usd = service.prices.bill(options.work)["usd"].mean(axis=0) * traffic
         if usd[options.full] > 0.0:
-            month = {"recommended": float(usd[chosen]), "everything": float(usd[options.full])}
-            found.append(ListPrice(name=service.name, read=service.read, source=service.source, **month))
+            month: dict[str, Any] = {"recommended": float(usd[chosen]), "everything": float(usd[options.full])}
+            found.append(ListPrice(**service.model_dump(exclude={"prices"}), **month))
     return found
 
 
@@ -168,104 +166,78 @@ def _same_depth(rows: Sequence[Row], best: Row) -> Row | None:
     return next(row for row in rows if row.policy == FIXED and row.cost["docs"] >= best.cost["docs"] - 0.5)
 
 
-def _purchases(options: Options, chosen: int, traffic: int, **settings: Any) -> list[Purchase]:
-    """What two smaller and up to four larger budgets of the same policy buy, by documents.
+def _ladder(options: Options, known: Bounds, chosen: int, quality: float, **settings: Any) -> list[Rung]:
+    """The choice for each share, the largest first; shares with the same choice are one rung.
 
-    Beyond the last budget at which a policy still stops by itself stand those of its batches without a stop; beside no
-    reranking it is small batches that are bought, not a depth.
+    Where the first stage is the target, its own row ends the table. There is none where it would be the recommended
+    option alone.
     """
-    own = options.options[chosen].candidate
-    docs = options.costs["docs"].mean(axis=0)
-
-    def budgets_of(name: str, above: float) -> list[int]:
-        return [i for i, o in enumerate(options.options) if o.candidate.name == name and docs[i] > above + 0.5]
-
-    unstopped = f"uncertainty/{own.batch or 5}"
-    if options.options[chosen].is_nothing:
-        row = [chosen, *budgets_of(unstopped, 0.0)]
-    else:
-        row = [i for i, option in enumerate(options.options) if option.candidate.name == own.name]
-        row += budgets_of(unstopped, docs[row[-1]]) if own.stops else []
-    at = row.index(chosen)
-    picked = [*row[max(0, at - 2) : at], *row[at + 1 : at + 5]]
-    if not picked:
+    cost = options.costs[options.unit].mean(axis=0)
+    full = max(float(cost[options.full]), 1e-12)
+    is_full = known.target == options.full
+    highest: dict[int, float] = {}
+    for share in sorted({*SHARES, quality}, reverse=True) if is_full else SHARES_OF_THE_FIRST_STAGE:
+        found = cheapest(options, known, share)
+        if found is not None:
+            highest.setdefault(found, share)
+    if not is_full:
+        highest.setdefault(options.nothing, 1.0)
+    picked = list(highest)
+    if picked == [chosen]:
         return []
     differences = options.values[:, picked] - options.values[:, [chosen]]
     low, high = bootstrap_interval(differences, **settings)
-    means = {unit: cost.mean(axis=0) for unit, cost in options.costs.items()}
-    return [
-        Purchase(
-            option=options.options[i].label,
-            docs=float(docs[i] - docs[chosen]),
-            cost={unit: float(mean[i] - mean[chosen]) * traffic for unit, mean in means.items()},
-            gain=Interval(value=float(differences[:, k].mean()), low=float(low[k]), high=float(high[k])),
-        )
-        for k, i in enumerate(picked)
+    gains = [
+        Interval.of(float(d), float(a), float(b)) for d, a, b in zip(differences.mean(axis=0), low, high, strict=True)
     ]
-
-
-def _ladder(options: Options, known: Bounds, qualities: Sequence[float]) -> list[Rung]:
-    """The choice for each share, the largest first; shares with the same choice are one rung."""
-    cost = options.costs[options.unit].mean(axis=0)
-    full = max(float(cost[options.full]), 1e-12)
-    highest: dict[int, float] = {}
-    for quality in qualities:
-        highest.setdefault(choose(options, known, quality), quality)
+    following = min((i for i in picked if cost[i] > cost[chosen] + 1e-9), key=lambda i: cost[i], default=None)
     return [
-        Rung(quality=top, option=options.options[i].label, cost=float(cost[i]), saved=1.0 - float(cost[i]) / full)
-        for i, top in highest.items()
+        Rung(
+            quality=highest[i],
+            option=options.options[i].label,
+            cost=float(cost[i]),
+            saved=1.0 - float(cost[i]) / full,
+            gain=None if i == chosen else gain,
+            is_next=i == following,
+        )
+        for i, gain in zip(picked, gains, strict=True)
     ]
 
 
 def _sureness(options: Options, known: Bounds, chosen: int, quality: float, limit: float, **settings: Any) -> Sureness:
-    # Half of three queries is one, of which there is no spread.
-    trials = list(halvings(options, quality, HALVINGS, **settings)) if known.queries >= 4 else []
+    trials = list(halvings(options, quality, HALVINGS, **settings))
     named = [options.options[one.option] for one in trials]
     policies = ["no reranking" if o.is_nothing else "everything" if o.is_full else o.candidate.label for o in named]
     return Sureness(
         halvings=len(trials),
         held=sum(one.holds for one in trials),
-        promise=sum(one.kept >= quality for one in trials),
-        kept=float(np.mean([one.kept for one in trials])) if trials else 0.0,
-        saved=float(np.mean([one.saved for one in trials])) if trials else 0.0,
+        promise=sum(one.promise for one in trials),
+        kept=float(np.mean([one.kept for one in trials])),
+        saved=float(np.mean([one.saved for one in trials])),
         choices=dict(Counter(policies).most_common()),
-        held_out=_within(limit, *held_out(options, quality, FOLDS, **settings)) if known.queries >= 4 else None,
+        held_out=_within(limit, *held_out(options, quality, FOLDS, **settings)),
         as_many_new=_within(limit, *on_others(known, chosen, known.queries)),
     )
 
 
 def _warnings(
-    replays: Replays,
-    rows: Sequence[Row],
-    chosen: Row,
-    full: Row,
-    nothing: Row,
-    *,
-    unit: str,
-    quality: float,
-    missing: int,
+    replays: Replays, rows: Sequence[Row], chosen: Row, target: Row, *, unit: str, quality: float
 ) -> list[str]:
     # Without judgments the headline says what stands in for them.
     found = [f"{count} {what}" for what, count in replays.dataset.warnings.items() if replays.judged]
-    if missing:
-        return found
     if len(replays.queries) < FEW:
         found.append(
             f"{len(replays.queries)} queries are few: intervals from so small a sample are themselves uncertain"
         )
+    wanted = quality if target.budget else 1.0
     best = max((row for row in rows if row.deployable), key=lambda row: row.quality)
-    if replays.judged and does_harm(nothing, full):
-        found.append(
-            f"this reranker does harm here: the first stage alone has {replays.measures[0]} {nothing.quality:.3f}, "
-            f"reranking everything {full.quality:.3f}"
-        )
-    if replays.judged and best.kept.low is not None and best.kept.low > 1.0:
+    if replays.judged and target.budget and best.kept.low is not None and best.kept.low > 1.0:
         found.append(
             f"quality above that of reranking everything can be had: {best.label} has {best.quality:.3f}, "
             f"for {best.cost['docs']:.1f} documents a query"
         )
     rivals = [row for row in rows if not row.deployable and row.cost[unit] < chosen.cost[unit]]
-    rivals = [row for row in rivals if row.kept.low is not None and row.kept.low >= quality]
+    rivals = [row for row in rivals if row.kept.low is not None and row.kept.low >= wanted]
     if rivals:
         rival = min(rivals, key=lambda row: row.cost[unit])
         found.append(

@@ -8,6 +8,7 @@ from typing import Any
 
 from experiments.study.advise.advice import Advice, Row
 from experiments.study.advise.options import FIXED
+from experiments.study.advise.words import target
 
 _LOOK: dict[str, dict[str, Any]] = {
     FIXED: {"color": "#000000", "linestyle": (0, (2, 1.5)), "marker": "s"},
@@ -46,10 +47,11 @@ def _draw(axes: Any, advice: Advice) -> None:
         label = "fixed depth" if first.policy == FIXED else f"{first.label.rpartition(', ')[0]}"
         emphasis = 2.2 if first.policy == best.policy else 1.4
         _plot(axes, curve, label=label, linewidth=emphasis, markersize=4.5, zorder=4, **_LOOK[first.policy])
-    axes.axhline(100.0 * advice.quality, color="0.35", linewidth=0.9, linestyle=(0, (1, 2)))
+    wanted = 100.0 if advice.is_worse else 100.0 * advice.quality
+    axes.axhline(wanted, color="0.35", linewidth=0.9, linestyle=(0, (1, 2)))
     axes.annotate(
-        f"wanted: {100.0 * advice.quality:.4g}%",
-        (1.0, 100.0 * advice.quality),
+        "wanted: above the first stage" if advice.is_worse else f"wanted: {wanted:.4g}%",
+        (1.0, wanted),
         xycoords=("axes fraction", "data"),
         xytext=(-4, 3),
         textcoords="offset points",
@@ -66,7 +68,7 @@ def _draw(axes: Any, advice: Advice) -> None:
     axes.plot([x], [y], markersize=13, markeredgewidth=2, zorder=6, **ring)
     axes.plot([], [], markersize=10, label="recommended", **ring)
     axes.set_xlabel("documents that the reranker reads, mean a query")
-    axes.set_ylabel(f"{advice.measure} kept, % of reranking everything" if advice.judged else f"{advice.measure}, %")
+    axes.set_ylabel(f"{advice.measure}, % of {target(advice)}" if advice.judged else f"{advice.measure}, %")
     axes.set_xlim(left=0)
     axes.grid(color="0.9", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)

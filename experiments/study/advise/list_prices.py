@@ -15,25 +15,30 @@ FILE = CONF / "list_prices.yaml"
 
 
 class ListedService(BaseModel):
-    """A service with its prices, the day on which they were read, and where."""
+    """A service with its prices, the day on which they were read, and where.
+
+    Attributes:
+        secondary: whether that page is not the vendor's own.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     name: str
     read: str
     source: str
+    secondary: bool
     prices: Prices
 
 
 def listed_services(file: Path = FILE) -> list[ListedService]:
-    """Read the table of list prices: a YAML list, each entry with ``name``, ``read``, ``source`` and prices.
+    """Read the table of list prices: a YAML list, each with ``name``, ``read``, ``source``, ``secondary``, prices.
 
     Raises:
-        ConfigError: if it cannot be read, or an entry lacks its date or source or has an unknown price.
+        ConfigError: if it cannot be read, or an entry lacks one of them or has an unknown price.
     """
     try:
         entries = yaml.safe_load(file.read_text(encoding="utf-8"))
-        known = ("name", "read", "source")
+        known = ("name", "read", "source", "secondary")
         return [
             ListedService(
                 **{name: entry.get(name) for name in known},

@@ -22,6 +22,7 @@ from experiments.replay.build import Session
 from experiments.replay.sessions import session_for
 from experiments.replay.shard import ShardReplay, in_shards
 from experiments.replay.subjects.controller import is_free
+from experiments.study.advise.enough import require_queries
 from experiments.study.advise.options import CANDIDATES, FIXED, TRUSTS, Candidate, budgets_up_to, fitting
 from experiments.study.advise.prices import Work
 from experiments.study.advise.trust import Trust, choose_trust
@@ -111,6 +112,7 @@ def replay_all(
     processes: int,
     progress: Progress,
     candidates: Sequence[Candidate] = CANDIDATES,
+    trusts: Sequence[float] = TRUSTS,
 ) -> Replays:
     """Replay every policy over a collection with recorded scores.
 
@@ -121,9 +123,10 @@ def replay_all(
         processes: worker processes; -1 for one a core.
         progress: told of the policies done.
         candidates: the policies, fixed depth first.
+        trusts: among which judgments choose; a single one is taken as it is.
 
     Raises:
-        ConfigError: if replaying would cost something, or there are fewer than two queries.
+        ConfigError: if replaying would cost something, or there are too few queries to advise anything.
         InputError: if a part of the configuration is unusable, or a score is missing.
     """
     fixed = candidates[0]
@@ -133,10 +136,10 @@ def replay_all(
     if not is_free(session):
         raise ConfigError("the scores must be recorded and rewriting must be free: a replay asks again and again")
     queries = session.dataset.judged
-    if len(queries) < 2:
-        raise ConfigError(f"{session.dataset.name} has {len(queries)} query to learn from: at least two are needed")
+    judged = bool(session.dataset.qrels)
+    require_queries(len(queries), judged=judged)
     everything = _records(session, queries)
-    if judged := bool(session.dataset.qrels):
+    if judged:
         dataset, meter = session.dataset, Measures(measures, session.dataset.qrels)
     else:
         dataset, meter = by_agreement(session.dataset, map(Ranked.of, everything))
@@ -150,14 +153,14 @@ def replay_all(
     def job(one: Candidate, qrels: Qrels) -> _Job:
         return _Job(one, configuration(config, one), queries, fitting(one.batch, budgets), meter.names, qrels)
 
-    trust, of_posterior = Trust(TRUST), dataset.qrels
+    trust, of_posterior = Trust(trusts[0] if len(trusts) == 1 else TRUST), dataset.qrels
     posterior = next((one for one in candidates if one.policy == "uncertainty"), None)
-    if posterior is not None and judged:
-        jobs = [job(posterior.trusting(value), dataset.qrels) for value in TRUSTS]
+    if posterior is not None and judged and len(trusts) > 1:
+        jobs = [job(posterior.trusting(value), dataset.qrels) for value in trusts]
         tried = {one.candidate.trust: one.values[:, :, 0].mean(axis=1) for one in executed(_replayed, jobs, processes)}
         level, seed = config["bootstrap"]["level"], config["seed"]
-        trust = choose_trust({value: tried[value] for value in TRUSTS}, level=level, seed=seed)
-    elif posterior is not None:
+        trust = choose_trust({value: tried[value] for value in trusts}, level=level, seed=seed)
+    elif posterior is not None and not judged:
         # A blend of both orders never is the reranker's own: its target is what it shows once everything is scored.
         blended = _records(session_for(results_key(configuration(config, posterior))), queries)
         of_posterior = by_agreement(session.dataset, map(Ranked.of, blended))[0].qrels

@@ -15,28 +15,32 @@ def print_advice(advice: Advice) -> None:
     from rich.text import Text
 
     console = Console(highlight=False, markup=False)
-    title = f"{advice.dataset}, {advice.queries} queries: keep {words.share(advice.quality)} of {advice.measure}"
+    title = f"{advice.dataset}, {advice.queries} queries: {words.goal(advice)}"
     body = Text(words.recommendation(advice), style="bold")
-    if not advice.missing_queries:
-        body.append("\n" + "\n".join(words.beside_the_headline(advice)), style="not bold")
+    body.append("\n" + "\n".join(words.beside_the_headline(advice)), style="not bold")
     console.print(Panel(body, title=Text(title), title_align="left"))
     for warning in advice.warnings:
         console.print(f"warning: {warning}")
-    if advice.missing_queries:
-        return
     months = "; ".join(f"{what} {how_much}" for what, how_much in words.saved(advice))
     console.print(f"saved a month at {advice.traffic:,} queries: {months}")
-    console.print(words.next_purchase(advice))
     console.print()
-    _table(
-        ("cheapest that is shown to keep", "at least", "cost a query", "saved"),
-        [
-            (one.option, words.share(one.quality), words.each(advice.unit, one.cost), words.share(one.saved))
-            for one in advice.ladder
-        ],
-        [i for i, one in enumerate(advice.ladder) if one.option == advice.recommended.label],
-    )
-    for sentence in [*words.sureness(advice), words.more_queries(advice)]:
+    if advice.ladder:
+        _table(
+            (words.ladder_head(advice), "at least", "cost a query", "saved", advice.measure),
+            [
+                (
+                    words.rung_name(one),
+                    words.share(one.quality),
+                    words.each(advice.unit, one.cost),
+                    words.share(one.saved),
+                    words.bought(one),
+                )
+                for one in advice.ladder
+            ],
+            [i for i, one in enumerate(advice.ladder) if one.gain is None],
+        )
+        console.print(words.of_the_ladder(advice))
+    for sentence in words.sureness(advice):
         console.print(f"- {sentence}")
 
 

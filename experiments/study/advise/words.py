@@ -6,11 +6,8 @@ import math
 
 import numpy as np
 
-from experiments.study.advise.advice import Advice, Interval, Purchase, Row
+from experiments.study.advise.advice import Advice, Interval, Rung
 from ragtune.facade.defaults import TRUST
-
-FEW = 30
-"""Queries below which intervals are uncertain themselves."""
 
 NAMES = {"usd": "money", "ms": "time of the model", "docs": "documents", "calls": "calls", "tokens": "tokens"}
 """What the units are called."""
@@ -50,29 +47,49 @@ def within(interval: Interval) -> str:
     return share(interval.value) + ends
 
 
+def goal(advice: Advice) -> str:
+    """What is looked for, e.g. ``keep 95.0% of the nDCG@10 of reranking everything``."""
+    if advice.is_worse:
+        return f"more {advice.measure} than the first stage alone"
+    if not advice.judged:
+        return f"keep {share(advice.quality)} {advice.measure}"
+    return f"keep {share(advice.quality)} of the {advice.measure} of {target(advice)}"
+
+
+def target(advice: Advice) -> str:
+    """What the shares refer to."""
+    return "the first stage alone" if advice.is_worse else "reranking everything"
+
+
 def recommendation(advice: Advice) -> str:
-    """What to do, in one sentence; without judgments under the condition that agreement cannot check."""
-    best, full = advice.recommended, advice.everything
-    if advice.missing_queries:
-        return f"Nothing can be advised yet: {missing(advice)}."
-    if advice.judged and best.label == full.label and does_harm(advice.first_stage, full):
-        return (
-            f"This reranker seems to do harm: the first stage alone has {advice.measure} "
-            f"{advice.first_stage.quality:.3f}, reranking everything {full.quality:.3f}. Yet nothing cheaper than "
-            f"reranking everything is shown to keep {share(advice.quality)}."
-        )
+    """What to do, in a sentence or two; without judgments under the condition that agreement cannot check."""
     said = _option(advice)
-    verdict = "undecided" if advice.labels is None else advice.labels.decision.verdict
-    if verdict == "harms":
+    if advice.is_worse and advice.recommended.budget:
+        return f"Do not rerank everything. Shown to be better than no reranking: {said[:1].lower()}{said[1:]}"
+    if advice.harms_by_labels:
         return "Do not rerank: by the labels, the first stage's own order is better."
-    if advice.judged or verdict == "helps":
+    if advice.judged or (advice.labels is not None and advice.labels.decision.verdict == "helps"):
         return said
     return f"If you want the full reranking: {said[:1].lower()}{said[1:]}"
+
+
+def harm(advice: Advice) -> str | None:
+    """What reranking everything does to the first stage; None where it is better than that."""
+    if not advice.is_worse:
+        return None
+    full, kept = advice.everything, advice.everything.kept
+    figures = f"the first stage alone has {advice.measure} {advice.first_stage.quality:.3f}, reranking everything "
+    figures += f"{full.quality:.3f}, which is {within(kept)} of it"
+    if kept.high is None or kept.high >= 1.0:
+        return f"On these queries {figures}. So large a difference may be chance."
+    return f"This reranker does harm: {figures}."
 
 
 def _option(advice: Advice) -> str:
     best, full = advice.recommended, advice.everything
     if not best.budget:
+        if advice.is_worse:
+            return "Do not rerank: nothing here is shown to be better than the first stage alone."
         return "Do not rerank: the first stage's own order keeps the quality."
     if best.label == full.label:
         return f"Rerank everything, in one call: nothing cheaper is shown to keep {share(advice.quality)} yet."
@@ -87,6 +104,14 @@ def _option(advice: Advice) -> str:
 JUDGED_SPREAD = 0.2
 """Standard deviation over queries of what reranking changes in nDCG@10: .14 to .21 on the demo, nfcorpus, cranfield
 and TREC DL 2019."""
+
+LABELS_NEEDED = (
+    "Plan 25 pairs of documents (50 labels), and up to 200 pairs (400 labels) where those do not decide. In "
+    "simulations on seven collections, the median was 25 pairs or fewer where reranking changed nDCG@10 by .15 or "
+    "more (dl19, medquad-liveqa), 200 or fewer where by .04 or more (cacm, bright-biology, bright-stackoverflow). "
+    "Below .03, nfcorpus took 945 pairs, and cranfield stayed undecided."
+)
+"""Labels until ``ragtune label`` decided: the last column of the table of docs/howto/label.md."""
 
 
 def queries_to_judge(difference: float) -> int:
@@ -106,14 +131,14 @@ def limits_of_agreement(advice: Advice) -> str | None:
         "shows how much of the full reranking a budget keeps. It cannot show whether that reranking helps: a harmful "
         f"reranker agrees with itself as well. Judgments decide: about {many} judged queries show a difference of .10 "
         f"in nDCG@10 between the first stage and the reranking, about {more} one of .05. Add them as qrels and repeat "
-        "the command with dataset.split. Without any, label a few documents first: ragtune label, with the options of "
-        "this command, asks for those that say most."
+        "the command with dataset.split. Without any, ragtune label, with the options of this command, asks for those "
+        f"labels that say most. {LABELS_NEEDED}"
     )
 
 
 def trust(advice: Advice) -> str | None:
-    """What choosing the trust has gained; None where it was not chosen."""
-    if advice.trust_gain is None:
+    """What choosing the trust has gained; None where it was not chosen, or what is recommended has none."""
+    if advice.trust_gain is None or advice.recommended.trust is None:
         return None
     gain = f"{signed(advice.trust_gain)} {advice.measure} in cross-validation, averaged over budgets"
     if advice.trust == TRUST:
@@ -135,7 +160,10 @@ def money(advice: Advice) -> list[str]:
         + (", more since it bills every call" if one.recommended > one.everything else "")
         for one in advice.list_prices
     )
-    return [f"{unknown} At public list prices {month}: {listed}."]
+    secondary = (
+        " (secondary sources, not the vendors' own pages)" if any(one.secondary for one in advice.list_prices) else ""
+    )
+    return [f"{unknown} At public list prices{secondary} {month}: {listed}."]
 
 
 def _instead(advice: Advice, recommended: str, everything: str) -> str:
@@ -158,33 +186,17 @@ def latency(advice: Advice) -> str:
     return f"Latency: no time was measured; calls one after the other a query: {_instead(advice, *calls)}."
 
 
-def does_harm(first_stage: Row, everything: Row) -> bool:
-    """Whether the first stage alone is better than reranking everything, on these queries."""
-    return first_stage.quality > everything.quality + 1e-12
+def _is_kept(advice: Advice) -> bool:
+    """Whether the first stage is kept since reranking harms, or nothing is shown to be better."""
+    return not advice.recommended.budget and (advice.is_worse or advice.harms_by_labels)
 
 
-def missing(advice: Advice) -> str:
-    """What keeps advice from being told, and how many queries more it takes, or what the first stage has to add."""
-    if 2 * advice.uncovered >= advice.queries:
-        return (
-            f"the first stage has candidates for only {advice.queries - advice.uncovered} of {advice.queries} queries; "
-            f"add the other {advice.uncovered} to its run, or leave them out of the collection"
-        )
-    queries = "judged queries" if advice.judged else "queries"
-    if advice.differ:
-        of = "" if advice.telling == advice.queries else f" of {advice.queries}"
-        why = f"only {advice.telling}{of} {queries} have any quality to keep"
-    else:
-        why = f"all {advice.queries} {queries} say the same of every option"
-    needed = advice.queries + advice.missing_queries
-    few = f"; of fewer than {FEW} the intervals are themselves uncertain" if needed < FEW else ""
-    return f"{why}. At least {needed:,} like these are needed, {advice.missing_queries:,} more{few}"
-
-
-def quality(advice: Advice) -> str:
-    """What that keeps, and for how much."""
+def quality(advice: Advice) -> str | None:
+    """What that keeps, and for how much; None where the first stage is kept since nothing is shown to be better."""
     best, full = advice.recommended, advice.everything
     docs = full.cost["docs"]
+    if _is_kept(advice):
+        return None
     if best.label == full.label:
         return (
             f"{advice.measure[:1].upper()}{advice.measure[1:]} is {full.quality:.3f}, for {docs:.1f} documents a query."
@@ -193,9 +205,9 @@ def quality(advice: Advice) -> str:
     cost = f"for {best.cost['docs']:.1f} of {docs:.1f} documents a query"
     if not advice.judged:
         return f"Its top 10 agrees by {share(best.kept.value)} with its own once everything is scored, {sure}, {cost}."
-    reached = f"{best.quality:.3f} of {full.quality:.3f}"
-    kept = f"{share(best.kept.value)} of the {advice.measure} of reranking everything ({reached})"
-    return f"It keeps {kept}, {sure}, {cost}."
+    reached = f"{best.quality:.3f} of {advice.target.quality:.3f}"
+    kept = f"{share(best.kept.value)} of the {advice.measure} of {target(advice)} ({reached})"
+    return f"It {'reaches' if advice.is_worse else 'keeps'} {kept}, {sure}, {cost}."
 
 
 def beside_fixed(advice: Advice) -> str | None:
@@ -203,13 +215,15 @@ def beside_fixed(advice: Advice) -> str | None:
     if advice.same_depth is None:
         return None
     fixed = advice.same_depth
-    does = "keeps" if advice.judged else "agrees with reranking everything by"
+    does = "agrees with reranking everything by"
+    if advice.judged:
+        does = "reaches" if advice.is_worse else "keeps"
     return f"Fixed depth at {fixed.cost['docs']:.1f} documents a query {does} {within(fixed.kept)}."
 
 
 def beside_the_headline(advice: Advice) -> list[str]:
     """What stands below the recommendation, a sentence or two each."""
-    said = [limits_of_agreement(advice), quality(advice), beside_fixed(advice), trust(advice)]
+    said = [harm(advice), limits_of_agreement(advice), quality(advice), beside_fixed(advice), trust(advice)]
     return [one for one in [*said, *money(advice), latency(advice)] if one]
 
 
@@ -218,65 +232,66 @@ def saved(advice: Advice) -> list[tuple[str, str]]:
     return [(NAMES[unit], amount(unit, advice.saved_a_month[unit])) for unit in advice.priced]
 
 
-def next_purchase(advice: Advice) -> str:
-    """What the next dollar buys, or the next documents where nothing has a price."""
-    more = advice.next_purchase
-    if more is None:
-        return "There is nothing more to buy: everything is reranked."
-    gain = more.gain
-    is_told = gain.low is None or gain.low > 0.0 or (gain.high is not None and gain.high < 0.0)
-    told = "" if is_told else ": no gain that can be told from none"
-    cost = f"{more.docs:.1f} documents a query more"
-    if "usd" in advice.priced:
-        cost = f"{amount('usd', more.cost['usd']) if more.cost['usd'] else 'no money'} a month more ({cost})"
-    text = f"The next step, {more.option}, costs {cost} and brings {signed(gain)} {advice.measure}{told}."
-    if "usd" in advice.priced and more.cost["usd"] > 0 and gain.value > 0:
-        text += f" At that rate the next dollar a month buys {gain.value / more.cost['usd']:+.2g}."
-    elif "usd" not in advice.priced and gain.value > 0:
-        text += f" At that rate the next 10 documents a query buy {10.0 * gain.value / more.docs:+.2g}."
-    return text
-
-
 def signed(gain: Interval) -> str:
     """A difference with its interval, e.g. ``+0.011 [+0.000, +0.025]``."""
     ends = "" if gain.low is None else f" [{gain.low:+.3f}, {gain.high:+.3f}]"
     return f"{gain.value:+.3f}{ends}"
 
 
-def price(advice: Advice, purchase: Purchase) -> str:
-    """What a purchase costs a month, in the unit that counts, else in documents a query."""
-    if advice.unit in ("usd", "ms"):
-        return ("+" if purchase.cost[advice.unit] > 0 else "") + amount(advice.unit, purchase.cost[advice.unit])
-    return f"{purchase.docs:+.1f} a query"
+def ladder_head(advice: Advice) -> str:
+    """What the table of choices by share is headed with."""
+    return f"cheapest that is shown to {'reach' if advice.is_worse else 'keep'}, of {target(advice)}"
+
+
+def bought(rung: Rung) -> str:
+    """What a row of that table changes beside the recommended option."""
+    return "recommended" if rung.gain is None else signed(rung.gain)
+
+
+def rung_name(rung: Rung) -> str:
+    """The option of a row, marked where it is the next step."""
+    return f"{rung.option} (next step)" if rung.is_next else rung.option
+
+
+def of_the_ladder(advice: Advice) -> str:
+    """What the last column of that table is, and what it is not."""
+    said = (
+        f"The last column is the difference in {advice.measure} from what is recommended, with its {advice.level:.0%} "
+        "interval for that row alone; the choice goes by bounds that hold for all options at once."
+    )
+    return said if any(one.is_next for one in advice.ladder) else f"{said} No dearer option is shown to do more."
 
 
 def sureness(advice: Advice) -> list[str]:
-    """How sure the advice is, in sentences."""
+    """How sure the advice is, and what more queries would show, in sentences; none where the labels have decided."""
     sure = advice.sure
-    found = [
+    if _is_kept(advice):
+        return [] if advice.harms_by_labels else [more_queries(advice)]
+    return [
         f"The lower end holds for all {sum(row.deployable for row in advice.options)} options at once, so it is not "
-        "flattered by having been chosen."
+        "flattered by having been chosen.",
+        f"Chosen on nine tenths of the queries and measured on the rest in turn: {within(sure.held_out)}.",
+        f"Chosen on one half and looked at on the other, {sure.halvings} times: what it kept was in the interval "
+        f"{sure.held} times, and no less than what was wanted {sure.promise} times; on average it kept "
+        f"{share(sure.kept)} and saved {share(sure.saved)}.",
+        f"On {advice.queries} other queries like these, expect {within(sure.as_many_new)}.",
+        more_queries(advice),
     ]
-    if sure.held_out is not None:
-        found.append(f"Chosen on nine tenths of the queries and measured on the rest in turn: {within(sure.held_out)}.")
-    if sure.halvings:
-        found.append(
-            f"Chosen on one half and looked at on the other, {sure.halvings} times: what it kept was in the interval "
-            f"{sure.held} times, at least the {share(advice.quality)} wanted {sure.promise} times; on average it kept "
-            f"{share(sure.kept)} and saved {share(sure.saved)}."
-        )
-    found.append(f"On {advice.queries} other queries like these, expect {within(sure.as_many_new)}.")
-    return found
 
 
 def more_queries(advice: Advice) -> str:
     """How many further queries would settle what is open."""
     what = "judged queries" if advice.judged else "queries"
     if not advice.questions:
-        return f"No cheaper option seems to keep {share(advice.quality)}: more queries are not likely to change this."
+        seems = f"to keep {share(advice.quality)}"
+        option = "cheaper option"
+        if advice.is_worse:
+            option, seems = "cheaper option" if advice.recommended.budget else "option", "better than no reranking"
+        return f"No {option} seems {seems}: more queries are not likely to change this."
     nearest = advice.questions[-1]
+    does = "reach" if advice.is_worse else "keep"
     return (
-        f"{nearest.option[:1].upper()}{nearest.option[1:]} seems to keep {share(nearest.kept)} for "
-        f"{each(advice.unit, nearest.cost)} a query; about {nearest.more_queries:,} {what} more would show whether "
-        "it does (with a chance of 80%, if they are like these)."
+        f"{nearest.option[:1].upper()}{nearest.option[1:]} seems to {does} {share(nearest.kept)} of {target(advice)} "
+        f"for {each(advice.unit, nearest.cost)} a query; about {nearest.more_queries:,} {what} more would show whether "
+        f"it is {'better' if advice.is_worse else 'enough'} (with a chance of 80%, if they are like these)."
     )

@@ -15,15 +15,12 @@ PRESET = "experiment/advice.yaml"
 
 
 def write_advice(advice: Advice, folder: Path) -> None:
-    """Write ``advice.html``, ``advice.json`` and, unless queries are missing, ``experiment/advice.yaml``."""
+    """Write ``advice.html``, ``advice.json`` and ``experiment/advice.yaml``."""
     files = {
         "advice.html": html(advice),
         "advice.json": json.dumps(advice.model_dump(mode="json"), indent=1) + "\n",
+        PRESET: advice.use["preset"],
     }
-    if advice.missing_queries:
-        (folder / PRESET).unlink(missing_ok=True)  # an earlier advice's would stand beside this one
-    else:
-        files[PRESET] = advice.use["preset"]
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         write_text(folder / name, text)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.config.overrides import WHERE_NOT_WHAT
 from experiments.config.paths import SHIPPED
 from experiments.evaluate.record import UNITS, told
 from experiments.evaluate.significance import PERMUTATIONS
@@ -28,6 +29,9 @@ TRACED_RUNS = 4
 
 def study_of_runs(runs: Sequence[Run], command: str, *, texts: bool | None = None) -> Study:
     """Make a study whose policies are runs, the first of which is the reference.
+
+    All runs of the first one's policy are the incumbent's cells, as they are in a grid: the dearest of them is what the
+    recommendation begins with, in whichever order the runs are named.
 
     Args:
         runs: at least two runs of different names.
@@ -115,9 +119,17 @@ def _policies(runs: Sequence[Run]) -> list[Policy]:
     unique = [
         f"{label} ({run.name})" if labels.count(label) > 1 else label for label, run in zip(labels, runs, strict=True)
     ]
-    kinds = ["ceiling" if "oracle" in run.summary.tags["estimator"] else "ours" for run in runs]
-    kinds[0] = "incumbent"
+    kinds = ["incumbent" if _choices(run) == _choices(runs[0]) else _kind(run) for run in runs]
     return [Policy(run.name, label, kind) for run, label, kind in zip(runs, unique, kinds, strict=True)]
+
+
+def _choices(run: Run) -> dict[str, Any]:
+    """What decides the results of a run, its budget left aside: runs of one policy have the same."""
+    return {key: value for key, value in run.config.items() if key != "budget" and key not in WHERE_NOT_WHAT}
+
+
+def _kind(run: Run) -> str:
+    return "ceiling" if "oracle" in run.summary.tags["estimator"] else "ours"
 
 
 def _label(run: Run) -> str:

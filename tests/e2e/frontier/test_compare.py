@@ -14,6 +14,10 @@ import yaml
 
 from experiments.study.compare.run_folder import find_runs
 from experiments.study.compare.runs import study_of_runs
+from experiments.study.frontier import run_frontier
+from experiments.study.grid_file import load_grid
+from experiments.study.recommendation import recommendation
+from experiments.study.tables import cells_table
 
 Run = Callable[..., SimpleNamespace]
 
@@ -138,3 +142,21 @@ def test_a_run_is_called_by_all_that_limits_it(two_runs: SimpleNamespace, tmp_pa
     study = study_of_runs(find_runs(list(map(str, folders)), tmp_path), "python x", texts=False)
     named = [policy.label.split(", ", 1)[1] for policy in study.policies]
     assert named == ["no limit", "0.00025 dollars", "20 documents, 75.5 milliseconds"]
+
+
+def test_runs_in_any_order_and_a_study_of_the_same_grid_recommend_the_same(main: Run, tmp_path: Path) -> None:
+    grid = load_grid("demo", ["budgets=[20,50]", "traces.budget=20", "traces.policies=[]", "report=false", "jobs=1"])
+    study = run_frontier(grid.only([], ["uncertainty"]), tmp_path / "study", "c", lambda done, total: None)
+    wanted = recommendation(cells_table(study), "nDCG@10")
+    assert (wanted.policy, wanted.column) == ("uncertainty", "20")
+    folders = [tmp_path / f"{policy}-{docs}" for policy in ("fixed_depth", "uncertainty") for docs in (20, 50)]
+    for folder in folders:
+        policy, docs = folder.name.split("-")
+        choices = [f"experiment={policy}", f"budget={docs}", f"hydra.run.dir={folder}"]
+        assert main(*choices).code == 0
+    for first in (0, 1):  # the baseline is the dearest run of the first one's policy
+        runs = find_runs([str(one) for one in (folders[first], *folders[:first], *folders[first + 1 :])], tmp_path)
+        found = recommendation(cells_table(study_of_runs(runs, "c", texts=False)), "nDCG@10")
+        assert found.policy == "uncertainty-20"
+        assert found.summary == wanted.summary
+        assert found.title.partition(", for ")[2] == wanted.title.partition(", for ")[2] != ""

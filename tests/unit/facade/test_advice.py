@@ -63,10 +63,6 @@ def test_a_server_takes_it_and_options_come_before_it(
         ("{", "not what ragtune advise writes"),
         ('{"recommended": {"policy": "settled"}}', "not what ragtune advise writes"),
         ('{"recommended": {"policy": "fixed_depth", "batch_size": null, "budget": 0}}', "is not to rerank"),
-        (
-            '{"missing_queries": 2, "recommended": {"policy": "fixed_depth", "batch_size": null, "budget": 9}}',
-            "too few queries: 2 more are needed",
-        ),
     ],
 )
 def test_a_file_that_is_no_advice_is_refused_by_name(tmp_path: Path, content: str | None, message: str) -> None:

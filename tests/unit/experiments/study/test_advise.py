@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,17 +13,17 @@ import pytest
 from experiments.label.decide import Decision
 from experiments.label.verdict import Verdict
 from experiments.study.advise import words
-from experiments.study.advise.advice import Advice, Interval, Purchase, Row
+from experiments.study.advise.advice import Advice, Row
 from experiments.study.advise.choose import (
     Option,
     Options,
     bounds,
     choose,
-    missing_queries,
     open_questions,
     options_of,
 )
 from experiments.study.advise.conclude import conclude
+from experiments.study.advise.enough import require_queries, require_telling
 from experiments.study.advise.list_prices import listed_services
 from experiments.study.advise.options import CANDIDATES, budgets_up_to, fitting
 from experiments.study.advise.prices import Prices, Work, prices_of, read_prices
@@ -32,10 +33,11 @@ from ragtune.core.errors import ConfigError
 
 
 def make_options(values: np.ndarray) -> Options:
-    """Options of rising cost, the last of which is reranking everything."""
+    """Options of rising cost: a useless first stage, the columns, the last of which is reranking everything."""
+    values = np.hstack([0.01 * values[:, -1:], values])
     count = values.shape[1]
-    named = [Option(CANDIDATES[0], 5 * (i + 1), is_full=i == count - 1) for i in range(count)]
-    docs = np.tile(5.0 * np.arange(1, count + 1), (len(values), 1))
+    named = [Option(CANDIDATES[0], 5 * i, is_full=i == count - 1) for i in range(count)]
+    docs = np.tile(5.0 * np.arange(count), (len(values), 1))
     counted = docs.astype(np.int64)
     work = Work(counted, (counted + 4) // 5, 100 * counted, np.full_like(counted, 5))
     return Options(named, values, {"docs": docs}, count - 1, "docs", work)
@@ -58,7 +60,7 @@ def test_lower_ends_hold_where_few_queries_lose_much() -> None:
         full = draws.beta(8, 2, size=(40, 1))
         rarely = draws.random((40, 6)) < 0.1
         known = bounds(make_options(np.hstack([full * (1 - 0.5 * rarely), full])), resamples=200, level=0.95, seed=seed)
-        held += (known.low[:-1] <= 0.95).all()
+        held += (known.low[1:-1] <= 0.95).all()
     assert held >= 180  # 190 by rights
 
 
@@ -66,52 +68,62 @@ def test_what_never_changed_in_few_queries_is_not_taken_for_certain() -> None:
     full = np.linspace(0.2, 0.9, 20)
     options = make_options(np.stack([full - 0.2, np.where(np.arange(20) % 2, full - 0.1, full), full, full], axis=1))
     known = bounds(options, resamples=200, level=0.95, seed=0)
-    assert known.kept[2] == pytest.approx(1.0)
-    assert known.low[2] < 0.99 < known.low[3] == pytest.approx(1.0)
-    assert choose(options, known, 0.99) == 3
-    assert choose(options, known, 0.5) == 0
-    (question,) = open_questions(options, known, 3, 0.99)
-    assert question.option == 2
+    assert known.kept[3] == pytest.approx(1.0)
+    assert known.low[3] < 0.99 < known.low[4] == pytest.approx(1.0)
+    assert choose(options, known, 0.99) == 4
+    assert choose(options, known, 0.5) == 1
+    (question,) = open_questions(options, known, 4, 0.99)
+    assert question.option == 3
     assert question.more_queries > 20
 
 
 @pytest.mark.parametrize(
-    ("full", "other", "missing"),
+    ("full", "other", "said"),
     [
-        ([0.5, 0.8] + [0.0] * 18, [0.5, 0.9] + [0.0] * 18, 30),  # two of twenty tell anything: three more, at that rate
-        ([0.6] * 5, [0.6, 0.7, 0.7, 0.7, 0.7], 0),
-        ([0.7] * 20, [0.7] * 20, 39),  # 59 alike exclude, with 95%, that one in twenty loses all
-        ([0.7] * 60, [0.7] * 60, 0),
+        (
+            [0.5, 0.8] + [0.0] * 18,  # two of twenty tell anything: three more, at that rate
+            [0.5, 0.9] + [0.0] * 18,
+            "only 2 of 20 judged queries have any quality to keep; at least 50 like these are needed, 30 more",
+        ),
+        ([0.6] * 5, [0.6, 0.7, 0.7, 0.7, 0.7], None),
+        (
+            [0.7] * 20,  # 59 alike exclude, with 95%, that one in twenty loses all
+            [0.7] * 20,
+            "all 20 judged queries say the same of every option; at least 59 like these are needed, 39 more",
+        ),
+        ([0.7] * 60, [0.7] * 60, None),
     ],
 )
-def test_nothing_is_certain_where_queries_tell_nothing(full: list[float], other: list[float], missing: int) -> None:
-    options = make_options(np.stack([other, full], axis=1))
-    known = bounds(options, resamples=100, level=0.95, seed=0)
-    assert missing_queries(known, 0.95, 0.95) == missing
-    assert (choose(options, known, 0.95) == options.full) is (missing > 0)
+def test_a_sample_too_small_to_say_anything_says_only_how_many_are_needed(
+    full: list[float], other: list[float], said: str | None
+) -> None:
+    first = full if full == other else [one / 2 for one in full]
+    replays = replays_of({"fixed_depth": np.array([first, other, full]).T})
+    if said is None:
+        assert concluded(replays, quality=0.95).options
+        return
+    with pytest.raises(ConfigError, match=f"nothing can be advised yet: {said}$"):
+        concluded(replays, quality=0.95)
+
+
+@pytest.mark.parametrize(("count", "has"), [(1, "1 judged query"), (3, "3 judged queries")])
+def test_one_query_and_three_are_told_the_same_number(count: int, has: str) -> None:
+    said = f"the collection has {has}; at least 5 are needed, {5 - count} more$"
+    with pytest.raises(ConfigError, match=said):
+        require_queries(count, judged=True)
+    require_queries(5, judged=True)
+
+
+def test_a_first_stage_without_candidates_is_named_as_the_reason() -> None:
+    with pytest.raises(ConfigError, match="candidates for only 2 of 20 queries; add the other 18 to its run"):
+        require_telling(20, 2, judged=True, differ=True, uncovered=18, quality=0.95, level=0.95)
 
 
 def make_advice(**fields: Any) -> Advice:
     row = Row.model_construct(label="everything, in one call", quality=0.3, budget=100, batch_size=None)
     first = Row.model_construct(label="no reranking", quality=0.4, budget=0)
-    known = {"recommended": row, "everything": row, "first_stage": first, "quality": 0.95, "measure": "nDCG@10"}
-    return Advice.model_construct(**{**known, "judged": True, "missing_queries": 0, **fields})
-
-
-@pytest.mark.parametrize(("queries", "told"), [(20, "2 of 20 judged queries"), (2, "2 judged queries")])
-def test_the_headline_says_that_it_cannot_be_told_and_what_is_missing(queries: int, told: str) -> None:
-    said = words.recommendation(make_advice(queries=queries, telling=2, differ=True, missing_queries=8))
-    assert said == (
-        f"Nothing can be advised yet: only {told} have any quality to keep. At least {queries + 8} like these "
-        "are needed, 8 more; of fewer than 30 the intervals are themselves uncertain."
-    )
-
-
-def test_a_headline_does_not_tell_to_rerank_everything_without_the_harm() -> None:
-    said = words.recommendation(make_advice())
-    assert said.startswith("This reranker seems to do harm: the first stage alone has nDCG@10 0.400")
-    better = Row.model_construct(quality=0.2)
-    assert words.recommendation(make_advice(first_stage=better)).startswith("Rerank everything")
+    known = {"recommended": row, "everything": row, "first_stage": first, "target": row}
+    return Advice.model_construct(**{**known, "quality": 0.95, "measure": "nDCG@10", "judged": True, **fields})
 
 
 def test_without_judgments_the_headline_is_conditional_and_names_what_decides() -> None:
@@ -122,7 +134,20 @@ def test_without_judgments_the_headline_is_conditional_and_names_what_decides() 
     assert limits is not None
     assert "cannot show whether that reranking helps" in limits
     assert "about 32 judged queries" in limits
+    assert words.LABELS_NEEDED in limits
     assert words.limits_of_agreement(make_advice()) is None
+
+
+def test_the_number_of_labels_to_plan_is_what_was_measured() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "howto" / "label.md").read_text(encoding="utf-8")
+    measured = re.findall(r"^\| ([\w-]+), `[\w-]+` \| \d+ \| ([-+][.\d]+) \|.*\| (\d+) \|$", page, re.MULTILINE)
+    assert len(measured) == 7
+    for name, difference, labels in measured:
+        assert name in words.LABELS_NEEDED
+        large = abs(float(difference))
+        many, few = (1, 50) if large >= 0.15 else (51, 400) if large >= 0.04 else (401, 10**6)
+        assert many <= int(labels) <= few
+    assert {name: labels for name, _, labels in measured}["nfcorpus"] == str(2 * 945)
 
 
 def replays_of(values: dict[str, np.ndarray], judged: bool = True) -> Replays:
@@ -157,17 +182,18 @@ def concluded_without_judgments() -> Advice:
 def test_agreement_is_never_above_all_in_an_interval(concluded_without_judgments: Advice) -> None:
     advice = concluded_without_judgments
     intervals = [row.kept for row in advice.options]
-    intervals += [one for one in (advice.sure.held_out, advice.sure.as_many_new) if one]
+    intervals += [advice.sure.held_out, advice.sure.as_many_new]
     assert max(one.high for one in intervals if one.high is not None) == 1.0
     assert "P@10" not in advice.model_dump_json()
 
 
 def test_the_next_step_is_the_next_row_and_no_row_repeats(concluded_without_judgments: Advice) -> None:
     advice = concluded_without_judgments
-    labels = [row.label for row in advice.options]
-    assert advice.next_purchase is not None
-    assert advice.next_purchase.option == labels[labels.index(advice.recommended.label) + 1]
-    assert advice.next_purchase in advice.purchases
+    costs = [rung.cost for rung in advice.ladder]
+    assert costs == sorted(costs, reverse=True)
+    at = next(i for i, rung in enumerate(advice.ladder) if rung.gain is None)
+    assert advice.ladder[at].option == advice.recommended.label
+    assert [i for i, rung in enumerate(advice.ladder) if rung.is_next] == [at - 1]
     assert len({rung.option for rung in advice.ladder}) == len(advice.ladder)
     stopped = np.tile(np.linspace(0.5, 1.0, 20)[:, None], 3)
     replays = replays_of({"fixed_depth": np.tile(stopped[:, :1], 4), "settled/5": stopped})
@@ -187,12 +213,15 @@ def test_a_month_at_list_prices_is_shown_where_the_reranker_has_no_price(conclud
     assert cohere.recommended == pytest.approx(1000 * 0.002 * best["calls"])
     assert voyage.recommended == pytest.approx(1000 * 0.00005 * best["tokens"] / 1000)
     assert all(one.read and one.source.startswith("https://") for one in advice.list_prices)
+    vendors = ("cohere.com", "voyageai.com")
+    assert all(one.secondary or any(vendor in one.source for vendor in vendors) for one in advice.list_prices)
+    assert "secondary sources" in words.money(advice)[0]
     assert "$" in words.money(advice)[0]
     assert words.latency(advice).startswith("Latency: no time was measured")
 
 
 def test_a_list_price_without_a_date_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "prices.yaml").write_text("- {name: A, usd_per_doc: 1, source: https://a}\n")
+    (tmp_path / "prices.yaml").write_text("- {name: A, usd_per_doc: 1, secondary: false, source: https://a}\n")
     with pytest.raises(ConfigError, match="read"):
         listed_services(tmp_path / "prices.yaml")
 
@@ -212,9 +241,10 @@ def test_trust_is_chosen_where_that_gains_on_queries_that_it_was_not_chosen_by()
 def test_of_equally_cheap_options_the_better_one_is_chosen() -> None:
     full = np.linspace(0.2, 0.9, 20)
     options = make_options(np.stack([full + 0.1, full + 0.2, full], axis=1))
-    same = Options(options.options, options.values, {**options.costs, "usd": np.ones((20, 3))}, 2, "usd", options.work)
+    usd = {**options.costs, "usd": np.ones((20, 4))}
+    same = Options(options.options, options.values, usd, options.full, "usd", options.work)
     known = bounds(same, resamples=200, level=0.95, seed=0)
-    assert choose(same, known, 0.9) == 1
+    assert choose(same, known, 0.9) == 2
 
 
 def test_budgets_rise_to_the_pool_and_end_where_batches_do() -> None:
@@ -249,12 +279,26 @@ def test_a_price_is_a_number(tmp_path: Path) -> None:
         read_prices(tmp_path / "prices.yaml")
 
 
-@pytest.mark.parametrize(("ends", "told"), [((-0.2, -0.1), False), ((-0.1, 0.1), True), ((0.1, 0.2), False)])
-def test_only_what_may_be_nothing_cannot_be_told_from_nothing(ends: tuple[float, float], told: bool) -> None:
-    gain = Interval.of(sum(ends) / 2, *ends)
-    more = Purchase(option="all", docs=5.0, cost={}, gain=gain)
-    advice = Advice.model_construct(next_purchase=more, priced=["docs"], measure="nDCG@10")
-    assert ("no gain" in words.next_purchase(advice)) is told
+def test_a_harmful_reranker_is_not_recommended_unless_a_policy_is_shown_to_be_better_than_the_first_stage() -> None:
+    draws = np.random.default_rng(0)
+    first = draws.beta(4, 2, size=(40, 1))
+    fixed = np.hstack([first, first - 0.01, first - 0.02, first - 0.1])
+    noise = draws.normal(0, 0.02, size=(40, 2))
+    for gain in (0.05, 0.002, -0.05):
+        mine = np.hstack([first + gain, first + gain]) + noise
+        advice = concluded(replays_of({"fixed_depth": fixed, "uncertainty/5": mine}), quality=0.8)
+        said = words.recommendation(advice)
+        assert said.startswith("Do not rerank")
+        assert "does harm" in (words.harm(advice) or "")
+        assert advice.target == advice.first_stage
+        assert (advice.recommended.budget > 0) is (gain == 0.05)
+        assert ("everything" in said) is (gain == 0.05)
+        assert bool(advice.questions) is (gain == 0.002)
+        low = advice.recommended.kept.low
+        assert low is not None
+        assert low > 1.0 or advice.recommended == advice.first_stage
+        assert [rung.option for rung in advice.ladder[-1:]] == ["no reranking"] * (gain == 0.05)
+        assert (len(words.sureness(advice)) > 1) is (gain == 0.05)
 
 
 def test_labels_of_a_harmful_reranker_choose_no_reranking_and_those_of_a_helpful_one_take_the_condition_away() -> None:
