@@ -12,8 +12,8 @@ from ragtune.core.arrays import IntArray
 def compact(rows: Any) -> tuple[Any, IntArray]:
     """Return the rows without empty columns, and the columns that are left, ascending.
 
-    Hashed terms have a million columns. A dense vector over all of them takes 8 MB, over a request's own terms a few KB.
-    The values and their order stay the same, so sums over a row are the same bit by bit.
+    Hashed terms have a million columns. A dense vector over all of them takes 8 MB, one over a request's own
+    terms a few KB. The values and their order stay the same, so sums over a row are the same bit by bit.
 
     Args:
         rows: text vectors, shape (n, columns), ``scipy.sparse.csr_matrix``.
