@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.estimators._compact import compact
 
 
 class Covariance:
@@ -26,7 +27,8 @@ class Covariance:
     def __init__(self, design: FloatArray, rows: Any, own: FloatArray, text_weight: float) -> None:
         self.design, self.rows = design, rows
         self._own, self._text_weight = own, text_weight
-        self._buffer = np.zeros(rows.shape[1])
+        self._compact, _ = compact(rows)
+        self._buffer = np.zeros(self._compact.shape[1])
         self._columns: dict[int, FloatArray] = {}
 
     def column(self, position: int) -> FloatArray:
@@ -34,7 +36,7 @@ class Covariance:
         if position not in self._columns:
             terms, values = self._text(position)
             self._buffer[terms] = values
-            self._hold(position, self.rows @ self._buffer)
+            self._hold(position, self._compact @ self._buffer)
             self._buffer[terms] = 0.0
         return self._columns[position]
 
@@ -43,11 +45,11 @@ class Covariance:
         missing = [position for position in positions if position not in self._columns]
         if len(missing) < 2:
             return  # which a buffer that is there already makes faster
-        vectors = np.zeros((self.rows.shape[1], len(missing)))
+        vectors = np.zeros((self._compact.shape[1], len(missing)))
         for i, position in enumerate(missing):
             terms, values = self._text(position)
             vectors[terms, i] = values
-        cosines = np.ascontiguousarray((self.rows @ vectors).T)
+        cosines = np.ascontiguousarray((self._compact @ vectors).T)
         for position, row in zip(missing, cosines, strict=True):
             self._hold(position, row)
 
@@ -57,7 +59,7 @@ class Covariance:
         """
         taken = np.array([*positions, *others], dtype=np.intp)
         shares = np.vstack([np.eye(len(positions)), -weights])
-        cosines = (self.rows @ (self.rows[taken].T @ shares)).T
+        cosines = (self._compact @ (self._compact[taken].T @ shares)).T
         columns: FloatArray = (shares.T @ self.design[taken]) @ self.design.T + self._text_weight * cosines
         columns[:, taken] += shares.T * self._own[taken]
         return columns
@@ -83,8 +85,8 @@ class Covariance:
 
     def _text(self, position: int) -> tuple[IntArray, FloatArray]:
         """Terms of a document's vector, and its values there."""
-        place = slice(self.rows.indptr[position], self.rows.indptr[position + 1])
-        return self.rows.indices[place], self.rows.data[place]
+        place = slice(self._compact.indptr[position], self._compact.indptr[position + 1])
+        return self._compact.indices[place], self._compact.data[place]
 
     def _hold(self, position: int, cosines: FloatArray) -> None:
         column = self.design @ self.design[position] + self._text_weight * cosines

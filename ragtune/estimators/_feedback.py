@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ragtune.core.arrays import FloatArray
+from ragtune.estimators._compact import compact
 from ragtune.estimators._first_stage import squared_lengths, standardised
 
 _TINY = 1e-6
@@ -34,8 +35,9 @@ class Feedback:
         top = np.argsort(-pooled, kind="stable")[:docs]
         weights = 1.0 / np.log2(2.0 + np.arange(len(top)))
         weights /= weights.sum()
-        self._centroid = _weighted_sum(rows, top.tolist(), weights.tolist())
-        likeness = rows @ self._centroid
+        short, self._terms = compact(rows)
+        self._centroid = _weighted_sum(short, top.tolist(), weights.tolist())
+        likeness = short @ self._centroid
         lengths = squared_lengths(rows[top])
         likeness[top] = (likeness[top] - weights * lengths) / np.maximum(1.0 - weights, _TINY)
         self._mean, self._deviation = float(likeness.mean()), float(likeness.std())
@@ -46,7 +48,9 @@ class Feedback:
         """The likeness of documents that joined later, shape (m,); 0 where the first ones' says nothing."""
         if not self.says_something:
             return np.zeros(rows.shape[0])
-        likeness: FloatArray = (rows @ self._centroid - self._mean) / self._deviation
+        centroid = np.zeros(rows.shape[1])
+        centroid[self._terms] = self._centroid
+        likeness: FloatArray = (rows @ centroid - self._mean) / self._deviation
         return np.clip(likeness, -_LIMIT, _LIMIT)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from ragtune.core.arrays import FloatArray, squarable
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import first_stage_of
+from ragtune.estimators._compact import compact
 
 RETRIEVAL = "retrieval"
 """Name of the only source where items say nothing of their sources."""
@@ -157,7 +158,8 @@ def _said_once(sources: FloatArray) -> FloatArray:
 
 
 def _said_of_texts(sources: FloatArray, rows: Any) -> FloatArray:
-    around = rows @ (rows.T @ sources) - squared_lengths(rows)[:, None] * sources
+    short, _ = compact(rows)
+    around = short @ (short.T @ sources) - squared_lengths(rows)[:, None] * sources
     likeness = np.array([(standardised(near) * own).mean() for near, own in zip(around.T, sources.T, strict=True)])
     highest = float(likeness.max())
     shares: FloatArray = np.clip(likeness / highest, 0.0, 1.0) if highest > 0.0 else np.ones(len(likeness))

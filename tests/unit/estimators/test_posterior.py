@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -309,3 +310,20 @@ def test_a_variance_that_rounding_took_below_zero_counts_as_zero_and_is_counted(
     posterior.update([1], [0.2], ["a"])
     assert posterior.regularised == 1
     assert np.isfinite(posterior.mean).all()
+
+
+def test_hashed_terms_take_the_memory_of_those_that_occur_and_give_the_same_numbers() -> None:
+    rows, prior = _rows(20), Prior()
+    columns = np.sort(np.random.default_rng(3).choice(2**20, rows.shape[1], replace=False))
+    hashed = csr_matrix((rows.data, columns[rows.indices], rows.indptr), shape=(20, 2**20))
+    means = []
+    for given_rows in (rows, hashed):
+        tracemalloc.start()
+        posterior = RelevancePosterior(_evidence(20), given_rows, prior, feedback_source=True)
+        posterior.covariance.ask([4, 5, 6])
+        posterior.update([4, 5, 6], np.array([0.9, 0.5, 0.1]), ["ce"] * 3)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 2**20
+        means.append(posterior.mean)
+    assert means[0].tobytes() == means[1].tobytes()
