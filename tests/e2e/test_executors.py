@@ -10,7 +10,7 @@ import pytest
 from command_line import content
 
 Run = Callable[..., SimpleNamespace]
-DEMO = ["estimator=uncertainty", "scheduler=early_stop", "budget=tight", "tracking=none", "verbosity=0"]
+DEMO = ["estimator=uncertainty", "scheduler=settled", "budget=tight", "tracking=none", "verbosity=0"]
 
 
 @pytest.fixture(scope="module")
