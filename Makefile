@@ -1,4 +1,4 @@
-# Two commands on a fresh machine: `make run` and `make test`. Needs Python 3.11+, git and make. `make` lists the targets.
+# Two commands on a fresh machine: `make run` and `make test`. Needs Python 3.11 to 3.13, git and make. `make` lists the targets.
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 VENV := .venv
