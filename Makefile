@@ -1,4 +1,4 @@
-# Two commands on a fresh machine: `make run` and `make test`. Needs Python 3.11+, git and make. `make` lists the targets.
+# Two commands on a fresh machine: `make run` and `make test`. Needs Python 3.11 to 3.13, git and make. `make` lists the targets.
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 VENV := .venv
@@ -64,10 +64,6 @@ tables: $(VENV)/.dev ## every table of results/frontier again, in build/tables, 
 		before=results/frontier/$$study/frontier.csv; \
 		$(BIN)/ragtune study --config $$study --data $(DATA) --out build/tables/$$study \
 			$$(test -f $$before && echo --before $$before) || exit 1; done
-	case " $(STUDIES) " in *" open "*) $(BIN)/python scripts/ceilings.py --data $(DATA) \
-		--collections 'bright-*,dl21 bm25*' --out build/tables/open ;; esac
-	case " $(STUDIES) " in *" signals "*) $(BIN)/python scripts/learned_prior.py --data $(DATA) \
-		--out build/tables/learned ;; esac
 
 clean: ## remove .venv and what was built
 	rm -rf $(VENV) build *.egg-info

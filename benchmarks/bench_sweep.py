@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 GRID = [
     "estimator=baseline,similarity,uncertainty,score_oracle,qrels_oracle",
-    "scheduler=greedy,early_stop",
+    "scheduler=greedy,settled",
     "scheduler.batch_size=5,10",
     "budget.max_reranker_docs=10,20,30,50",
 ]

@@ -27,7 +27,7 @@ FIXTURES = PROJECT_ROOT / "tests" / "conformance" / f"v{SPECS['decisions']}"
 BUDGET_DOCS = 12
 """Documents that each golden query may rerank: enough for several batches, and fewer than its pool holds."""
 
-COUNTERPARTS = {"estimator": ("greedy", "value_of_information"), "scheduler": ("baseline", "uncertainty")}
+COUNTERPARTS = {"estimator": ("greedy", "settled"), "scheduler": ("baseline", "uncertainty")}
 """The schedulers that every estimator is pinned with, and the estimators that every scheduler is pinned with.
 
 The first of each two is the simplest one; the second reads, or gives, the uncertainty of estimates too."""

@@ -25,7 +25,6 @@ from ragtune.estimators.tourrank import TourRankEstimator
 from ragtune.estimators.uncertainty import UncertaintyEstimator
 from ragtune.facade.defaults import BATCH_SIZE, TRUST
 from ragtune.schedulers._batches import BatchOptions
-from ragtune.schedulers.early_stop import EarlyStopScheduler
 from ragtune.schedulers.greedy import GreedyScheduler
 from ragtune.schedulers.one_shot import OneShotScheduler
 from ragtune.schedulers.settled import SettledScheduler
@@ -121,7 +120,7 @@ def _compared(estimator: BaseEstimator) -> Policy:
 _POLICIES: dict[str, Callable[[_Said], Policy]] = {
     "uncertainty": lambda said: Policy(said.posterior(), GreedyScheduler(**said.batches())),
     "settled": lambda said: Policy(said.posterior(), SettledScheduler(**said.batches())),
-    "early_stop": lambda said: Policy(said.posterior(), EarlyStopScheduler(**said.batches())),
+    "early_stop": lambda said: Policy(said.posterior(), SettledScheduler(threshold=0.4, **said.batches())),
     "fixed_depth": lambda said: Policy(BaselineEstimator(), OneShotScheduler(), Ordering.RERANKED_FIRST),
     "plackett_luce": lambda said: _compared(PlackettLuceEstimator(None, said.vectors, **said.window())),
     "sliding": lambda said: _compared(SlidingEstimator(**said.window("step"))),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragtune.core.arguments import check_number
+from ragtune.core.errors import MissingExtraError
 from ragtune.core.interfaces import BaseRetriever
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
@@ -28,12 +29,16 @@ class RankBM25Retriever(BaseRetriever):
 
     Raises:
         ConfigError: on an argument out of range.
+        MissingExtraError: without the package rank-bm25, which the extra ``experiments`` brings.
     """
 
     reads_budget = False
 
     def __init__(self, corpus: Corpus, k1: float = 1.5, b: float = 0.75, epsilon: float = 0.25) -> None:
-        from rank_bm25 import BM25Okapi
+        try:
+            from rank_bm25 import BM25Okapi
+        except ImportError:
+            raise MissingExtraError("retriever=rank_bm25", "experiments") from None
 
         self.k1 = check_number("rank_bm25 k1", k1, low=0.0)
         self.b = check_number("rank_bm25 b", b, 0.0, 1.0)

@@ -60,15 +60,6 @@ def _await_work(driver: subprocess.Popen[str], killed: Job, mark: str, wanted: i
     _await(driver, is_there)
 
 
-def test_actors_that_die_at_every_batch_end_the_run_and_cost_no_document_its_score(
-    job: Callable[..., Job], tiny: list[str], tmp_path: Path
-) -> None:
-    options = ["executor=ray", "executor.num_cpus=2", "executor.shards=2", "executor.actors=2"]
-    ended = job(*tiny, "reranker._target_=misbehaving.Deadly", *options, "tracking=none", cwd=tmp_path / "cwd").run()
-    assert_clear(ended, 1)
-    assert "repeat the command" in ended.err
-
-
 def _await(driver: subprocess.Popen[str], condition: Callable[[], object]) -> None:
     wait_until(lambda: driver.poll() is not None or bool(condition()))
     assert driver.poll() is None, driver.communicate()

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from ragtune.acquisitions.expected_gain import ExpectedGainAcquisition
 from ragtune.acquisitions.mean import MeanAcquisition
 from ragtune.acquisitions.thompson import ThompsonAcquisition
 from ragtune.acquisitions.top_k_probability import TopKProbabilityAcquisition
@@ -18,7 +17,6 @@ ACQUISITIONS: dict[str, Callable[[], BaseAcquisition]] = {
     "mean": MeanAcquisition,
     "upper_confidence": UpperConfidenceAcquisition,
     "top_k_probability": lambda: TopKProbabilityAcquisition(k=3),
-    "expected_gain": lambda: ExpectedGainAcquisition(k=3),
     "thompson": lambda: ThompsonAcquisition(seed=7),
 }
 

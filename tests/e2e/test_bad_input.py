@@ -74,7 +74,7 @@ OPTIONS = {
     "a NaN count": (["budget.max_tokens=nan"], ["budget.max_tokens=nan"]),
     "a bad ordering": (["assembler.ordering=best"], ["'best'", "final_score, reranked_first, posterior"]),
     "a batch of nothing": (["scheduler.batch_size=0"], ["batch_size=0", ">= 1"]),
-    "a top of nothing": (["scheduler=early_stop", "scheduler.k=0"], ["k=0", ">= 1"]),
+    "a top of nothing": (["scheduler=settled", "scheduler.k=0"], ["k=0", ">= 1"]),
     "a depth of nothing": (["retrieval.original_query_depth=0"], ["original_query_depth=0", "or equal to 1"]),
     "an option by its former name": (["retriever.depth=3"], ["it is retrieval.original_query_depth now"]),
     "a depth that is a path": ([f"{ROUNDS_DEPTH}=../../etc/passwd"], [f"{ROUNDS_DEPTH}='../../etc/passwd'", "integer"]),

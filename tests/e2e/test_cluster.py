@@ -1,12 +1,8 @@
-"""A real Ray cluster of several nodes on this machine, of which one process after the other is killed.
-
-Without actors only where ``CHAOS_EXAMPLES`` is set, as by ``make chaos``.
-"""
+"""A real Ray cluster of several nodes on this machine, of which one process after the other is killed."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -16,11 +12,9 @@ from typing import Any
 
 import psutil
 import pytest
-from chaos_runs import Job, assert_clear, assert_same_results, processes
+from chaos_runs import Job, assert_clear, assert_same_results, finished_queries, processes
 from command_line import content, finish
 from patience import wait_until
-
-from experiments.replay.executors.shardfiles import ShardFiles
 
 OPTIONS = [
     "estimator._target_=misbehaving.Held",
@@ -29,8 +23,7 @@ OPTIONS = [
     "scheduler.batch_size=2",
     "tracking=none",
 ]
-ACTORS = [0, 2] if "CHAOS_EXAMPLES" in os.environ else [2]
-WORKER, ACTOR = "ray::in_worker", "ray::RerankActor"
+WORKER = "ray::in_worker"
 
 
 @pytest.fixture
@@ -63,9 +56,7 @@ def cluster(
         made.shutdown()
 
 
-@pytest.mark.parametrize("actors", ACTORS)
-def test_a_cluster_goes_on_without_an_actor_a_worker_a_node_and_at_last_its_driver(
-    actors: int,
+def test_a_cluster_goes_on_without_a_worker_a_node_and_at_last_its_driver(
     run_here: Callable[..., SimpleNamespace],
     tiny: list[str],
     tmp_path: Path,
@@ -73,13 +64,11 @@ def test_a_cluster_goes_on_without_an_actor_a_worker_a_node_and_at_last_its_driv
     released: Path,
     request: pytest.FixtureRequest,
 ) -> None:
-    log, storage = tmp_path / "log", tmp_path / "storage"
-    undisturbed = run_here(*tiny, *OPTIONS, "hydra.run.dir=out", cwd=tmp_path, RERANK_LOG=str(log))
+    undisturbed = run_here(*tiny, *OPTIONS, "hydra.run.dir=out", cwd=tmp_path, RERANK_LOG=str(tmp_path / "log"))
     assert (undisturbed.code, undisturbed.err) == (0, "")
 
     cluster = request.getfixturevalue("cluster")  # whose environment is not that of the undisturbed run
-    options = ["executor=ray", f"executor.address={cluster.address}", "executor.shards=4"]
-    options += [f"executor.actors={actors}", "executor.num_gpus=0.25", f"executor.storage={storage}"]
+    options = ["executor=ray", f"executor.address={cluster.address}", "executor.shards=4", "executor.num_gpus=0.25"]
     job = Job([*tiny, *OPTIONS, *options], tmp_path / "cluster", environment)
     driver = job.start()
     request.addfinalizer(lambda: end(driver))
@@ -90,7 +79,7 @@ def test_a_cluster_goes_on_without_an_actor_a_worker_a_node_and_at_last_its_driv
 
     def finished(query_id: str) -> None:
         (released / query_id).touch()
-        wait(lambda: query_id in stored(storage))
+        wait(lambda: query_id in finished_queries(job.out))
 
     wait(lambda: len(processes(WORKER)) == 4)
     finished("q1")
@@ -99,22 +88,18 @@ def test_a_cluster_goes_on_without_an_actor_a_worker_a_node_and_at_last_its_driv
     wait(lambda: len(processes(WORKER)) == 3)
     (released / "q2").touch()
     wait(lambda: "q2" in job.log.read_text().split())
-    assert len(processes(ACTOR)) == actors
-    kill(processes(ACTOR) or processes(WORKER))  # one of them is at work on a batch
+    kill(processes(WORKER))  # one of them is at work on a batch
     finished("q2")
     wait(lambda: len(processes(WORKER)) == 2)
     cluster.remove_node(max(cluster.worker_nodes, key=working), allow_graceful=False)
     wait(lambda: sum(map(working, cluster.worker_nodes)) == 2)
     finished("q3")
     end(driver)
-    wait_until(lambda: not processes(WORKER) and not processes(ACTOR))
-    kept = stored(storage)
-    assert kept == {"q1", "q2", "q3"}
+    wait_until(lambda: not processes(WORKER))
+    assert set(finished_queries(job.out)) == {"q1", "q2", "q3"}
     (released / "q4").touch()
-    shutil.rmtree(job.out)  # the driver's machine is lost as well
-    assert_clear(job.resume(kept), 0)
+    assert_clear(job.resume(), 0)
     assert_same_results(job.out, content(tmp_path / "out"))
-    assert not any(storage.iterdir()), "files of a complete run were left"
 
 
 def end(driver: subprocess.Popen[str]) -> None:
@@ -134,9 +119,3 @@ def kill(victims: Sequence[psutil.Process]) -> None:
 def working(node: Any) -> int:
     """How many workers of a node are at work."""
     return len(processes(WORKER, node.all_processes["raylet"][0].process.pid))
-
-
-def stored(storage: Path) -> set[str]:
-    """The queries of finished shards."""
-    shards = (shard for run in storage.glob("*") for shard in ShardFiles(str(storage), run.name).finished())
-    return {record.query_id for shard in shards for record in shard}

@@ -10,7 +10,7 @@ import pytest
 from command_line import content
 
 Run = Callable[..., SimpleNamespace]
-DEMO = ["estimator=uncertainty", "scheduler=early_stop", "budget=tight", "tracking=none", "verbosity=0"]
+DEMO = ["estimator=uncertainty", "scheduler=settled", "budget=tight", "tracking=none", "verbosity=0"]
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,6 @@ EXECUTORS = {
     "again": [],
     "joblib": ["executor=joblib", "executor.n_jobs=2"],
     "ray": ["executor=ray", "executor.num_cpus=2", "executor.shards=2"],
-    "actors": ["executor=ray", "executor.num_cpus=2", "executor.shards=2", "executor.actors=2"],
 }
 
 
@@ -64,7 +63,7 @@ def test_another_seed_changes_what_is_random_and_nothing_else(main: Run, tiny: l
     assert zero["curve.csv"] != one["curve.csv"]  # the bootstrap interval
 
 
-@pytest.mark.parametrize("executor", ["joblib", "ray", "actors"])
+@pytest.mark.parametrize("executor", ["joblib", "ray"])
 def test_bad_input_found_by_a_worker_is_told_as_if_there_were_none(
     run: Run, tiny: list[str], collection: Path, tmp_path: Path, executor: str
 ) -> None:

@@ -98,7 +98,6 @@ class Trial:
 
 POLICIES = {
     "fixed depth": ["experiment=fixed_depth"],
-    "score cutoff": ["experiment=score_cutoff"],
     "similarity": ["experiment=similarity"],
     "ore": ["experiment=ore"],
     "uncertainty": ["experiment=uncertainty"],

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -88,14 +88,12 @@ class Job:
             os.killpg(process.pid, signal.SIGKILL)
         return finish(process)
 
-    def resume(self, stored: Collection[str] = ()) -> SimpleNamespace:
-        """Go on to the end; what is in the journal, or stored elsewhere, is not reranked again."""
+    def resume(self) -> SimpleNamespace:
+        """Go on to the end; what is in the journal is not reranked again."""
         kept, before = finished_queries(self.out), self._reranked()
         ended = self.run("resume=true")
         again = Counter(self._reranked()[len(before) :])
-        assert all(again[query_id] <= INCUMBENTS for query_id in [*kept, *stored]), (
-            "a finished query was reranked again"
-        )
+        assert all(again[query_id] <= INCUMBENTS for query_id in kept), "a finished query was reranked again"
         return ended
 
     def _reranked(self) -> list[str]:

@@ -74,7 +74,6 @@ CANDIDATES = (
         Candidate("early_stop", size, f"early stop, batches of {size}", stops=True, trust=TRUST)
         for size in STOPPING_BATCHES
     ),
-    Candidate("value_of_information", 5, "value of information, batches of 5", False, True, TRUST),
     *(Candidate(peer, PEER_BATCH, f"{label}, batches of {PEER_BATCH}", False) for peer, label in PEERS.items()),
 )
 """What is replayed. ``gar``, ``quam`` and ``ore`` take a document's neighbours inside the pool: they need no graph."""

@@ -71,8 +71,8 @@ def test_a_run_checks_its_components_once_for_the_same_code(decide: Decide) -> N
     [
         ("ragtune/core/pool/ordering.py", ["estimator/baseline", "scheduler/greedy"]),
         ("ragtune/estimators/_posterior.py", ["scheduler/greedy"]),  # of the second estimator that it is pinned with
-        ("ragtune/schedulers/value_of_information.py", ["estimator/baseline"]),
-        ("ragtune/acquisitions/expected_gain.py", ["estimator/baseline"]),  # named in a file of conf/ only
+        ("ragtune/schedulers/settled.py", ["estimator/baseline"]),
+        ("ragtune/acquisitions/upper_confidence.py", ["estimator/baseline", "scheduler/greedy"]),  # named in conf/ only
         ("ragtune/estimators/gar.py", []),
         ("ragtune/superprompt/pipeline.py", []),
         ("experiments/publish/terminal.py", []),
@@ -154,7 +154,7 @@ def test_a_run_says_which_components_have_no_golden_decisions(compose_tiny: Comp
         "no golden decisions",
         "no golden decisions for mine.policy.Policy",
     )
-    thompson = compose_tiny("scheduler=value_of_information", "acquisition@scheduler.acquisition=thompson")
+    thompson = compose_tiny("scheduler=settled", "acquisition@scheduler.acquisition=thompson")
     said = "passed; no golden decisions for ragtune.acquisitions.thompson.ThompsonAcquisition"
     assert conformance_of(thompson).line == said
     renamed = {"_target_": "mine.baseline.BaselineEstimator"}  # another class in a file of the same name

@@ -45,7 +45,6 @@ POLICIES = [
         "reranker.architecture=t5-base",
     ],
     ["experiment=qrels_oracle", "assembler.ordering=posterior", "scheduler.batch_size=7"],
-    ["experiment=score_cutoff", "scheduler.max_docs=30"],
     ["estimator=baseline", "scheduler=sliding_window", "assembler.ordering=final_score"],
 ]
 
@@ -72,7 +71,7 @@ def test_records_are_the_loops_under_every_limit(policy: list[str]) -> None:
     "override",
     [
         "estimator=similarity",
-        "scheduler=early_stop",
+        "scheduler=settled",
         "reranker=noop",
         "budget.max_tokens=500",
         "budget.max_latency_ms=90",

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 import pytest
 
-from ragtune.core.errors import ConfigError
+from ragtune.core.errors import ConfigError, MissingExtraError
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus, Document
 from ragtune.data.text import terms
@@ -47,3 +48,9 @@ def test_bad_settings_are_refused_by_quoting_them(corpus: Corpus, argument: str,
 def _df(corpus: Corpus) -> dict[str, int]:
     vocabulary = {term for content in corpus.contents for term in terms(content)}
     return {term: sum(term in terms(content) for content in corpus.contents) for term in vocabulary}
+
+
+def test_without_its_package_the_extra_is_named(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rank_bm25", None)
+    with pytest.raises(MissingExtraError, match="retriever=rank_bm25 needs the extra 'experiments'"):
+        RankBM25Retriever(corpus)

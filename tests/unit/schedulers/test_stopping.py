@@ -3,16 +3,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ragtune.acquisitions.expected_gain import ExpectedGainAcquisition
 from ragtune.core.errors import ConfigError
 from ragtune.core.pool.items import ItemState, PoolItem
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BatchProposal, CostObject, RemainingBudgetView, StopRecord
 from ragtune.schedulers.cascade import CascadeScheduler
-from ragtune.schedulers.early_stop import EarlyStopScheduler
 from ragtune.schedulers.greedy import GreedyScheduler
 from ragtune.schedulers.one_shot import OneShotScheduler
-from ragtune.schedulers.value_of_information import ValueOfInformationScheduler
+from ragtune.schedulers.settled import SettledScheduler
 
 
 def _pool(priorities: list[float], scores: dict[int, float] | None = None, strategy: str = "default") -> CandidatePool:
@@ -32,8 +30,8 @@ SETTLED = _pool([0.99] * 4 + [0.001] * 20, dict.fromkeys(range(4), 0.99))
 OPEN = _pool([0.5] * 24, {0: 0.9, 1: 0.1, 2: 0.8, 3: 0.05})
 
 
-def test_early_stop_says_why_it_stops_and_goes_on_while_the_top_is_open() -> None:
-    scheduler = EarlyStopScheduler(k=4, threshold=0.2, min_docs=4)
+def test_settled_says_why_it_stops_and_goes_on_while_the_top_is_open() -> None:
+    scheduler = SettledScheduler(k=4, threshold=0.2, min_docs=4)
     stop = scheduler.select_batch(SETTLED, RemainingBudgetView())
     assert isinstance(stop, StopRecord)
     assert stop.reason == "top_k_settled"
@@ -41,14 +39,14 @@ def test_early_stop_says_why_it_stops_and_goes_on_while_the_top_is_open() -> Non
     assert isinstance(scheduler.select_batch(OPEN, RemainingBudgetView()), BatchProposal)
 
 
-def test_early_stop_waits_for_min_docs() -> None:
-    scheduler = EarlyStopScheduler(k=4, threshold=0.5, min_docs=5)
+def test_settled_waits_for_min_docs() -> None:
+    scheduler = SettledScheduler(k=4, threshold=0.5, min_docs=5)
     assert isinstance(scheduler.select_batch(SETTLED, RemainingBudgetView()), BatchProposal)
 
 
-def test_early_stop_settles_nothing_while_the_pool_still_grows() -> None:
+def test_nothing_is_settled_while_the_pool_still_grows() -> None:
     pool = _pool([0.99] * 4 + [0.001] * 20, dict.fromkeys(range(4), 0.99))
-    scheduler = EarlyStopScheduler(k=4, threshold=0.2, min_docs=4)
+    scheduler = SettledScheduler(k=4, threshold=0.2, min_docs=4)
     assert isinstance(scheduler.select_batch(pool, RemainingBudgetView()), StopRecord)
     pool.add([PoolItem(doc_id="new", initial_rank=24, retrieval_score=0.5, sources={"graph": 0.5})])
     pool.apply_priorities(pool.valuation(np.array([0.99] * 4 + [0.001] * 21)))
@@ -59,41 +57,6 @@ def test_early_stop_settles_nothing_while_the_pool_still_grows() -> None:
     pool.update_scores(later, "default")
     assert pool.scored_since_growth == 4
     assert isinstance(scheduler.select_batch(pool, RemainingBudgetView()), StopRecord)
-
-
-def test_value_of_information_stops_where_the_gain_falls_under_its_price() -> None:
-    gain = ExpectedGainAcquisition(k=4)
-    free = ValueOfInformationScheduler(gain, price=0.0)
-    assert isinstance(free.select_batch(OPEN, RemainingBudgetView()), BatchProposal)
-    dear = ValueOfInformationScheduler(gain, price=1.0).select_batch(OPEN, RemainingBudgetView())
-    assert isinstance(dear, StopRecord)
-    assert dear.reason == "gain_under_price"
-    assert dear.details["expected_gain"] <= dear.details["price"] == 1.0
-
-
-def test_value_of_information_sends_a_first_batch_where_no_estimate_tells_documents_apart() -> None:
-    dear = ValueOfInformationScheduler(ExpectedGainAcquisition(k=4), price=1.0, batch_size=3)
-    flat = _pool([0.0] * 12)
-    first = dear.select_batch(flat, RemainingBudgetView())
-    assert isinstance(first, BatchProposal)
-    assert len(first.doc_ids) == 3
-    for settled in (_pool([0.5]), _pool([0.5] * 12, {0: 0.5})):
-        stop = dear.select_batch(settled, RemainingBudgetView())
-        assert isinstance(stop, StopRecord)
-        assert stop.reason == "gain_under_price"
-
-
-def test_a_budget_in_money_is_a_price_through_what_a_point_is_worth() -> None:
-    def charge(doc_ids: list[str], strategy: str) -> CostObject:
-        return CostObject(docs=len(doc_ids), calls=1, usd=0.01 * len(doc_ids))
-
-    view = RemainingBudgetView(pricer=charge)
-    gain = ExpectedGainAcquisition(k=4)
-    worthless = ValueOfInformationScheduler(gain, price=0.0, usd_per_point=0.01).select_batch(OPEN, view)
-    assert isinstance(worthless, StopRecord)
-    assert worthless.details["price"] == 1.0
-    precious = ValueOfInformationScheduler(gain, price=0.0, usd_per_point=1e6)
-    assert isinstance(precious.select_batch(OPEN, view), BatchProposal)
 
 
 def test_cascade_sends_likely_winners_to_the_stronger_strategy_and_the_rest_to_the_default() -> None:
@@ -171,11 +134,9 @@ def test_a_batch_shrinks_to_what_the_budget_affords_in_any_unit() -> None:
     [
         (lambda: GreedyScheduler(batch_size=0), "batch_size=0"),
         (lambda: OneShotScheduler(top_n=-1), "top_n=-1"),
-        (lambda: EarlyStopScheduler(k=0), "k=0"),
-        (lambda: EarlyStopScheduler(threshold=0.6), "threshold=0.6"),
-        (lambda: EarlyStopScheduler(min_docs=-1), "min_docs=-1"),
-        (lambda: ValueOfInformationScheduler(ExpectedGainAcquisition(), price=-1), "price=-1"),
-        (lambda: ValueOfInformationScheduler(ExpectedGainAcquisition(), usd_per_point=0), "usd_per_point=0"),
+        (lambda: SettledScheduler(k=0), "k=0"),
+        (lambda: SettledScheduler(threshold=0.6), "threshold=0.6"),
+        (lambda: SettledScheduler(min_docs=-1), "min_docs=-1"),
         (lambda: CascadeScheduler({"llm": -1}), "limits.llm=-1"),
         (lambda: CascadeScheduler({}, escalate_above=1.5), "escalate_above=1.5"),
     ],

@@ -244,7 +244,6 @@ def test_full_quality_is_the_order_of_all_scores_unless_windows_gave_them(
     ("policy", "words"),
     [
         ("fixed_depth", "every pool document reranked, reranked_first order"),
-        ("score_cutoff", "the incumbent without a limit, reranked_first order"),  # which stops before the end
         ("sliding", "the incumbent without a limit"),
     ],
 )
