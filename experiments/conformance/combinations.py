@@ -114,8 +114,7 @@ def _followed(output: ControllerOutput) -> float:
 def _scores(query_id: str) -> Mapping[str, float]:
     """What the recorded reranker says of all documents for a query."""
     session = _session("estimator", "baseline")
-    _, context = session.controller.begin(Request(session.dataset.queries[query_id], query_id))
-    return session.rerankers["default"].scores_of(session.dataset.corpus.doc_ids, context)
+    return session.rerankers["default"].table.scores(query_id, session.dataset.corpus.doc_ids)
 
 
 def page(table: Sequence[Cell]) -> str:

@@ -9,7 +9,7 @@ from ragtune.core.arrays import FloatArray
 from ragtune.core.interfaces import BaseScheduler
 from ragtune.core.policy.batching import choose, propose
 from ragtune.core.pool.pool import CandidatePool
-from ragtune.core.types import BatchPlan, BatchProposal, RemainingBudgetView, StopRecord
+from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
 
 
 class ScoreCutoffScheduler(BaseScheduler):
@@ -64,11 +64,6 @@ class ScoreCutoffScheduler(BaseScheduler):
             return stop
         wish = choose(pool, min(self.batch_size, depth - done), None)
         return propose(wish, budget, diagnostics={"depth": depth})
-
-    def plan(self, pool: CandidatePool) -> BatchPlan:
-        depth, stop = self._cut(pool)
-        whole, rest = divmod(min(depth, len(pool)), self.batch_size)
-        return BatchPlan([self.batch_size] * whole + [rest] * bool(rest), stop, {"depth": depth})
 
     def _cut(self, pool: CandidatePool) -> tuple[int, StopRecord]:
         """The depth, and what is said once it is reached."""

@@ -59,9 +59,7 @@ class RayExecutor(Executor):
         self.actors = check_count("executor.actors", actors, low=0)
         self.storage = storage
 
-    def run(
-        self, work: ShardWork, config_json: str, query_ids: Sequence[str], at_once: int = 1
-    ) -> Iterator[Sequence[QueryRecord]]:
+    def run(self, work: ShardWork, config_json: str, query_ids: Sequence[str]) -> Iterator[Sequence[QueryRecord]]:
         try:
             import ray
         except ImportError:

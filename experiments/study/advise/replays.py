@@ -20,7 +20,6 @@ from experiments.evaluate.record import UNITS, QueryRecord, Ranked
 from experiments.evaluate.steps import latest
 from experiments.replay.build import Session
 from experiments.replay.sessions import session_for
-from experiments.replay.shard import ShardReplay, in_shards
 from experiments.replay.subjects.controller import is_free
 from experiments.study.advise.options import CANDIDATES, FIXED, TRUSTS, Candidate, budgets_up_to, fitting
 from experiments.study.advise.prices import Work
@@ -177,8 +176,7 @@ def _replayed(job: _Job) -> Curve:
 
 
 def _records(session: Session, queries: Sequence[str]) -> list[QueryRecord]:
-    replays, budget = (ShardReplay(session, some) for some in in_shards(session, queries)), session.parts["budget"]
-    return [record for replay in replays for record in replay.under(budget, traced=False)]
+    return list(session.records(queries, traced=False))
 
 
 def _curve(candidate: Candidate, records: Sequence[QueryRecord], budgets: Sequence[int], measures: Measures) -> Curve:

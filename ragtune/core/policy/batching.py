@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ragtune.core.arrays import IntArray
-from ragtune.core.component import declares
 from ragtune.core.interfaces import BaseAcquisition
 from ragtune.core.pool.belief import Belief
 from ragtune.core.pool.columns import CANDIDATE
@@ -109,8 +108,7 @@ def _one_by_one(pool: CandidatePool, count: int, acquisition: BaseAcquisition, b
     other document was worth at first, no other needs to be looked at (lazy greedy, Minoux 1978).
     """
     open_positions, size = pool.eligible, _SHORT_LIST * count
-    is_pointwise = acquisition.is_pointwise and declares(acquisition, "is_pointwise", beside="utility")
-    if is_pointwise and (count - 1) * len(open_positions) > _MANY:
+    if acquisition.is_pointwise and (count - 1) * len(open_positions) > _MANY:
         worth = acquisition.utility(belief, pool)[open_positions]
         while size < len(worth):
             best = np.argpartition(worth, len(worth) - size - 1)[len(worth) - size - 1 :]
