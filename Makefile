@@ -64,10 +64,6 @@ tables: $(VENV)/.dev ## every table of results/frontier again, in build/tables, 
 		before=results/frontier/$$study/frontier.csv; \
 		$(BIN)/ragtune study --config $$study --data $(DATA) --out build/tables/$$study \
 			$$(test -f $$before && echo --before $$before) || exit 1; done
-	case " $(STUDIES) " in *" open "*) $(BIN)/python scripts/ceilings.py --data $(DATA) \
-		--collections 'bright-*,dl21 bm25*' --out build/tables/open ;; esac
-	case " $(STUDIES) " in *" signals "*) $(BIN)/python scripts/learned_prior.py --data $(DATA) \
-		--out build/tables/learned ;; esac
 
 clean: ## remove .venv and what was built
 	rm -rf $(VENV) build *.egg-info

@@ -1,1 +1,0 @@
-"""What each stage of the prompt pipeline gains with a language model, on a judged collection."""
