@@ -26,11 +26,12 @@ from threadpoolctl import threadpool_limits
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from experiments.replay.shard import ShardReplay, in_shards
+
 from experiments.config.compose import compose
 from experiments.evaluate.record import QueryRecord
 from experiments.evaluate.states import States
 from experiments.replay.build import build_session, load_measures
-from experiments.replay.shard import ShardReplay, in_shards
 
 DL19 = Path(__file__).resolve().parents[2] / "shared" / "data" / "dl19"
 STEP, DEPTHS = 5, 20

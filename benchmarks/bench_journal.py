@@ -26,12 +26,13 @@ from bench_queries import POLICIES, generate, options
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from experiments.replay.shard import ShardReplay, in_shards
+
 from experiments.config.compose import compose
 from experiments.evaluate.record import QueryRecord
 from experiments.evaluate.states import packed, unpacked
 from experiments.replay.build import build_session
 from experiments.replay.journal import Journal
-from experiments.replay.shard import ShardReplay, in_shards
 
 IDENTITY = {"fingerprint": "f", "settings": "s", "inputs": {}}
 FLIPS = 200

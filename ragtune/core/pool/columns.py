@@ -40,6 +40,11 @@ class PoolColumns(NamedTuple):
         return where((self.states == CANDIDATE) | (self.states == RERANKED))
 
     @property
+    def all_ranked(self) -> bool:
+        """Whether every item takes part in the final ranking."""
+        return bool((self.states <= (DROPPED if self.keeps_dropped else RERANKED)).all()) and IN_FLIGHT not in self.states
+
+    @property
     def ranked(self) -> IntArray:
         """Positions of the items that take part in the final ranking, ascending: the active ones, and the DROPPED ones
         where these are kept."""
