@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from experiments.config.compose import compose, results_key
+from experiments.replay.records import records_of
 from experiments.replay.sessions import session_for
 from ragtune.core.errors import ConfigError
 
@@ -26,5 +27,5 @@ def both_orders(config: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[str],
     session = session_for(results_key({**config, **{group: everything[group] for group in _POLICY}}))
     if not all(reranker.is_recorded for reranker in session.rerankers.values()):
         raise ConfigError("the scores must be recorded: reranker.scores=FILE")
-    for record in session.records(session.dataset.query_ids, traced=False):
+    for record in records_of(session, session.dataset.query_ids, traced=False):
         yield record.query_id, record.ranking_at(0), record.ranking

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -15,7 +15,6 @@ from experiments.config.names import leaf
 from experiments.config.presets import preset_with
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.measures import Measures
-from experiments.evaluate.record import QueryRecord
 from experiments.replay.component import component, readable
 from ragtune.core.arguments import did_you_mean
 from ragtune.core.batches.failures import FailurePolicy
@@ -54,16 +53,6 @@ class Session:
     controller: RAGtuneController
     rerankers: Mapping[str, BaseReranker]
     parts: Mapping[str, Any]
-
-    def records(self, query_ids: Iterable[str], *, traced: bool = True) -> Iterator[QueryRecord]:
-        """Replay queries one after the other; without their traces where nobody will look at them.
-
-        Raises:
-            InputError: if a component does.
-        """
-        for query_id in query_ids:
-            output = self.controller.run(self.dataset.queries[query_id], query_id=query_id)
-            yield QueryRecord.of(output, traced=traced)
 
     @property
     def compares_apart(self) -> bool:

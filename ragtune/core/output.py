@@ -61,8 +61,7 @@ def rankings_of(steps: Sequence[HistoryStep]) -> Sequence[IntArray]:
         return [step.keys.argsort() for step in steps]
     numbers = ("scores", "priorities", "base_scores", "posteriors")
     keys = first.ordering.keys_of(*(np.stack([getattr(step.columns, name) for step in steps]) for name in numbers))
-    rankings: IntArray = (-keys).argsort(axis=-1, kind="stable")
-    return rankings
+    return list((-keys).argsort(axis=-1, kind="stable"))
 
 
 class ControllerOutput(BaseModel):

@@ -226,7 +226,7 @@ class BatchProposal(BaseModel):
     doc_ids: list[str]
     strategy: str = "default"
     expected_cost: CostObject = Field(default_factory=CostObject)
-    diagnostics: dict[str, Any] = Field(default_factory=dict)
+    diagnostics: dict[str, Any] | None = Field(default_factory=dict)
 
     model_config = ConfigDict(frozen=True)
 

@@ -14,9 +14,9 @@ from experiments.datasets.dataset import Dataset
 from experiments.evaluate.incumbents import EVERYTHING, FIXED_DEPTH
 from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.replay.build import NO_PARTS, SWEPT, Session, controller_of
+from experiments.replay.records import SweptRecords, budgets_of, records_of, swept_records
 from experiments.replay.sessions import session_for
 from experiments.replay.subjects.subject import Incumbents, Subject
-from experiments.replay.swept_records import SweptRecords, budgets_of, swept_records
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.errors import ScoreTableError
 from ragtune.core.interfaces import BaseReformulator, BaseReranker
@@ -63,7 +63,7 @@ class ControllerSubject(Subject):
             return [QueryRecord.of(output) for output in session.controller.run_many(requests)]
         kept, later = _swept(config_json)
         if kept is None or not session.controller.shares_budgets:
-            return list(session.records(query_ids))
+            return list(records_of(session, query_ids))
         return [kept.of(session, query_id, later) for query_id in query_ids]
 
     def is_fixed_depth(self, config: Mapping[str, Any]) -> bool:

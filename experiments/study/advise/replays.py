@@ -19,6 +19,7 @@ from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord, Ranked
 from experiments.evaluate.steps import latest
 from experiments.replay.build import Session
+from experiments.replay.records import records_of
 from experiments.replay.sessions import session_for
 from experiments.replay.subjects.controller import is_free
 from experiments.study.advise.options import CANDIDATES, FIXED, TRUSTS, Candidate, budgets_up_to, fitting
@@ -176,7 +177,7 @@ def _replayed(job: _Job) -> Curve:
 
 
 def _records(session: Session, queries: Sequence[str]) -> list[QueryRecord]:
-    return list(session.records(queries, traced=False))
+    return list(records_of(session, queries, traced=False))
 
 
 def _curve(candidate: Candidate, records: Sequence[QueryRecord], budgets: Sequence[int], measures: Measures) -> Curve:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ def propose(
     doc_ids: Sequence[str],
     budget: RemainingBudgetView,
     strategy: str | None = None,
-    diagnostics: Mapping[str, Any] | None = None,
+    diagnostics: dict[str, Any] | None = None,
 ) -> BatchProposal | StopRecord:
     """The longest prefix of ``doc_ids`` that the budget affords, or the reason why not even one document fits.
 
@@ -55,7 +55,7 @@ def propose(
                 "doc_id": doc_ids[0],
             },
         )
-    return BatchProposal.model_construct(doc_ids=wish, strategy=strategy, expected_cost=cost, diagnostics=diagnostics)
+    return BatchProposal(doc_ids=wish, strategy=strategy, expected_cost=cost, diagnostics=diagnostics)
 
 
 def _affordable(wish: Sequence[str], budget: RemainingBudgetView, strategy: str) -> int:

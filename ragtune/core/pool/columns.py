@@ -42,7 +42,9 @@ class PoolColumns(NamedTuple):
     @property
     def all_ranked(self) -> bool:
         """Whether every item takes part in the final ranking."""
-        return bool((self.states <= (DROPPED if self.keeps_dropped else RERANKED)).all()) and IN_FLIGHT not in self.states
+        return (
+            bool((self.states <= (DROPPED if self.keeps_dropped else RERANKED)).all()) and IN_FLIGHT not in self.states
+        )
 
     @property
     def ranked(self) -> IntArray:
@@ -159,6 +161,10 @@ def calibrated(values: Mapping[str, float], what: str) -> FloatArray:
     Raises:
         InvalidScoreError: naming the first document whose value does not.
     """
+    if set(map(type, values.values())) == {float}:  # as nearly always
+        numbers = np.fromiter(values.values(), float, len(values))
+        if numbers.min() >= 0.0 and numbers.max() <= 1.0:  # neither holds of NaN
+            return numbers
     for doc_id, value in values.items():
         if not is_calibrated(value):
             raise InvalidScoreError(f"{what} {value!r} of document {doc_id!r}: allowed is a number in [0, 1]")

@@ -1,9 +1,9 @@
-"""Records that the later jobs of a sweep want, made beside those of an earlier one."""
+"""Records of replayed queries: one after the other, or once for all jobs of a sweep that differ by their budget."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any
@@ -17,6 +17,17 @@ from ragtune.core.request.request import Request
 
 _ROOM = 64_000_000
 """Bytes of records that are held; what finds no room is replayed again when its job comes."""
+
+
+def records_of(session: Session, query_ids: Iterable[str], *, traced: bool = True) -> Iterator[QueryRecord]:
+    """Replay queries one after the other; without their traces where nobody will look at them.
+
+    Raises:
+        InputError: if a component does.
+    """
+    for query_id in query_ids:
+        output = session.controller.run(session.dataset.queries[query_id], query_id=query_id)
+        yield QueryRecord.of(output, traced=traced)
 
 
 class SweptRecords:
@@ -46,7 +57,7 @@ class SweptRecords:
             self._keep(query_id, dict(zip(later, records[1:], strict=True)))
             return records[0]
         self._is_shared = self._is_shared and not later
-        return next(session.records([query_id]))
+        return next(records_of(session, [query_id]))
 
     def _keep(self, query_id: str, records: dict[CostBudget, QueryRecord]) -> None:
         for budget, record in records.items():
