@@ -42,9 +42,8 @@ class PoolColumns(NamedTuple):
     @property
     def all_ranked(self) -> bool:
         """Whether every item takes part in the final ranking."""
-        return (
-            bool((self.states <= (DROPPED if self.keeps_dropped else RERANKED)).all()) and IN_FLIGHT not in self.states
-        )
+        last = DROPPED if self.keeps_dropped else RERANKED
+        return bool(((self.states != IN_FLIGHT) & (self.states <= last)).all())
 
     @property
     def ranked(self) -> IntArray:

@@ -82,7 +82,7 @@ def test_a_long_id_takes_no_room_beside_each_other(run: SimpleNamespace, tmp_pat
     ids = ["q" * 100_000, *map(str, range(300))]
     dataset = replace(run.dataset, queries=dict.fromkeys(ids, "text"))
     record = QueryRecord.from_line(run.records[0].to_line())
-    found = Evaluation(dataset, run.measures, run.beaten, len(ids), tmp_path)
+    found = Evaluation(dataset, run.measures, run.beaten, tmp_path)
     found.add([replace(record, query_id=query_id) for query_id in reversed(ids)])
     tracemalloc.start()
     try:
