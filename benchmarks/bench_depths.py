@@ -30,7 +30,7 @@ from experiments.config.compose import compose
 from experiments.evaluate.record import QueryRecord
 from experiments.evaluate.states import States
 from experiments.replay.build import build_session, load_measures
-from experiments.replay.shard import ShardReplay, in_shards
+from experiments.replay.records import records_of
 
 DL19 = Path(__file__).resolve().parents[2] / "shared" / "data" / "dl19"
 STEP, DEPTHS = 5, 20
@@ -67,14 +67,11 @@ def anytime(data: Path) -> tuple[Callable[[], Any], int]:
         ]
     )
     session, measures = build_session(config), load_measures(config)
-    judged, budget = session.dataset.judged, session.parts["budget"]
+    judged = session.dataset.judged
 
     def run() -> Any:
-        means = np.zeros(DEPTHS)
-        for some in in_shards(session, judged):
-            states = map(_states, ShardReplay(session, some).under(budget, traced=False))
-            means += measures.of_states(states).reshape(len(some), DEPTHS, -1)[:, :, 0].sum(axis=0)
-        return means / len(judged)
+        states = map(_states, records_of(session, judged, traced=False))
+        return measures.of_states(states).reshape(len(judged), DEPTHS, -1)[:, :, 0].mean(axis=0)
 
     return run, len(judged)
 

@@ -31,7 +31,7 @@ from experiments.evaluate.record import QueryRecord
 from experiments.evaluate.states import packed, unpacked
 from experiments.replay.build import build_session
 from experiments.replay.journal import Journal
-from experiments.replay.shard import ShardReplay, in_shards
+from experiments.replay.records import records_of
 
 IDENTITY = {"fingerprint": "f", "settings": "s", "inputs": {}}
 FLIPS = 200
@@ -54,8 +54,7 @@ def made(queries: int, folder: Path) -> list[QueryRecord]:
     """The records of so many queries."""
     generate(folder, queries)
     session = build_session(compose([*options(folder), *POLICIES["greedy 10 x 10"]]))
-    shards = (ShardReplay(session, some) for some in in_shards(session, list(session.dataset.queries)))
-    return [record for shard in shards for record in shard.under(session.parts["budget"])]
+    return list(records_of(session, session.dataset.queries))
 
 
 def write_lines(folder: Path, records: Sequence[QueryRecord], size: int) -> Path:

@@ -93,10 +93,7 @@ def _produce(
     run = identity(config)  # before the files are read: what changes in between is noticed by who resumes
     work = {**config, INPUTS: sha256(json.dumps(run["inputs"]).encode()).hexdigest()}
     if sweep is not None:
-        work[SWEPT] = [
-            config["budget"],
-            *(later_budgets(config["budget"], overrides, sweep) if executor.is_here else ()),
-        ]
+        work[SWEPT] = later_budgets(config["budget"], overrides, sweep) if executor.is_here else []
     with library_progress(enabled=progress):
         dataset = subject.open(results_key(work))
     beaten = subject.incumbents(work)
@@ -107,7 +104,7 @@ def _produce(
     allowed = check_number("failures.max_share", config["failures"]["max_share"], 0.0, 1.0)
     folder.mkdir(parents=True, exist_ok=True)
     is_fixed = subject.is_fixed_depth(work)
-    evaluation = Evaluation(dataset, measures, beaten.over, beaten.together, folder, fixed_depth=is_fixed)
+    evaluation = Evaluation(dataset, measures, beaten.over, folder, fixed_depth=is_fixed)
     with Journal(folder, run, resume=config["resume"], numbers=dataset.numbers) as journal:
         with progress_bar(f"replaying {dataset.name}", enabled=progress) as update:
             replay(subject, executor, work, dataset.query_ids, journal, update, evaluation.add)

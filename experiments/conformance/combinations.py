@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import product
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from ragtune.core.output import ControllerOutput
 from ragtune.core.request.request import Request
 from ragtune.core.types import FREE, CostObject
 from ragtune.llm.client import LLMClient
+from ragtune.rerankers.replay import ReplayReranker
 
 QUERIES, DEPTH = 2, 30
 """The slice of the shipped collection that is replayed: its first queries, and documents that each retrieves."""
@@ -114,8 +115,8 @@ def _followed(output: ControllerOutput) -> float:
 def _scores(query_id: str) -> Mapping[str, float]:
     """What the recorded reranker says of all documents for a query."""
     session = _session("estimator", "baseline")
-    _, context = session.controller.begin(Request(session.dataset.queries[query_id], query_id))
-    return session.rerankers["default"].scores_of(session.dataset.corpus.doc_ids, context)
+    recorded = cast(ReplayReranker, session.rerankers["default"])
+    return recorded.table.scores(query_id, session.dataset.corpus.doc_ids)
 
 
 def page(table: Sequence[Cell]) -> str:

@@ -39,7 +39,6 @@ class Evaluation:
         dataset: the collection, with at least one query that counts.
         measures: what is measured.
         beaten: the incumbents; asked for the queries that have just been finished.
-        together: how many queries are best handed to ``beaten`` at once.
         folder: where what is looked at once more may wait.
         fixed_depth: the run's policy is fixed depth, which is measured after every document.
     """
@@ -49,17 +48,15 @@ class Evaluation:
         dataset: Dataset,
         measures: Measures,
         beaten: Beaten,
-        together: int,
         folder: Path,
         *,
         fixed_depth: bool = False,
     ) -> None:
         self._fixed_depth = fixed_depth
-        self._dataset, self._measures, self._beaten, self._together = dataset, measures, beaten, together
+        self._dataset, self._measures, self._beaten = dataset, measures, beaten
         self._folder = folder
         self._new: list[QueryRecord] = []
         self._waiting: list[QueryRecord] = []
-        self._met: list[tuple[Sequence[QueryRecord], Mapping[str, Sequence[Ranked]]]] = []
         self._outcomes: Stack[Outcomes] = Stack(folder)
         self._measured = StringRows(folder)
         self._steps: Stack[Steps] = Stack(folder)
@@ -72,9 +69,7 @@ class Evaluation:
         if len(self._new) >= TOGETHER:
             self._conclude()
         self._waiting += [record for record in records if self._dataset.counts(record.query_id)]
-        if len(self._waiting) >= self._together:
-            self._meet()
-        if sum(len(met) for met, _ in self._met) >= TOGETHER:
+        if len(self._waiting) >= TOGETHER:
             self._measure()
 
     def outcomes(self) -> Outcomes:
@@ -85,19 +80,19 @@ class Evaluation:
 
     def steps(self) -> Steps:
         """The anytime steps of the judged queries, all of which have been added."""
-        self._finish()
+        self._measure()
         return self._in_order(self._steps.whole(), self._order)
 
     def faced(self) -> dict[str, Faced]:
         """The judged queries, all of which have been added, beside each incumbent that could answer all of them."""
-        self._finish()
+        self._measure()
         return {name: self._in_order(stack.whole(), self._order) for name, stack in (self._faced or {}).items()}
 
     def depth_line(self, run: Curve) -> dict[int, float] | None:
         """What fixed depth reaches with as many documents as the run, see
         :func:`experiments.evaluate.incumbents.depth_line`; None where the pools are not scored to their ends.
         """
-        self._finish()
+        self._measure()
         if EVERYTHING not in (self._faced or {}):
             return None
         return depth_line(self._everything, run, self._measures, self._order, self._folder)
@@ -120,23 +115,12 @@ class Evaluation:
         if records:
             self._outcomes.add(Outcomes.of(records))
 
-    def _finish(self) -> None:
-        self._meet()
-        self._measure()
-
-    def _meet(self) -> None:
-        records, self._waiting = self._waiting, []
-        if records:
-            self._met.append((records, self._beaten([record.query_id for record in records])))
-
     def _measure(self) -> None:
-        """Measure what has met its incumbents, and let it go."""
-        met, self._met = self._met, []
-        if not met:
+        """Measure the queries that wait beside their incumbents, and let them go."""
+        records, self._waiting = self._waiting, []
+        if not records:
             return
-        records = [record for some, _ in met for record in some]
-        names = [name for name in met[-1][1] if all(name in found for _, found in met)]
-        found = {name: [ranked for _, found in met for ranked in found[name]] for name in names}
+        found = self._beaten([record.query_id for record in records])
         self._measured.extend(record.query_id for record in records)
         self._steps.add(Steps.of(records, self._measures, fixed_depth=self._fixed_depth))
         self._face(face(records, found, self._measures))

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from experiments.config.compose import compose, results_key
+from experiments.replay.records import records_of
 from experiments.replay.sessions import session_for
-from experiments.replay.shard import ShardReplay, in_shards
 from ragtune.core.errors import ConfigError
 
 _POLICY = ("estimator", "scheduler", "assembler", "budget")
@@ -27,6 +27,5 @@ def both_orders(config: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[str],
     session = session_for(results_key({**config, **{group: everything[group] for group in _POLICY}}))
     if not all(reranker.is_recorded for reranker in session.rerankers.values()):
         raise ConfigError("the scores must be recorded: reranker.scores=FILE")
-    for shard in in_shards(session, session.dataset.query_ids):
-        for record in ShardReplay(session, shard).under(session.parts["budget"], traced=False):
-            yield record.query_id, record.ranking_at(0), record.ranking
+    for record in records_of(session, session.dataset.query_ids, traced=False):
+        yield record.query_id, record.ranking_at(0), record.ranking

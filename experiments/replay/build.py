@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from pydantic import ValidationError
@@ -17,14 +17,11 @@ from experiments.datasets.dataset import Dataset
 from experiments.evaluate.measures import Measures
 from experiments.replay.component import component, readable
 from ragtune.core.arguments import did_you_mean
-from ragtune.core.assembly import takes_what_fits
 from ragtune.core.batches.failures import FailurePolicy
-from ragtune.core.component import declares
 from ragtune.core.controller import RAGtuneController
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseReranker, BaseRetriever
 from ragtune.core.policy.matching import objection
-from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.clock import Clock, MonotonicClock, VirtualClock
 from ragtune.core.rounds import RetrievalPlan
 from ragtune.facade.ranking import compares_apart
@@ -34,8 +31,8 @@ INPUTS = "inputs"
 """Key of a configuration for workers: a hash of what its input files hold."""
 
 SWEPT = "swept"
-"""Key of a configuration for workers, where it is a job of a sweep, whose others may have its parts in common: its
-budget, and those of the later jobs that differ from it by their budget alone and are replayed in this process."""
+"""Key of a configuration for workers, where it is a job of a sweep: the budgets of the later jobs that are replayed in
+this process and differ from it by their budget alone."""
 
 NO_PARTS = ("budget", SWEPT, "measures", "bootstrap")
 """Options that no other part of a session is made of, so that they make no difference to an incumbent either."""
@@ -50,33 +47,12 @@ class Session:
         controller: what answers.
         rerankers: the controller's, by strategy name.
         parts: its other parts by group.
-        kept: what was made of queries, for others who replay them with the same first stage; None where nobody will.
-        swept: its budget, and those of later jobs of a sweep, see :data:`SWEPT`; None where it is no job of a sweep.
     """
 
     dataset: Dataset
     controller: RAGtuneController
     rerankers: Mapping[str, BaseReranker]
     parts: Mapping[str, Any]
-    kept: dict[str, Any] | None = None
-    swept: Sequence[CostBudget] | None = None
-
-    @cached_property
-    def has_fixed_order(self) -> bool:
-        """Whether no score changes what the policy does, as long as the budget limits documents and calls alone."""
-        parts, rerankers = self.parts, list(self.rerankers.values())
-        return (
-            not parts["estimator"].reads_scores
-            and not parts["estimator"].reads_budget
-            and parts["scheduler"].has_plan
-            and not parts["reformulator"].is_active
-            and (parts["expander"] is None or not parts["expander"].is_active)
-            and takes_what_fits(parts["assembler"])
-            and len(rerankers) == 1
-            and declares(rerankers[0], "scores_of", beside="rerank")
-            and self.controller.shares_budgets
-            and self.controller.simulates_time
-        )
 
     @property
     def compares_apart(self) -> bool:
@@ -92,6 +68,16 @@ def build_session(config: Mapping[str, Any], wrap: Any = None, wrap_reformulator
         wrap: replaces each reranker by ``wrap(reranker)`` in the controller (forecasts).
         wrap_reformulator: replaces the reformulator by ``wrap_reformulator(reformulator)``.
     """
+    dataset, rerankers, parts = unlimited_parts(config)
+    parts = {**parts, "budget": component(config, "budget")}
+    if wrap_reformulator:
+        parts["reformulator"] = wrap_reformulator(parts["reformulator"])
+    asked = {name: wrap(r) for name, r in rerankers.items()} if wrap else rerankers
+    return Session(dataset, controller_of(config, parts, asked), rerankers, parts)
+
+
+def unlimited_parts(config: Mapping[str, Any]) -> tuple[Dataset, dict[str, BaseReranker], dict[str, Any]]:
+    """The collection of a configuration, its rerankers by strategy name, and its other parts but the budget."""
     dataset = load_dataset(config)
     rerankers = _rerankers(config, dataset)
     resources = {
@@ -105,14 +91,10 @@ def build_session(config: Mapping[str, Any], wrap: Any = None, wrap_reformulator
     resources["echoes"] = retriever.echoes if isinstance(retriever, SignalledRetriever) else ()
     parts = {"retriever": retriever} | {
         group: component(config, group, resources)
-        for group in ("reformulator", "expander", "estimator", "scheduler", "assembler", "budget")
+        for group in ("reformulator", "expander", "estimator", "scheduler", "assembler")
     }
     require_fitting(config, parts)
-    if wrap_reformulator:
-        parts["reformulator"] = wrap_reformulator(parts["reformulator"])
-    dataset = dataset.joining([retriever, *rerankers.values()])
-    asked = {name: wrap(r) for name, r in rerankers.items()} if wrap else rerankers
-    return Session(dataset, controller_of(config, parts, asked), rerankers, parts)
+    return dataset.joining([retriever, *rerankers.values()]), rerankers, parts
 
 
 def require_fitting(config: Mapping[str, Any], parts: Mapping[str, Any]) -> None:

@@ -41,7 +41,7 @@ def replay(
         if query_id in journal.finished:
             finish([journal.finished[query_id]])
     progress(begun, len(query_ids))
-    for records in executor.run(subject.replay_shard, key, todo, subject.at_once(key)):
+    for records in executor.run(subject.replay_shard, key, todo):
         journal.append(*records)
         finish(records)
         progress(len(journal.finished), len(query_ids))

@@ -12,10 +12,8 @@ from typing import Any
 from experiments.config.compose import results_key
 from experiments.config.whole import whole
 from experiments.evaluate.measures import Measures
-from experiments.evaluate.record import UNITS, QueryRecord
-from experiments.replay.fixed_order import has_fixed_order
+from experiments.evaluate.record import UNITS
 from experiments.replay.sessions import session_for
-from experiments.replay.shard import ShardReplay, in_shards
 from experiments.study.decisions import INELIGIBLE, decisions_of
 from ragtune.core.errors import ConfigError, FailedRunError, InputError
 from ragtune.core.output import ControllerOutput
@@ -77,14 +75,9 @@ def _replayed(jobs: Sequence[Job]) -> list[dict[str, Any]]:
     budgets = [CostBudget(**{**limits, LIMITS[job.unit]: job.limit}) for job in jobs]
     queries = session.dataset.queries
     measures = Measures(jobs[0].measures, session.dataset.qrels)
-    if not any(job.traced for job in jobs) and all(has_fixed_order(session, budget) for budget in budgets):
-        shards = (ShardReplay(session, some) for some in in_shards(session, session.dataset.judged))
-        answered = (zip(*(shard.under(b, traced=False) for b in budgets), strict=True) for shard in shards)
-        rows = [list(map(_recorded, records)) for answers in answered for records in answers]
-    else:
-        requests = (Request(queries[query_id], query_id) for query_id in session.dataset.judged)
-        answers = (zip(jobs, session.controller.run_under(request, budgets), strict=True) for request in requests)
-        rows = [[_row(output, measures, job) for job, output in answer] for answer in answers]
+    requests = (Request(queries[query_id], query_id) for query_id in session.dataset.judged)
+    answers = (zip(jobs, session.controller.run_under(request, budgets), strict=True) for request in requests)
+    rows = [[_row(output, measures, job) for job, output in answer] for answer in answers]
     _refuse_failures(rows, config["failures"]["max_share"])
     found = [_cell(session.dataset.judged, column, measures) for column in zip(*rows, strict=True)]
     gaps = {join.gap: join.missing for join in session.dataset.joins if join.missing}
@@ -102,13 +95,6 @@ def _refuse_failures(rows: Sequence[Sequence[Mapping[str, Any]]], max_share: flo
         if len(failed) > max_share * len(column):
             said = f"{len(failed)} of {len(column)} queries given up; first error: {failed[0]['error']}"
             raise FailedRunError(said)
-
-
-def _recorded(record: QueryRecord) -> dict[str, Any]:
-    docs, calls, *recorded = record.charged
-    row = {"ranking": record.ranking, "docs": docs, "calls": calls, "recorded": recorded, "expanded": 0}
-    stop = record.stop
-    return row | {"ineligible": 0, "stops": stop["reason"], "error": stop["details"].get("error"), "decisions": None}
 
 
 def _row(output: ControllerOutput, measures: Measures, job: Job) -> dict[str, Any]:

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from ragtune.core.assembly import best_that_fit
 from ragtune.core.interfaces import BaseAssembler
-from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.ordering import Ordering
-from ragtune.core.request.context import RAGtuneContext
-from ragtune.core.types import ScoredDocument
 
 
 class GreedyAssembler(BaseAssembler):
@@ -25,10 +19,5 @@ class GreedyAssembler(BaseAssembler):
         ConfigError: on an unknown ordering.
     """
 
-    takes_what_fits = True
-
     def __init__(self, ordering: Ordering | str = Ordering.FINAL_SCORE) -> None:
         self.ordering = Ordering.parse(ordering)
-
-    def assemble(self, items: Sequence[PoolItem], context: RAGtuneContext) -> list[ScoredDocument]:
-        return best_that_fit(self.ordering, items, context)

@@ -6,14 +6,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ragtune.core.component import declares
 from ragtune.core.documents import all_sound, sound
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseAssembler
 from ragtune.core.plain import words
-from ragtune.core.pool.assembled import Assembled, handed_out
+from ragtune.core.pool.assembled import Assembled, best_that_fit
 from ragtune.core.pool.items import PoolItem
-from ragtune.core.pool.ordering import Ordering, RankingKeys
+from ragtune.core.pool.ordering import RankingKeys
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.bills import describe
 from ragtune.core.request.context import RAGtuneContext
@@ -51,7 +50,7 @@ def assembled(
         InputError: if the assembler raises one.
     """
     documents: Sequence[ScoredDocument]
-    if takes_what_fits(assembler):
+    if type(assembler).assemble is BaseAssembler.assemble:  # the same, without an object for each document
         documents = fitting = _what_fits(pool, keys, context)
         doc_ids = fitting.doc_ids
     else:
@@ -59,11 +58,6 @@ def assembled(
         doc_ids = [doc.id for doc in documents]
     context.trace.add("assembler", "assemble", documents=doc_ids)
     return documents
-
-
-def takes_what_fits(assembler: BaseAssembler) -> bool:
-    """Whether the assembler takes every document whose tokens fit, by the word of the class that says how it does."""
-    return type(assembler).takes_what_fits is True and declares(assembler, "takes_what_fits", beside="assemble")
 
 
 def _what_fits(pool: CandidatePool, keys: RankingKeys, context: RAGtuneContext) -> Assembled:
@@ -75,15 +69,6 @@ def _what_fits(pool: CandidatePool, keys: RankingKeys, context: RAGtuneContext) 
         order = order[[pay(count) for count in tokens.tolist()]]
         positions = keys.positions[order]
     return Assembled(pool.roster, positions, keys.score[order], pool.scores[positions])
-
-
-def best_that_fit(ordering: Ordering, items: Sequence[PoolItem], context: RAGtuneContext) -> list[ScoredDocument]:
-    """The items best first while their tokens fit; an item that does not fit is skipped for shorter ones behind it."""
-    return [
-        handed_out(item, key, item.reranker_score)
-        for item, key in ordering.ranked(items)
-        if context.tracker.try_consume_tokens(item.token_count)
-    ]
 
 
 def _paid(documents: list[ScoredDocument], items: Sequence[PoolItem], context: RAGtuneContext) -> list[ScoredDocument]:

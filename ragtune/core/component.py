@@ -43,13 +43,3 @@ class Component:
     def recorded_documents(self) -> Mapping[str, Collection[str]]:
         """The same of documents, for inputs that say something of documents whatever the query."""
         return {}
-
-
-def declares(part: object, name: str, beside: str) -> bool:
-    """Whether the class that defines the method ``beside`` of a part defines ``name`` as well.
-
-    A class may say of one of its methods what it does, so that the method is called less often, or not at all. Of a
-    subclass that does it in a way of its own, its parent has said nothing.
-    """
-    teller = next(kind for kind in type(part).__mro__ if {name, beside} & vars(kind).keys())
-    return name in vars(teller)

@@ -154,8 +154,8 @@ class RAGtuneController:
 
         Every answer is the one that :meth:`run` gives under that budget. Where the budgets differ in
         ``max_reranker_docs`` or ``max_reranker_calls`` alone, and no part of the policy reads the budget
-        (:attr:`Component.reads_budget <ragtune.core.component.Component>`), or the estimator says that it agrees (its
-        method ``agrees``), all decisions before a limit binds are shared: all take little more than the largest one.
+        (:attr:`Component.reads_budget <ragtune.core.component.Component>`), all decisions before a limit binds are
+        shared: all take little more than the largest one.
 
         Args:
             request: the request, whose own budget is not used.
@@ -176,19 +176,9 @@ class RAGtuneController:
 
     @property
     def shares_budgets(self) -> bool:
-        """Whether :meth:`run_under` shares decisions: all scores are recorded, and no part reads the budget but an
-        estimator that tells under which it agrees, beside a scheduler that follows its order.
-        """
-        _, _, estimator, scheduler, _ = self._policy
-        reading = [part for part in self._policy if part is not None and part.reads_budget]
-        told = estimator.tells_budgets and scheduler.has_plan
-        shares = all(part is estimator and told for part in reading)
+        """Whether :meth:`run_under` shares decisions: all scores are recorded, and no part reads the budget."""
+        shares = not any(part is not None and part.reads_budget for part in self._policy)
         return shares and all(reranker.is_recorded for reranker in self.rerankers.values())
-
-    @property
-    def simulates_time(self) -> bool:
-        """Whether requests run on a clock that only recorded time moves."""
-        return not self._make_clock().is_real
 
     def run_many(self, requests: Iterable[Request], width: int = 32) -> list[ControllerOutput]:
         """Answer many queries, ``width`` of them in lockstep: what they want scored next goes into one model call.
@@ -256,8 +246,6 @@ class RAGtuneController:
             for budget, (own, ended) in smaller.ended.items()
         }
         rest = self._output(pool, context, history, outcome, paid)
-        for budget in smaller.apart:
-            outputs[budget] = yield from self._answer(replace(request, budget=budget), [])
         return [outputs.get(budget, rest) for budget in budgets]
 
     def _found(self, context: RAGtuneContext) -> tuple[CandidatePool, CostObject]:

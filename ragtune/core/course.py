@@ -38,15 +38,12 @@ class SmallerBudgets:
 
     Attributes:
         ended: by budget, the course that it took and what came of it, for those that took leave.
-        apart: those under which the estimator would have led elsewhere before a limit bound; they are for others to
-            answer.
     """
 
     def __init__(self, budgets: Iterable[CostBudget] = (), unit: str = "docs") -> None:
         self._unit = unit
         self._waiting = sorted(budgets, key=self._allowed)
         self.ended: dict[CostBudget, tuple[Course, LoopOutcome]] = {}
-        self.apart: list[CostBudget] = []
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -58,10 +55,6 @@ class SmallerBudgets:
     def short_of(self, cost: CostObject) -> list[CostBudget]:
         """Those that do not allow ``cost``; they are not waited for any longer."""
         return self._below(getattr(cost, self._unit))
-
-    def unbound(self) -> list[CostBudget]:
-        """Those that none of the above has named."""
-        return list(self._waiting)
 
     def _below(self, amount: int) -> list[CostBudget]:
         due = [budget for budget in self._waiting if self._allowed(budget) < amount]

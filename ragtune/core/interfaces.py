@@ -14,17 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray
-from ragtune.core.component import Component, declares
+from ragtune.core.component import Component
+from ragtune.core.pool.assembled import best_that_fit
 from ragtune.core.pool.batch import RerankBatch
 from ragtune.core.pool.belief import Belief
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.pool.pool import CandidatePool
-from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import (
     FREE,
-    BatchPlan,
     BatchProposal,
     CostObject,
     RemainingBudgetView,
@@ -114,13 +113,10 @@ class BaseEstimator(Component, ABC):
     State: none between requests; within a request, ``context.remember`` (what was scored when: ``pool.batches``).
 
     Attributes:
-        reads_scores: whether its word may change with what has been scored. Where it does not, and where the scheduler
-            has a plan, a replay knows all batches at once. The contract suite catches one that says False and reads.
         compares: whether it learns from windows that it asks for (``Valuation.window``) and from nothing else. It needs
             a scheduler that sends them (:attr:`BaseScheduler.sends_again`); the controller refuses any other.
     """
 
-    reads_scores: bool = True
     compares: bool = False
 
     @abstractmethod
@@ -129,19 +125,6 @@ class BaseEstimator(Component, ABC):
 
         Called before the first batch, after every batch, and again where an expander has made the pool grow.
         """
-
-    def agrees(self, pool: CandidatePool, context: RAGtuneContext, budget: CostBudget) -> bool:
-        """Whether under ``budget``, which allows fewer documents or calls than the request's and has bound no batch so
-        far, it would have led to the batches that were sent, and to the same next one as far as that budget goes.
-
-        One that reads the budget may define this beside :meth:`value`: where the scheduler has a plan, and so follows
-        the estimator's order, requests share what they agree on (:meth:`RAGtuneController.run_under`)."""
-        return not self.reads_budget
-
-    @property
-    def tells_budgets(self) -> bool:
-        """Whether it does not read the budget, or says of each whether it agrees."""
-        return not self.reads_budget or declares(self, "agrees", beside="value")
 
 
 class BaseScheduler(Component, ABC):
@@ -177,19 +160,6 @@ class BaseScheduler(Component, ABC):
 
         A stop is ``StopRecord(reason="my_reason", source="scheduler", details={...})``.
         """
-
-    def plan(self, pool: CandidatePool) -> BatchPlan | None:
-        """All batches that the method above would propose over ``pool``, whatever comes of them; None without a plan.
-
-        Only for a scheduler that takes the best candidates by the estimator's word, and looks neither at scores nor at
-        what is left. The contract suite compares the plan with what it does.
-        """
-        return None
-
-    @property
-    def has_plan(self) -> bool:
-        """Whether it is of a kind that plans."""
-        return type(self).plan is not BaseScheduler.plan
 
 
 class BaseAcquisition(ABC):
@@ -246,16 +216,6 @@ class BaseReranker(Component, ABC):
         """
         return price_by_count([""] * len(items), "")
 
-    def scores_of(self, doc_ids: Sequence[str], context: RAGtuneContext) -> dict[str, float]:
-        """What :meth:`rerank` returns for these documents. Only for recorded scores that depend on query and document
-        alone; :meth:`price` then returns the cost of any batch. A replay asks here where it knows all batches at once.
-        """
-        raise NotImplementedError
-
-    def price(self, query: str, lengths: Sequence[int]) -> CostObject:
-        """What a batch of documents with so many tokens each is charged, where there is :meth:`scores_of`."""
-        return price_by_count([""] * len(lengths), "")
-
     @property
     def unpriced(self) -> frozenset[str]:
         """Units in which an expected cost of 0 says that the price is not known, rather than that it is nothing."""
@@ -283,19 +243,20 @@ class BaseAssembler(Component, ABC):
 
     Attributes:
         ordering: the order of the final list, which the anytime history is ranked by as well.
-        takes_what_fits: whether the context is every document whose tokens fit, in that order, and nothing else.
     """
 
     ordering: Ordering = Ordering.FINAL_SCORE
-    takes_what_fits: bool = False
 
-    @abstractmethod
     def assemble(self, items: Sequence[PoolItem], context: RAGtuneContext) -> list[ScoredDocument]:
         """The final documents, best first, paid for in tokens through ``context.tracker``.
 
         ``items`` are CANDIDATE, RERANKED or, where failures keep them, DROPPED (rule A2); ``ordering.sort`` ranks them.
         A document's ``score`` is the key that the list is sorted by. Tokens not paid for are charged afterwards.
+
+        Unless it is overridden, every document is taken whose tokens fit, best first (rule A1): one that does not fit
+        is skipped, and shorter ones behind it still get their chance.
         """
+        return best_that_fit(self.ordering, items, context)
 
 
 class BaseExpander(Component, ABC):

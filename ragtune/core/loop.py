@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.batches.runner import BatchBook, BatchRunner, Wishes
-from ragtune.core.component import declares
 from ragtune.core.course import Course, LoopOutcome, SmallerBudgets
 from ragtune.core.documents import checked_documents
 from ragtune.core.errors import InputError
@@ -61,8 +60,7 @@ class RerankLoop:
         self._keeps_dropped = failures.keep_unscored
         self._ordering = ordering
         self._expander = expander if expander is not None and expander.is_active else None
-        told = expander is not None and declares(expander, "reads_estimates", beside="expand")
-        self._reads_estimates = expander is None or expander.reads_estimates or not told
+        self._reads_estimates = expander is None or expander.reads_estimates
 
     def run(
         self,
@@ -85,9 +83,7 @@ class RerankLoop:
         """
         pool.keeps_dropped = self._keeps_dropped
         course = Course(pool, context, history, self._batches.open_book(), smaller or SmallerBudgets())
-        outcome = yield from self._to_its_end(course, is_noted=False)
-        self._agreeing(course.smaller.unbound(), course)
-        return outcome
+        return (yield from self._to_its_end(course, is_noted=False))
 
     def _to_its_end(self, course: Course, *, is_noted: bool) -> Wishes[LoopOutcome]:
         """Go on until something says stop; ``is_noted`` where the present state is in the history already."""
@@ -111,18 +107,10 @@ class RerankLoop:
 
     def _leave(self, budgets: Sequence[CostBudget], course: Course, *, is_noted: bool) -> Wishes[None]:
         """Let these budgets end on courses of their own."""
-        for budget in self._agreeing(budgets, course):
+        for budget in budgets:
             own = course.fork(budget)
             outcome = yield from self._to_its_end(own, is_noted=is_noted)
             course.smaller.ended[budget] = (own, outcome)
-
-    def _agreeing(self, budgets: Sequence[CostBudget], course: Course) -> list[CostBudget]:
-        """Those under which the course so far would have been the same; the others are noted."""
-        pool, context, _, _, smaller = course
-        with pool.read_only(), context.tracker.read_only():
-            agreeing = [budget for budget in budgets if self._estimator.agrees(pool, context, budget)]
-        smaller.apart += [budget for budget in budgets if budget not in agreeing]
-        return agreeing
 
     def _note(self, pool: CandidatePool, context: RAGtuneContext, history: list[HistoryStep]) -> StopRecord | None:
         if history and not self._reads_estimates:

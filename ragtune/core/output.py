@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator
 
+from ragtune.core.arrays import IntArray
 from ragtune.core.batches.failures import BatchCount
 from ragtune.core.pool.assembled import Assembled
 from ragtune.core.pool.columns import PoolColumns
@@ -50,6 +51,17 @@ class HistoryStep:
     def ranking(self) -> tuple[str, ...]:
         """Ids of the documents that take part, best first."""
         return tuple(self.doc_ids[i] for i in self.keys.argsort())
+
+
+def rankings_of(steps: Sequence[HistoryStep]) -> Sequence[IntArray]:
+    """The ranking of each step, as positions in its ``doc_ids``, best first; those of a pool that stays at once."""
+    first, *others = steps
+    same = all(len(step.doc_ids) == len(first.doc_ids) and step.ordering is first.ordering for step in others)
+    if not same or not all(step.columns.all_ranked for step in steps):
+        return [step.keys.argsort() for step in steps]
+    numbers = ("scores", "priorities", "base_scores", "posteriors")
+    keys = first.ordering.keys_of(*(np.stack([getattr(step.columns, name) for step in steps]) for name in numbers))
+    return list((-keys).argsort(axis=-1, kind="stable"))
 
 
 class ControllerOutput(BaseModel):

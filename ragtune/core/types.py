@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WrapSerializer, field_serializer, model_serializer
 
@@ -226,23 +226,9 @@ class BatchProposal(BaseModel):
     doc_ids: list[str]
     strategy: str = "default"
     expected_cost: CostObject = Field(default_factory=CostObject)
-    diagnostics: dict[str, Any] = Field(default_factory=dict)
+    diagnostics: dict[str, Any] | None = Field(default_factory=dict)
 
     model_config = ConfigDict(frozen=True)
-
-
-class BatchPlan(NamedTuple):
-    """All batches of a scheduler that neither scores nor the budget can change.
-
-    Attributes:
-        sizes: documents of each batch, >= 1, best first by the estimator's word.
-        stop: what it says after the last one, if candidates and budget are left then.
-        diagnostics: facts for the trace, of every batch.
-    """
-
-    sizes: Sequence[int]
-    stop: StopRecord
-    diagnostics: dict[str, Any] | None = None
 
 
 class StopRecord(BaseModel):

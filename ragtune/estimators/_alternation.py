@@ -24,14 +24,10 @@ class AlternationState(ABC):
 
     Args:
         neighbours: which documents of the pool are near each other.
-
-    Attributes:
-        is_from_queue: of each batch and of the next one, whether it is the neighbour queue's.
     """
 
     def __init__(self, neighbours: Neighbours) -> None:
         self.neighbours = neighbours
-        self.is_from_queue: tuple[bool, ...] = ()
         self._observed = 0
         self._next_turn = 0
         self._turn = 0
@@ -50,7 +46,6 @@ class AlternationState(ABC):
         sources = (eligible[~pool.discovered[eligible]], self.queue(pool, context))
         # A source that has run dry is passed over; it is asked anew as long as the batch has not been taken.
         self._turn = self._next_turn if len(sources[self._next_turn % 2]) else self._next_turn + 1
-        self.is_from_queue = (*self.is_from_queue[: len(pool.batches)], self._turn % 2 == 1)
         current, other = sources[self._turn % 2], sources[(self._turn + 1) % 2]
         return np.concatenate([current, other, eligible]), len(current)
 

@@ -17,7 +17,6 @@ class BaselineEstimator(BaseEstimator):
     """
 
     reads_budget = False
-    reads_scores = False
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
         return pool.valuation(first_stage_scores(pool))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from copy import copy, deepcopy
-from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +26,7 @@ class GAREstimator(AlternatingEstimator["_Gar"]):
     that has run dry is passed over, and a batch never mixes sources. The order is that of the authors' implementation
     (pyterrier-adaptive 0.2.1), tie for tie: equal scores go by when a document entered the queue, so nearer neighbours
     come first, and the queue is not fed with what the remaining budget could never reach. That may change the order of
-    equal scores, so a budget is read; :meth:`agrees` tells the few requests in which it made a difference.
+    equal scores, so a budget is read.
 
     With ``expander=none`` it works inside the pool. To let it leave the pool, give the same graph to
     ``expander=corpus_graph`` with ``expander.top=null``: documents that only the graph found are reachable through the
@@ -47,9 +45,6 @@ class GAREstimator(AlternatingEstimator["_Gar"]):
     Raises:
         ConfigError: on an argument out of range, or a graph that cannot be used.
     """
-
-    def agrees(self, pool: CandidatePool, context: RAGtuneContext, budget: CostBudget) -> bool:
-        return self._state(context).agrees(pool, _limit_of(budget))
 
     def _start(self, neighbours: Neighbours) -> _Gar:
         return _Gar(neighbours)
@@ -71,15 +66,6 @@ class _Queue:
         self._lowest = math.inf
         for batch in batches:
             self.feed(batch)
-
-    def __len__(self) -> int:
-        return len(self._scores)
-
-    def copy(self) -> Self:
-        """A queue that stands as this one does now."""
-        twin = copy(self)
-        twin._scores = dict(self._scores)
-        return twin
 
     def feed(self, batch: Sequence[_Source]) -> None:
         """Put the neighbours of a batch into the queue, where they gain by it and can still be reached."""
@@ -111,19 +97,12 @@ class _Gar(AlternationState):
         super().__init__(neighbours)
         self._fed: list[list[_Source]] = []
         self._queue = _Queue(math.inf)
-        self._was_remade = False
-
-    def __deepcopy__(self, memo: Any) -> Self:
-        twin = copy(self)
-        twin.neighbours, twin._fed, twin._queue = deepcopy(self.neighbours, memo), list(self._fed), self._queue.copy()
-        return twin
 
     def queue(self, pool: CandidatePool, context: RAGtuneContext) -> IntArray:
         if changed := self.neighbours.refresh(pool):
             del self._fed[
                 min(n for n, batch in enumerate(self._fed) if any(position in changed for position, _, _ in batch)) :
             ]
-            self._was_remade = True
         limit = _limit_of(context.tracker.budget)
         if changed or limit != self._queue.limit:
             self._queue = _Queue(limit, self._fed)
@@ -131,25 +110,6 @@ class _Gar(AlternationState):
             self._fed.append(self._sources(pool, batch))
             self._queue.feed(self._fed[-1])
         return self._queue.best_first(pool.states == CANDIDATE)
-
-    def agrees(self, pool: CandidatePool, limit: float) -> bool:
-        """Whether a queue of that limit gives the same batches, and the same head as far as the limit goes."""
-        if limit == self._queue.limit or limit >= len(pool) or len(self._queue) < limit:
-            return True  # it turns nothing else away that would gain
-        if self._was_remade:
-            return False
-        other, is_open = _Queue(limit), np.ones(len(pool), dtype=bool)
-        for number, batch in enumerate(pool.batches):
-            sent = batch.positions
-            if self.is_from_queue[number] and not np.array_equal(other.best_first(is_open)[: len(sent)], sent):
-                return False
-            is_open[sent] = False
-            for fed in self._fed[number : number + 1]:  # a batch that has spent the limit leads to nothing
-                other.feed(fed)
-        left = int(limit) - len(pool) + int(is_open.sum())
-        if left <= 0 or not self.is_from_queue[-1]:
-            return True
-        return np.array_equal(self._queue.best_first(is_open)[:left], other.best_first(is_open)[:left])
 
     def _sources(self, pool: CandidatePool, batch: SentBatch) -> list[_Source]:
         """The scored documents of a batch, best first; equal ones by id, descending: what sorting (score, id) pairs in

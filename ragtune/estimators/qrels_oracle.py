@@ -24,7 +24,6 @@ class QrelsOracleEstimator(BaseEstimator):
     """
 
     reads_budget = False
-    reads_scores = False
 
     def __init__(self, qrels: Mapping[str, Mapping[str, int]]) -> None:
         self._qrels = qrels

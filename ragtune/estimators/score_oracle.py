@@ -23,7 +23,6 @@ class ScoreOracleEstimator(BaseEstimator):
     """
 
     reads_budget = False
-    reads_scores = False
 
     def __init__(self, reranker: BaseReranker) -> None:
         if not reranker.is_recorded:

@@ -109,19 +109,14 @@ class ReplayReranker(BaseReranker):
         return frozenset(unit for unit, is_unknown in self._unpriced.items() if is_unknown)
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
-        return self.scores_of(ids_of(items), context)
-
-    def scores_of(self, doc_ids: Sequence[str], context: RAGtuneContext) -> dict[str, float]:
-        return self.table.scores(context.query_id, doc_ids)
+        return self.table.scores(context.query_id, ids_of(items))
 
     def can_score(self, doc_id: str, context: RAGtuneContext) -> bool:
         """Whether the table holds the pair."""
         return doc_id in self.table.of_query(context.query_id)
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
-        return self.price(context.query, lengths_of(items))
-
-    def price(self, query: str, lengths: Sequence[int]) -> CostObject:
+        query, lengths = context.query, lengths_of(items)
         docs = len(lengths)
         if self.tokens_per_doc is None:
             own = _count_cached(query)

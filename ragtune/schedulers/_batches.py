@@ -8,7 +8,6 @@ from ragtune.core.arguments import check_count
 from ragtune.core.interfaces import BaseAcquisition, BaseScheduler
 from ragtune.core.policy.batching import choose
 from ragtune.core.pool.pool import CandidatePool
-from ragtune.core.types import BatchPlan, StopRecord
 
 
 class Choice(TypedDict, total=False):
@@ -41,13 +40,6 @@ class BatchScheduler(BaseScheduler):
         self.batch_size = check_count("scheduler.batch_size", batch_size, low=1)
         self.acquisition = acquisition
         self.diverse = diverse
-
-    def planned(self, docs: int, first: int | None = None) -> BatchPlan:
-        """Batches of ``batch_size`` until ``docs`` documents are sent, after a first one of another size if named."""
-        sizes = [min(docs, first)] if first and docs else []
-        whole, rest = divmod(docs - sum(sizes), self.batch_size)
-        sizes += [self.batch_size] * whole + [rest] * bool(rest)
-        return BatchPlan(sizes, StopRecord(reason="nothing_chosen", source="scheduler"))
 
     def chosen(self, pool: CandidatePool, count: int | None = None) -> list[str]:
         """The documents of the next batch, best first: ``count`` of them, or ``batch_size``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ragtune.core.policy.batching import propose
 from ragtune.core.pool.pool import CandidatePool
-from ragtune.core.types import BatchPlan, BatchProposal, RemainingBudgetView, StopRecord
+from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
 from ragtune.schedulers._batches import BatchScheduler
 
 
@@ -22,6 +22,3 @@ class GreedyScheduler(BatchScheduler):
 
     def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
         return propose(self.chosen(pool), budget)
-
-    def plan(self, pool: CandidatePool) -> BatchPlan:
-        return self.planned(len(pool))

@@ -6,7 +6,7 @@ from ragtune.core.arguments import check_count
 from ragtune.core.interfaces import BaseScheduler
 from ragtune.core.policy.batching import propose
 from ragtune.core.pool.pool import CandidatePool
-from ragtune.core.types import BatchPlan, BatchProposal, RemainingBudgetView, StopRecord
+from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
 
 
 class OneShotScheduler(BaseScheduler):
@@ -28,10 +28,6 @@ class OneShotScheduler(BaseScheduler):
         if pool.batches:
             return _done(len(pool.reranked))
         return propose(pool.top_candidates(self.top_n or len(pool)), budget)
-
-    def plan(self, pool: CandidatePool) -> BatchPlan:
-        depth = min(self.top_n or len(pool), len(pool))
-        return BatchPlan([depth] if depth else [], _done(depth))
 
 
 def _done(reranked: int) -> StopRecord:

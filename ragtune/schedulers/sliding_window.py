@@ -8,7 +8,7 @@ from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
 from ragtune.core.policy.batching import propose
 from ragtune.core.pool.pool import CandidatePool
-from ragtune.core.types import BatchPlan, BatchProposal, RemainingBudgetView, StopRecord
+from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
 from ragtune.schedulers._batches import BatchScheduler, Choice
 
 
@@ -49,6 +49,3 @@ class SlidingWindowScheduler(BatchScheduler):
     def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
         is_first = len(pool.eligible) == len(pool)  # or failed, and its documents are candidates again (rule F6)
         return propose(self.chosen(pool, self.window if is_first else self.step), budget)
-
-    def plan(self, pool: CandidatePool) -> BatchPlan:
-        return self.planned(len(pool), first=self.window)

@@ -81,13 +81,6 @@ class EstimatorContract(InWorlds):
     ) -> None:
         require_same_under_all_budgets(world, estimator=estimator)
 
-    def test_scores_that_are_not_read_change_nothing(self, estimator: BaseEstimator, world: World) -> None:
-        if estimator.reads_scores or world.finds:
-            return
-        context = make_context()
-        first, *later = [_whole(estimator.value(pool, context), pool) for pool in _life(world)]
-        assert all(said == first for said in later), "it says that it does not read scores"
-
     def test_nothing_of_the_budget_is_spent(self, estimator: BaseEstimator, world: World) -> None:
         context = make_context()
         for pool in _life(world):

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import pytest
 
-from ragtune.core.component import declares
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.batch import RerankBatch
 from ragtune.core.pool.items import PoolItem
@@ -94,20 +93,6 @@ class _CommonContract:
         assert five.calls >= one.calls >= 0
         assert five.tokens >= one.tokens >= 0
         assert five.latency_ms >= one.latency_ms
-
-    def test_what_scores_pairs_is_recorded_and_priced_by_the_lengths_of_its_documents(
-        self, reranker: BaseReranker, items: list[PoolItem]
-    ) -> None:
-        if not declares(reranker, "scores_of", beside="rerank"):
-            return
-        context = make_context(QUERY)
-        lengths = [item.token_count for item in items]
-        assert reranker.price(QUERY, lengths) == reranker.expected_cost(items, context)
-        assert reranker.is_recorded
-        ids = [item.doc_id for item in items]
-        assert reranker.rerank(items, context, "default") == reranker.scores_of(ids, context)
-        assert reranker.scores_of(ids[:2], context) == dict(list(reranker.scores_of(ids, context).items())[:2])
-        assert (context.meter.actual, context.meter.charged) == (FREE, None)
 
     def test_asking_the_price_pays_nothing(self, reranker: BaseReranker, items: list[PoolItem]) -> None:
         context = make_context(QUERY)

@@ -17,7 +17,6 @@ from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import FREE, BatchProposal, StopRecord
 from ragtune.embedders.tfidf import TfidfEmbedder
-from ragtune.estimators.baseline import BaselineEstimator
 from ragtune.estimators.uncertainty import UncertaintyEstimator
 from ragtune.testing.budgets import require_same_under_all_budgets
 from ragtune.testing.collection import make_context
@@ -88,24 +87,6 @@ class SchedulerContract(InWorlds):
     def test_a_budget_that_is_not_read_changes_nothing_before_it_binds(self, world: World) -> None:
         posterior = UncertaintyEstimator(world.corpus, TfidfEmbedder)
         require_same_under_all_budgets(world, estimator=posterior, scheduler=self.make())
-
-    def test_a_plan_is_what_it_does(self, world: World) -> None:
-        scheduler, pool = self.make(), world.pool()
-        pool.apply_priorities(BaselineEstimator().value(pool, make_context()))
-        _note(pool)
-        plan = scheduler.plan(pool)
-        if plan is None or world.finds:
-            return
-        best, taken = pool.top_candidates(len(pool)), 0
-        for batch in _play(BaselineEstimator(), scheduler, world, _request(CostBudget.unlimited())):
-            size = plan.sizes[len(pool.batches)]
-            assert list(batch) == best[taken : (taken := taken + size)], "batches go down the estimator's order"
-            assert scheduler.plan(pool) == plan
-            pool.transition(batch, ItemState.IN_FLIGHT)
-            pool.update_scores({doc_id: world.score(doc_id) for doc_id in batch}, "default")
-        assert taken == sum(plan.sizes)
-        if len(pool.eligible):
-            assert scheduler.select_batch(pool, _request().tracker.remaining_view()) == plan.stop
 
     def test_equal_values_go_by_rank(self) -> None:
         world, context = undecided(), _request(CostBudget.unlimited())

@@ -109,7 +109,6 @@ def test_same_documents_in_the_same_batches_under_every_budget_on_random_graphs(
         reranker=reranker,
         expander=CorpusGraphExpander(corpus, folder, reranker, k=k, top=None) if expanding else None,
     )
-    assert controller.shares_budgets
     outputs = controller.run_under(Request("q"), [CostBudget.only(max_reranker_docs=c) for c in limits])
 
     graph = CorpusGraph.open(folder, corpus)

@@ -80,24 +80,14 @@ class Hurried(Thrifty):
     looks_at = "remaining_rerank_calls"
 
 
-class Moody(BaseEstimator):
-    """Loses heart with every score, and says that it reads none."""
-
-    reads_scores = False
-
-    def value(self, pool: Any, context: Any) -> Any:
-        return pool.valuation(np.full(len(pool), 1.0 / (1 + len(pool.reranked))))
-
-
 class Agreeable(BaseEstimator):
-    """Turns the order round where little is allowed, and says of every budget that it agrees."""
+    """Turns the order round where little is allowed, and says that it reads no budget."""
+
+    reads_budget = False
 
     def value(self, pool: Any, context: Any) -> Any:
         limit, rank = context.tracker.budget.max_reranker_docs, np.arange(len(pool)) / len(pool)
         return pool.valuation(rank if limit is None or limit > 9 else 1 - rank)
-
-    def agrees(self, pool: Any, context: Any, budget: Any) -> bool:
-        return True
 
 
 class Stingy(BaseExpander):
@@ -225,10 +215,6 @@ WRONG: dict[type, tuple[type, Callable[[Any], None]]] = {
     Hurried: (
         SchedulerContract,
         lambda suite: suite.test_a_budget_that_is_not_read_changes_nothing_before_it_binds(WORLDS["plain"]()),
-    ),
-    Moody: (
-        EstimatorContract,
-        lambda suite: suite.test_scores_that_are_not_read_change_nothing(suite.make(), WORLDS["plain"]()),
     ),
     Agreeable: (
         EstimatorContract,

@@ -47,17 +47,13 @@ class Executor(ABC):
     is_here: ClassVar[bool] = False
 
     @abstractmethod
-    def run(
-        self, work: ShardWork, config_json: str, query_ids: Sequence[str], at_once: int = 1
-    ) -> Iterator[Sequence[QueryRecord]]:
+    def run(self, work: ShardWork, config_json: str, query_ids: Sequence[str]) -> Iterator[Sequence[QueryRecord]]:
         """Call ``work(config_json, shard)`` for shards of the queries.
 
         Args:
             work: replays a shard; it can be pickled.
             config_json: configuration that the work gets.
             query_ids: all queries.
-            at_once: how many queries the work does together, where that is faster; an executor that has reasons of its
-                own for the size of a shard goes by those.
 
         Yields:
             The records of shards as they are finished, in any order.

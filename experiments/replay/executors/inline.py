@@ -24,9 +24,6 @@ class InlineExecutor(Executor):
     def __init__(self, together: int = 1) -> None:
         self.together = require_positive("together", together)
 
-    def run(
-        self, work: ShardWork, config_json: str, query_ids: Sequence[str], at_once: int = 1
-    ) -> Iterator[Sequence[QueryRecord]]:
-        together = max(self.together, at_once)
-        for start in range(0, len(query_ids), together):
-            yield work(config_json, query_ids[start : start + together])
+    def run(self, work: ShardWork, config_json: str, query_ids: Sequence[str]) -> Iterator[Sequence[QueryRecord]]:
+        for start in range(0, len(query_ids), self.together):
+            yield work(config_json, query_ids[start : start + self.together])

@@ -36,9 +36,7 @@ class JoblibExecutor(Executor):
         self.n_jobs = n_jobs
         self.shards_per_job = require_positive("shards_per_job", shards_per_job)
 
-    def run(
-        self, work: ShardWork, config_json: str, query_ids: Sequence[str], at_once: int = 1
-    ) -> Iterator[Sequence[QueryRecord]]:
+    def run(self, work: ShardWork, config_json: str, query_ids: Sequence[str]) -> Iterator[Sequence[QueryRecord]]:
         from joblib import cpu_count
         from joblib.externals.loky.process_executor import BrokenProcessPool
 

@@ -36,9 +36,7 @@ class RayExecutor(Executor):
         self.shards = require_positive("shards", shards)
         self.num_gpus = check_number("executor.num_gpus", num_gpus, low=0.0)
 
-    def run(
-        self, work: ShardWork, config_json: str, query_ids: Sequence[str], at_once: int = 1
-    ) -> Iterator[Sequence[QueryRecord]]:
+    def run(self, work: ShardWork, config_json: str, query_ids: Sequence[str]) -> Iterator[Sequence[QueryRecord]]:
         try:
             import ray
         except ImportError:

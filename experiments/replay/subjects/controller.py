@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from experiments.config.compose import results_key
@@ -12,15 +13,14 @@ from experiments.config.names import policy_name
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.incumbents import EVERYTHING, FIXED_DEPTH
 from experiments.evaluate.record import QueryRecord, Ranked
-from experiments.replay.build import NO_PARTS, Session, controller_of
-from experiments.replay.fixed_order import has_fixed_order
-from experiments.replay.keptrecords import KeptRecords
+from experiments.replay.build import NO_PARTS, SWEPT, Session, controller_of
+from experiments.replay.records import SweptRecords, budgets_of, records_of, swept_records
 from experiments.replay.sessions import session_for
-from experiments.replay.shard import KeptReplays, ShardReplay, at_once, in_shards
 from experiments.replay.subjects.subject import Incumbents, Subject
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.errors import ScoreTableError
 from ragtune.core.interfaces import BaseReformulator, BaseReranker
+from ragtune.core.output import ControllerOutput
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.limits import LIMITS
@@ -41,7 +41,7 @@ _FOR_EVERYTHING = dict.fromkeys((*LIMITS.values(), "assembly_token_buffer"))
 """The limits that reranking everything is freed of; the pool is the run's own."""
 
 _KEPT_DOCS = 200_000
-"""Candidates that are kept for the next jobs: some half a kilobyte each."""
+"""Candidates of replayed incumbents that are kept for the next jobs: some half a kilobyte each."""
 
 _KEPT = 3
 _replays: dict[str, dict[str, Ranked]] = {}
@@ -61,16 +61,10 @@ class ControllerSubject(Subject):
         if len(query_ids) > 1 and _gains_by_lockstep(session):
             requests = (Request(session.dataset.queries[query_id], query_id) for query_id in query_ids)
             return [QueryRecord.of(output) for output in session.controller.run_many(requests)]
-        if (kept := _kept_records(session)) is not None:
-            return [kept.of(session, query_id) for query_id in query_ids]
-        replays = (_replay_of(session, some) for some in in_shards(session, query_ids))
-        return [record for replay in replays for record in replay.under(session.parts["budget"])]
-
-    def at_once(self, config_json: str) -> int:
-        session = session_for(config_json)
-        if _gains_by_lockstep(session) or not has_fixed_order(session, session.parts["budget"]):
-            return 1
-        return at_once(session)
+        kept, later = _swept(config_json)
+        if kept is None or not session.controller.shares_budgets:
+            return list(records_of(session, query_ids))
+        return [kept.of(session, query_id, later) for query_id in query_ids]
 
     def is_fixed_depth(self, config: Mapping[str, Any]) -> bool:
         parts = session_for(results_key(config)).parts
@@ -112,6 +106,13 @@ def _gains_by_lockstep(session: Session) -> bool:
     return together and budget.max_latency_ms is None
 
 
+@lru_cache(maxsize=2)
+def _swept(config_json: str) -> tuple[SweptRecords | None, Sequence[CostBudget]]:
+    """What a job of a sweep shares with the others, and the budgets of those that come later; None where it is none."""
+    config = json.loads(config_json)
+    return (swept_records(config), budgets_of(config[SWEPT])) if SWEPT in config else (None, ())
+
+
 class FixedDepth(Incumbents):
     """Fixed depth under the run's budget, and without a limit: reranking everything.
 
@@ -127,62 +128,37 @@ class FixedDepth(Incumbents):
         self._budgets = {FIXED_DEPTH: budget, EVERYTHING: budget.model_copy(update=_FOR_EVERYTHING)}
         same = results_key({key: value for key, value in config.items() if key not in (*_FIXED_PARTS, *NO_PARTS)})
         self._known = {name: _remembered(json.dumps([same, b.model_dump()])) for name, b in self._budgets.items()}
-        begins_alike = has_fixed_order(session, budget)
-        self._session, self._policy = session, "own"
-        if not all(_are_alike(session.parts[group], part) for group, part in _FIXED_PARTS.items()):
-            parts = {**session.parts, **_FIXED_PARTS}
-            controller = controller_of(config, parts, session.rerankers)
-            self._session, self._policy = replace(session, parts=parts, controller=controller), FIXED_DEPTH
-        self.together = 1 if begins_alike else at_once(self._session)
+        parts = {**session.parts, **_FIXED_PARTS}
+        self._session = replace(session, parts=parts, controller=controller_of(config, parts, session.rerankers))
+        self._room = _KEPT_DOCS // session.controller.rounds.plan.original_query_depth
 
     def over(self, query_ids: Sequence[str]) -> dict[str, list[Ranked]]:
         found: dict[str, list[Ranked]] = {name: [] for name in self._budgets}
-        for some in in_shards(self._session, query_ids):
-            for name in list(self._budgets):
-                try:
-                    found[name] += self._replayed(name, some)
-                except ScoreTableError:
-                    del self._budgets[name]
+        for query_id in query_ids:
+            for name, ranked in self._ranked(query_id).items():
+                found[name].append(ranked)
         return {name: found[name] for name in self._budgets}
 
-    def _replayed(self, name: str, query_ids: Sequence[str]) -> list[Ranked]:
-        known, fresh = self._known[name], dict[str, Ranked]()
-        if missing := [query_id for query_id in query_ids if query_id not in known]:
-            replay = _replay_of(self._session, missing, self._policy)
-            fresh = dict(zip(missing, replay.ranked_under(self._budgets[name]), strict=True))
-            if len(known) + len(fresh) <= _room(self._session):
-                known.update(fresh)
-        return [fresh[query_id] if query_id in fresh else known[query_id] for query_id in query_ids]
+    def _ranked(self, query_id: str) -> dict[str, Ranked]:
+        found = {name: self._known[name][query_id] for name in self._budgets if query_id in self._known[name]}
+        if missing := [name for name in self._budgets if name not in found]:
+            for name, output in self._replayed(query_id, missing).items():
+                found[name] = Ranked.of(QueryRecord.of(output, traced=False))
+                if len(self._known[name]) < self._room:
+                    self._known[name][query_id] = found[name]
+        return found
 
-
-def _are_alike(one: object, other: object) -> bool:
-    """Whether two parts do the same."""
-    return type(one) is type(other) and vars(one) == vars(other)
-
-
-def _replay_of(session: Session, query_ids: Sequence[str], policy: str = "own") -> ShardReplay:
-    """The queries through the session's policy. Where no score changes what is asked for, policies begin them once, and
-    later jobs of a sweep find the first queries as they are.
-    """
-    if session.kept is None or not has_fixed_order(session, session.parts["budget"]):
-        return ShardReplay(session, query_ids)
-    kept: KeptReplays = session.kept.setdefault("replays", KeptReplays(_room(session) if session.swept else 0))
-    return kept.of(session, query_ids, policy)
-
-
-def _kept_records(session: Session) -> KeptRecords | None:
-    """What jobs of a sweep make for one another, where scores change what the policy does, and no budget does."""
-    if session.kept is None or not session.swept or not session.controller.shares_budgets:
-        return None
-    if has_fixed_order(session, session.parts["budget"]):
-        return None
-    found: KeptRecords = session.kept.setdefault("records", KeptRecords())
-    return found
-
-
-def _room(session: Session) -> int:
-    """How many queries are kept for the next jobs."""
-    return _KEPT_DOCS // session.controller.rounds.plan.original_query_depth
+    def _replayed(self, query_id: str, names: Sequence[str]) -> dict[str, ControllerOutput]:
+        """The answers under these budgets; a budget under which a score is missing is given up."""
+        request = Request(self._session.dataset.queries[query_id], query_id)
+        try:
+            outputs = self._session.controller.run_under(request, [self._budgets[name] for name in names])
+            return dict(zip(names, outputs, strict=True))
+        except ScoreTableError:
+            if len(names) == 1:
+                del self._budgets[names[0]]
+                return {}
+            return {name: output for each in names for name, output in self._replayed(query_id, [each]).items()}
 
 
 def _remembered(key: str) -> dict[str, Ranked]:

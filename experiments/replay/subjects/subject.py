@@ -12,16 +12,10 @@ from ragtune.core.errors import ConfigError
 
 
 class Incumbents:
-    """What a policy has to beat, replayed in this process; here: nothing.
-
-    Attributes:
-        together: how many queries are best replayed at once.
-    """
-
-    together = 64
+    """What a policy has to beat, replayed in this process; here: nothing."""
 
     def over(self, query_ids: Sequence[str]) -> dict[str, list[Ranked]]:
-        """Replay these queries through each incumbent: best when a policy that begins with the same has just done so.
+        """Replay these queries through each incumbent.
 
         Returns:
             The replays in the order of the queries, by the name of the incumbent; one that cannot answer all of them is
@@ -59,10 +53,6 @@ class Subject(ABC):
     @abstractmethod
     def replay_shard(self, config_json: str, query_ids: Sequence[str]) -> list[QueryRecord]:
         """Replay some queries in this process. This is the unit of work of every executor."""
-
-    def at_once(self, config_json: str) -> int:
-        """How many queries :meth:`replay_shard` replays together, where that is faster; a kill costs as many."""
-        return 1
 
     @abstractmethod
     def label(self, config: Mapping[str, Any]) -> str:

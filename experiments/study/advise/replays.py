@@ -19,8 +19,8 @@ from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord, Ranked
 from experiments.evaluate.steps import latest
 from experiments.replay.build import Session
+from experiments.replay.records import records_of
 from experiments.replay.sessions import session_for
-from experiments.replay.shard import ShardReplay, in_shards
 from experiments.replay.subjects.controller import is_free
 from experiments.study.advise.enough import require_queries
 from experiments.study.advise.options import CANDIDATES, FIXED, TRUSTS, Candidate, budgets_up_to, fitting
@@ -180,8 +180,7 @@ def _replayed(job: _Job) -> Curve:
 
 
 def _records(session: Session, queries: Sequence[str]) -> list[QueryRecord]:
-    replays, budget = (ShardReplay(session, some) for some in in_shards(session, queries)), session.parts["budget"]
-    return [record for replay in replays for record in replay.under(budget, traced=False)]
+    return list(records_of(session, queries, traced=False))
 
 
 def _curve(candidate: Candidate, records: Sequence[QueryRecord], budgets: Sequence[int], measures: Measures) -> Curve:

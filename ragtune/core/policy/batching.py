@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ragtune.core.arrays import IntArray
-from ragtune.core.component import declares
 from ragtune.core.interfaces import BaseAcquisition
 from ragtune.core.pool.belief import Belief
 from ragtune.core.pool.columns import CANDIDATE
@@ -27,7 +26,7 @@ def propose(
     doc_ids: Sequence[str],
     budget: RemainingBudgetView,
     strategy: str | None = None,
-    diagnostics: Mapping[str, Any] | None = None,
+    diagnostics: dict[str, Any] | None = None,
 ) -> BatchProposal | StopRecord:
     """The longest prefix of ``doc_ids`` that the budget affords, or the reason why not even one document fits.
 
@@ -56,7 +55,7 @@ def propose(
                 "doc_id": doc_ids[0],
             },
         )
-    return BatchProposal.model_construct(doc_ids=wish, strategy=strategy, expected_cost=cost, diagnostics=diagnostics)
+    return BatchProposal(doc_ids=wish, strategy=strategy, expected_cost=cost, diagnostics=diagnostics)
 
 
 def _affordable(wish: Sequence[str], budget: RemainingBudgetView, strategy: str) -> int:
@@ -109,8 +108,7 @@ def _one_by_one(pool: CandidatePool, count: int, acquisition: BaseAcquisition, b
     other document was worth at first, no other needs to be looked at (lazy greedy, Minoux 1978).
     """
     open_positions, size = pool.eligible, _SHORT_LIST * count
-    is_pointwise = acquisition.is_pointwise and declares(acquisition, "is_pointwise", beside="utility")
-    if is_pointwise and (count - 1) * len(open_positions) > _MANY:
+    if acquisition.is_pointwise and (count - 1) * len(open_positions) > _MANY:
         worth = acquisition.utility(belief, pool)[open_positions]
         while size < len(worth):
             best = np.argpartition(worth, len(worth) - size - 1)[len(worth) - size - 1 :]

@@ -9,7 +9,9 @@ from typing import Any
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.pool.entries import Entries
 from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.ordering import Ordering
 from ragtune.core.pool.roster import Roster
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
 
 
@@ -59,3 +61,12 @@ def handed_out(item: PoolItem, key: float, reranker_score: float | None) -> Scor
             "sources": dict(item.sources),
         }
     )
+
+
+def best_that_fit(ordering: Ordering, items: Sequence[PoolItem], context: RAGtuneContext) -> list[ScoredDocument]:
+    """The items best first while their tokens fit; an item that does not fit is skipped for shorter ones behind it."""
+    return [
+        handed_out(item, key, item.reranker_score)
+        for item, key in ordering.ranked(items)
+        if context.tracker.try_consume_tokens(item.token_count)
+    ]

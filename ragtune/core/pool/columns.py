@@ -40,6 +40,12 @@ class PoolColumns(NamedTuple):
         return where((self.states == CANDIDATE) | (self.states == RERANKED))
 
     @property
+    def all_ranked(self) -> bool:
+        """Whether every item takes part in the final ranking."""
+        last = DROPPED if self.keeps_dropped else RERANKED
+        return bool(((self.states != IN_FLIGHT) & (self.states <= last)).all())
+
+    @property
     def ranked(self) -> IntArray:
         """Positions of the items that take part in the final ranking, ascending: the active ones, and the DROPPED ones
         where these are kept."""
@@ -154,6 +160,10 @@ def calibrated(values: Mapping[str, float], what: str) -> FloatArray:
     Raises:
         InvalidScoreError: naming the first document whose value does not.
     """
+    if set(map(type, values.values())) == {float}:  # as nearly always
+        numbers = np.fromiter(values.values(), float, len(values))
+        if numbers.min() >= 0.0 and numbers.max() <= 1.0:  # neither holds of NaN
+            return numbers
     for doc_id, value in values.items():
         if not is_calibrated(value):
             raise InvalidScoreError(f"{what} {value!r} of document {doc_id!r}: allowed is a number in [0, 1]")

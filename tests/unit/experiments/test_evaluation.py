@@ -50,7 +50,7 @@ def test_the_order_and_the_company_in_which_queries_are_finished_make_no_differe
     for module in (rows, steps_of):
         monkeypatch.setattr(module, "_BLOCK", 3)
     (folder := tmp_path / "waiting").mkdir()
-    found = Evaluation(run.dataset, run.measures, run.beaten, together, folder)
+    found = Evaluation(run.dataset, run.measures, run.beaten, folder)
     monkeypatch.setattr(evaluations, "TOGETHER", together)
     backwards = run.records[::-1]
     for start in range(0, len(backwards), size):
@@ -82,7 +82,7 @@ def test_a_long_id_takes_no_room_beside_each_other(run: SimpleNamespace, tmp_pat
     ids = ["q" * 100_000, *map(str, range(300))]
     dataset = replace(run.dataset, queries=dict.fromkeys(ids, "text"))
     record = QueryRecord.from_line(run.records[0].to_line())
-    found = Evaluation(dataset, run.measures, run.beaten, len(ids), tmp_path)
+    found = Evaluation(dataset, run.measures, run.beaten, tmp_path)
     found.add([replace(record, query_id=query_id) for query_id in reversed(ids)])
     tracemalloc.start()
     try:
@@ -99,20 +99,11 @@ def test_an_incumbent_that_cannot_answer_a_later_query_is_left_out_of_all(run: S
         found = run.beaten(query_ids)
         return {name: found[name] for name in found if name != EVERYTHING or last not in query_ids}
 
-    found = Evaluation(run.dataset, run.measures, beaten, 1, tmp_path)
+    found = Evaluation(run.dataset, run.measures, beaten, tmp_path)
     for record in run.judged:
         found.add([record])
     assert list(found.faced()) == ["fixed depth"]
     assert found.depth_line(curve(found.steps(), run.measures.names, Bootstrap(**BOOTSTRAP))) is None
-
-
-def test_incumbents_wait_until_so_many_queries_are_together(run: SimpleNamespace, tmp_path: Path) -> None:
-    asked: list[list[str]] = []
-    found = Evaluation(run.dataset, run.measures, lambda ids: asked.append(list(ids)) or {}, 3, tmp_path)
-    for record in run.records:
-        found.add([record])
-    found.steps()
-    assert asked == [run.dataset.judged[:3], run.dataset.judged[3:]]
 
 
 def test_what_is_spooled_comes_back_in_its_order_each_time(tmp_path: Path) -> None:

@@ -61,9 +61,8 @@ def test_files_are_the_same_wherever_columns_are_kept(
     with (collection / "qrels" / "test.tsv").open("a") as qrels:
         qrels.write("q11\tship-1\t1\n")
     run_experiment(compose_tiny("verbosity=0", *options), tmp_path / "held", [])
-    for read in (sessions.session_for, build._load_dataset, build._load_measures):
+    for read in (sessions.session_for, sessions._parts, build._load_dataset, build._load_measures):
         read.cache_clear()
-    sessions._let_go()
     monkeypatch.setattr(stored, "STORED_FROM", 1)
     for module in (rows, storedrecords, evaluation):
         monkeypatch.setattr(module, "_ROOM", 0)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.config.compose import results_key
 from experiments.evaluate.curves import Bootstrap, Curve, curve
 from experiments.evaluate.incumbents import by_agreement, compare, depth_line, face
 from experiments.evaluate.measures import Measures
@@ -20,6 +19,7 @@ from experiments.evaluate.summary import Comparison
 from experiments.replay.build import INPUTS
 from experiments.replay.subjects.controller import ControllerSubject
 from ragtune.core.errors import ConfigError, ScoreTableError
+from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.rounds import RetrievalRounds
 from ragtune.core.types import CostObject
@@ -173,42 +173,16 @@ def test_queries_of_many_shards_are_retrieved_once_for_all_incumbents(
     assert retrieved == query_ids
 
 
-def test_a_query_is_retrieved_and_scored_once_for_the_policy_and_its_incumbents(
-    replayed: Replayed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plain = replayed("estimator=baseline", "budget.max_reranker_docs=4", "scheduler.batch_size=2", "seed=2")
-    config, subject, query_ids = {**plain.config, INPUTS: "as they are"}, ControllerSubject(), plain.dataset.judged[:2]
-    retrieved: list[str] = []
-    scored: list[tuple[str, str]] = []
-    retrieve, scores_of = RetrievalRounds.run, ReplayReranker.scores_of
-
-    def counted(self: RetrievalRounds, context: RAGtuneContext) -> Any:
-        retrieved.append(context.query_id)
-        return retrieve(self, context)
-
-    def noted(self: ReplayReranker, doc_ids: Sequence[str], context: RAGtuneContext) -> dict[str, float]:
-        scored.extend((context.query_id, doc_id) for doc_id in doc_ids)
-        return scores_of(self, doc_ids, context)
-
-    monkeypatch.setattr(RetrievalRounds, "run", counted)
-    monkeypatch.setattr(ReplayReranker, "scores_of", noted)
-    incumbents = subject.incumbents(config)
-    subject.replay_shard(results_key(config), query_ids)
-    found = incumbents.over(query_ids)
-    assert retrieved == query_ids
-    assert len(scored) == len(set(scored)) == sum(len(ranked.doc_ids) for ranked in found["everything"])
-
-
 def test_a_table_need_only_hold_what_the_policy_asks_for(replayed: Replayed, monkeypatch: pytest.MonkeyPatch) -> None:
     run = replayed("experiment=fixed_depth", "budget.max_reranker_docs=3", "seed=1")
-    scores_of = ReplayReranker.scores_of
+    rerank = ReplayReranker.rerank
 
-    def short_table(self: ReplayReranker, doc_ids: Sequence[str], *others: Any) -> dict[str, float]:
-        if len(doc_ids) > 3:
+    def short_table(self: ReplayReranker, items: Sequence[PoolItem], *others: Any) -> dict[str, float]:
+        if len(items) > 3:
             raise ScoreTableError("no score")
-        return scores_of(self, doc_ids, *others)
+        return rerank(self, items, *others)
 
-    monkeypatch.setattr(ReplayReranker, "scores_of", short_table)
+    monkeypatch.setattr(ReplayReranker, "rerank", short_table)
     assert list(incumbents_of(run)) == ["fixed depth"]
 
 

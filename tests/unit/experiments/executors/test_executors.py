@@ -47,12 +47,6 @@ def test_every_query_is_worked_on_once(executor: Executor) -> None:
     assert worked_on(executor, echo, "c", []) == []
 
 
-def test_what_is_faster_together_is_handed_over_together() -> None:
-    sizes = [len(shard) for shard in InlineExecutor(together=2).run(echo, "c", IDS, 3)]  # type: ignore[arg-type]
-    assert set(sizes[:-1]) == {3}
-    assert sum(sizes) == len(IDS)
-
-
 @pytest.mark.parametrize("executor", [InlineExecutor(), JoblibExecutor(n_jobs=2)], ids=["inline", "joblib"])
 def test_an_error_of_the_work_keeps_its_type_and_words(executor: Executor) -> None:
     with pytest.raises(ScoreTableError, match=r"^no score for 'q0'$"):

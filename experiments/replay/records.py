@@ -1,10 +1,17 @@
-"""Records that the later jobs of a sweep want, made beside those of an earlier one."""
+"""Records of replayed queries: one after the other, or once for all jobs of a sweep that differ by their budget."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any
+
 from experiments.evaluate.record import QueryRecord
-from experiments.replay.build import Session
-from ragtune.core.errors import RagtuneError
+from experiments.replay.build import NO_PARTS, Session
+from experiments.replay.component import component
+from ragtune.core.errors import ConfigError, RagtuneError
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.request import Request
 
@@ -12,7 +19,18 @@ _ROOM = 64_000_000
 """Bytes of records that are held; what finds no room is replayed again when its job comes."""
 
 
-class KeptRecords:
+def records_of(session: Session, query_ids: Iterable[str], *, traced: bool = True) -> Iterator[QueryRecord]:
+    """Replay queries one after the other; without their traces where nobody will look at them.
+
+    Raises:
+        InputError: if a component does.
+    """
+    for query_id in query_ids:
+        output = session.controller.run(session.dataset.queries[query_id], query_id=query_id)
+        yield QueryRecord.of(output, traced=traced)
+
+
+class SweptRecords:
     """Replays each query once for all budgets of a sweep's jobs that differ by nothing else (the prefix property).
 
     A record is the one that its job alone would have made. Where something fails under the other budgets, each job is
@@ -24,13 +42,13 @@ class KeptRecords:
         self._room = _ROOM
         self._is_shared = True
 
-    def of(self, session: Session, query_id: str) -> QueryRecord:
-        """The record of a query under the first of the session's swept budgets.
+    def of(self, session: Session, query_id: str, later: Sequence[CostBudget]) -> QueryRecord:
+        """The record of a query under the session's budget; those under the budgets of later jobs are kept.
 
         Raises:
             InputError: if a component does.
         """
-        own, *later = session.swept or (session.parts["budget"],)
+        own = session.parts["budget"]
         line = self._lines.pop((query_id, own), None)
         if line is not None:
             self._room += len(line)
@@ -39,7 +57,7 @@ class KeptRecords:
             self._keep(query_id, dict(zip(later, records[1:], strict=True)))
             return records[0]
         self._is_shared = self._is_shared and not later
-        return QueryRecord.of(session.controller.run(session.dataset.queries[query_id], own, query_id=query_id))
+        return next(records_of(session, [query_id]))
 
     def _keep(self, query_id: str, records: dict[CostBudget, QueryRecord]) -> None:
         for budget, record in records.items():
@@ -47,6 +65,25 @@ class KeptRecords:
             if len(line) <= self._room:
                 self._room -= len(line)
                 self._lines[query_id, budget] = line
+
+
+def swept_records(config: Mapping[str, Any]) -> SweptRecords:
+    """What the jobs of a sweep that differ by their budget have in common in this process: of the latest such jobs."""
+    return _of_jobs(json.dumps({key: value for key, value in config.items() if key not in NO_PARTS}, sort_keys=True))
+
+
+@lru_cache(maxsize=1)
+def _of_jobs(alike_json: str) -> SweptRecords:
+    return SweptRecords()
+
+
+def budgets_of(nodes: Sequence[Mapping[str, Any]]) -> list[CostBudget]:
+    """The budgets; what is wrong with one that is no budget is told by its own job."""
+    budgets = []
+    for node in nodes:
+        with suppress(ConfigError):
+            budgets.append(component({"budget": node}, "budget"))
+    return budgets
 
 
 def _sound(session: Session, query_id: str, budgets: list[CostBudget]) -> list[QueryRecord]:

@@ -9,7 +9,7 @@ import pytest
 
 from experiments.config.compose import compose, results_key
 from experiments.config.swept import later_budgets
-from experiments.replay import keptrecords
+from experiments.replay import records
 from experiments.replay.build import INPUTS, SWEPT
 from experiments.replay.sessions import session_for
 from experiments.replay.subjects.controller import ControllerSubject
@@ -25,7 +25,7 @@ def _configs(limits: Sequence[int | None], *options: str, limit: str = "docs") -
         for n in limits
     ]
     budgets = [config["budget"] for config in made]
-    return [{**config, INPUTS: str(options), SWEPT: budgets[i:]} for i, config in enumerate(made)]
+    return [{**config, INPUTS: str(options), SWEPT: budgets[i + 1 :]} for i, config in enumerate(made)]
 
 
 def _lines(config: dict[str, Any]) -> list[bytes]:
@@ -39,7 +39,7 @@ def _alone(config: dict[str, Any]) -> list[bytes]:
 
 
 @pytest.mark.parametrize("limits", [(5, 10, 20), (20, 5, 10), (10, None, 10)])
-@pytest.mark.parametrize("options", [("experiment=uncertainty",), ("experiment=settled",), ("experiment=gar",)])
+@pytest.mark.parametrize("options", [("experiment=uncertainty",), ("experiment=settled",)])
 def test_a_sweep_over_a_limit_replays_once_what_no_budget_changes(
     monkeypatch: pytest.MonkeyPatch, limits: Sequence[int | None], options: Sequence[str]
 ) -> None:
@@ -54,7 +54,7 @@ def test_a_sweep_over_a_limit_replays_once_what_no_budget_changes(
 
 @pytest.mark.parametrize("room", [0, 20_000])
 def test_what_finds_no_room_is_replayed_by_its_own_job(monkeypatch: pytest.MonkeyPatch, room: int) -> None:
-    monkeypatch.setattr(keptrecords, "_ROOM", room)
+    monkeypatch.setattr(records, "_ROOM", room)
     configs = _configs((3, 6, 9), "experiment=uncertainty", f"seed={room}")
     assert [_lines(config) for config in configs] == [_alone(config) for config in configs]
 
