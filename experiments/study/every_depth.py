@@ -10,10 +10,9 @@ from experiments.evaluate.curves import Bootstrap, curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.steps import Steps
 from experiments.replay.component import component
+from experiments.replay.records import records_of
 from experiments.replay.sessions import session_for
-from experiments.replay.shard import ShardReplay, in_shards
 from experiments.study.study import Line
-from ragtune.core.request.budget import CostBudget
 from ragtune.core.units import DOCS
 
 
@@ -35,11 +34,8 @@ def line_at_every_depth(config: Mapping[str, Any], deepest: int, measures: Seque
         measures: what is measured.
         bootstrap: of the intervals.
     """
-    session = session_for(results_key(config))
+    session = session_for(results_key({**config, "budget": {**config["budget"], DOCS.limit: deepest}}))
     measured = Measures(measures, session.dataset.qrels)
-    limits = {key: value for key, value in config["budget"].items() if key != "_target_"}
-    budget = CostBudget(**{**limits, DOCS.limit: deepest})
-    shards = (ShardReplay(session, some) for some in in_shards(session, session.dataset.judged))
-    records = [record for shard in shards for record in shard.under(budget, traced=False)]
+    records = list(records_of(session, session.dataset.judged, traced=False))
     drawn = curve(Steps.of(records, measured, fixed_depth=True), measured.names, bootstrap)
     return Line(drawn.docs.astype(float), drawn.costs[:, 0], drawn.mean, drawn.low, drawn.high, drawn.costs, steps=True)
