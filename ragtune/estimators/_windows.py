@@ -13,6 +13,7 @@ import numpy as np
 
 from ragtune.core.arguments import check_count
 from ragtune.core.interfaces import BaseEstimator
+from ragtune.core.policy.twins import with_twins_level
 from ragtune.core.pool.columns import CANDIDATE, RERANKED
 from ragtune.core.pool.items import PoolItem, SentBatch
 from ragtune.core.pool.pool import CandidatePool
@@ -253,7 +254,7 @@ class WindowEstimator(BaseEstimator):
         places[ranking] = np.arange(1, len(pool) + 1)
         return pool.valuation(
             1.0 / (1.0 + places),
-            posterior=-places,
+            posterior=with_twins_level(-places, pool, compared=True),
             window=window if game.ask.window else (),
             first_round=partial(first_round, game.begin) if game.ask.opens or game.is_cut else None,
             diagnostics={"heard": game.heard},

@@ -10,7 +10,7 @@ from ragtune.core.arrays import FloatArray
 from ragtune.core.pool.pool import CandidatePool
 
 
-def with_twins_level(keys: FloatArray, pool: CandidatePool) -> FloatArray:
+def with_twins_level(keys: FloatArray, pool: CandidatePool, *, compared: bool = False) -> FloatArray:
     """Ranking keys of a pool in which scored documents of the same text and the same score share the largest of theirs.
 
     First-stage evidence differs between such twins, so an estimator that fuses it with the scores would tear them
@@ -19,9 +19,11 @@ def with_twins_level(keys: FloatArray, pool: CandidatePool) -> FloatArray:
     Args:
         keys: shape (n,), one a document, in the pool's order; not changed.
         pool: the pool.
+        compared: scores count within a batch only, so documents of the same text are twins whatever their scores.
     """
     scored = pool.reranked
-    scores, group, counts = np.unique(pool.scores[scored], return_inverse=True, return_counts=True)
+    told = np.zeros(len(scored)) if compared else pool.scores[scored]
+    scores, group, counts = np.unique(told, return_inverse=True, return_counts=True)
     if len(scores) == len(scored):
         return keys
     alike: dict[tuple[int, str], list[int]] = defaultdict(list)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,20 @@ from typing import Any
 import pytest
 
 from experiments.replay.build import build_session
+from ragtune import BudgetedReranker
 
 ONE, OTHER = "ship-2", "heart-1"
+COMPARING = (
+    "acurank",
+    "blitzrank",
+    "jointrank",
+    "knockout",
+    "plackett_luce",
+    "setwise_insertion",
+    "sliding",
+    "tdpart",
+    "tourrank",
+)
 
 
 @pytest.fixture
@@ -50,3 +63,20 @@ def test_twins_stay_together_in_a_replay(compose_tiny: Callable[..., dict[str, A
             places = [output.ranking.index(doc_id) for doc_id in (ONE, OTHER)]
             assert abs(places[0] - places[1]) == 1
     assert met
+
+
+@pytest.mark.parametrize("policy", COMPARING)
+def test_twins_stay_together_where_windows_are_compared(policy: str) -> None:
+    """Whoever compares sees twins in different windows, among others each time."""
+
+    def scores(query: str, texts: list[str]) -> list[float]:
+        return [zlib.crc32(text.encode()) / 2**32 for text in texts]
+
+    reranker = BudgetedReranker(scores, policy=policy, docs=400, scale="identity")
+    texts = [f"passage {i % 30}" for i in range(60)]  # the second half are twins of the first
+    found = reranker.rank("passages", texts)
+    places = {document.index: at for at, document in enumerate(found)}
+    reranked = {document.index for document in found if document.reranked}
+    both = [(i, i + 30) for i in range(30) if reranked.issuperset((i, i + 30))]
+    assert both
+    assert [abs(places[one] - places[other]) for one, other in both] == [1] * len(both)
