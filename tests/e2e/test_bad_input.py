@@ -276,7 +276,7 @@ def test_a_full_disk_leaves_nothing_half_written(
     assert ended.returncode == 1, ended.stderr
     assert ended.stderr.splitlines()[-1].startswith("error: no room for ")
     assert "File too large" in ended.stderr
-    kept = "finished queries are kept: repeat the command with hydra.run.dir=out resume=true"
+    kept = f"finished queries are kept: repeat the command with hydra.run.dir={cwd / 'out'} resume=true"
     nothing = "no query was finished before: repeat the command"
     assert ended.stderr.endswith(f"; {kept if (cwd / 'out' / 'journal.jsonl').exists() else nothing}\n")
     assert "Traceback" not in ended.stderr

@@ -85,7 +85,7 @@ def test_its_cost_is_told_first_and_limits_stop_it(
 
     first = score("--out", "new/t.run", "--dry-run")
     assert (first.code, first.out) == (0, "")
-    assert first.err.startswith("to score: 48 pairs of 4 queries; 4 calls, ")
+    assert first.err.splitlines()[-1].startswith("to score: 48 pairs of 4 queries; 4 calls, ")
     assert first.err.endswith("tokens, $0.4800, about 24 s\n")
     assert not (tmp_path / "new").exists()
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from experiments.config.presets import presets
 from experiments.study.advise.advice import Row
 from experiments.study.advise.options import FIXED, LIKE_THE_FACADE
 
@@ -59,12 +60,12 @@ def preset(row: Row) -> str:
     defaults = [{"override /estimator": "baseline" if is_fixed else "uncertainty"}]
     if not is_fixed:
         defaults.append({f"override /{LIKE_THE_FACADE.partition('=')[0]}": LIKE_THE_FACADE.partition("=")[2]})
-    schedulers = {FIXED: "one_shot", "uncertainty": "greedy"}
-    defaults += [{"override /scheduler": schedulers.get(row.policy, row.policy)}, {"override /budget": "tight"}]
+    policy = presets()[row.policy]
+    defaults += [{"override /scheduler": policy.chosen.get("scheduler", "greedy")}, {"override /budget": "tight"}]
     body: dict[str, Any] = {"defaults": defaults}
     if not is_fixed:
         body["estimator"] = {"trust": row.trust}
-        body["scheduler"] = {"batch_size": row.batch_size}
+        body["scheduler"] = {**policy.options.get("scheduler", {}), "batch_size": row.batch_size}
     body["assembler"] = {"ordering": "reranked_first" if is_fixed else "posterior"}
     body["budget"] = {"max_reranker_docs": row.budget}
     text = yaml.safe_dump(body, sort_keys=False)

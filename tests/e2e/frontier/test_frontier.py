@@ -15,6 +15,7 @@ from patience import wait_until
 
 FILES = [
     "cells",
+    "curves.csv",
     "demo.curves.png",
     "demo.front.png",
     "frontier.csv",
