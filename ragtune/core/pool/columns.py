@@ -40,10 +40,9 @@ class PoolColumns(NamedTuple):
         return where((self.states == CANDIDATE) | (self.states == RERANKED))
 
     @property
-    def all_ranked(self) -> bool:
-        """Whether every item takes part in the final ranking."""
-        last = DROPPED if self.keeps_dropped else RERANKED
-        return bool(((self.states != IN_FLIGHT) & (self.states <= last)).all())
+    def all_active(self) -> bool:
+        """Whether every item is CANDIDATE or RERANKED: nothing was lost, and all take part in the final ranking."""
+        return bool(((self.states == CANDIDATE) | (self.states == RERANKED)).all())
 
     @property
     def ranked(self) -> IntArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from typing import Any
@@ -128,17 +128,10 @@ class CostTracker:
         self.clock.advance(max(0.0, recorded_ms - (self.elapsed_ms - since_ms)))
         return self.elapsed_ms - since_ms
 
-    def fork(
-        self, budget: CostBudget, fork: Callable[[ControllerTrace, Clock], ControllerTrace] = ControllerTrace.fork
-    ) -> CostTracker:
-        """An account of ``budget`` that has spent what this one has, with a clock and a trace of its own.
-
-        Args:
-            budget: the limits.
-            fork: makes the trace from this account's, with the new clock.
-        """
+    def fork(self, budget: CostBudget) -> CostTracker:
+        """An account of ``budget`` that has spent what this one has, with its own clock and trace."""
         clock = copy(self._clock)
-        twin = CostTracker(budget, fork(self._trace, clock), clock)
+        twin = CostTracker(budget, self._trace.fork(clock), clock)
         twin._start_ms, twin._spent = self._start_ms, self._spent.fork()
         return twin
 
@@ -300,10 +293,6 @@ class CostTracker:
     def spent(self) -> CostObject:
         """What reranking and LLM calls were charged so far; ``latency_ms`` is the time elapsed."""
         return self._spent.as_cost(self.elapsed_ms)
-
-    def amounts(self) -> list[float]:
-        """The same as :meth:`spent`, in the order of :data:`ragtune.core.units.UNITS`."""
-        return self._spent.amounts(self.elapsed_ms)
 
     def snapshot(self) -> dict[str, Any]:
         """The account as plain data (``tokens``, ``latency``, ``rerank_docs``, and every further unit)."""
