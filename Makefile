@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Nothing is compiled beforehand: of the 35,000 modules few are ever imported, and those are compiled then.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
-.PHONY: help run ui test slurm chaos check format docs docs-serve examples bench tables clean
+.PHONY: help run ui test slurm chaos check format docs docs-serve examples constraints bench tables clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -51,6 +51,13 @@ examples: $(VENV)/.dev ## the notebooks of examples/, made from its scripts and 
 	cd examples && for notebook in *.ipynb; do \
 		../$(BIN)/jupytext --quiet --to ipynb $${notebook%.ipynb}.py && \
 		../$(BIN)/jupyter-execute --inplace $$notebook || exit 1; done
+
+constraints: ## the versions that a fresh environment gets today, into constraints.txt
+	rm -rf build/constraints
+	$(PYTHON) -m venv build/constraints
+	build/constraints/bin/python -m pip install --quiet --disable-pip-version-check '.[dev]'
+	{ echo "# What was tested together. Made by: make constraints"; \
+		build/constraints/bin/python -m pip freeze | grep -v "^ragtune @" | sed 's/+cpu$$//'; } > constraints.txt
 
 bench: $(VENV)/.dev ## speed, as ratios
 	$(BIN)/python benchmarks/run_all.py

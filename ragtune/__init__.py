@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ragtune.data.corpus import Corpus, Document
     from ragtune.facade.reranker import BudgetedReranker
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 __all__ = [
     "BudgetedReranker",

@@ -23,12 +23,12 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from experiments.config.jobs import JobConfigs
 from experiments.config.names import moved
 from experiments.config.overrides import WHERE_NOT_WHAT, spelled_out
-from experiments.config.paths import CONF, PROJECT_ROOT
+from experiments.config.paths import CONF, SHIPPED
 
 
 def register_resolvers() -> None:
-    """Make ``${project_root:}`` known to OmegaConf; harmless to call again."""
-    OmegaConf.register_new_resolver("project_root", lambda: str(PROJECT_ROOT), replace=True)
+    """Make ``${shipped:}``, the folder of the demo collection, known to OmegaConf; harmless to call again."""
+    OmegaConf.register_new_resolver("shipped", lambda: str(SHIPPED), replace=True)
 
 
 def compose(overrides: Sequence[str], root: str = "config") -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Golden decisions: fixed inputs, and the exact decisions that every estimator and every scheduler takes on them.
 
-The fixtures lie in ``tests/conformance/v<spec>/``: a BEIR folder with a first-stage run and a score table, and below
+The fixtures lie in ``v<spec>/`` beside this file: a BEIR folder with a first-stage run and a score table, and below
 ``decisions/`` one file for each component, with what it decides beside each of its group's :data:`COUNTERPARTS`. So a
 new component adds one file and changes no other.
 """
@@ -17,12 +17,12 @@ from hydra.utils import get_class
 
 from experiments.config.compose import compose
 from experiments.config.defaults import files_of, targets_of
-from experiments.config.paths import CONF, PROJECT_ROOT
+from experiments.config.paths import CONF
 from experiments.conformance.outcomes import SPECS
 from experiments.replay.build import build_session
 from ragtune.core.output import ControllerOutput
 
-FIXTURES = PROJECT_ROOT / "tests" / "conformance" / f"v{SPECS['decisions']}"
+FIXTURES = Path(__file__).with_name(f"v{SPECS['decisions']}")
 
 BUDGET_DOCS = 12
 """Documents that each golden query may rerank: enough for several batches, and fewer than its pool holds."""

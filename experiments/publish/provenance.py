@@ -61,6 +61,8 @@ def git_sha() -> str:
 
 
 def _git(*arguments: str) -> str:
+    if not (PROJECT_ROOT / ".git").exists():  # a wheel: the commit of a repository around it is not that of this code
+        raise FileNotFoundError(PROJECT_ROOT / ".git")
     command = ["git", "--no-optional-locks", "-C", str(PROJECT_ROOT), *arguments]
     # The words are those above, there is no shell, and the git on PATH is the user's own.
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()  # noqa: S603

@@ -1,7 +1,7 @@
 """The command line, ``ragtune NAME ...``.
 
-The services are modules of :mod:`ragtune.adapters.commands`, experiments those of ``experiments/commands/`` in a
-checkout; :class:`ragtune.adapters.dispatch.Command` says what both have.
+The services are modules of :mod:`ragtune.adapters.commands`, experiments those of ``experiments/commands/`` in the
+harness; :class:`ragtune.adapters.dispatch.Command` says what both have.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def _parsers() -> argparse.ArgumentParser:
 
 
 def _experiments() -> dict[str, str]:
-    checkout = harness.find_checkout()
-    return harness.summaries(checkout) if checkout else {}
+    folder = harness.find_harness()
+    return harness.summaries(folder) if folder else {}
 
 
 def _help() -> Iterator[str]:
@@ -91,7 +91,7 @@ def _help() -> Iterator[str]:
     yield from (f"  {name:<14}{summary}" for name, summary in found.items())
     if not found:
         yield f"  {', '.join(harness.COMMANDS)}"
-        yield f"  These need a checkout of RAGtune: {harness.HOW}."
+        yield f"  These need the experiment harness: {harness.HOW}."
     yield from ("", "Services and tools")
     yield from (f"  {name:<14}{command.SUMMARY}" for name, command in SERVICES.items())
     yield from ("", "Options")

@@ -1,4 +1,4 @@
-"""Finds the commands of the harness, which a checkout has and a wheel has not; nothing else here knows of it."""
+"""Finds the experiment harness, of a checkout or of the wheel; no other module knows where it lies."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import cast
 
+import ragtune
 from ragtune.adapters.dispatch import Command
 from ragtune.core.errors import ConfigError
 
@@ -28,16 +29,25 @@ COMMANDS = (
     "pipeline",
     "conformance",
 )
-"""Their names in the order of their use; a checkout may have more."""
+"""Their names in the order of their use; a harness may have more."""
 
-HOW = "git clone its repository, and in the clone pip install -e '.[experiments]'"
+HOW = "pip install 'ragtune[experiments]', or in a clone of the repository pip install -e '.[experiments]'"
 
 _PACKAGE = "experiments.commands"
 _HERE = Path(__file__).parents[2]
+_WHEEL = Path(ragtune.__file__).with_name("_harness")
+
+
+def find_harness() -> Path | None:
+    """Return the folder of ``experiments/`` and ``conf/``, or None where no code has them.
+
+    The checkout around the current folder comes first, then the one that holds this code, then the installed wheel's.
+    """
+    return find_checkout() or (_WHEEL if _has_commands(_WHEEL) else None)
 
 
 def find_checkout() -> Path | None:
-    """The checkout that the current folder lies in, else the one that this code was installed from or lies in."""
+    """Return the checkout around the current folder, else the one that holds this code, else None."""
     try:
         here = Path.cwd()
     except OSError:  # it has been removed
@@ -45,9 +55,9 @@ def find_checkout() -> Path | None:
     return next((folder for folder in (here, *here.parents, _HERE) if _is_checkout(folder)), None)
 
 
-def summaries(checkout: Path) -> dict[str, str]:
-    """What each command of a checkout does, by its name; read from the files, so nothing has to be installed."""
-    modules = checkout.joinpath(*_PACKAGE.split(".")).glob("[!_]*.py")
+def summaries(folder: Path) -> dict[str, str]:
+    """Return what each command of a harness does, by its name; read from the files, so no extra is needed."""
+    modules = folder.joinpath(*_PACKAGE.split(".")).glob("[!_]*.py")
     found = {
         constants["NAME"]: constants.get("SUMMARY", "") for constants in map(_constants, modules) if "NAME" in constants
     }
@@ -56,23 +66,23 @@ def summaries(checkout: Path) -> dict[str, str]:
 
 
 def load(name: str, words: Sequence[str]) -> Command:
-    """The command of the checkout, whose code takes the place of any that is installed, here and in other processes.
+    """Return a command of the harness, and put the harness on the path of this process.
 
     Args:
         name: one of :func:`summaries`, or of :data:`COMMANDS`.
-        words: what follows it, for the code of another checkout than the one that runs, which takes over.
+        words: the arguments of the command, for a checkout that is not the code that runs: it takes over.
 
     Raises:
-        ConfigError: if there is no checkout.
+        ConfigError: if there is no harness.
         SystemExit: if the extra is not installed, with a line that says so.
     """
-    checkout = find_checkout()
-    if checkout is None:
-        raise ConfigError(f"ragtune {name} needs a checkout of RAGtune, and none is here: {HOW}")
-    if not checkout.samefile(_HERE):
-        _take_over(checkout, [name, *words])
-    if str(checkout) not in sys.path:
-        sys.path.insert(0, str(checkout))
+    folder = find_harness()
+    if folder is None:
+        raise ConfigError(f"ragtune {name} needs the experiment harness, which this installation lacks: {HOW}")
+    if folder not in (_HERE, _WHEEL) and not folder.samefile(_HERE):
+        _take_over(folder, [name, *words])
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
     return cast(Command, import_module(f"{_PACKAGE}.{name.replace('-', '_')}"))
 
 
@@ -83,9 +93,12 @@ def _take_over(checkout: Path, words: Sequence[str]) -> None:
     os.execve(sys.executable, command, {**os.environ, "PYTHONPATH": path})  # noqa: S606 - Python, with our own module
 
 
+def _has_commands(folder: Path) -> bool:
+    return all((folder / file).is_file() for file in ("conf/config.yaml", "experiments/commands/__init__.py"))
+
+
 def _is_checkout(folder: Path) -> bool:
-    needed = ("run.py", "conf/config.yaml", "experiments/commands/__init__.py", "ragtune/adapters/harness.py")
-    return all((folder / file).is_file() for file in needed)
+    return _has_commands(folder) and all((folder / file).is_file() for file in ("run.py", "ragtune/__init__.py"))
 
 
 def _constants(file: Path) -> dict[str, str]:

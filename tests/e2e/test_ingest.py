@@ -251,9 +251,7 @@ def test_a_collection_that_does_not_serve_the_job_is_refused_with_what_to_do(
 ) -> None:
     if ingested:
         assert call(*ingested).code == 0
-    arguments = (
-        [*arguments, "dataset.path=${project_root:}/datasets/demo"] if "dataset=demo" in arguments else arguments
-    )
+    arguments = [*arguments, "dataset.path=${shipped:}"] if "dataset=demo" in arguments else arguments
     refused = job(*(one for one in arguments if one != "dataset=demo"))
     assert refused.code == 2
     assert said in refused.err

@@ -55,7 +55,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("ragtune", "experiments", "conf", "datasets", "scripts"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=ignored)
-    for name in ("pyproject.toml", "README.md", "LICENSE", "run.py"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "run.py"):
         shutil.copy(ROOT / name, source)
     with tarfile.open(built("build_sdist", source, folder)) as archive:
         archive.extractall(folder / "unpacked", filter="data")
@@ -104,16 +104,33 @@ def test_the_wheel_holds_one_package_with_its_prompts_and_the_demo_collection(wh
     assert {"ragtune/llm/prompts.yaml", "ragtune/data/demo/corpus.jsonl", "ragtune/py.typed"} <= names
 
 
+def test_the_wheel_holds_the_whole_harness_below_the_package(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    tracked = subprocess.run(
+        ["git", "ls-files", "experiments", "conf"], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    links = {"conf/prompts.yaml"}  # of a checkout, to files of ragtune/
+    assert {f"ragtune/_harness/{name}" for name in set(tracked.stdout.splitlines()) - links} <= names
+
+
 def blocks(page: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
 
 
-def test_the_example_of_the_readme_runs_with_a_model_of_ones_own(run: Run, tiny_cross_encoder: str) -> None:
-    (code,) = blocks("README.md")
+def test_the_example_of_the_readme_prints_what_it_shows(run: Run) -> None:
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    ((code, shown),) = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", page, flags=re.DOTALL)
     assert len([line for line in code.splitlines() if line]) <= 10
-    assert "cross-encoder/ms-marco-MiniLM-L6-v2" in code
-    done = run("python", "-c", code.replace("cross-encoder/ms-marco-MiniLM-L6-v2", tiny_cross_encoder))
-    assert done.stdout.split()[1:] == ["True", "3", "0", "pool_exhausted"], done.stderr
+    done = run("python", "-c", code)
+    assert done.stdout == shown, done.stderr
+
+
+def test_a_model_of_ones_own_takes_the_place_of_the_function(run: Run, tiny_cross_encoder: str) -> None:
+    (code,) = blocks("README.md")
+    done = run(
+        "python", "-c", code.replace("BudgetedReranker(shared_words", f"BudgetedReranker({tiny_cross_encoder!r}")
+    )
+    assert done.stdout.splitlines()[-1] == "3 scored, 1 not scored: budget_exhausted", done.stderr
 
 
 def test_the_example_of_the_library_runs_on_the_installed_package_without_a_harness(run: Run, installed: Path) -> None:
@@ -147,16 +164,36 @@ def test_the_contracts_without_pytest_name_the_extra(run: Run) -> None:
     )
 
 
-def test_help_names_the_commands_and_what_those_of_a_checkout_need(run: Run) -> None:
+def test_help_lists_the_commands_and_one_without_its_extra_says_which(run: Run) -> None:
     done = run("ragtune", "--help")
     assert done.returncode == 0, done.stderr
-    assert {"serve", "mcp", "prompt"} <= set(done.stdout.split())
-    assert "run, sweep, study, " in done.stdout
-    assert "pip install -e '.[experiments]'" in done.stdout
+    assert {"run", "sweep", "study", "advise", "serve", "mcp", "prompt"} <= set(done.stdout.split())
     refused = run("ragtune", "sweep", "budget=10,20")
     assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (2, "", 1)
-    assert refused.stderr.startswith("error: ragtune sweep needs a checkout of RAGtune")
-    assert "git clone" in refused.stderr
+    assert "pip install 'ragtune[experiments]'" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    {
+        "run": (["run", "estimator=uncertainty", "budget=tight"], "results/runs/*/run.trec"),
+        "sweep": (["sweep", "experiment=fixed_depth,settled", "budget=10"], "results/sweeps/*/*.csv"),
+        "study": (
+            ["study", "--policies", "fixed_depth,uncertainty", "budgets=[10,20]"],
+            "results/frontier/*/frontier.csv",
+        ),
+        "advise": (["advise"], "results/advice/*/advice.json"),
+    }.values(),
+    ids=["run", "sweep", "study", "advise"],
+)
+def test_the_harness_runs_from_the_wheel_in_an_empty_folder(
+    run: Run, tmp_path: Path, words: list[str], expected: str
+) -> None:
+    done = run("ragtune", *words, harness="")
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.glob(expected)), sorted(tmp_path.rglob("*"))
+    where = run("python", "-c", "import experiments", harness="")
+    assert "No module named 'experiments'" in where.stderr
 
 
 def test_a_prompt_goes_through_all_stages_over_the_shipped_collection_without_a_key(run: Run) -> None:

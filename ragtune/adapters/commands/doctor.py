@@ -19,8 +19,9 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import ragtune
 from ragtune import __version__
-from ragtune.adapters.harness import HOW, find_checkout
+from ragtune.adapters.harness import HOW, find_harness
 from ragtune.core.arguments import check_number
 
 if TYPE_CHECKING:
@@ -142,11 +143,11 @@ def _installation() -> Iterator[str]:
 
 
 def _data(folders: Sequence[Path]) -> Iterator[str]:
-    checkout = find_checkout()
+    harness = find_harness()
     yield "\nData"
     yield f"  scores, answers and indexes are kept in {_cache()}"
-    yield f"  checkout for experiments: {checkout or f'none: {HOW}'}"
-    for folder in [*([checkout / "datasets"] if checkout else [Path(__file__).parents[2] / "data"]), *folders]:
+    yield f"  experiment harness: {harness or f'none: {HOW}'}"
+    for folder in [Path(ragtune.__file__).with_name("data"), *folders]:
         found = sorted(file.parent for pattern in _CORPORA for file in folder.glob(pattern))
         yield f"  {folder}{'' if found else ': no collection, which is a folder with a corpus.jsonl'}"
         yield from (f"    {place.name:<21} {_state(place)}" for place in dict.fromkeys(found))
