@@ -78,8 +78,8 @@ class Dataset:
     def joining(self, inputs: Iterable[Component]) -> Dataset:
         """The dataset together with recorded inputs: runs, score tables, signals.
 
-        Its ``joins`` say how many queries and documents each of them covers, its ``warnings`` what they lack and what speaks
-        against them.
+        Its ``joins`` say how many queries and documents each of them covers, its ``warnings`` what
+        they lack and what speaks against them.
 
         Raises:
             DatasetError: if one has no query, or no document, in common with the collection.
