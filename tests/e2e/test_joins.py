@@ -1,4 +1,4 @@
-"""Parts whose ids or scales do not match are refused or told of, by every command and in every place that reports figures."""
+"""Parts whose ids or scales do not match are refused or told of, by every command and wherever figures stand."""
 
 from __future__ import annotations
 

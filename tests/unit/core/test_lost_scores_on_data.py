@@ -65,7 +65,7 @@ def test_lost_documents_stand_still_so_that_only_the_reranker_moves_the_survivor
 
 @pytest.mark.parametrize("lost", [0.5, 0.8, 0.9, 0.95])
 def test_what_the_survivors_change_is_no_loss_on_average_at_any_rate(queries, lost: float) -> None:
-    """A single draw may be .001 to .005 below the first stage: the model's own errors on the few documents it scored."""
+    """A single draw may be up to .005 below: the model's errors on the few documents that it scored."""
     first_stage = np.mean([ndcg(grades, ideal) for grades, _, ideal in queries])
     rng = np.random.default_rng(0)
     draws = [
