@@ -78,19 +78,21 @@ class Dataset:
     def joining(self, inputs: Iterable[Component]) -> Dataset:
         """The dataset together with recorded inputs: runs, score tables, signals.
 
-        Its ``joins`` say how many queries and documents each of them covers, its ``warnings`` what they lack.
+        Its ``joins`` say how many queries and documents each of them covers, its ``warnings`` what
+        they lack and what speaks against them.
 
         Raises:
             DatasetError: if one has no query, or no document, in common with the collection.
         """
         counted, documents = some(self.queries, self.judged), _DocumentIds(self.corpus)
         left = "judged queries" if self.qrels else "queries"
-        joins = []
+        joins, doubts = [], {}
         for part in inputs:
+            doubts |= part.doubts
             joins += [joined(left, counted, name, ids) for name, ids in part.recorded_queries().items()]
             joins += [joined("documents", documents, name, ids) for name, ids in part.recorded_documents().items()]
         gaps = {join.gap: join.missing for join in joins if join.require_any().missing}
-        return replace(self, joins=[*self.joins, *joins], warnings={**self.warnings, **gaps})
+        return replace(self, joins=[*self.joins, *joins], warnings={**self.warnings, **gaps, **doubts})
 
     def every(self, n: int) -> Dataset:
         """The dataset with every n-th query only, beginning with the first; its name says so."""

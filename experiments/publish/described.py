@@ -18,6 +18,7 @@ from experiments.config.paths import CONF
 from experiments.evaluate.summary import Summary
 from experiments.publish.files import COST_COLUMNS
 from experiments.publish.provenance import git_sha
+from experiments.publish.runs_view import HEADLINE
 from ragtune.core.request.limits import LIMITS
 
 MAX_TAG_LENGTH = 5000
@@ -117,6 +118,7 @@ def tags(summary: Summary, config: Mapping[str, Any]) -> dict[str, str]:
         "mlflow.source.name": program,
         "command": shlex.join(["python", program, *summary.overrides]),
         "finding": _short_finding(summary),
+        HEADLINE: next(iter(summary.measures)),
         "policy": summary.policy,
         "failures": failures(summary),
         "budget": budget_name(config.get("budget", {})),
@@ -220,7 +222,7 @@ def metrics(summary: Summary, curve_csv: Path) -> list[Any]:
     import pandas as pd
     from mlflow.entities import Metric
 
-    final = {allowed(name): value for name, value in summary.measures.items()}
+    final = {HEADLINE: summary.headline} | {allowed(name): value for name, value in summary.measures.items()}
     final |= {f"first stage/{allowed(name)}": value for name, value in summary.first_stage.items()}
     for view, figures in (summary.views or {}).items():
         final |= {f"{view}/{allowed(name)}": value for name, value in figures.measures.items()}

@@ -19,8 +19,12 @@ NOTE = "mlflow.note.content"
 _FIXED = {"attributes.`Run Name`": 290, "runDateAndNestInfo": 45}
 """Columns that MLflow always shows, with their widths in pixels: the second is cut to the status."""
 
+HEADLINE = "headline"
+"""Metric with the value of a run's first measure, and tag with its name: runs of one list may have several."""
+
 _CHOSEN = {
-    "metrics.`nDCG_10`": 82,
+    f"metrics.`{HEADLINE}`": 82,
+    f"tags.`{HEADLINE}`": 82,
     "metrics.`charged_docs`": 108,
     "metrics.`aucc`": 82,
     "params.`budget`": 75,
@@ -43,7 +47,7 @@ def experiment_tags(experiment_id: str) -> dict[str, str]:
         "selectedColumns": list(_CHOSEN),
         "columnOrder": list(widths),
         "columnWidths": widths,
-        "orderByKey": "metrics.`nDCG_10`",
+        "orderByKey": f"metrics.`{HEADLINE}`",
         "orderByAsc": False,
     }
     view = {"name": TITLE, "createdAt": 0, "state": json.dumps(state)}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from experiments.evaluate.summary import Summary
 from experiments.publish.described import allowed, policy_title
+from experiments.publish.runs_view import HEADLINE
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class SweepFigures:
         for _, job in best.values():
             where = f"{allowed(job.dataset)}/" if len(best) > 1 else ""
             found |= {f"{where}{allowed(name)}": value for name, value in job.measures.items()}
+            found[f"{where}{HEADLINE}"] = job.headline
             found[f"{where}charged_docs"] = job.cost_per_query.charged["docs"]
             found[f"{where}failed_batches"] = float(job.failures.batches_failed)
         found |= {"jobs_finished": float(len(self.jobs)), "jobs_failed": float(self.failed)}
@@ -49,6 +51,8 @@ class SweepFigures:
         lost += [f"{batches} batches failed in finished jobs"] if batches else []
         best = "; ".join(f"job {name}: {policy_title(job)}, {job.dataset}" for name, job in dict(self._best()).values())
         found = {"failures": "; ".join(lost) or "none", "partial": self.partial or "no"}
+        measures = {next(iter(job.measures)) for job in self.jobs.values()}
+        found |= {HEADLINE: ", ".join(sorted(measures))} if measures else {}
         return found | ({"best": best} if best else {})
 
     def _best(self) -> Iterator[tuple[str, tuple[str, Summary]]]:

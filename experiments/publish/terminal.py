@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,36 +19,18 @@ from ragtune.core.units import FLOPS, MONEY, TOKENS, Unit
 from ragtune.core.units import UNITS as ALL
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
 
 def print_run(summary: Summary, curve: Curve) -> None:
     """Print the final table of one run: measures with intervals, the cost curve in a few rows, why queries stopped."""
-    from rich import box
     from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
 
     console = Console(highlight=False, emoji=False)
-    title = escape(f"{summary.dataset} - {summary.queries} queries - {summary.policy}")
-    prices = _priced(curve)
-    # With the costs of each row beside it, every interval still fits into 80 columns.
-    spacing: dict[str, Any] = {"padding": 0, "pad_edge": False} if prices else {}
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", **spacing)
-    names = list(summary.measures)
-    blank = [""] * len(prices)
-    table.add_column("documents\nper query", justify="right")
-    for name in (*prices, *names):
-        table.add_column(name, justify="right")
-    _add_curve(table, summary, curve, prices)
-    table.add_section()
-    table.add_row("final", *blank, *(f"[bold]{value:.4f}[/bold]" for value in summary.measures.values()))
-    table.add_row("95% interval", *blank, *(f"{low:.3f}-{high:.3f}" for low, high in summary.interval.values()))
     incumbents = summary.incumbents or {}
-    for name, against in incumbents.items():
-        if name == EVERYTHING or against != incumbents.get(EVERYTHING):  # fixed depth may come to that
-            _add_comparison(table, name, against, blank)
-    console.print(table)
+    for table in _fitting(summary, curve, console):
+        console.print(table)
     console.print(_start_line(summary, curve))
     console.print(_costs_line(summary))
     if rewrites := summary.rewrites:
@@ -69,6 +51,50 @@ def print_run(summary: Summary, curve: Curve) -> None:
     _print_conformance(summary.conformance)
 
 
+def _fitting(summary: Summary, curve: Curve, console: Console) -> Iterator[Table]:
+    """The run's table; where the terminal is too narrow for all measures, several, so that no figure is cut."""
+    names, prices = list(summary.measures), _priced(curve)
+    while names:
+        for count in range(len(names), 0, -1):
+            table = _run_table(summary, curve, names[:count], prices)
+            if console.measure(table, options=console.options.update(width=_ANY_WIDTH)).maximum <= console.width:
+                break
+        else:  # what it cost stands in a line of its own, too
+            table = _run_table(summary, curve, names[:count], {})
+        yield table
+        names = names[count:]
+
+
+_ANY_WIDTH = 1000
+
+
+def _run_table(summary: Summary, curve: Curve, names: Sequence[str], prices: Mapping[str, tuple[str, str]]) -> Table:
+    """The table of some of the measures, with the costs of each row."""
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    title = escape(f"{summary.dataset} - {summary.queries} queries - {summary.policy}")
+    # With the costs of each row beside it, every interval still fits into 80 columns.
+    spacing: dict[str, Any] = {"padding": 0, "pad_edge": False} if prices else {}
+    table = Table(box=box.SIMPLE_HEAD, **spacing)
+    places = [place for place, name in enumerate(summary.measures) if name in names]
+    blank = [""] * len(prices)
+    table.add_column("documents\nper query", justify="right")
+    for name in (*prices, *names):
+        table.add_column(name, justify="right", no_wrap=True)
+    _add_curve(table, summary, curve, prices, places)
+    table.add_section()
+    table.add_row("final", *blank, *(f"[bold]{summary.measures[name]:.4f}[/bold]" for name in names))
+    table.add_row("95% interval", *blank, *("{:.3f}-{:.3f}".format(*summary.interval[name]) for name in names))
+    incumbents = summary.incumbents or {}
+    for name, against in incumbents.items():
+        if name == EVERYTHING or against != incumbents.get(EVERYTHING):  # fixed depth may come to that
+            _add_comparison(table, name, against, blank, names)
+    table.title, table.title_justify, table.title_style = title, "left", "bold"
+    return table
+
+
 def _print_conformance(conformance: Conformance) -> None:
     from rich.console import Console
 
@@ -80,13 +106,16 @@ def _print_conformance(conformance: Conformance) -> None:
         print_warning(line)
 
 
-def _add_curve(table: Table, summary: Summary, curve: Curve, prices: Mapping[str, tuple[str, str]]) -> None:
+def _add_curve(
+    table: Table, summary: Summary, curve: Curve, prices: Mapping[str, tuple[str, str]], places: Sequence[int]
+) -> None:
     """Add the first stage, where the policy's own order is another one, and the curve in a few rows."""
     if _starts_apart(summary, curve):
-        table.add_row("first stage", *([""] * len(prices)), *map("{:.3f}".format, summary.first_stage.values()))
+        first = list(summary.first_stage.values())
+        table.add_row("first stage", *([""] * len(prices)), *(f"{first[place]:.3f}" for place in places))
     for step in _few(len(curve.docs)):
         costs = [shape.format(curve.costs[step, UNITS.index(unit)]) for unit, shape in prices.values()]
-        table.add_row(f"{curve.docs[step]}", *costs, *map("{:.3f}".format, curve.mean[step]))
+        table.add_row(f"{curve.docs[step]}", *costs, *(f"{curve.mean[step][place]:.3f}" for place in places))
 
 
 def _starts_apart(summary: Summary, curve: Curve) -> bool:
@@ -124,13 +153,15 @@ def print_warning(words: str) -> None:
     Console(highlight=False, markup=False).print(f"warning: {words}")
 
 
-def _add_comparison(table: Any, name: str, against: Comparison, blank: Sequence[str]) -> None:
-    intervals = (f"{short(low, '+.3f')} {short(high, '+.3f')}" for low, high in against.interval.values())
+def _add_comparison(
+    table: Table, name: str, against: Comparison, blank: Sequence[str], measures: Sequence[str]
+) -> None:
+    intervals = (against.interval[measure] for measure in measures)
     table.add_section()
-    table.add_row(f"{name} ({against.docs_per_query:.0f})", *blank, *(f"{v:.4f}" for v in against.measures.values()))
-    table.add_row("difference", *blank, *(f"[bold]{value:+.4f}[/bold]" for value in against.difference.values()))
-    table.add_row("95% interval", *blank, *intervals)
-    table.add_row("p", *blank, *map(short_p, against.p_holm.values()))
+    table.add_row(f"{name} ({against.docs_per_query:.0f})", *blank, *(f"{against.measures[m]:.4f}" for m in measures))
+    table.add_row("difference", *blank, *(f"[bold]{against.difference[m]:+.4f}[/bold]" for m in measures))
+    table.add_row("95% interval", *blank, *(f"{short(low, '+.3f')} {short(high, '+.3f')}" for low, high in intervals))
+    table.add_row("p", *blank, *(short_p(against.p_holm[measure]) for measure in measures))
 
 
 def fitting_table(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -79,7 +80,9 @@ def build_session(config: Mapping[str, Any], wrap: Any = None, wrap_reformulator
 def unlimited_parts(config: Mapping[str, Any]) -> tuple[Dataset, dict[str, BaseReranker], dict[str, Any]]:
     """The collection of a configuration, its rerankers by strategy name, and its other parts but the budget."""
     dataset = load_dataset(config)
-    rerankers = _rerankers(config, dataset)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "reranker.scale=")  # the dataset's warnings say it
+        rerankers = _rerankers(config, dataset)
     resources = {
         "corpus": dataset.corpus,
         "qrels": dataset.qrels,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.publish.files import write_text
-from experiments.study.recommendation import Recommendation, recommendation
+from experiments.study.recommendation import Recommendation, nearest_for_less, recommendation
 from experiments.study.study import file_stem, unit_of
 from ragtune.core.errors import ConfigError
 from ragtune.core.units import DOCS
@@ -127,12 +127,15 @@ def _recommended(studies: Sequence[_Found]) -> str:
     if not in_documents:
         return ""
     widest = max(in_documents, key=lambda study: len(study.collections))
+    nearest = nearest_for_less(widest.cells, measures_of(widest.cells)[0])
     return f"""<section>
 <h2>Recommendation</h2>
-<p><strong>{escape(widest.advice.title)}</strong> {escape(widest.advice.summary)}</p>
-<p>It holds for the {_counted(len(widest.collections), "pair")} of collection, first stage and reranker of
-<a href="#{escape(widest.folder.name)}">the study with the most of them</a>. Check it on your own data with
-<code>ragtune advise</code>.</p>
+<p>Asked: {escape(widest.question)}</p>
+<p>Found: {escape(widest.advice.summary)} {escape(nearest)}</p>
+<p><strong>{escape(widest.advice.title)}</strong></p>
+<p>This is one rule for all {_counted(len(widest.collections), "pair")} of collection, first stage and reranker of
+<a href="#{escape(widest.folder.name)}">the study with the most of them</a>. For your own data, ask
+<code>ragtune advise</code>: one pair can need less.</p>
 {_details("The pairs", f"<p>{escape(', '.join(widest.collections))}</p>")}
 {_details("On each pair", _listed(widest.advice.evidence))}
 {_details("By which rule", f"<p>{escape(widest.advice.rule)}</p>")}

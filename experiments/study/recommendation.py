@@ -184,8 +184,30 @@ def _nothing_better(rows: Any, measure: str, rule: str) -> Recommendation:
     return Recommendation(title, summary, tuple(evidence), rule, str(incumbent["policy"].iloc[0]), column)
 
 
-def _better_or_as_good(rows: Any, measure: str) -> Recommendation:
-    """What is better than the incumbent at its largest cost, else what is as good for less, else that incumbent."""
+def nearest_for_less(cells: Any, measure: str) -> str:
+    """The cheaper cell that is as good as the baseline on most collections, in a sentence; empty without any.
+
+    Args:
+        cells: see :func:`recommendation`; of an earlier version's table, nothing can be said.
+        measure: the headline measure.
+    """
+    if "full_diff" not in cells:
+        return ""
+    rows, _ = _beside(cells.assign(budget=cells["budget"].astype(str)), measure)
+    by_cell = rows[rows["kind"] != "ceiling"].groupby(["policy", "budget"], sort=False)
+    held, share = by_cell["good"].sum(), by_cell["share"].mean().round(9)
+    policy, column = min(held.index, key=lambda key: (-held[key], share[key]))
+    chosen = rows[(rows["policy"] == policy) & (rows["budget"] == column)]
+    if not held[policy, column]:
+        return ""
+    return (
+        f"{_named(rows, chosen)} comes nearest: it is shown to keep {AS_GOOD:.0%} on {held[policy, column]} of "
+        f"{len(chosen)}."
+    )
+
+
+def _beside(rows: Any, measure: str) -> tuple[Any, Any]:
+    """The cells with what each is beside the incumbent at its largest cost, and the cells of that incumbent."""
     spent = f"{unit_of(rows).name}_mean"
     full = _at_full(rows, spent)
     theirs = rows["collection"].map(full.set_index("collection")[measure])
@@ -193,7 +215,12 @@ def _better_or_as_good(rows: Any, measure: str) -> Recommendation:
     p = rows[["full_p_t_holm", "full_p_randomization_holm"]].max(axis=1)
     side = np.sign(rows["full_diff"]).where(p < SIGNIFICANT, 0).astype(int)
     good = (rows["full_diff_low"] >= -(1.0 - AS_GOOD) * theirs) & (rows[spent] < costs - 0.005 * costs)
-    rows = rows.assign(side=side, good=good, share=rows[spent] / costs.where(costs > 0))
+    return rows.assign(side=side, good=good, share=rows[spent] / costs.where(costs > 0)), full
+
+
+def _better_or_as_good(rows: Any, measure: str) -> Recommendation:
+    """What is better than the incumbent at its largest cost, else what is as good for less, else that incumbent."""
+    rows, full = _beside(rows, measure)
     cells = rows[rows["kind"] != "ceiling"].groupby(["policy", "budget"], sort=False)
     better = [key for key, held in cells if 2 * (held["side"] > 0).sum() >= len(held) and (held["side"] >= 0).all()]
     as_good = [key for key, held in cells if held["good"].all()]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 from ragtune.core.arguments import did_you_mean, nearest
 from ragtune.core.errors import InputError, RagtuneError
@@ -68,6 +68,9 @@ class Parser(argparse.ArgumentParser):
 
     propose: Callable[[str], str] | None = None
 
+    def add_subparsers(self, **options: Any) -> Any:
+        return super().add_subparsers(parser_class=_Subcommand, **options)
+
     def error(self, message: str) -> NoReturn:
         self.exit(BAD_INPUT, f"error: {message}; {self.prog} --help says what is allowed{self._meant(message)}\n")
 
@@ -82,6 +85,16 @@ class Parser(argparse.ArgumentParser):
         if unknown := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message):
             return did_you_mean(unknown[1], re.findall(r"[\w-]+", unknown[2]))
         return ""
+
+
+class _Subcommand(Parser):
+    """Reports its own unknown options: argparse leaves them to the whole command, which does not know what is near."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
 
 
 def declare(command: Command, parser: argparse.ArgumentParser) -> None:

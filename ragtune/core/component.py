@@ -32,6 +32,11 @@ class Component:
         be loaded later, within ``context.tracker.clock.paused()``.
         """
 
+    @property
+    def doubts(self) -> Mapping[str, int]:
+        """What speaks against recorded inputs, in words that follow a number, with that number; empty by default."""
+        return {}
+
     def recorded_queries(self) -> Mapping[str, Collection[str]]:
         """The queries that each of its recorded inputs knows, by the input's name in messages; empty without any.
 

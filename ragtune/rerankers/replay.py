@@ -100,6 +100,10 @@ class ReplayReranker(BaseReranker):
         """True: time is simulated."""
         return True
 
+    @property
+    def doubts(self) -> Mapping[str, int]:
+        return self.table.doubts
+
     def recorded_queries(self) -> Mapping[str, Collection[str]]:
         return self.table.recorded_queries()
 

@@ -73,6 +73,9 @@ class ScoreTable:
         scale: scale of the numbers; None takes the manifest's, else ``identity``.
         ties: what orders equal scores, see :class:`TieRule`.
 
+    Attributes:
+        doubts: see :attr:`ragtune.core.component.Component.doubts`: a scale that is probably another one.
+
     Raises:
         ScoreTableError: if the file is missing or malformed, or holds a number that the scale does not allow.
         ConfigError: on an unknown scale or tie rule.
@@ -87,6 +90,7 @@ class ScoreTable:
         given = None if scale is None else parse_scale(scale)
         self.scale = given or self.manifest.scale or ScoreScale.IDENTITY
         self._run = _read_pairs(self.path)
+        self.doubts: Mapping[str, int] = {}
         self._check_scale()
 
     def __len__(self) -> int:
@@ -166,6 +170,7 @@ class ScoreTable:
         words = f"reranker.scale={self.scale.value}: almost all scores of {quoted(str(self.path))} are {found.words}"
         if found.is_sure:
             raise ScoreTableError(words)
+        self.doubts = {f"scores with a doubtful scale, {words}": len(self)}
         warnings.warn(words, stacklevel=4)
 
     def _require_allowed(self, sample: Sample) -> None:

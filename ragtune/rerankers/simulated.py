@@ -95,6 +95,10 @@ class SimulatedReranker(BaseReranker):
         """True: time is simulated."""
         return True
 
+    @property
+    def doubts(self) -> Mapping[str, int]:
+        return self.table.doubts
+
     def recorded_queries(self) -> Mapping[str, Collection[str]]:
         return self.table.recorded_queries()
 

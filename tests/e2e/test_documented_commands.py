@@ -5,33 +5,18 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from command_line import ROOT
+from documented import COMMANDS, ROOTS, SHOWN, is_own_component, pages
 
-from experiments.cli.help import help_text
 from experiments.config.compose import compose, composed, plain
-from ragtune.adapters import harness
-from ragtune.adapters.cli import SERVICES, main
-from ragtune.adapters.dispatch import Command, Parser, declare
+from ragtune.adapters.cli import main
+from ragtune.adapters.dispatch import Parser, declare
 
-ALIASES = {
-    "run.py": "run",
-    **{
-        f"scripts/{file.stem}.py": name
-        for file in (ROOT / "scripts").glob("*.py")
-        for name in re.findall(r'main\("([\w-]+)"\)', file.read_text(encoding="utf-8"))
-    },
-}
-"""Commands of a checkout, by the file that is an alias of each."""
-
-HARNESS = list(harness.summaries(ROOT))
-COMMANDS: dict[str, Command] = {name: harness.load(name, ()) for name in HARNESS} | SERVICES
-ROOTS = {"run": "config", "sweep": "config", "pipeline": "pipeline"}
 OVERRIDDEN = ("advise", "label", "score", "graph", "ingest")
 """Commands with options of their own before the overrides of a run."""
 
@@ -45,55 +30,11 @@ tests run them (services, prompt pipeline, conformance, studies, advice, launche
 FASTER = ("dataset.every=10", "tracking=none", "bootstrap.resamples=20", "verbosity=0")
 
 
-def pages() -> dict[str, str]:
-    """What a reader sees, by where it stands."""
-    files = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    texts = {str(file.relative_to(ROOT)): file.read_text(encoding="utf-8") for file in files}
-    texts |= {f"{name} --help": command.__doc__ or "" for name, command in COMMANDS.items()}
-    return texts | {
-        f"{name} --help, usage": help_text(root, "", is_sweep=name == "sweep").partition("\nChoices")[0]
-        for name, root in ROOTS.items()
-    }
-
-
-def commands() -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Where a command stands, and its words: the command's name first."""
-    for where, text in pages().items():
-        text = re.sub(r" *\\\n *", " ", text)
-        for found in re.finditer(r"^ *(?:python (?=run\.py|scripts/)|ragtune (?=[a-z]+\b))", text, re.MULTILINE):
-            words = words_of(text[found.end() :].splitlines())
-            words[0] = ALIASES.get(words[0], words[0])
-            if not words[0].startswith("scripts/") and not any("GROUP" in word for word in words):
-                yield where, tuple(words)
-
-
-def words_of(lines: list[str]) -> list[str]:
-    """The words of the command that the lines begin with; what is quoted may go on over several lines."""
-    for last in range(1, len(lines) + 1):
-        shown = "\n".join(lines[:last])
-        shown = shown if "\n" in shown else re.split(r" (?:[|<>&](?: |$)|\.\.\.)|  +(?=[A-Za-z])", shown)[0]
-        try:
-            return shlex.split(shown, comments=True)
-        except ValueError:
-            continue
-    raise ValueError(f"no end of {lines[0]!r}")
-
-
-SHOWN = sorted({words: where for where, words in commands()}.items())
-"""Each command once, with a page that shows it."""
-
-
-def _own_component(words: tuple[str, ...]) -> bool:
-    """Whether the page has its reader write the component first."""
-    made = re.findall(r'title="conf/(\w+)/(\w+)\.yaml"', "\n".join(pages().values()))
-    return any(f"{group}={name}" in words for group, name in made) or any("mine" in word for word in words)
-
-
 @pytest.mark.parametrize("words", [words for words, _ in SHOWN], ids=lambda words: shlex.join(words)[:70])
 def test_every_command_that_is_shown_is_taken(words: tuple[str, ...]) -> None:
     name, *rest = words
     assert name in COMMANDS
-    if _own_component(words) or {"--help", "-h"} & set(rest):
+    if is_own_component(words) or {"--help", "-h"} & set(rest):
         return
     if name in ROOTS:
         composes([word for word in rest if word not in ("-m", "--multirun")], ROOTS[name])
@@ -132,7 +73,7 @@ def asks(arguments: argparse.Namespace) -> None:
     assert load_grid(arguments.config, options).only([], chosen).policies
 
 
-RUN = [words for words, _ in SHOWN if not ELSEWHERE.search(shlex.join(words)) and not _own_component(words)]
+RUN = [words for words, _ in SHOWN if not ELSEWHERE.search(shlex.join(words)) and not is_own_component(words)]
 
 
 def test_most_commands_on_shipped_data_are_run() -> None:
@@ -164,6 +105,9 @@ def called(call: Callable[[], int | None]) -> int:
         (["study", "--polices", "x"], "did you mean --policies?"),
         (["study", "--policies", "uncertanty"], "did you mean uncertainty?"),
         (["study", "--config", "opne"], "did you mean open?"),
+        (["runs", "list", "--limt", "3"], "did you mean --limit?"),
+        (["runs", "best", "--each-budgt"], "did you mean --each-budget?"),
+        (["shadow", "report", "x", "--jsno"], "did you mean --json?"),
         (["serve", "--modle", "x"], "did you mean --model?"),
         (["conformance", "--target", "memry"], "did you mean memory?"),
         (["run", "experimnt=gar"], "did you mean experiment?"),

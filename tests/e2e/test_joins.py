@@ -1,4 +1,4 @@
-"""Parts whose ids do not match are refused or told of, by every command and in every place that reports figures."""
+"""Parts whose ids or scales do not match are refused or told of, by every command and wherever figures stand."""
 
 from __future__ import annotations
 
@@ -225,3 +225,23 @@ def test_a_bad_grade_names_file_line_and_value(main: Main, tmp_path: Path, grade
     assert (ended.code, len(ended.err.splitlines())) == (2, 1)
     assert "qrels/test.tsv:2: " in ended.err
     assert grade in ended.err
+
+
+def test_scores_that_are_probably_on_another_scale_are_a_warning_in_every_place(main: Main, tmp_path: Path) -> None:
+    run = read_run(SCORES, needs_scores=True)
+    rows = [(q, d, 2 * score - 1) for q in run for d, score in run.scores(q).items()]
+    (tmp_path / "cosine.run").write_text("".join(f"{q} Q0 {d} 1 {score} x\n" for q, d, score in rows))
+    store = f"tracking.uri=sqlite:///{tmp_path}/mlflow.db"
+    scores = (f"reranker.scores={tmp_path}/cosine.run", "reranker.scale=logit", "dataset.every=10")
+    ended = main(*scores, "budget=5", f"hydra.run.dir={tmp_path}/out", store, tracked=True)
+    assert ended.code == 0
+    doubt = "17050 scores with a doubtful scale, reranker.scale=logit: almost all scores of "
+    assert f"warning: {doubt}" in " ".join(ended.out.split())
+    assert "reranker.scale=" not in ended.err  # it stands there once
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert any(f"{n} {what}".startswith(doubt) for what, n in summary["warnings"].items())
+
+    from mlflow import MlflowClient
+
+    tracked = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db").get_run(summary["mlflow_run_id"]).data
+    assert doubt in tracked.tags["warnings"]

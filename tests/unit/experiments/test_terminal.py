@@ -315,3 +315,15 @@ def test_no_job_is_compared_with_the_twin_of_a_failed_one(
     print_sweep(jobs, tmp_path, failed=failed, baseline="2", bootstrap=bootstrap)
     assert "no difference is told from failed jobs: 2" in capsys.readouterr().out
     assert list(pd.read_csv(tmp_path / "sweep.csv"))[2:4] == ["estimator", "budget"]  # by which the failed ones differ
+
+
+def test_on_a_narrow_terminal_every_figure_is_whole(
+    make_summary: MakeSummary, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    print_run(make_summary(), curve(3))
+    out = capsys.readouterr().out
+    assert "…" not in out
+    assert max(map(len, out.splitlines())) <= 40
+    assert "0.8125" in out
+    assert "0.700-0.900" in out

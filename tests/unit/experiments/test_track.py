@@ -316,7 +316,10 @@ def test_an_experiment_has_a_saved_view_which_its_description_names_and_what_was
     experiment = logged.client.get_experiment(logged.run.info.experiment_id)
     view = json.loads(experiment.tags["mlflow.sharedViewState.ragtune"])
     columns = json.loads(view["state"])["selectedColumns"]
-    assert columns[:3] == ["metrics.`nDCG_10`", "metrics.`charged_docs`", "metrics.`aucc`"]
+    assert columns[:4] == ["metrics.`headline`", "tags.`headline`", "metrics.`charged_docs`", "metrics.`aucc`"]
+    assert json.loads(view["state"])["orderByKey"] == "metrics.`headline`"  # of runs with other measures, too
+    assert logged.run.data.metrics["headline"] == logged.run.data.metrics["nDCG_10"]
+    assert logged.run.data.tags["headline"] == "nDCG@10"
     assert f"(#/experiments/{experiment.experiment_id}/runs?viewStateShareKey=ragtune" in experiment.tags[NOTE]
     logged.client.set_experiment_tag(experiment.experiment_id, NOTE, "ours")
     logged.tracking.log(logged.folder, again=True)
@@ -377,7 +380,8 @@ def test_a_sweeps_parent_shows_the_best_job_its_counts_and_its_table(
     table.write_text("| rank |")
     logged.tracking.describe_sweep(logged.parent, [table], SweepFigures(jobs, 1, 6, "2 of 6 jobs"))
     run = logged.client.get_run(logged.parent)
-    assert run.data.metrics["nDCG_10"] == 0.6
+    assert run.data.metrics["nDCG_10"] == run.data.metrics["headline"] == 0.6
+    assert run.data.tags["headline"] == "nDCG@10"
     counts = {"jobs_finished": 2, "jobs_failed": 1, "jobs_planned": 6}
     assert counts.items() <= run.data.metrics.items()
     assert run.data.tags["best"].startswith("job 1: ")
