@@ -41,7 +41,7 @@ def _draw(axes: Any, advice: Advice) -> None:
     best = advice.recommended
     peers = [curve for curve in _curves(advice.options) if not curve[0].deployable]
     for i, curve in enumerate(peers):
-        _plot(axes, curve, label="GAR, Quam, ORE, value of information" if not i else None, **_PEER)
+        _plot(axes, curve, label="GAR, Quam, ORE" if not i else None, **_PEER)
     for curve in _shown(advice):
         first = curve[0]
         label = "fixed depth" if first.policy == FIXED else f"{first.label.rpartition(', ')[0]}"
