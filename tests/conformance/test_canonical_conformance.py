@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import json
 import re
 import subprocess
@@ -44,7 +45,6 @@ from ragtune.canonical.conformance.targets import LibraryTarget, Target, memory_
 from ragtune.canonical.indexing import index
 from ragtune.canonical.policies import RetrievalPlan
 from ragtune.canonical.store.database import PostgresDatabase
-from ragtune.canonical.store.postgres import SearchSettings
 from ragtune.canonical.store.statements import NO_FILTER, Statements, filter_condition
 from ragtune.core.errors import ConfigError
 from ragtune.embedders.hashing import HashingEmbedder
@@ -86,7 +86,7 @@ def make_target(request: pytest.FixtureRequest) -> Target:
     if request.param == "postgres":
         return LibraryTarget("postgres", PostgresDatabase(fresh_dsn()))
     if request.param == "postgres_indexed":  # every search through the HNSW and GIN indexes
-        return LibraryTarget("postgres", PostgresDatabase(fresh_dsn(), search=SearchSettings(exact_below=0)))
+        return LibraryTarget("postgres", PostgresDatabase(fresh_dsn(), exact_below=0))
     url = request.getfixturevalue("server")
     return RestTarget(url, KEY) if request.param == "rest" else McpTarget(f"{url}/mcp", KEY)
 
@@ -106,19 +106,18 @@ def test_every_target_answers_what_the_store_in_memory_answers(target: Target, s
 
 def test_the_large_collection_is_searched_through_the_indexes(fixtures: Fixtures) -> None:
     (large,) = (group for group in fixtures.groups if group.generated)
-    assert large.generated > SearchSettings().exact_below
+    assert large.generated > inspect.signature(PostgresDatabase).parameters["exact_below"].default
     filters = [plan.filters for case in large.queries for plan in _plans(case.plans) if not plan.filters.is_empty]
     dsn = fresh_dsn()
     with PostgresDatabase(dsn) as database, psycopg.connect(dsn, autocommit=True) as connection:
         embedder = HashingEmbedder()
         store = database.open("large", embedder, create=True)
         index(generated_chunks(large.generated), store)
-        for setting in database.search.session.items():
-            connection.execute("SELECT set_config(%s, %s, false)", setting)
+        connection.execute("SELECT set_config('hnsw.iterative_scan', 'strict_order', false)")
         register_vector(connection)
 
-        def plan(sql: bytes, **values: Any) -> str:
-            rows = connection.execute(b"EXPLAIN " + sql, values).fetchall()
+        def plan(sql: str, **values: Any) -> str:
+            rows = connection.execute(f"EXPLAIN {sql}".encode(), values).fetchall()
             return "".join(line for (line,) in rows)
 
         sql = Statements(1, embedder.dims)
@@ -128,10 +127,11 @@ def test_the_large_collection_is_searched_through_the_indexes(fixtures: Fixtures
         for wanted in filters:
             values = {"tags_any": list(wanted.tags_any), "tags_all": list(wanted.tags_all)}
             values |= {"metadata": json.dumps(wanted.metadata), "any": "'word2998' | 'word2500'", "limit": 2001}
-            found = plan(sql.postings.matching(filter_condition(wanted), True), **values)
-            used |= set(re.findall("Bitmap Index Scan on chunks_1_([a-z]+)", found))
+            condition = filter_condition(wanted)
+            for found in (sql.count_passing(condition), sql.read_passing(condition, True)):
+                used |= set(re.findall("Bitmap Index Scan on chunks_1_([a-z]+)", plan(found, **values)))
         assert used == {"tsv", "tags", "metadata"}
-        assert "using postings_1_term" in plan(sql.postings.read_blocks(), terms=["word2998", "word1"], most=9)
+        assert "on postings_1_term_idx" in plan(sql.read_postings(), terms=["word2998", "word1"])
 
 
 def test_a_second_ingestion_gives_the_same_chunks_embeddings_and_keys(fixtures: Fixtures) -> None:

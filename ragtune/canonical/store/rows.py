@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -16,7 +16,7 @@ import numpy as np
 from ragtune.canonical.analyzers import Analyzer
 from ragtune.canonical.normalization import check_metadata, check_string
 from ragtune.canonical.store.lexical import term_frequencies
-from ragtune.canonical.types import Chunk, Embedding, Filters
+from ragtune.canonical.types import Chunk, Embedding, Filters, UpsertCounts
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import InputError
 
@@ -77,6 +77,36 @@ def make_rows(chunks: Sequence[Chunk], embeddings: Embedding, dims: int, analyze
             raise InputError(f"chunks: {(chunk.doc_id, chunk.chunk_index)!r} occurs twice, allowed is once")
         rows[chunk.chunk_index] = _make_row(chunk, vector, analyzer)
     return {doc_id: [rows[place] for place in sorted(rows)] for doc_id, rows in sorted(documents.items())}
+
+
+@dataclass(frozen=True)
+class Change:
+    """What has to be done so that a document consists of given rows.
+
+    Attributes:
+        counts: the outcome.
+        fresh: rows to insert.
+        stale: chunk indexes of the rows to delete, some of which a fresh row replaces.
+    """
+
+    counts: UpsertCounts
+    fresh: list[Row]
+    stale: list[int]
+
+
+def compare(before: Mapping[int, bytes], rows: Sequence[Row]) -> Change:
+    """Compare a document's stored digests, by chunk index, with its new rows."""
+    fresh = [row for row in rows if before.get(row.chunk.chunk_index) != row.digest]
+    updated = [row.chunk.chunk_index for row in fresh if row.chunk.chunk_index in before]
+    deleted = sorted(before.keys() - {row.chunk.chunk_index for row in rows})
+    counts = UpsertCounts(
+        documents=int(bool(before or rows)),
+        inserted=len(fresh) - len(updated),
+        updated=len(updated),
+        unchanged=len(rows) - len(fresh),
+        deleted=len(deleted),
+    )
+    return Change(counts, fresh, [*updated, *deleted])
 
 
 def document_digest(chunks: Iterable[Chunk]) -> str:

@@ -17,7 +17,6 @@ from ragtune.canonical.retrieval import retrieve
 from ragtune.canonical.store import postings, ranking
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.store.memory import MemoryDatabase
-from ragtune.canonical.store.postgres import SearchSettings
 from ragtune.canonical.store.statements import Statements
 from ragtune.canonical.types import Chunk
 from ragtune.embedders.hashing import HashingEmbedder
@@ -29,7 +28,7 @@ Rows = list[tuple[Any, ...]]
 def server() -> Iterator[psycopg.Connection[Any]]:
     """A database with one small collection whose indexes are built."""
     dsn = fresh_dsn()
-    with PostgresDatabase(dsn, search=SearchSettings(exact_below=0)) as database:
+    with PostgresDatabase(dsn, exact_below=0) as database:
         store = database.open("tea", HashingEmbedder(dims=8), create=True)
         index([Chunk(doc_id="x", chunk_index=0, content="green tea", metadata={"lang": "en"})], store)
         with psycopg.connect(dsn) as connection:
