@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
@@ -33,6 +34,7 @@ from ragtune.canonical.types import (
 from ragtune.core.arguments import check_choice
 from ragtune.core.errors import ConfigError, InputError, UnknownCollectionError
 from ragtune.core.interfaces import BaseEmbedder, BaseReranker
+from ragtune.data.diskcache import AUTO
 
 T = TypeVar("T")
 
@@ -68,6 +70,7 @@ class RagService:
         embedders: embedders by the name that clients give; at least one, and the first is the default.
         rerankers: rerankers by the name that clients give.
         limits: limits of a request.
+        cache_dir: where the vectors of :meth:`embed` are cached, as in :func:`ragtune.canonical.embed`.
 
     Raises:
         ConfigError: without an embedder.
@@ -79,6 +82,7 @@ class RagService:
         embedders: Mapping[str, BaseEmbedder],
         rerankers: Mapping[str, BaseReranker] = MappingProxyType({}),
         limits: ServiceLimits | None = None,
+        cache_dir: str | Path | None = AUTO,
     ) -> None:
         if not embedders:
             raise ConfigError("embedders={}: allowed is at least one")
@@ -87,6 +91,7 @@ class RagService:
         self.rerankers = dict(rerankers)
         self.limits = limits or ServiceLimits()
         self._default = next(iter(self.embedders))
+        self._cache_dir = cache_dir
         self._stores: dict[str, BaseStore] = {}
         self._lock = threading.Lock()
 
@@ -151,7 +156,7 @@ class RagService:
         """The embedder's name for clients, its model, and the vectors of texts, shape (len(texts), dims)."""
         self._check_batch("texts", texts)
         name, model = self._embedder(embedder)
-        return name, model.name, embed(texts, model)
+        return name, model.name, embed(texts, model, cache_dir=self._cache_dir)
 
     def index(self, collection: str, chunks: Sequence[Chunk]) -> dict[str, Any]:
         """Call :func:`ragtune.canonical.index` on a collection."""

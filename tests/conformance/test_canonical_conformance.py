@@ -22,7 +22,7 @@ from pgvector.psycopg import register_vector
 from postgres_server import fresh_dsn
 
 from experiments.commands import conformance as command
-from experiments.conformance.canonical import serve
+from experiments.conformance.canonical import LibraryTarget, memory_target, serve
 from ragtune.adapters.dispatch import run_command
 from ragtune.canonical import conformance
 from ragtune.canonical.conformance import SPEC, SPECS
@@ -38,10 +38,9 @@ from ragtune.canonical.conformance.fixtures import (
 )
 from ragtune.canonical.conformance.mcp_target import McpTarget
 from ragtune.canonical.conformance.observing import observe
-from ragtune.canonical.conformance.remote import TargetError
 from ragtune.canonical.conformance.rest_target import RestTarget
 from ragtune.canonical.conformance.suite import RULES, run_suite
-from ragtune.canonical.conformance.targets import LibraryTarget, Target, memory_target
+from ragtune.canonical.conformance.targets import Target, TargetError
 from ragtune.canonical.indexing import index
 from ragtune.canonical.policies import RetrievalPlan
 from ragtune.canonical.store.database import PostgresDatabase
@@ -253,8 +252,10 @@ def test_another_embedder_fails_and_the_report_names_rules() -> None:
 
 def test_a_function_that_fails_is_a_failed_case_and_leaves_the_others_alone() -> None:
     class Broken(LibraryTarget):
-        def compress(self, *_: Any) -> Any:
-            raise RuntimeError("on fire")
+        def call(self, operation: str, arguments: Any) -> Any:
+            if operation == "compress":
+                raise RuntimeError("on fire")
+            return super().call(operation, arguments)
 
     from ragtune.canonical.store.memory import MemoryDatabase
 
@@ -268,7 +269,7 @@ def test_a_function_that_fails_is_a_failed_case_and_leaves_the_others_alone() ->
 
 def test_a_server_without_the_reranker_skips_its_cases(server: str) -> None:
     target = memory_target()
-    target.has_reranker = RestTarget(server, KEY, reranker=None).has_reranker
+    target.reranker = RestTarget(server, KEY, reranker=None).reranker
     report = run_suite(target)
     assert report.outcome == "passed"
     assert len(report.skipped) == 6
@@ -277,11 +278,11 @@ def test_a_server_without_the_reranker_skips_its_cases(server: str) -> None:
 
 def test_a_refused_request_says_what_the_server_said(server: str) -> None:
     with McpTarget(f"{server}/mcp", KEY) as target, pytest.raises(TargetError, match=r"get_collection.*nowhere"):
-        target.counts("nowhere")
+        target.call("get_collection", {"collection": "nowhere"})
     with RestTarget(server, KEY) as target, pytest.raises(TargetError, match=r"get_collection: HTTP 404.*nowhere"):
-        target.counts("nowhere")
+        target.call("get_collection", {"collection": "nowhere"})
     with RestTarget(server, "a wrong key of many characters") as target, pytest.raises(TargetError, match="HTTP 401"):
-        target.counts("nowhere")
+        target.call("get_collection", {"collection": "nowhere"})
 
 
 @pytest.mark.parametrize("url", ["", "localhost:8080", "ftp://x", "http://", "http://x?y=1"])

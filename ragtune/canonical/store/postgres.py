@@ -76,7 +76,9 @@ class PostgresStore(BaseStore):
 
     def delete(self, doc_ids: Sequence[str]) -> int:
         documents: dict[str, list[Any]] = {check_doc_id(doc_id): [] for doc_id in doc_ids}
-        return self._run(lambda connection: write_documents(connection, self._sql, documents, self._exact_below)).documents
+        return self._run(
+            lambda connection: write_documents(connection, self._sql, documents, self._exact_below)
+        ).documents
 
     def vector_candidates(self, embedding: Embedding, k: int, filters: Filters) -> list[Candidate]:
         query = check_query(embedding, self.collection.embed_dims)

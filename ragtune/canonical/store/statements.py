@@ -120,9 +120,7 @@ class Statements:
     # Writing
 
     def lock(self) -> str:
-        return (
-            f"SELECT chunks, places, gone, is_indexed FROM ragtune.collections WHERE {self._own} FOR NO KEY UPDATE"
-        )
+        return f"SELECT chunks, places, gone, is_indexed FROM ragtune.collections WHERE {self._own} FOR NO KEY UPDATE"
 
     def count(self) -> str:
         """Adds to the counters and counts the write."""
@@ -178,9 +176,7 @@ class Statements:
         )
 
     def clear_postings(self) -> str:
-        return (
-            f"DELETE FROM {self._postings}; UPDATE ragtune.collections SET writes = 0, gone = 0 WHERE {self._own}"
-        )
+        return f"DELETE FROM {self._postings}; UPDATE ragtune.collections SET writes = 0, gone = 0 WHERE {self._own}"
 
     # Reading
 
@@ -241,8 +237,7 @@ class Statements:
         """
         passing = f"SELECT 1 FROM {self._partition} WHERE {condition}"
         return (
-            f"WITH passing AS MATERIALIZED ({passing}) "
-            "SELECT count(*) FROM (SELECT 1 FROM passing LIMIT %(limit)s) few"
+            f"WITH passing AS MATERIALIZED ({passing}) SELECT count(*) FROM (SELECT 1 FROM passing LIMIT %(limit)s) few"
         )
 
     # Lexical search
