@@ -20,6 +20,7 @@ import pytest
 from patience import HANG_S, wait_until
 from postgres_server import fresh_dsn
 
+from ragtune.canonical.store import writing
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.store.embedded import EmbeddedServer
 from ragtune.canonical.store.memory import MemoryDatabase
@@ -334,11 +335,12 @@ def test_an_index_build_without_shared_memory_for_its_workers_is_done_by_one(dsn
         )
         store.upsert(*batch("x"))
         found = outsider.execute("SELECT count(*) FROM pg_indexes WHERE tablename = 'chunks_1'").fetchone()
-    assert found == (5,)
+    assert found == (6,)
 
 
-def test_a_write_that_cannot_index_writes_nothing(dsn: str) -> None:
-    with PostgresDatabase(dsn, exact_below=0, maintenance_work_mem="much") as database:
+def test_a_write_that_cannot_index_writes_nothing(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "_BUILD_MEMORY", "much")
+    with PostgresDatabase(dsn, exact_below=0) as database:
         store = database.open("tea", EMBEDDER, create=True)
         with pytest.raises(StoreError, match="maintenance_work_mem"):
             store.upsert(*batch("x"))
