@@ -16,20 +16,6 @@ DEFAULT = "english"
 """The analyzer of a collection for which none is chosen."""
 
 _LATEST = "2"
-_LISTED = (
-    "danish",
-    "dutch",
-    "french",
-    "german",
-    "italian",
-    "norwegian",
-    "portuguese",
-    "russian",
-    "spanish",
-    "swedish",
-    "turkish",
-)
-"""Languages whose stopwords bm25s ships; the other languages but English have none."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +81,6 @@ def _stemmed(words: Callable[[str], list[str]], stems: Stems) -> Callable[[str],
 def _stopwords(language: str) -> Collection[str]:
     if language == "english":
         return STOPWORDS
-    if language not in _LISTED:
-        return ()
-    from bm25s import stopwords
+    from bm25s import stopwords  # which has a list for some languages
 
-    return frozenset(getattr(stopwords, f"STOPWORDS_{language.upper()}"))
+    return frozenset(getattr(stopwords, f"STOPWORDS_{language.upper()}", ()))

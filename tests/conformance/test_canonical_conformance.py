@@ -29,7 +29,7 @@ from ragtune.canonical.conformance import SPEC, SPECS
 from ragtune.canonical.conformance.comparing import SCORE_TOLERANCE, differences, narrow_gaps
 from ragtune.canonical.conformance.fixtures import (
     GOLDEN,
-    Fixtures,
+    Json,
     Observations,
     dump_golden,
     generated_chunks,
@@ -45,6 +45,7 @@ from ragtune.canonical.indexing import index
 from ragtune.canonical.policies import RetrievalPlan
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.store.statements import NO_FILTER, Statements, filter_condition
+from ragtune.canonical.types import Chunk
 from ragtune.core.errors import ConfigError
 from ragtune.embedders.hashing import HashingEmbedder
 
@@ -53,7 +54,7 @@ KEY = "a key of more than sixteen characters"
 
 
 @pytest.fixture(scope="module")
-def fixtures() -> Fixtures:
+def fixtures() -> Json:
     return load_fixtures()
 
 
@@ -103,15 +104,15 @@ def test_every_target_answers_what_the_store_in_memory_answers(target: Target, s
     assert json.dumps(report.observed, sort_keys=True) == json.dumps(load_golden(spec), sort_keys=True)
 
 
-def test_the_large_collection_is_searched_through_the_indexes(fixtures: Fixtures) -> None:
-    (large,) = (group for group in fixtures.groups if group.generated)
-    assert large.generated > inspect.signature(PostgresDatabase).parameters["exact_below"].default
-    filters = [plan.filters for case in large.queries for plan in _plans(case.plans) if not plan.filters.is_empty]
+def test_the_large_collection_is_searched_through_the_indexes(fixtures: Json) -> None:
+    (large,) = (group for group in fixtures["groups"] if "generated" in group)
+    assert large["generated"] > inspect.signature(PostgresDatabase).parameters["exact_below"].default
+    filters = [plan.filters for plan in _plans(large["queries"]) if not plan.filters.is_empty]
     dsn = fresh_dsn()
     with PostgresDatabase(dsn) as database, psycopg.connect(dsn, autocommit=True) as connection:
         embedder = HashingEmbedder()
         store = database.open("large", embedder, create=True)
-        index(generated_chunks(large.generated), store)
+        index([Chunk(**chunk) for chunk in generated_chunks(large["generated"])], store)
         connection.execute("SELECT set_config('hnsw.iterative_scan', 'strict_order', false)")
         register_vector(connection)
 
@@ -120,7 +121,7 @@ def test_the_large_collection_is_searched_through_the_indexes(fixtures: Fixtures
             return "".join(line for (line,) in rows)
 
         sql = Statements(1, embedder.dims)
-        near = {"query": embedder.embed([large.queries[0].query])[0], "fetch": 26, "most": 1040}
+        near = {"query": embedder.embed([large["queries"][0]["query"]])[0], "fetch": 26, "most": 1040}
         assert "Index Scan using chunks_1_hnsw" in plan(sql.nearest(NO_FILTER), **near)
         used = set()
         for wanted in filters:
@@ -133,7 +134,7 @@ def test_the_large_collection_is_searched_through_the_indexes(fixtures: Fixtures
         assert "on postings_1_term_idx" in plan(sql.read_postings(), terms=["word2998", "word1"])
 
 
-def test_a_second_ingestion_gives_the_same_chunks_embeddings_and_keys(fixtures: Fixtures) -> None:
+def test_a_second_ingestion_gives_the_same_chunks_embeddings_and_keys(fixtures: Json) -> None:
     with memory_target() as target:
         assert observe(target, fixtures) == observe(target, fixtures)
 
@@ -145,7 +146,7 @@ def test_the_golden_file_is_what_pinning_would_write(golden: Observations) -> No
     assert json.loads(file.read_text(encoding="utf-8"))["spec"] == SPEC
 
 
-def test_nothing_is_left_behind(fixtures: Fixtures) -> None:
+def test_nothing_is_left_behind(fixtures: Json) -> None:
     from ragtune.canonical.store.memory import MemoryDatabase
 
     database = MemoryDatabase()
@@ -153,40 +154,47 @@ def test_nothing_is_left_behind(fixtures: Fixtures) -> None:
     assert database.collections() == []
 
 
-def test_no_golden_order_hangs_on_a_difference_that_is_tolerated(fixtures: Fixtures, golden: Observations) -> None:
+def test_no_golden_order_hangs_on_a_difference_that_is_tolerated(fixtures: Json, golden: Observations) -> None:
     """Nor on one between the last candidate and the first that is left out."""
     assert narrow_gaps(golden) == []
 
     def longer(kept: Any) -> Any:
-        cases = [case.model_copy(update={"plans": _one_more(case.plans)}) for case in kept.queries if not case.fuse]
-        return kept.model_copy(update={"queries": tuple(cases)})
+        cases = [{**case, "plans": _one_more(case["plans"])} for case in kept["queries"] if "fuse" not in case]
+        return {**kept, "queries": cases}
 
-    deeper = longer(fixtures).model_copy(update={"groups": tuple(map(longer, fixtures.groups))})
+    deeper = {**longer(fixtures), "groups": list(map(longer, fixtures["groups"]))}
     with memory_target() as target:
         assert narrow_gaps(observe(target, deeper)) == []
 
 
 def _one_more(plans: Any) -> Any:
     (plan,) = plans.values() if isinstance(plans, dict) else plans
-    return (RetrievalPlan(**{**dict(plan), "k": plan.k + 1, "candidate_pool": max(plan.candidate_pool, plan.k + 1)}),)
+    k = plan["k"] + 1
+    return [{**plan, "k": k, "candidate_pool": max(plan.get("candidate_pool", 50), k)}]
 
 
-def test_the_fixtures_cover_what_the_specification_names(fixtures: Fixtures, golden: Observations) -> None:
-    assert {policy.method for policy in fixtures.policies.values()} == {"tokens", "sentences", "paragraphs", "markdown"}
+def test_the_fixtures_cover_what_the_specification_names(fixtures: Json, golden: Observations) -> None:
+    assert {policy["method"] for policy in fixtures["policies"].values()} == {
+        "tokens",
+        "sentences",
+        "paragraphs",
+        "markdown",
+    }
     assert set(RULES) == {name.partition("/")[0] for name in golden}
-    plans = [plan for case in fixtures.queries for plan in _plans(case.plans)]
+    plans = _plans(fixtures["queries"])
     assert {plan.mode for plan in plans} == {"vector", "lexical", "hybrid"}
     for condition in ("tags_any", "tags_all", "metadata"):
         assert {plan.mode for plan in plans if getattr(plan.filters, condition)} == {"vector", "lexical", "hybrid"}
-    assert {case.fuse.method for case in fixtures.queries if case.fuse} == {"rrf", "concat"}
-    assert {case.compress.method for case in fixtures.queries if case.compress} == {"windows", "spans"}
-    contents = "".join(document.model_dump_json() for document in fixtures.documents)
+    assert {case["fuse"].get("method", "rrf") for case in fixtures["queries"] if "fuse" in case} == {"rrf", "concat"}
+    assert {case["compress"]["method"] for case in fixtures["queries"] if "compress" in case} == {"windows", "spans"}
+    contents = json.dumps(fixtures["documents"], ensure_ascii=False)
     for script in ("茶", "שלומך", "الشاي", "चाय", "чай", "ชา", "👨\u200d👩", "e\u0301", "\u2028"):
         assert script in contents
 
 
-def _plans(plans: Any) -> list[RetrievalPlan]:
-    return list(plans.values() if isinstance(plans, dict) else plans)
+def _plans(cases: list[Json]) -> list[RetrievalPlan]:
+    every = [case["plans"] for case in cases]
+    return [RetrievalPlan(**one) for plans in every for one in (plans.values() if isinstance(plans, dict) else plans)]
 
 
 # -- the suite finds what is wrong -------------------------------------------------------------------------------------

@@ -12,18 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ragtune.canonical.conformance.fixtures import (
-    FixtureDocument,
-    Fixtures,
-    Group,
-    Observations,
-    QueryCase,
-    generated_chunks,
-)
+from ragtune.canonical.conformance.fixtures import Json, Observations, generated_chunks
 from ragtune.canonical.conformance.targets import EMBEDDER, Target, TargetError
 from ragtune.canonical.types import Embedding
 
-Json = dict[str, Any]
 Observe = Callable[[], Any]
 Progress = Callable[[int, int], None]
 """Called with (cases done, cases in all)."""
@@ -35,7 +27,7 @@ _PAGE = 100
 _ONLY_ANALYZER = "english-1"  # of servers that conform with 1.0.0, which do not know the argument
 
 
-def observe(target: Target, fixtures: Fixtures, progress: Progress = lambda done, total: None) -> Observations:
+def observe(target: Target, fixtures: Json, progress: Progress = lambda done, total: None) -> Observations:
     """The target's answers by case. A case that fails is ``{"error": ...}`` and does not affect the others.
 
     Everything is written to collections of the suite, which are dropped at the end.
@@ -60,7 +52,7 @@ def observe(target: Target, fixtures: Fixtures, progress: Progress = lambda done
 class _Observer:
     """The cases as calls, in the order in which they must happen."""
 
-    def __init__(self, target: Target, fixtures: Fixtures, collection: str) -> None:
+    def __init__(self, target: Target, fixtures: Json, collection: str) -> None:
         self.collection = collection
         self._target = target
         self._fixtures = fixtures
@@ -68,14 +60,14 @@ class _Observer:
 
     @property
     def collections(self) -> list[str]:
-        return [self.collection, *(self._name(group) for group in self._fixtures.groups)]
+        return [self.collection, *(self._name(group) for group in self._fixtures["groups"])]
 
     def cases(self) -> Iterator[tuple[str, Observe]]:
-        for document in self._fixtures.documents:
-            yield f"normalize/{document.doc_id}", partial(self._normalized, document)
-            for policy in self._fixtures.policies:
-                yield f"chunk/{policy}/{document.doc_id}", partial(self._places, document, policy)
-            yield f"embed/{document.doc_id}", partial(self._embedded, document)
+        for document in self._fixtures["documents"]:
+            yield f"normalize/{document['doc_id']}", partial(self._normalized, document)
+            for policy in self._fixtures["policies"]:
+                yield f"chunk/{policy}/{document['doc_id']}", partial(self._places, document, policy)
+            yield f"embed/{document['doc_id']}", partial(self._embedded, document)
         yield "embed/the same twice, alone and together", self._embedded_twice
         yield "store/index", self._index
         yield "store/index again", self._index
@@ -84,41 +76,41 @@ class _Observer:
         yield "store/delete documents", self._delete
         yield "store/index what was deleted", self._index
         yield "store/contents", self._contents
-        for case in self._fixtures.queries:
-            yield case.name, partial(self._answer, case, self.collection)
-        for group in self._fixtures.groups:
-            yield f"store/group {group.name}", partial(self._index_group, group)
-            for case in group.queries:
-                yield case.name, partial(self._answer, case, self._name(group))
+        for case in self._fixtures["queries"]:
+            yield case["name"], partial(self._answer, case, self.collection)
+        for group in self._fixtures["groups"]:
+            yield f"store/group {group['name']}", partial(self._index_group, group)
+            for case in group["queries"]:
+                yield case["name"], partial(self._answer, case, self._name(group))
 
     def _call(self, operation: str, **arguments: Any) -> Json:
         return self._target.call(operation, arguments)
 
-    def _normalized(self, document: FixtureDocument) -> Any:
-        return self._call("normalize", content=document.model_dump(mode="json")["content"])
+    def _normalized(self, document: Json) -> Any:
+        return self._call("normalize", content=document["content"])
 
-    def _chunks(self, document: FixtureDocument, policy: str) -> list[Json]:
-        given = document.model_dump(mode="json", exclude={"policy"})
-        made: list[Json] = self._call("chunk", policy=self._fixtures.policies[policy].model_dump(), **given)["chunks"]
+    def _chunks(self, document: Json, policy: str) -> list[Json]:
+        given = {name: value for name, value in document.items() if name != "policy"}
+        made: list[Json] = self._call("chunk", policy=self._fixtures["policies"][policy], **given)["chunks"]
         return made
 
-    def _places(self, document: FixtureDocument, policy: str) -> Any:
+    def _places(self, document: Json, policy: str) -> Any:
         return [_place(chunk) for chunk in self._chunks(document, policy)]
 
-    def _own_chunks(self, documents: Sequence[FixtureDocument]) -> list[Json]:
+    def _own_chunks(self, documents: Sequence[Json]) -> list[Json]:
         """The documents as they are stored, each cut by its own policy."""
-        return [one for document in documents for one in self._chunks(document, document.policy)]
+        return [one for document in documents for one in self._chunks(document, document["policy"])]
 
     def _vectors(self, texts: Sequence[str]) -> Embedding:
         answer = self._call("embed", texts=list(texts), embedder=EMBEDDER)
         return np.asarray(answer["embeddings"], dtype=np.float32).reshape(len(texts), answer["embed_dims"])
 
-    def _embedded(self, document: FixtureDocument) -> Any:
+    def _embedded(self, document: Json) -> Any:
         texts = [chunk["content"] for chunk in self._own_chunks([document])]
         return _describe(self._vectors(texts)) if texts else None
 
     def _embedded_twice(self) -> Any:
-        texts = [case.query for case in self._fixtures.queries]
+        texts = [case["query"] for case in self._fixtures["queries"]]
         together = self._vectors(texts)
         alone = np.concatenate([self._vectors([text]) for text in texts])
         return {**_describe(together), "same": together.tobytes() == alone.tobytes()}
@@ -132,22 +124,22 @@ class _Observer:
             self._call("create_collection", collection=collection, embedder=EMBEDDER)
 
     def _index(self) -> Any:
-        chunks = self._own_chunks(self._fixtures.documents)
+        chunks = self._own_chunks(self._fixtures["documents"])
         self._stored = {_key(chunk): chunk for chunk in chunks}
-        self._create(self.collection, self._fixtures.analyzer)
+        self._create(self.collection, self._fixtures["analyzer"])
         counts = self._call("index", collection=self.collection, chunks=chunks)
         keys = [tuple(key) for key in counts.pop("keys")]
         same = counts.pop("collection") == self.collection and keys == list(self._stored)
         return {**counts, "keys_are_those_given": same}
 
-    def _name(self, group: Group) -> str:
-        return f"{self.collection}-{group.name}"
+    def _name(self, group: Json) -> str:
+        return f"{self.collection}-{group['name']}"
 
-    def _index_group(self, group: Group) -> Any:
-        generated = [chunk.model_dump(mode="json") for chunk in generated_chunks(group.generated)]
-        chunks = self._own_chunks(group.documents) + generated
+    def _index_group(self, group: Json) -> Any:
+        generated = generated_chunks(group.get("generated", 0))
+        chunks = self._own_chunks(group.get("documents", [])) + generated
         self._stored |= {_key(chunk): chunk for chunk in chunks}
-        self._create(self._name(group), group.analyzer)
+        self._create(self._name(group), group["analyzer"])
         for start in range(0, len(chunks), _BATCH):
             self._call("index", collection=self._name(group), chunks=chunks[start : start + _BATCH])
         return self._counts(self._name(group))
@@ -161,15 +153,15 @@ class _Observer:
         return chunks
 
     def _change(self) -> Any:
-        change = self._fixtures.change
-        document = next(one for one in self._fixtures.documents if one.doc_id == change.doc_id)
-        chunks = self._own_chunks([document.model_copy(update={"content": change.content})])
+        change = self._fixtures["change"]
+        document = next(one for one in self._fixtures["documents"] if one["doc_id"] == change["doc_id"])
+        chunks = self._own_chunks([{**document, "content": change["content"]}])
         counts = self._call("index", collection=self.collection, chunks=chunks)
         del counts["collection"]
-        return {**counts, "stored": [_place(chunk) for chunk in self._chunks_of(change.doc_id)]}
+        return {**counts, "stored": [_place(chunk) for chunk in self._chunks_of(change["doc_id"])]}
 
     def _delete(self) -> Any:
-        doc_ids = [self._fixtures.documents[0].doc_id, "no such document"]
+        doc_ids = [self._fixtures["documents"][0]["doc_id"], "no such document"]
         deleted = self._call("delete_documents", collection=self.collection, doc_ids=doc_ids)["deleted"]
         left = len(self._chunks_of(doc_ids[0]))
         return {"deleted": deleted, **self._counts(self.collection), "chunks_left_of_it": left}
@@ -193,36 +185,36 @@ class _Observer:
             "digest": _digest(_canonical(stored)),
         }
 
-    def _answer(self, case: QueryCase, collection: str) -> Any:
-        if case.rerank and self._target.reranker is None:
+    def _answer(self, case: Json, collection: str) -> Any:
+        if case.get("rerank") and self._target.reranker is None:
             return SKIPPED
         candidates = self._candidates(case, collection)
-        given = {"query": case.query, "candidates": candidates}
+        given = {"query": case["query"], "candidates": candidates}
         answer: Json = {"candidates": [self._hit(candidate) for candidate in candidates]}
         excerpts = None
-        if case.compress is not None:
-            excerpts = self._call("compress", policy=case.compress.model_dump(), **given)["excerpts"]
+        if "compress" in case:
+            excerpts = self._call("compress", policy=case["compress"], **given)["excerpts"]
             answer["excerpts"] = excerpts
-        if case.package is not None:
-            answer["package"] = self._call("package", excerpts=excerpts, include_content=case.package, **given)
+        if "package" in case:
+            answer["package"] = self._call("package", excerpts=excerpts, include_content=case["package"], **given)
         return answer
 
-    def _candidates(self, case: QueryCase, collection: str) -> list[Json]:
+    def _candidates(self, case: Json, collection: str) -> list[Json]:
         def ranked(plan: Any) -> list[Json]:
-            given = {"collection": collection, "query": case.query, "plan": plan.model_dump(mode="json")}
+            given = {"collection": collection, "query": case["query"], "plan": plan}
             found: list[Json] = self._call("retrieve", **given)["candidates"]
             return found
 
-        if isinstance(case.plans, dict):
-            lists: Any = {name: ranked(plan) for name, plan in case.plans.items()}
+        if isinstance(case["plans"], dict):
+            lists: Any = {name: ranked(plan) for name, plan in case["plans"].items()}
         else:
-            lists = [ranked(plan) for plan in case.plans]
-        if case.fuse is None:
+            lists = [ranked(plan) for plan in case["plans"]]
+        if "fuse" not in case:
             (candidates,) = lists.values() if isinstance(lists, dict) else lists
         else:
-            candidates = self._call("fuse", candidate_sets=lists, **case.fuse.model_dump())["candidates"]
-        if case.rerank:
-            given = {"query": case.query, "candidates": candidates, "model": self._target.reranker}
+            candidates = self._call("fuse", candidate_sets=lists, **case["fuse"])["candidates"]
+        if case.get("rerank"):
+            given = {"query": case["query"], "candidates": candidates, "model": self._target.reranker}
             candidates = self._call("rerank", **given)["candidates"]
         return list(candidates)
 
