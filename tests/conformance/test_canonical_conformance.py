@@ -186,7 +186,10 @@ def test_the_fixtures_cover_what_the_specification_names(fixtures: Json, golden:
     for condition in ("tags_any", "tags_all", "metadata"):
         assert {plan.mode for plan in plans if getattr(plan.filters, condition)} == {"vector", "lexical", "hybrid"}
     assert {case["fuse"].get("method", "rrf") for case in fixtures["queries"] if "fuse" in case} == {"rrf", "concat"}
-    assert {case["compress"]["method"] for case in fixtures["queries"] if "compress" in case} == {"windows", "spans"}
+    assert {case["compress"].get("method", "windows") for case in fixtures["queries"] if "compress" in case} == {
+        "windows",
+        "spans",
+    }
     contents = json.dumps(fixtures["documents"], ensure_ascii=False)
     for script in ("茶", "שלומך", "الشاي", "चाय", "чай", "ชา", "👨\u200d👩", "e\u0301", "\u2028"):
         assert script in contents

@@ -20,11 +20,11 @@ def load_fixtures(spec: str = SPEC) -> Json:
     """The inputs of a version, one of :data:`ragtune.canonical.conformance.SPECS`.
 
     Returns:
-        ``policies``: chunking policies by name. ``documents``: each with the name of its ``policy``. ``change``: a later
-        state of one document. ``queries``, ``analyzer``, and ``groups``: further collections, each with ``name``,
+        ``policies``: chunking policies by name. ``documents``: each with the name of its ``policy``. ``change``: a
+        later state of one document. ``queries``, ``analyzer``, and ``groups``: further collections, each with ``name``,
         ``analyzer``, ``documents``, ``generated`` (number of :func:`generated_chunks`) and ``queries``. A query has
-        ``name``, ``query``, ``plans`` (one ranked list each), and ``fuse``, ``rerank``, ``compress`` and ``package`` (with
-        content or without) for the further blocks that it passes.
+        ``name``, ``query``, ``plans`` (one ranked list each), and ``fuse``, ``rerank``, ``compress`` and ``package``
+        (with content or without) for the further blocks that it passes.
     """
     corpus = {"analyzer": "english-1", "groups": [], **_read(spec, CORPUS)}
     return {**corpus, "queries": _read(spec, QUERIES)["cases"]}

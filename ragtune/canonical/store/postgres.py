@@ -160,7 +160,7 @@ class PostgresStore(BaseStore):
                 blocks[term].append((count, content))
             postings = [decode(one) for one in blocks.values()]
             size = 1 + max((int(one.places.max()) for one in postings if len(one.places)), default=-1)
-            scores = bm25(postings, *rows[0][-2:], size)
+            scores = bm25(postings, chunks=rows[0][3], terms=rows[0][4], size=size)
             if not filters.is_empty:
                 scores[~self._passing(connection, scores, terms, filters)] = np.nan
             places = np.flatnonzero(~np.isnan(scores))
@@ -171,7 +171,7 @@ class PostgresStore(BaseStore):
 
     def _passing(self, connection: Any, scores: FloatArray, terms: Sequence[str], filters: Filters) -> BoolArray:
         """Which places pass the filters; where few chunks hold a term, which of those."""
-        is_rare = np.count_nonzero(~np.isnan(scores)) <= _RARE
+        is_rare = bool(np.count_nonzero(~np.isnan(scores)) <= _RARE)
         sql = self._sql.read_passing(filter_condition(filters), is_rare)
         ((sent,),) = _fetch_all(connection, sql, {"any": " | ".join(map(quote, terms)), **_values(filters)})
         places = np.frombuffer(sent or b"", dtype=">i4")
