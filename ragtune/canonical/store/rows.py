@@ -1,4 +1,4 @@
-"""Chunks as stores keep them: checked, in one form, with what tells a changed one from an unchanged one."""
+"""Chunks in the form that stores keep, checked, with digests that detect changes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Row:
 
     @cached_property
     def frequencies(self) -> dict[str, int]:
-        """Term frequencies by term; counted on first use, while the server takes in the rows before."""
+        """Term frequencies by term."""
         return term_frequencies(self.chunk.content, self.analyzer)
 
     @property
@@ -62,9 +62,7 @@ class Row:
 
 
 def make_rows(chunks: Sequence[Chunk], embeddings: Embedding, dims: int, analyzer: Analyzer) -> dict[str, list[Row]]:
-    """Rows by document, documents by code point, rows by chunk_index.
-
-    Vectors whose length is not 1 are normalised, which no cosine notices.
+    """Rows by document, documents by code point, rows by chunk_index. Vectors are normalised.
 
     Raises:
         InputError: on a value that no store can keep; the message names it.
@@ -110,21 +108,18 @@ def compare(before: Mapping[int, bytes], rows: Sequence[Row]) -> Change:
 
 
 def document_digest(chunks: Iterable[Chunk]) -> str:
-    """What ``BaseStore.digests`` says of a document that consists of these chunks: 32 hexadecimal digits.
-
-    Vectors do not count, so that a changed document is known before it is embedded.
-    """
+    """The digest of a document in ``BaseStore.digests``: 32 hexadecimal digits, of its chunks without their vectors."""
     stored = map(_stored, sorted(chunks, key=lambda chunk: chunk.chunk_index))
     return _joined(_content_digest(chunk, dump_json(chunk.metadata)) for chunk in stored)
 
 
 def rows_digest(rows: Iterable[Row]) -> str:
-    """The digest of :func:`document_digest` for a document's rows, which have been read already."""
+    """:func:`document_digest` of a document's rows."""
     return _joined(row.content_digest for row in rows)
 
 
 def shared_metadata(chunks: Iterable[Chunk]) -> dict[str, Any]:
-    """The metadata that all chunks of a document share; none where there is no chunk."""
+    """The metadata that all chunks of a document share."""
     first, *others = [chunk.metadata for chunk in chunks] or [{}]
     return {
         key: value
