@@ -5,7 +5,7 @@ BM25 (Robertson and Zaragoza 2009; idf as in Lucene and bm25s' default) with k1 
     sum over the query's distinct terms of  idf * tf * (k1 + 1) / (tf + k1 * (1 - b + b * length / average length))
     idf = ln(1 + (N - df + 0.5) / (df + 0.5))
 
-N, df and the average length are those of the whole collection, whatever the filters. The text analysis is one of
+N, df and the average length are those of the whole collection, with any filter. The text analysis is one of
 :mod:`ragtune.canonical.analyzers`, not a text search configuration of the server, so that all stores agree on what a
 term is. In the ``tsvector`` a lexeme has the positions 1, 2, ..., one for each occurrence, so that their number is tf.
 

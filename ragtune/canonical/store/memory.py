@@ -1,4 +1,4 @@
-"""The reference store: exact search in memory, nothing kept after the process ends."""
+"""The reference store: exact search in memory, lost when the process ends."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SLACK = 1e-5  # more than float32 sums of unit vectors can be off
 
 
 class MemoryDatabase(BaseDatabase):
-    """Collections of this process: what conformance compares other databases with. Safe to use from several threads."""
+    """Collections in memory, the reference for other databases. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._contents: dict[str, _Contents] = {}
@@ -77,7 +77,7 @@ class MemoryDatabase(BaseDatabase):
 
 @dataclass
 class _Contents:
-    """What a collection holds; shared by all stores that are open on it."""
+    """The contents of a collection, shared by all its open stores."""
 
     collection: Collection
     documents: dict[str, list[Row]] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class _Contents:
 
 
 class _Index:
-    """All rows in the form that searches read; made anew after a write."""
+    """All rows in the form that searches read; rebuilt after a write."""
 
     def __init__(self, rows: list[Row], dims: int) -> None:
         self.rows = rows

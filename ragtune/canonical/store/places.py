@@ -1,4 +1,4 @@
-"""Folders of an embedded server that the user can reach who runs it.
+"""Folders of an embedded server, within reach of the user that runs it.
 
 PostgreSQL refuses to run as root, so a root process starts it as another user. That user often cannot enter root's
 folders, and their permissions stay as they are.

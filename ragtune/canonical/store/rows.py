@@ -134,7 +134,7 @@ def check_doc_id(doc_id: str) -> str:
 
 
 def check_page(after: str | None, limit: int | None) -> tuple[str, int | None]:
-    """Where a page of document ids begins, the empty string where all ids follow, and how many it may have."""
+    """The text before a page of document ids, and the most ids that it has."""
     return (
         "" if after is None else check_string(after, "after"),
         None if limit is None else check_count("limit", limit, low=1, high=_MAX_INT),
@@ -142,10 +142,10 @@ def check_page(after: str | None, limit: int | None) -> tuple[str, int | None]:
 
 
 def check_filters(filters: Filters) -> Filters:
-    """``filters`` in the form in which chunks are stored.
+    """``filters`` in the form of stored chunks.
 
     Raises:
-        InputError: on a tag or metadata that no chunk could have; the message names it.
+        InputError: on a tag or metadata that no chunk can have; the message names it.
     """
     if filters.is_empty:
         return filters
@@ -165,24 +165,24 @@ def check_query(embedding: Embedding, dims: int) -> Embedding:
 
 
 def cosines(matrix: Embedding, query: Embedding) -> list[float]:
-    """Cosine of each row, to 6 decimals: the last bits of float32 depend on who added them up, and would break ties.
+    """Cosine of each row to 6 decimals. The last bits of a float32 sum depend on its order and would break ties.
 
     Args:
         matrix: shape (n, d), L2-normalised.
         query: shape (d,), L2-normalised.
     """
-    # Not a matrix product, whose result may depend on which other rows there are.
+    # Not a matrix product, whose result may depend on the other rows.
     products = (matrix.astype(np.float64) * query.astype(np.float64)).sum(axis=1)
     return [float(value) for value in np.round(np.clip(products, -1.0, 1.0), _DECIMALS) + 0.0]
 
 
 def best(found: Iterable[tuple[T, float]], k: int, key: Callable[[T], tuple[str, int]]) -> list[tuple[T, float]]:
-    """The ``k`` best of a list: score descending, then doc_id, then chunk_index (rule D12), which ``key`` gives."""
+    """The ``k`` best of a list (rule D12): score descending, then ``key``, which is (doc_id, chunk_index)."""
     return nsmallest(k, found, key=lambda pair: (-pair[1], key(pair[0])))
 
 
 def check_k(k: int) -> int:
-    """``k`` if it is a whole number of 1 to 2147483647, as many chunks as a collection can have."""
+    """``k`` if it is a whole number of 1 to 2147483647."""
     return check_count("k", k, low=1, high=_MAX_INT)
 
 
