@@ -30,9 +30,9 @@ from bench_store import POOL, Collection, GivenVectors, K, bare_ingest, collecti
 from pgvector.psycopg import register_vector
 
 from ragtune.canonical import Candidate, Embedding, Filters, fuse
+from ragtune.canonical.store.connections import EF_SEARCH
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.store.embedded import EmbeddedServer
-from ragtune.canonical.store.postgres import SearchSettings
 
 RRF_K = 60
 BARE_NEAREST = "SELECT doc_id, chunk_index FROM bare ORDER BY embedding <=> %(vector)s LIMIT %(pool)s"
@@ -77,7 +77,7 @@ def by_hand(collection: Collection, folder: str) -> Iterator[tuple[int, Callable
     with EmbeddedServer(folder) as server, psycopg.connect(server.dsn, autocommit=True) as connection:
         connection.execute("CREATE EXTENSION vector")
         register_vector(connection)
-        connection.execute(f"SET hnsw.ef_search = {SearchSettings().ef_search}; SET enable_seqscan = off")
+        connection.execute(f"SET hnsw.ef_search = {EF_SEARCH}; SET enable_seqscan = off")
 
         def search(vector: Embedding, words: str) -> Any:
             values = {"vector": vector, "words": " | ".join(words.split()), "pool": POOL, "k": K, "rrf_k": RRF_K}

@@ -28,10 +28,10 @@ from pgvector.psycopg import register_vector
 
 from ragtune.canonical import Chunk, Embedding, Filters, RetrievalPlan, embed, retrieve
 from ragtune.canonical.store.base import BaseStore
+from ragtune.canonical.store.connections import EF_SEARCH
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.store.embedded import EmbeddedServer
 from ragtune.canonical.store.memory import MemoryDatabase
-from ragtune.canonical.store.postgres import SearchSettings
 from ragtune.core.interfaces import BaseEmbedder
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -197,7 +197,7 @@ def overhead(store: BaseStore, dsn: str, collection: Collection) -> dict[str, fl
     ours, bare = [], []
     with psycopg.connect(dsn, autocommit=True) as connection:
         register_vector(connection)
-        connection.execute(f"SET hnsw.ef_search = {SearchSettings().ef_search}")
+        connection.execute(f"SET hnsw.ef_search = {EF_SEARCH}")
         # Below some ten thousand rows the planner may read the whole table: slower, and not what is compared here.
         connection.execute("SET enable_seqscan = off")
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import shutil
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
+from ragtune.adapters.operations import OPERATIONS
 from ragtune.canonical import conformance
 from ragtune.canonical.conformance import SPEC
 from ragtune.canonical.conformance.comparing import narrow_gaps
@@ -19,21 +22,54 @@ from ragtune.canonical.conformance.fixtures import GOLDEN, dump_golden, load_fix
 from ragtune.canonical.conformance.mcp_target import McpTarget
 from ragtune.canonical.conformance.observing import observe
 from ragtune.canonical.conformance.rest_target import RestTarget
-from ragtune.canonical.conformance.targets import (
-    EMBEDDER,
-    RERANKER,
-    LibraryTarget,
-    Target,
-    hashing_reranker,
-    memory_target,
-)
+from ragtune.canonical.conformance.targets import EMBEDDER, RERANKER, Target
+from ragtune.canonical.service import RagService
 from ragtune.canonical.store.base import BaseDatabase
+from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.core.errors import ConfigError, MissingExtraError
+from ragtune.core.interfaces import BaseEmbedder
+from ragtune.embedders.hashing import HashingEmbedder
+from ragtune.rerankers.bi_encoder import BiEncoderReranker
 
 TARGETS = ("memory", "postgres", "rest", "mcp")
 _REMOTE: dict[str, type[RestTarget] | type[McpTarget]] = {"rest": RestTarget, "mcp": McpTarget}
 _PATHS = {"rest": "", "mcp": "/mcp"}
 _PATIENCE_S = 30.0
+
+
+class LibraryTarget(Target):
+    """The library's own functions over a database, called as the service calls them.
+
+    Args:
+        name: name of the target, for reports.
+        database: the database; it is closed with the target.
+        embedder: embedder of the collections; None takes that of the golden answers.
+    """
+
+    def __init__(self, name: str, database: BaseDatabase, embedder: BaseEmbedder | None = None) -> None:
+        self.name = name
+        self.reranker = RERANKER
+        self._service = _service(database, embedder or HashingEmbedder())
+        self._operations = {operation.name: operation for operation in OPERATIONS}
+
+    def call(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        answer = self._operations[operation].run(self._service, json.dumps(arguments).encode())
+        found: dict[str, Any] = json.loads(answer)
+        return found
+
+    def close(self) -> None:
+        self._service.close()
+
+
+def _service(database: BaseDatabase, embedder: BaseEmbedder) -> RagService:
+    """A service with the models of the golden answers, which no cache may answer for."""
+    reranker = BiEncoderReranker(HashingEmbedder(), cache_dir=None)
+    return RagService(database, {EMBEDDER: embedder}, {RERANKER: reranker}, cache_dir=None)
+
+
+def memory_target() -> LibraryTarget:
+    """The reference: exact search in memory."""
+    return LibraryTarget("memory", MemoryDatabase())
 
 
 def pin_canonical() -> None:
@@ -115,10 +151,8 @@ def serve(database: BaseDatabase, api_key: str) -> Iterator[str]:
     from ragtune.adapters.application import create_application
     from ragtune.adapters.limits import ServerLimits
     from ragtune.adapters.security import Security
-    from ragtune.canonical.service import RagService
-    from ragtune.embedders.hashing import HashingEmbedder
 
-    service = RagService(database, {EMBEDDER: HashingEmbedder()}, {RERANKER: hashing_reranker()})
+    service = _service(database, HashingEmbedder())
     app = create_application(service, Security(api_key=api_key), ServerLimits())
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none"))
     listener = socket.create_server(("127.0.0.1", 0))  # listens: who asks before the server is up is kept waiting

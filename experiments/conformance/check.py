@@ -16,7 +16,7 @@ SHOWN = 5
 """Number of differences that an outcome names."""
 
 _BLOCKS = "ragtune.canonical."
-_SUITE = ("ragtune.canonical.conformance.suite", "ragtune.canonical.conformance.targets")
+_SUITE = ("ragtune.canonical.conformance.suite", "experiments.conformance.canonical")
 
 
 def conformance_of(config: Mapping[str, Any], idle: Sequence[str] = ()) -> Conformance:

@@ -1,4 +1,4 @@
-"""Text analyses that a collection chooses by name and keeps: what is a word, what is left out, what is a stem."""
+"""Text analyses by name: words, stopwords and stems. A collection keeps its analysis for good."""
 
 from __future__ import annotations
 
@@ -16,20 +16,6 @@ DEFAULT = "english"
 """The analyzer of a collection for which none is chosen."""
 
 _LATEST = "2"
-_LISTED = (
-    "danish",
-    "dutch",
-    "french",
-    "german",
-    "italian",
-    "norwegian",
-    "portuguese",
-    "russian",
-    "spanish",
-    "swedish",
-    "turkish",
-)
-"""Languages whose stopwords bm25s ships; the other languages but English have none."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +24,8 @@ class Analyzer:
 
     Attributes:
         name: language and version, e.g. ``english-2``.
-        details: what else its terms depend on: stopwords, and the stemmer with its version.
-        terms: function that gives a text's terms in order, with repetitions.
+        details: stopwords, and the stemmer with its version, on which the terms depend as well.
+        terms: function that returns a text's terms in order, with repetitions.
     """
 
     name: str
@@ -48,13 +34,13 @@ class Analyzer:
 
     @property
     def identity(self) -> str:
-        """Equal for analyzers whose terms are the same for every text."""
+        """Name and details; equal for analyzers with the same terms for every text."""
         return f"{self.name} {self.details}"
 
 
 @cache
 def languages() -> tuple[str, ...]:
-    """What may be chosen: the languages that have a Snowball stemmer, ``cjk``, and ``none``."""
+    """The allowed names: languages with a Snowball stemmer, ``cjk``, and ``none``."""
     import Stemmer
 
     return (*sorted(Stemmer.algorithms()), "cjk", "none")
@@ -62,12 +48,12 @@ def languages() -> tuple[str, ...]:
 
 @cache
 def load_analyzer(name: str) -> Analyzer:
-    """The analyzer of a name, in its latest version if the name has none.
+    """The analyzer of a name, in its latest version if the name has no number.
 
-    ``english-1`` has words of two characters or more and ends them at combining marks. All others have words of any
-    length, ``C++`` and ``C#`` too, in compatibility form (NFKC) with their combining marks. A language stems them,
-    leaves its stopwords out, and like ``cjk`` has pairs of neighbours for runs of Han, kana and Hangul. ``cjk`` has
-    neither stems nor stopwords; ``none`` has words as they are.
+    - A language has stems without its stopwords, and pairs of neighbours for runs of Han, kana and Hangul.
+    - ``cjk`` has words and such pairs; ``none`` has words.
+    - ``english-1`` has words of two characters or more, which end at combining marks. All others have words of any
+      length, ``C++`` and ``C#`` too, in compatibility form (NFKC) with their combining marks.
 
     Raises:
         ConfigError: on a name that is not allowed.
@@ -95,8 +81,6 @@ def _stemmed(words: Callable[[str], list[str]], stems: Stems) -> Callable[[str],
 def _stopwords(language: str) -> Collection[str]:
     if language == "english":
         return STOPWORDS
-    if language not in _LISTED:
-        return ()
-    from bm25s import stopwords
+    from bm25s import stopwords  # which has a list for some languages
 
-    return frozenset(getattr(stopwords, f"STOPWORDS_{language.upper()}"))
+    return frozenset(getattr(stopwords, f"STOPWORDS_{language.upper()}", ()))

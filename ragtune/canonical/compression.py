@@ -39,8 +39,8 @@ def compress(query: str, candidates: Sequence[Candidate], policy: CompressPolicy
     :func:`ragtune.data.text.marked_terms`).
     Around the best sentence of each candidate (``windows``: also where none matches, then the first), or around every
     sentence that matches (``spans``), ``policy.window`` sentences on each side are taken. The best ones choose first;
-    where a whole window does not fit into what is left of ``policy.max_tokens`` the sentence alone is taken, else
-    nothing. Sentences that touch make one excerpt. A sentence longer than the whole budget is cut as in chunking.
+    where a whole window does not fit into the rest of ``policy.max_tokens``, the sentence alone is taken if it fits.
+    Sentences that touch make one excerpt. A sentence longer than the whole budget is cut as in chunking.
 
     Args:
         query: the query that excerpts are chosen for.

@@ -10,11 +10,13 @@ import numpy as np
 
 from ragtune.canonical.permit import current
 from ragtune.canonical.types import Chunk, Embedding
-from ragtune.canonical.vectorcache import VectorCache
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseEmbedder
 from ragtune.data.diskcache import AUTO, resolve_cache_dir
+from ragtune.data.sqlitecache import SqliteCache
+
+_STORED = np.dtype("<f4")  # the same bytes on every machine
 
 
 def embed(
@@ -23,9 +25,9 @@ def embed(
     batch_size: int = 64,
     cache_dir: str | Path | None = AUTO,
 ) -> Embedding:
-    """Vectors of texts or of chunks' contents; equal texts are embedded once.
+    """Vectors of texts or of chunks' contents. Equal texts are embedded once.
 
-    Every batch is kept as soon as it is made, so interrupted work goes on where it stopped.
+    Each batch is cached at once, so interrupted work continues where it stopped.
 
     Args:
         texts_or_chunks: the n texts, or the chunks whose contents are embedded.
@@ -45,12 +47,14 @@ def embed(
     texts = [item.content if isinstance(item, Chunk) else item for item in texts_or_chunks]
     if not texts:
         return np.empty((0, dimension(embedder)), dtype=np.float32)
+    missing = list(dict.fromkeys(texts))
     folder = resolve_cache_dir(cache_dir)
     if folder is None:
-        vectors = _fill({}, texts, embedder, batch_size, None)
+        vectors = _embedded(missing, embedder, batch_size, None)
     else:
-        with closing(VectorCache(folder / "vectors", embedder.name)) as cache:
-            vectors = _fill(cache.get(texts), texts, embedder, batch_size, cache)
+        columns = "key BLOB PRIMARY KEY, vector BLOB NOT NULL"
+        with closing(SqliteCache[bytes](folder / "vectors" / "vectors.sqlite", "vector", columns)) as cache:
+            vectors = _embedded(missing, embedder, batch_size, cache)
     return np.stack([vectors[text] for text in texts])
 
 
@@ -59,26 +63,27 @@ def dimension(embedder: BaseEmbedder) -> int:
     return int(_checked(embedder, []).shape[1])
 
 
-def _fill(
-    known: dict[str, Embedding],
-    texts: Sequence[str],
-    embedder: BaseEmbedder,
-    batch_size: int,
-    cache: VectorCache | None,
+def _embedded(
+    texts: Sequence[str], embedder: BaseEmbedder, batch_size: int, cache: SqliteCache[bytes] | None
 ) -> dict[str, Embedding]:
-    """``known`` with what was missing; all of one length."""
-    missing = [text for text in dict.fromkeys(texts) if text not in known]
+    """Vectors by text, all of one length."""
+    keys = {text: SqliteCache.key(embedder.name, text) for text in texts}
+    found = cache.get(list(keys.values())) if cache is not None else {}
+    vectors = {
+        text: np.frombuffer(found[key], dtype=_STORED).astype(np.float32) for text, key in keys.items() if key in found
+    }
+    missing = [text for text in texts if text not in vectors]
     permit = current()
     for start in range(0, len(missing), batch_size):
         permit.check()
         batch = missing[start : start + batch_size]
         fresh = dict(zip(batch, _checked(embedder, batch), strict=True))
-        known |= fresh
-        _check_dims(known, embedder)
+        vectors |= fresh
+        _check_dims(vectors, embedder)
         if cache is not None:
-            cache.put(fresh)
-    _check_dims(known, embedder)
-    return known
+            cache.put({keys[text]: vector.astype(_STORED).tobytes() for text, vector in fresh.items()})
+    _check_dims(vectors, embedder)
+    return vectors
 
 
 def _checked(embedder: BaseEmbedder, texts: Sequence[str]) -> Embedding:

@@ -1,4 +1,4 @@
-"""Normalize (rule D2): one text for one content, whatever the platform and the locale."""
+"""Normalize (rule D2): the same text on every platform and in every locale."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ragtune.core.arguments import as_python
 from ragtune.core.errors import InputError
 
 SEPARATOR = "\n\n"
-"""What stands between two segments in the normalized text: a paragraph's end."""
+"""Text between two segments: the end of a paragraph."""
 
 _BOM = "\ufeff"
 _LINE_END = re.compile("\r\n|[\r\v\f\x85\u2028\u2029]")

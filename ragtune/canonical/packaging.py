@@ -20,13 +20,13 @@ def package(
     *,
     include_content: bool = True,
 ) -> dict[str, Any]:
-    """What a service answers with: a JSON object that shares nothing with its inputs.
+    """The answer of a service: a JSON object that shares no value with its inputs.
 
     Args:
         query: the query, repeated in the answer.
         candidates: the candidates in the order of the last block.
         excerpts: result of :func:`ragtune.canonical.compression.compress`; None if nothing was compressed.
-        include_content: whether results carry their full text, which who asks for excerpts may not want.
+        include_content: whether results have their full text.
 
     Returns:
         ``{"query", "count", "results"}``; each result with ``rank`` (from 1), ``doc_id``, ``chunk_index``, ``score``,
@@ -34,7 +34,7 @@ def package(
         ``excerpts`` (``start``, ``end``, ``text``, ``score``, ``tokens``; empty where nothing was taken).
 
     Raises:
-        InputError: on a candidate that occurs twice, excerpts of none of the candidates, or metadata that are no JSON.
+        InputError: on a candidate that occurs twice, an excerpt of no candidate, or metadata that are not JSON.
     """
     own = _by_key(candidates, excerpts or ())
     results = []

@@ -1,4 +1,4 @@
-"""Leave to go on with a request, and to commit what it writes: the side that waits may take it back at any time."""
+"""Permission to continue a request and to commit its writes. The waiting side may withdraw it at any time."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ragtune.core.errors import RagtuneError
 
 
 class CancelledWorkError(RagtuneError):
-    """Work that nobody waits for any more; it wrote nothing."""
+    """The work was cancelled and wrote nothing."""
 
 
 class Permit:
-    """What the work for one request may do. The thread that works finds it by itself; other work may do everything.
+    """Permission for the work of one request, which the working thread finds by :func:`current`.
 
-    Cancelled work never commits: either :meth:`cancel` comes first, or the commit, and both sides know which.
+    Cancelled work never commits: either :meth:`cancel` or the commit comes first, and both sides know which.
     """
 
     def __init__(self) -> None:
@@ -32,36 +32,36 @@ class Permit:
         return self._is_withdrawn
 
     def cancel(self) -> bool:
-        """Take the permit back unless a commit has begun, and return whether that was so."""
+        """Withdraw the permit unless a commit has begun, and return whether it is withdrawn."""
         with self._lock:
             self._is_withdrawn = self._is_withdrawn or not self._is_committing
             return self._is_withdrawn
 
     def withdraw(self) -> None:
-        """Take the permit back. A commit that has begun goes on; no further one begins."""
+        """Withdraw the permit. A commit that has begun continues; no other one begins."""
         with self._lock:
             self._is_withdrawn = True
 
     def interrupt(self) -> None:
-        """End a call that cancelled work waits for; may block for some seconds."""
+        """End the call that cancelled work waits for. This may block for some seconds."""
         with self._lock:
             if self._interrupt is not None and self._is_withdrawn and not self._is_committing:
                 self._interrupt()
 
     def check(self) -> None:
-        """Go on.
+        """Continue.
 
         Raises:
-            CancelledWorkError: if the permit was taken back.
+            CancelledWorkError: if the permit was withdrawn.
         """
         if self._is_withdrawn:
-            raise CancelledWorkError("nobody waits for the result any more")
+            raise CancelledWorkError("the request was cancelled")
 
     def commit(self) -> None:
-        """Begin a commit; the last step of a transaction.
+        """Begin a commit, as the last step of a transaction.
 
         Raises:
-            CancelledWorkError: if the permit was taken back.
+            CancelledWorkError: if the permit was withdrawn.
         """
         with self._lock:
             self.check()
@@ -69,19 +69,19 @@ class Permit:
 
     @contextmanager
     def interruptible(self, interrupt: Callable[[], None]) -> Iterator[None]:
-        """While the block lasts, ``interrupt()`` ends the call that it waits for."""
+        """Let ``interrupt()`` end the call that the block waits for."""
         with self._lock:
             self.check()
             self._interrupt = interrupt
         try:
             yield
         finally:
-            with self._lock:  # an interruption under way would hit whoever uses the connection next
+            with self._lock:  # a running interruption would hit the next user of the connection
                 self._interrupt = None
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """This thread works under the permit while the block lasts."""
+        """Let this thread work under the permit within the block."""
         token = _CURRENT.set(self)
         try:
             yield
@@ -93,5 +93,5 @@ _CURRENT: ContextVar[Permit | None] = ContextVar("permit", default=None)
 
 
 def current() -> Permit:
-    """The permit of this thread's work; a new one where nobody gave one."""
+    """The permit of this thread's work, or a new one."""
     return _CURRENT.get() or Permit()

@@ -1,4 +1,4 @@
-"""What can be chosen in the canonical blocks: how to chunk, how to retrieve, how to compress."""
+"""Options of the canonical blocks: how to chunk, how to retrieve, how to compress."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class RetrievalPlan(BaseModel):
     @model_validator(mode="after")
     def _pool_holds_k(self) -> RetrievalPlan:
         if self.k > self.candidate_pool and self.mode != "hybrid":
-            object.__setattr__(self, "candidate_pool", self.k)  # which is how to set a field of a frozen model
+            object.__setattr__(self, "candidate_pool", self.k)  # sets a field of a frozen model
         if self.k > self.candidate_pool:
             raise ValueError(f"k={self.k}: allowed is at most candidate_pool={self.candidate_pool}")
         return self

@@ -1,4 +1,4 @@
-"""Rerank (rules D9 and D16): candidates scored anew by any of the harness's rerankers."""
+"""Rerank (rules D9 and D16): candidates with the scores of any reranker."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ def rerank(query: str, candidates: Sequence[Candidate], model: BaseReranker | No
 
     Args:
         query: the query that candidates are scored for.
-        candidates: the candidates, each once, in any order; their order does not break ties.
+        candidates: the candidates, each once, in any order.
         model: the reranker; None leaves candidates, scores and order as they are.
 
     Returns:
-        Candidates with the model's score, in [0, 1]; those that it could not score are left out, as the harness drops
-        them.
+        Candidates with the model's score, in [0, 1], without those that it could not score.
 
     Raises:
         InputError: on a candidate that occurs twice.

@@ -28,8 +28,8 @@ def retrieve(
             by vector.
         plan: how candidates are retrieved; None is vector search with k = 12.
         store: the store that is searched.
-        cache_dir: where the query's vector is kept, as in :func:`ragtune.canonical.embed`; None keeps it nowhere, which
-            is for services: no query is asked twice there, and a write to the disk costs more than the search.
+        cache_dir: where the query's vector is cached, as in :func:`ragtune.canonical.embed`. Services pass None, as a
+            write to the disk takes longer than the search.
 
     Returns:
         Best first, ties by (doc_id, chunk_index). The score is the cosine (``vector``), BM25 (``lexical``), or the

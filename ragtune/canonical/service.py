@@ -1,9 +1,10 @@
-"""The canonical blocks over one database: what every service adapter calls, so that all of them do the same."""
+"""The canonical blocks over one database, as every service adapter calls them."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
@@ -33,16 +34,17 @@ from ragtune.canonical.types import (
 from ragtune.core.arguments import check_choice
 from ragtune.core.errors import ConfigError, InputError, UnknownCollectionError
 from ragtune.core.interfaces import BaseEmbedder, BaseReranker
+from ragtune.data.diskcache import AUTO
 
 T = TypeVar("T")
 
 
 class LimitExceededError(InputError):
-    """A request asks for more than the service gives; the message says what, how much, and the limit."""
+    """A request exceeds a limit of the service; the message names the value and the limit."""
 
 
 class ServiceLimits(BaseModel):
-    """The most that one request may ask for.
+    """Limits of one request.
 
     Attributes:
         k: the most results of a retrieval.
@@ -58,16 +60,17 @@ class ServiceLimits(BaseModel):
 
 
 class RagService:
-    """A database with the embedders and rerankers that its clients may name. Safe to use from several threads.
+    """A database with embedders and rerankers that clients choose by name. Safe to use from several threads.
 
-    Functions do what those of :mod:`ragtune.canonical` do; a collection is searched and filled with the embedder that
-    it was made with. Collections may be dropped and made again by other processes meanwhile.
+    Methods with the name of a function of :mod:`ragtune.canonical` call it within the limits. A collection is searched
+    and filled with its own embedder. Other processes may drop and create collections meanwhile.
 
     Args:
         database: the database with the collections; it is closed with the service.
-        embedders: embedders by the name that clients give; at least one, and the first is the default.
-        rerankers: rerankers by the name that clients give.
+        embedders: embedders by their names for clients; at least one, and the first is the default.
+        rerankers: rerankers by their names for clients.
         limits: limits of a request.
+        cache_dir: where the vectors of :meth:`embed` are cached, as in :func:`ragtune.canonical.embed`.
 
     Raises:
         ConfigError: without an embedder.
@@ -79,6 +82,7 @@ class RagService:
         embedders: Mapping[str, BaseEmbedder],
         rerankers: Mapping[str, BaseReranker] = MappingProxyType({}),
         limits: ServiceLimits | None = None,
+        cache_dir: str | Path | None = AUTO,
     ) -> None:
         if not embedders:
             raise ConfigError("embedders={}: allowed is at least one")
@@ -87,6 +91,7 @@ class RagService:
         self.rerankers = dict(rerankers)
         self.limits = limits or ServiceLimits()
         self._default = next(iter(self.embedders))
+        self._cache_dir = cache_dir
         self._stores: dict[str, BaseStore] = {}
         self._lock = threading.Lock()
 
@@ -94,12 +99,12 @@ class RagService:
         """Check that the database answers.
 
         Raises:
-            StoreError: if it does not; the message says why.
+            StoreError: if it does not; with the reason.
         """
         self.database.check()
 
     def close(self) -> None:
-        """Close the database; calling it again does nothing."""
+        """Close the database. It is safe to call again."""
         self.database.close()
 
     def __enter__(self) -> Self:
@@ -115,7 +120,7 @@ class RagService:
     def create_collection(
         self, collection: str, embedder: str | None = None, analyzer: str | None = None
     ) -> Collection:
-        """Describe the collection of a name, which is made with the embedder and analyzer if it is missing.
+        """Return a collection, created with the embedder and analyzer if it is missing.
 
         Raises:
             CollectionMismatchError: if the collection has another embedder, or another analyzer than a chosen one.
@@ -124,11 +129,11 @@ class RagService:
         return self.database.open(collection, self._embedder(embedder)[1], create=True, analyzer=analyzer).collection
 
     def describe_collection(self, collection: str) -> tuple[Collection, StoreCounts]:
-        """A collection and what it holds."""
+        """A collection and its size."""
         return self._on(collection, lambda store: (store.collection, store.counts()))
 
     def drop_collection(self, collection: str) -> bool:
-        """Delete a collection with all it holds and return whether it was there."""
+        """Delete a collection and return whether it existed."""
         with self._lock:
             self._stores.pop(collection, None)
         return self.database.drop(collection)
@@ -143,15 +148,15 @@ class RagService:
         return self._on(collection, lambda store: store.chunks(doc_id))
 
     def delete_documents(self, collection: str, doc_ids: Sequence[str]) -> int:
-        """Delete documents with their chunks and return how many of them were there."""
+        """Delete documents and return how many of them existed."""
         self._check_batch("doc_ids", doc_ids)
         return self._on(collection, lambda store: store.delete(doc_ids))
 
     def embed(self, texts: Sequence[str], embedder: str | None = None) -> tuple[str, str, Embedding]:
-        """The embedder's name for clients, its model, and the vectors of texts, shape (len(texts), dims)."""
+        """The embedder's name for clients, its model, and the vectors, shape (len(texts), dims)."""
         self._check_batch("texts", texts)
         name, model = self._embedder(embedder)
-        return name, model.name, embed(texts, model)
+        return name, model.name, embed(texts, model, cache_dir=self._cache_dir)
 
     def index(self, collection: str, chunks: Sequence[Chunk]) -> dict[str, Any]:
         """Call :func:`ragtune.canonical.index` on a collection."""
@@ -223,7 +228,7 @@ class RagService:
         return chosen, self.embedders[chosen]
 
     def _on(self, collection: str, work: Callable[[BaseStore], T]) -> T:
-        """``work(store)``; once more where the collection was dropped and made again since it was opened."""
+        """``work(store)``, repeated if the collection was dropped and created again since it was opened."""
         store = self._stores.get(collection)
         if store is not None:
             try:

@@ -1,4 +1,4 @@
-"""The canonical values (rule D16): what goes into a store and what comes out of it."""
+"""The canonical values (rule D16)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Embedding: TypeAlias = NDArray[np.float32]
 
 
 class Segment(BaseModel):
-    """A piece of a document with what is known about it (a page, a speaker's turn, a section).
+    """A piece of a document with its metadata (a page, a speaker's turn, a section).
 
     Attributes:
         text: text of the segment, normalized or not.
@@ -28,11 +28,11 @@ class Segment(BaseModel):
 
 
 LISTED, OTHER = "\0listed", "\0other"
-"""Tags of the kinds of :func:`kind`. Validation puts them into the places of errors, which are no keys of the input."""
+"""Tags of :func:`kind`. Validation puts them into the places of errors, where they are not keys of the input."""
 
 
 def kind(value: object) -> str:
-    """Which kind a value is that may be a list or something else: errors are told of that kind alone."""
+    """The tag of a value that may be a list or not. Errors are reported for that kind alone."""
     return LISTED if isinstance(value, list | tuple) else OTHER
 
 
@@ -114,7 +114,7 @@ CandidateSets: TypeAlias = Mapping[str, Sequence[Candidate]] | Sequence[Sequence
 """Ranked lists to be fused, each best first, by name or in order."""
 
 Excerpts: TypeAlias = Sequence[Mapping[str, Any]]
-"""What was compressed, see :func:`ragtune.canonical.compression.compress`."""
+"""Results of :func:`ragtune.canonical.compression.compress`."""
 
 
 class Filters(BaseModel):
@@ -166,14 +166,14 @@ class StoreCounts(BaseModel):
 
 
 class UpsertCounts(BaseModel):
-    """What an upsert did, in chunks, and the number of documents that it was about.
+    """The outcome of an upsert, in chunks.
 
     Attributes:
         documents: documents in the call.
-        inserted: chunks that were not there.
+        inserted: chunks that did not exist.
         updated: chunks whose content, vector, tags, metadata or span changed.
-        unchanged: chunks that were there exactly so.
-        deleted: chunks of these documents that are no longer part of them.
+        unchanged: chunks that existed in the same form.
+        deleted: other chunks of these documents.
     """
 
     documents: int = 0

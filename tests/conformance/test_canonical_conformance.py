@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import json
 import re
 import subprocess
@@ -21,14 +22,14 @@ from pgvector.psycopg import register_vector
 from postgres_server import fresh_dsn
 
 from experiments.commands import conformance as command
-from experiments.conformance.canonical import serve
+from experiments.conformance.canonical import LibraryTarget, memory_target, serve
 from ragtune.adapters.dispatch import run_command
 from ragtune.canonical import conformance
 from ragtune.canonical.conformance import SPEC, SPECS
 from ragtune.canonical.conformance.comparing import SCORE_TOLERANCE, differences, narrow_gaps
 from ragtune.canonical.conformance.fixtures import (
     GOLDEN,
-    Fixtures,
+    Json,
     Observations,
     dump_golden,
     generated_chunks,
@@ -37,15 +38,14 @@ from ragtune.canonical.conformance.fixtures import (
 )
 from ragtune.canonical.conformance.mcp_target import McpTarget
 from ragtune.canonical.conformance.observing import observe
-from ragtune.canonical.conformance.remote import TargetError
 from ragtune.canonical.conformance.rest_target import RestTarget
 from ragtune.canonical.conformance.suite import RULES, run_suite
-from ragtune.canonical.conformance.targets import LibraryTarget, Target, memory_target
+from ragtune.canonical.conformance.targets import Target, TargetError
 from ragtune.canonical.indexing import index
 from ragtune.canonical.policies import RetrievalPlan
 from ragtune.canonical.store.database import PostgresDatabase
-from ragtune.canonical.store.postgres import SearchSettings
 from ragtune.canonical.store.statements import NO_FILTER, Statements, filter_condition
+from ragtune.canonical.types import Chunk
 from ragtune.core.errors import ConfigError
 from ragtune.embedders.hashing import HashingEmbedder
 
@@ -54,7 +54,7 @@ KEY = "a key of more than sixteen characters"
 
 
 @pytest.fixture(scope="module")
-def fixtures() -> Fixtures:
+def fixtures() -> Json:
     return load_fixtures()
 
 
@@ -86,7 +86,7 @@ def make_target(request: pytest.FixtureRequest) -> Target:
     if request.param == "postgres":
         return LibraryTarget("postgres", PostgresDatabase(fresh_dsn()))
     if request.param == "postgres_indexed":  # every search through the HNSW and GIN indexes
-        return LibraryTarget("postgres", PostgresDatabase(fresh_dsn(), search=SearchSettings(exact_below=0)))
+        return LibraryTarget("postgres", PostgresDatabase(fresh_dsn(), exact_below=0))
     url = request.getfixturevalue("server")
     return RestTarget(url, KEY) if request.param == "rest" else McpTarget(f"{url}/mcp", KEY)
 
@@ -104,37 +104,37 @@ def test_every_target_answers_what_the_store_in_memory_answers(target: Target, s
     assert json.dumps(report.observed, sort_keys=True) == json.dumps(load_golden(spec), sort_keys=True)
 
 
-def test_the_large_collection_is_searched_through_the_indexes(fixtures: Fixtures) -> None:
-    (large,) = (group for group in fixtures.groups if group.generated)
-    assert large.generated > SearchSettings().exact_below
-    filters = [plan.filters for case in large.queries for plan in _plans(case.plans) if not plan.filters.is_empty]
+def test_the_large_collection_is_searched_through_the_indexes(fixtures: Json) -> None:
+    (large,) = (group for group in fixtures["groups"] if "generated" in group)
+    assert large["generated"] > inspect.signature(PostgresDatabase).parameters["exact_below"].default
+    filters = [plan.filters for plan in _plans(large["queries"]) if not plan.filters.is_empty]
     dsn = fresh_dsn()
     with PostgresDatabase(dsn) as database, psycopg.connect(dsn, autocommit=True) as connection:
         embedder = HashingEmbedder()
         store = database.open("large", embedder, create=True)
-        index(generated_chunks(large.generated), store)
-        for setting in database.search.session.items():
-            connection.execute("SELECT set_config(%s, %s, false)", setting)
+        index([Chunk(**chunk) for chunk in generated_chunks(large["generated"])], store)
+        connection.execute("SELECT set_config('hnsw.iterative_scan', 'strict_order', false)")
         register_vector(connection)
 
-        def plan(sql: bytes, **values: Any) -> str:
-            rows = connection.execute(b"EXPLAIN " + sql, values).fetchall()
+        def plan(sql: str, **values: Any) -> str:
+            rows = connection.execute(f"EXPLAIN {sql}".encode(), values).fetchall()
             return "".join(line for (line,) in rows)
 
         sql = Statements(1, embedder.dims)
-        near = {"query": embedder.embed([large.queries[0].query])[0], "fetch": 26, "most": 1040}
+        near = {"query": embedder.embed([large["queries"][0]["query"]])[0], "fetch": 26, "most": 1040}
         assert "Index Scan using chunks_1_hnsw" in plan(sql.nearest(NO_FILTER), **near)
         used = set()
         for wanted in filters:
             values = {"tags_any": list(wanted.tags_any), "tags_all": list(wanted.tags_all)}
             values |= {"metadata": json.dumps(wanted.metadata), "any": "'word2998' | 'word2500'", "limit": 2001}
-            found = plan(sql.postings.matching(filter_condition(wanted), True), **values)
-            used |= set(re.findall("Bitmap Index Scan on chunks_1_([a-z]+)", found))
+            condition = filter_condition(wanted)
+            for found in (sql.count_passing(condition), sql.read_passing(condition, True)):
+                used |= set(re.findall("Bitmap Index Scan on chunks_1_([a-z]+)", plan(found, **values)))
         assert used == {"tsv", "tags", "metadata"}
-        assert "using postings_1_term" in plan(sql.postings.read_blocks(), terms=["word2998", "word1"], most=9)
+        assert "on postings_1_term_idx" in plan(sql.read_postings(), terms=["word2998", "word1"])
 
 
-def test_a_second_ingestion_gives_the_same_chunks_embeddings_and_keys(fixtures: Fixtures) -> None:
+def test_a_second_ingestion_gives_the_same_chunks_embeddings_and_keys(fixtures: Json) -> None:
     with memory_target() as target:
         assert observe(target, fixtures) == observe(target, fixtures)
 
@@ -146,7 +146,7 @@ def test_the_golden_file_is_what_pinning_would_write(golden: Observations) -> No
     assert json.loads(file.read_text(encoding="utf-8"))["spec"] == SPEC
 
 
-def test_nothing_is_left_behind(fixtures: Fixtures) -> None:
+def test_nothing_is_left_behind(fixtures: Json) -> None:
     from ragtune.canonical.store.memory import MemoryDatabase
 
     database = MemoryDatabase()
@@ -154,40 +154,50 @@ def test_nothing_is_left_behind(fixtures: Fixtures) -> None:
     assert database.collections() == []
 
 
-def test_no_golden_order_hangs_on_a_difference_that_is_tolerated(fixtures: Fixtures, golden: Observations) -> None:
+def test_no_golden_order_hangs_on_a_difference_that_is_tolerated(fixtures: Json, golden: Observations) -> None:
     """Nor on one between the last candidate and the first that is left out."""
     assert narrow_gaps(golden) == []
 
     def longer(kept: Any) -> Any:
-        cases = [case.model_copy(update={"plans": _one_more(case.plans)}) for case in kept.queries if not case.fuse]
-        return kept.model_copy(update={"queries": tuple(cases)})
+        cases = [{**case, "plans": _one_more(case["plans"])} for case in kept["queries"] if "fuse" not in case]
+        return {**kept, "queries": cases}
 
-    deeper = longer(fixtures).model_copy(update={"groups": tuple(map(longer, fixtures.groups))})
+    deeper = {**longer(fixtures), "groups": list(map(longer, fixtures["groups"]))}
     with memory_target() as target:
         assert narrow_gaps(observe(target, deeper)) == []
 
 
 def _one_more(plans: Any) -> Any:
     (plan,) = plans.values() if isinstance(plans, dict) else plans
-    return (RetrievalPlan(**{**dict(plan), "k": plan.k + 1, "candidate_pool": max(plan.candidate_pool, plan.k + 1)}),)
+    k = plan["k"] + 1
+    return [{**plan, "k": k, "candidate_pool": max(plan.get("candidate_pool", 50), k)}]
 
 
-def test_the_fixtures_cover_what_the_specification_names(fixtures: Fixtures, golden: Observations) -> None:
-    assert {policy.method for policy in fixtures.policies.values()} == {"tokens", "sentences", "paragraphs", "markdown"}
+def test_the_fixtures_cover_what_the_specification_names(fixtures: Json, golden: Observations) -> None:
+    assert {policy["method"] for policy in fixtures["policies"].values()} == {
+        "tokens",
+        "sentences",
+        "paragraphs",
+        "markdown",
+    }
     assert set(RULES) == {name.partition("/")[0] for name in golden}
-    plans = [plan for case in fixtures.queries for plan in _plans(case.plans)]
+    plans = _plans(fixtures["queries"])
     assert {plan.mode for plan in plans} == {"vector", "lexical", "hybrid"}
     for condition in ("tags_any", "tags_all", "metadata"):
         assert {plan.mode for plan in plans if getattr(plan.filters, condition)} == {"vector", "lexical", "hybrid"}
-    assert {case.fuse.method for case in fixtures.queries if case.fuse} == {"rrf", "concat"}
-    assert {case.compress.method for case in fixtures.queries if case.compress} == {"windows", "spans"}
-    contents = "".join(document.model_dump_json() for document in fixtures.documents)
+    assert {case["fuse"].get("method", "rrf") for case in fixtures["queries"] if "fuse" in case} == {"rrf", "concat"}
+    assert {case["compress"].get("method", "windows") for case in fixtures["queries"] if "compress" in case} == {
+        "windows",
+        "spans",
+    }
+    contents = json.dumps(fixtures["documents"], ensure_ascii=False)
     for script in ("茶", "שלומך", "الشاي", "चाय", "чай", "ชา", "👨\u200d👩", "e\u0301", "\u2028"):
         assert script in contents
 
 
-def _plans(plans: Any) -> list[RetrievalPlan]:
-    return list(plans.values() if isinstance(plans, dict) else plans)
+def _plans(cases: list[Json]) -> list[RetrievalPlan]:
+    every = [case["plans"] for case in cases]
+    return [RetrievalPlan(**one) for plans in every for one in (plans.values() if isinstance(plans, dict) else plans)]
 
 
 # -- the suite finds what is wrong -------------------------------------------------------------------------------------
@@ -253,8 +263,10 @@ def test_another_embedder_fails_and_the_report_names_rules() -> None:
 
 def test_a_function_that_fails_is_a_failed_case_and_leaves_the_others_alone() -> None:
     class Broken(LibraryTarget):
-        def compress(self, *_: Any) -> Any:
-            raise RuntimeError("on fire")
+        def call(self, operation: str, arguments: Any) -> Any:
+            if operation == "compress":
+                raise RuntimeError("on fire")
+            return super().call(operation, arguments)
 
     from ragtune.canonical.store.memory import MemoryDatabase
 
@@ -268,7 +280,7 @@ def test_a_function_that_fails_is_a_failed_case_and_leaves_the_others_alone() ->
 
 def test_a_server_without_the_reranker_skips_its_cases(server: str) -> None:
     target = memory_target()
-    target.has_reranker = RestTarget(server, KEY, reranker=None).has_reranker
+    target.reranker = RestTarget(server, KEY, reranker=None).reranker
     report = run_suite(target)
     assert report.outcome == "passed"
     assert len(report.skipped) == 6
@@ -277,11 +289,11 @@ def test_a_server_without_the_reranker_skips_its_cases(server: str) -> None:
 
 def test_a_refused_request_says_what_the_server_said(server: str) -> None:
     with McpTarget(f"{server}/mcp", KEY) as target, pytest.raises(TargetError, match=r"get_collection.*nowhere"):
-        target.counts("nowhere")
+        target.call("get_collection", {"collection": "nowhere"})
     with RestTarget(server, KEY) as target, pytest.raises(TargetError, match=r"get_collection: HTTP 404.*nowhere"):
-        target.counts("nowhere")
+        target.call("get_collection", {"collection": "nowhere"})
     with RestTarget(server, "a wrong key of many characters") as target, pytest.raises(TargetError, match="HTTP 401"):
-        target.counts("nowhere")
+        target.call("get_collection", {"collection": "nowhere"})
 
 
 @pytest.mark.parametrize("url", ["", "localhost:8080", "ftp://x", "http://", "http://x?y=1"])

@@ -14,10 +14,10 @@ from postgres_server import fresh_dsn
 
 from ragtune.canonical.policies import RetrievalPlan
 from ragtune.canonical.retrieval import retrieve
+from ragtune.canonical.store import connections
 from ragtune.canonical.store.base import BaseStore
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.store.memory import MemoryDatabase
-from ragtune.canonical.store.postgres import SearchSettings
 from ragtune.canonical.types import Chunk, Filters
 from ragtune.core.errors import InputError
 from ragtune.embedders.hashing import HashingEmbedder
@@ -56,11 +56,11 @@ corpora = st.dictionaries(keys, st.tuples(contents, tags, metadata), min_size=1,
 @pytest.fixture(scope="module", params=[2000, 0], ids=["exact", "indexed"])
 def postgres(request: pytest.FixtureRequest) -> Iterator[BaseStore]:
     dsn = fresh_dsn()
-    with PostgresDatabase(dsn, search=SearchSettings(exact_below=request.param)) as database:
+    with PostgresDatabase(dsn, exact_below=request.param) as database:
         yield database.open("tea", EMBEDDER, create=True)
     with psycopg.connect(dsn) as connection:
         tables = connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'ragtune'").fetchone()
-    assert tables == (7,)
+    assert tables == (6,)
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +137,9 @@ def test_any_string_at_all_is_stored_or_refused_alike(
     assert attempt(postgres) == attempt(memory)
 
 
-def test_a_filter_that_keeps_only_what_is_far_from_the_query_loses_nothing(memory: BaseStore) -> None:
+def test_a_filter_that_keeps_only_what_is_far_from_the_query_loses_nothing(
+    memory: BaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # More pass than are compared one by one, and none of them is among those that the index visits before it gives up.
     rng = np.random.default_rng(2)
     chunks = [
@@ -145,8 +147,9 @@ def test_a_filter_that_keeps_only_what_is_far_from_the_query_loses_nothing(memor
     ]
     vectors = rng.standard_normal((2400, 8)) * 0.3 + np.eye(8)[0]
     vectors[::3] *= -1
-    search = SearchSettings(exact_below=10, ef_search=10, max_scan_tuples=1)
-    with PostgresDatabase(fresh_dsn(), search=search) as database:
+    monkeypatch.setattr(connections, "EF_SEARCH", 10)
+    monkeypatch.setattr(connections, "MAX_SCAN_TUPLES", 1)
+    with PostgresDatabase(fresh_dsn(), exact_below=10) as database:
         store = database.open("tea", EMBEDDER, create=True)
         memory.delete(memory.doc_ids())
         for one in (store, memory):

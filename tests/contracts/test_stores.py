@@ -17,7 +17,6 @@ from ragtune.canonical.store import identity
 from ragtune.canonical.store.base import BaseDatabase, BaseStore
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.store.memory import MemoryDatabase
-from ragtune.canonical.store.postgres import SearchSettings
 from ragtune.canonical.store.rows import document_digest
 from ragtune.canonical.types import Chunk, Embedding, Filters, StoreCounts, UpsertCounts
 from ragtune.core.errors import CollectionMismatchError, ConfigError, InputError, UnknownCollectionError
@@ -29,7 +28,7 @@ DATABASES: dict[str, Callable[[], BaseDatabase]] = {
     "memory": MemoryDatabase,
     "postgres": lambda: PostgresDatabase(fresh_dsn()),
     # The same promises where every search goes through the HNSW and GIN indexes.
-    "postgres_indexed": lambda: PostgresDatabase(fresh_dsn(), search=SearchSettings(exact_below=0)),
+    "postgres_indexed": lambda: PostgresDatabase(fresh_dsn(), exact_below=0),
 }
 
 

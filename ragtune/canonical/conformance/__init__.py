@@ -1,4 +1,4 @@
-"""Conformance with the ragd specification (rule D14): fixed inputs, golden answers, and who answers as they say.
+"""Conformance with the ragd specification (rule D14): fixed inputs and their golden answers.
 
 The golden files of a specification version never change; a changed answer is a new version of the specification.
 """

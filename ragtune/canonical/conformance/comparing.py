@@ -1,4 +1,4 @@
-"""Observed answers beside the golden ones."""
+"""Differences between observed and golden answers."""
 
 from __future__ import annotations
 
@@ -20,23 +20,17 @@ _SHOWN = 200
 
 
 def differences(observed: Observations, golden: Observations) -> dict[str, list[str]]:
-    """What is not as it should be, in words, by case; every golden case is a key.
+    """Differences by case, one line each. Every golden case is a key.
 
-    All must be equal, the order of candidates included, but scores (``score``, ``sources``) may differ by
-    :data:`SCORE_TOLERANCE`. The observed lists must also be in order by themselves: score descending, equal scores by
-    (doc_id, chunk_index) (rule D12).
+    Answers must be equal, but scores (``score``, ``sources``) may differ by :data:`SCORE_TOLERANCE`. Observed lists
+    must also be in order: score descending, equal scores by (doc_id, chunk_index) (rule D12).
     """
     found = {name: _in_case(observed.get(name), expected) for name, expected in golden.items()}
     return found | {name: ["not pinned"] for name in observed if name not in golden}
 
 
-def is_skipped(observation: Any) -> bool:
-    """Whether the case is about an optional block that the target does not offer."""
-    return bool(observation == SKIPPED)
-
-
 def narrow_gaps(golden: Observations) -> list[str]:
-    """Cases in which two scores are too near for a tolerance: their inputs must be changed."""
+    """Cases with two scores that are too near for the tolerance, so that their inputs must be changed."""
     found = []
     for name, observation in golden.items():
         scores = [hit["score"] for hit in _candidates(observation)]
@@ -46,7 +40,7 @@ def narrow_gaps(golden: Observations) -> list[str]:
 
 
 def _in_case(observed: Any, golden: Any) -> list[str]:
-    if is_skipped(observed):
+    if observed == SKIPPED:
         return []
     if isinstance(observed, dict) and "error" in observed:
         return [observed["error"]]

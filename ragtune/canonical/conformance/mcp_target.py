@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Mapping
-from concurrent.futures import Future
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
-from ragtune.canonical.conformance.remote import RemoteTarget, TargetError
 from ragtune.canonical.conformance.rest_target import check_url
-from ragtune.canonical.conformance.targets import RERANKER
+from ragtune.canonical.conformance.targets import RERANKER, TIMEOUT_S, Target, TargetError
 from ragtune.core.errors import MissingExtraError
 
-_TIMEOUT_S = 60.0
 _SHOWN = 300
 
 
-class McpTarget(RemoteTarget):
+class McpTarget(Target):
     """A server that offers the operations as tools over streamable HTTP.
 
     Args:
@@ -32,85 +29,50 @@ class McpTarget(RemoteTarget):
     """
 
     def __init__(self, url: str, api_key: str | None = None, reranker: str | None = RERANKER) -> None:
-        super().__init__(f"mcp {url}", reranker)
+        check_url(url)
+        try:
+            import httpx2
+            import mcp
+            from anyio.from_thread import start_blocking_portal
+            from mcp.client.streamable_http import streamable_http_client
+        except ImportError as error:
+            raise MissingExtraError("conformance of an MCP server", "services") from error
+        self.name = f"mcp {url}"
+        self.reranker = reranker
         headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
-        self._connection = _Connection(check_url(url), headers)
+
+        async def connect(http: Any) -> Any:
+            return mcp.Client(streamable_http_client(url, http_client=http), read_timeout_seconds=TIMEOUT_S)
+
+        with ExitStack() as stack:
+            self._portal = stack.enter_context(start_blocking_portal())
+            try:
+                http = httpx2.AsyncClient(headers=headers, timeout=TIMEOUT_S)
+                stack.enter_context(self._portal.wrap_async_context_manager(http))
+                client = self._portal.call(connect, http)
+                self._client = stack.enter_context(self._portal.wrap_async_context_manager(client))
+            except Exception as error:
+                raise TargetError(f"{url} cannot be reached ({_first(error)})") from error
+            self._stack = stack.pop_all()
 
     def call(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            result = self._connection.call(operation, dict(arguments))
+            result = self._portal.call(partial(self._client.call_tool, operation, dict(arguments)))
         except Exception as error:
             raise TargetError(f"{operation}: {type(error).__name__}: {_first(error)}") from error
         if result.is_error:
-            said = " ".join(getattr(item, "text", "") for item in result.content)
-            raise TargetError(f"{operation}: {said[:_SHOWN]}")
+            text = " ".join(getattr(item, "text", "") for item in result.content)
+            raise TargetError(f"{operation}: {text[:_SHOWN]}")
         if not isinstance(result.structured_content, dict):
             raise TargetError(f"{operation}: the answer has no structured content")
         return result.structured_content
 
     def close(self) -> None:
-        self._connection.close()
-
-
-class _Connection:
-    """An asynchronous client in a thread of its own; one task enters and leaves it, as it must."""
-
-    def __init__(self, url: str, headers: dict[str, str]) -> None:
-        try:
-            import httpx2
-            import mcp
-            from mcp.client.streamable_http import streamable_http_client
-        except ImportError as error:
-            raise MissingExtraError("conformance of an MCP server", "services") from error
-        ready: Future[Any] = Future()
-
-        async def hold() -> None:
-            self._leave = asyncio.Event()
-            async with (
-                httpx2.AsyncClient(headers=headers, timeout=_TIMEOUT_S) as http,
-                mcp.Client(streamable_http_client(url, http_client=http)) as client,
-            ):
-                ready.set_result(client)
-                await self._leave.wait()
-
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="mcp-target", daemon=True)
-        self._thread.start()
-        self._held = asyncio.run_coroutine_threadsafe(hold(), self._loop)
-        self._held.add_done_callback(lambda held: _tell(ready, held))
-        try:
-            self._client = ready.result(_TIMEOUT_S)
-        except BaseException as error:
-            self._stop()
-            if not isinstance(error, Exception):
-                raise
-            raise TargetError(f"{url} cannot be reached ({_first(error)})") from error
-
-    def call(self, tool: str, arguments: dict[str, Any]) -> Any:
-        """The result of a tool."""
-        return asyncio.run_coroutine_threadsafe(self._client.call_tool(tool, arguments), self._loop).result(_TIMEOUT_S)
-
-    def close(self) -> None:
-        """Close the client; calling it again does nothing."""
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._leave.set)
-            self._held.result(_TIMEOUT_S)
-            self._stop()
-
-    def _stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_TIMEOUT_S)
-        self._loop.close()
-
-
-def _tell(ready: Future[Any], held: Future[None]) -> None:
-    """Hand on why there is no client, to who waits for one."""
-    if not ready.done():
-        ready.set_exception(held.exception() or EOFError())
+        self._stack.close()
 
 
 def _first(error: BaseException) -> BaseException:
-    """What a group of exceptions is about."""
+    """The first single exception of a group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

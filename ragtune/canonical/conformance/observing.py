@@ -1,4 +1,4 @@
-"""What a target answers to the fixed inputs, as JSON that can be compared and pinned."""
+"""A target's answers to the fixed inputs, as JSON that can be compared and pinned."""
 
 from __future__ import annotations
 
@@ -12,72 +12,62 @@ from typing import Any
 
 import numpy as np
 
-from ragtune.canonical.conformance.fixtures import (
-    FixtureDocument,
-    Fixtures,
-    Group,
-    Observations,
-    QueryCase,
-    generated_chunks,
-)
-from ragtune.canonical.conformance.targets import Target
-from ragtune.canonical.types import Candidate, Chunk, Embedding, SourceDocument
+from ragtune.canonical.conformance.fixtures import Json, Observations, generated_chunks
+from ragtune.canonical.conformance.targets import EMBEDDER, Target, TargetError
+from ragtune.canonical.types import Embedding
 
 Observe = Callable[[], Any]
 Progress = Callable[[int, int], None]
 """Called with (cases done, cases in all)."""
 
-_BATCH = 1000  # chunks of a request that every server takes
-
 SKIPPED = {"skipped": "the target has no reranker"}
 
+_BATCH = 1000  # chunks of a request that every server accepts
+_PAGE = 100
+_ONLY_ANALYZER = "english-1"  # of servers that conform with 1.0.0, which do not know the argument
 
-def observe(target: Target, fixtures: Fixtures, progress: Progress = lambda done, total: None) -> Observations:
-    """The target's answers by case. A case that fails is ``{"error": ...}`` and leaves the others alone.
 
-    Everything happens in a collection of its own, which is dropped at the end.
+def observe(target: Target, fixtures: Json, progress: Progress = lambda done, total: None) -> Observations:
+    """The target's answers by case. A case that fails is ``{"error": ...}`` and does not affect the others.
+
+    Everything is written to collections of the suite, which are dropped at the end.
     """
     observer = _Observer(target, fixtures, f"conformance-{uuid.uuid4().hex[:12]}")
     cases = dict(observer.cases())
     observations: Observations = {}
     try:
         for done, (name, case) in enumerate(cases.items(), start=1):
-            observations[name] = _attempt(case)
+            try:
+                observations[name] = case()
+            except Exception as error:
+                observations[name] = {"error": f"{type(error).__name__}: {error}"}
             progress(done, len(cases))
     finally:
         for name in observer.collections:
-            with suppress(Exception):  # whatever is wrong with the target has been observed
-                target.drop(name)
+            with suppress(Exception):  # a failure of the target is already in the observations
+                target.call("delete_collection", {"collection": name})
     return observations
-
-
-def _attempt(case: Observe) -> Any:
-    try:
-        return case()
-    except Exception as error:
-        return {"error": f"{type(error).__name__}: {error}"}
 
 
 class _Observer:
     """The cases as calls, in the order in which they must happen."""
 
-    def __init__(self, target: Target, fixtures: Fixtures, collection: str) -> None:
+    def __init__(self, target: Target, fixtures: Json, collection: str) -> None:
         self.collection = collection
         self._target = target
         self._fixtures = fixtures
-        self._stored: dict[tuple[str, int], Chunk] = {}
+        self._stored: dict[tuple[str, int], Json] = {}
 
     @property
     def collections(self) -> list[str]:
-        """Names of all collections that are made."""
-        return [self.collection, *(self._name(group) for group in self._fixtures.groups)]
+        return [self.collection, *(self._name(group) for group in self._fixtures["groups"])]
 
     def cases(self) -> Iterator[tuple[str, Observe]]:
-        for document in self._fixtures.documents:
-            yield f"normalize/{document.doc_id}", partial(self._normalized, document)
-            for policy in self._fixtures.policies:
-                yield f"chunk/{policy}/{document.doc_id}", partial(self._places, document, policy)
-            yield f"embed/{document.doc_id}", partial(self._embedded, document)
+        for document in self._fixtures["documents"]:
+            yield f"normalize/{document['doc_id']}", partial(self._normalized, document)
+            for policy in self._fixtures["policies"]:
+                yield f"chunk/{policy}/{document['doc_id']}", partial(self._places, document, policy)
+            yield f"embed/{document['doc_id']}", partial(self._embedded, document)
         yield "embed/the same twice, alone and together", self._embedded_twice
         yield "store/index", self._index
         yield "store/index again", self._index
@@ -86,134 +76,174 @@ class _Observer:
         yield "store/delete documents", self._delete
         yield "store/index what was deleted", self._index
         yield "store/contents", self._contents
-        for case in self._fixtures.queries:
-            yield case.name, partial(self._answer, case, self.collection)
-        for group in self._fixtures.groups:
-            yield f"store/group {group.name}", partial(self._index_group, group)
-            for case in group.queries:
-                yield case.name, partial(self._answer, case, self._name(group))
+        for case in self._fixtures["queries"]:
+            yield case["name"], partial(self._answer, case, self.collection)
+        for group in self._fixtures["groups"]:
+            yield f"store/group {group['name']}", partial(self._index_group, group)
+            for case in group["queries"]:
+                yield case["name"], partial(self._answer, case, self._name(group))
 
-    def _normalized(self, document: SourceDocument) -> Any:
-        return self._target.normalize(document.content).model_dump(mode="json")
+    def _call(self, operation: str, **arguments: Any) -> Json:
+        return self._target.call(operation, arguments)
 
-    def _chunks(self, document: SourceDocument, policy: str) -> list[Chunk]:
-        plain = SourceDocument(**document.model_dump(include=set(SourceDocument.model_fields)))
-        return self._target.chunk(plain, self._fixtures.policies[policy])
+    def _normalized(self, document: Json) -> Any:
+        return self._call("normalize", content=document["content"])
 
-    def _places(self, document: SourceDocument, policy: str) -> Any:
+    def _chunks(self, document: Json, policy: str) -> list[Json]:
+        given = {name: value for name, value in document.items() if name != "policy"}
+        made: list[Json] = self._call("chunk", policy=self._fixtures["policies"][policy], **given)["chunks"]
+        return made
+
+    def _places(self, document: Json, policy: str) -> Any:
         return [_place(chunk) for chunk in self._chunks(document, policy)]
 
-    def _own_chunks(self) -> list[Chunk]:
-        """The corpus as it is stored, every document cut by its own policy."""
-        return [one for document in self._fixtures.documents for one in self._chunks(document, document.policy)]
+    def _own_chunks(self, documents: Sequence[Json]) -> list[Json]:
+        """The documents as they are stored, each cut by its own policy."""
+        return [one for document in documents for one in self._chunks(document, document["policy"])]
 
-    def _embedded(self, document: FixtureDocument) -> Any:
-        texts = [chunk.content for chunk in self._chunks(document, document.policy)]
-        return _describe(self._target.embed(texts)) if texts else None
+    def _vectors(self, texts: Sequence[str]) -> Embedding:
+        answer = self._call("embed", texts=list(texts), embedder=EMBEDDER)
+        return np.asarray(answer["embeddings"], dtype=np.float32).reshape(len(texts), answer["embed_dims"])
+
+    def _embedded(self, document: Json) -> Any:
+        texts = [chunk["content"] for chunk in self._own_chunks([document])]
+        return _describe(self._vectors(texts)) if texts else None
 
     def _embedded_twice(self) -> Any:
-        texts = [case.query for case in self._fixtures.queries]
-        together = self._target.embed(texts)
-        alone = np.concatenate([self._target.embed([text]) for text in texts])
+        texts = [case["query"] for case in self._fixtures["queries"]]
+        together = self._vectors(texts)
+        alone = np.concatenate([self._vectors([text]) for text in texts])
         return {**_describe(together), "same": together.tobytes() == alone.tobytes()}
 
+    def _create(self, collection: str, analyzer: str) -> None:
+        try:
+            self._call("create_collection", collection=collection, embedder=EMBEDDER, analyzer=analyzer)
+        except TargetError:
+            if analyzer != _ONLY_ANALYZER:
+                raise
+            self._call("create_collection", collection=collection, embedder=EMBEDDER)
+
     def _index(self) -> Any:
-        chunks = self._own_chunks()
-        self._stored = {(chunk.doc_id, chunk.chunk_index): chunk for chunk in chunks}
-        self._target.create(self.collection, self._fixtures.analyzer)
-        counts = self._target.index(self.collection, chunks)
-        keys = [list(key) for key in counts.pop("keys")]
-        same = counts.pop("collection") == self.collection and keys == [list(key) for key in self._stored]
+        chunks = self._own_chunks(self._fixtures["documents"])
+        self._stored = {_key(chunk): chunk for chunk in chunks}
+        self._create(self.collection, self._fixtures["analyzer"])
+        counts = self._call("index", collection=self.collection, chunks=chunks)
+        keys = [tuple(key) for key in counts.pop("keys")]
+        same = counts.pop("collection") == self.collection and keys == list(self._stored)
         return {**counts, "keys_are_those_given": same}
 
-    def _name(self, group: Group) -> str:
-        return f"{self.collection}-{group.name}"
+    def _name(self, group: Json) -> str:
+        return f"{self.collection}-{group['name']}"
 
-    def _index_group(self, group: Group) -> Any:
-        chunks = [one for document in group.documents for one in self._chunks(document, document.policy)]
-        chunks += generated_chunks(group.generated)
-        self._stored |= {(chunk.doc_id, chunk.chunk_index): chunk for chunk in chunks}
-        self._target.create(self._name(group), group.analyzer)
+    def _index_group(self, group: Json) -> Any:
+        generated = generated_chunks(group.get("generated", 0))
+        chunks = self._own_chunks(group.get("documents", [])) + generated
+        self._stored |= {_key(chunk): chunk for chunk in chunks}
+        self._create(self._name(group), group["analyzer"])
         for start in range(0, len(chunks), _BATCH):
-            self._target.index(self._name(group), chunks[start : start + _BATCH])
-        return self._target.counts(self._name(group)).model_dump()
+            self._call("index", collection=self._name(group), chunks=chunks[start : start + _BATCH])
+        return self._counts(self._name(group))
+
+    def _counts(self, collection: str) -> Json:
+        answer = self._call("get_collection", collection=collection)
+        return {name: answer[name] for name in ("documents", "chunks")}
+
+    def _chunks_of(self, doc_id: str) -> list[Json]:
+        chunks: list[Json] = self._call("get_chunks", collection=self.collection, doc_id=doc_id)["chunks"]
+        return chunks
 
     def _change(self) -> Any:
-        change = self._fixtures.change
-        document = next(one for one in self._fixtures.documents if one.doc_id == change.doc_id)
-        chunks = self._chunks(document.model_copy(update={"content": change.content}), document.policy)
-        counts = self._target.index(self.collection, chunks)
+        change = self._fixtures["change"]
+        document = next(one for one in self._fixtures["documents"] if one["doc_id"] == change["doc_id"])
+        chunks = self._own_chunks([{**document, "content": change["content"]}])
+        counts = self._call("index", collection=self.collection, chunks=chunks)
         del counts["collection"]
-        return {**counts, "stored": [_place(chunk) for chunk in self._target.chunks(self.collection, change.doc_id)]}
+        return {**counts, "stored": [_place(chunk) for chunk in self._chunks_of(change["doc_id"])]}
 
     def _delete(self) -> Any:
-        doc_ids = [self._fixtures.documents[0].doc_id, "no such document"]
-        deleted = self._target.delete(self.collection, doc_ids)
-        left = self._target.counts(self.collection).model_dump()
-        return {"deleted": deleted, **left, "chunks_left_of_it": len(self._target.chunks(self.collection, doc_ids[0]))}
+        doc_ids = [self._fixtures["documents"][0]["doc_id"], "no such document"]
+        deleted = self._call("delete_documents", collection=self.collection, doc_ids=doc_ids)["deleted"]
+        left = len(self._chunks_of(doc_ids[0]))
+        return {"deleted": deleted, **self._counts(self.collection), "chunks_left_of_it": left}
+
+    def _doc_ids(self) -> list[str]:
+        found: list[str] = []
+        while True:
+            after = {"after": found[-1]} if found else {}
+            page = self._call("list_documents", collection=self.collection, limit=_PAGE, **after)["doc_ids"]
+            found += page
+            if len(page) < _PAGE:
+                return found
 
     def _contents(self) -> Any:
-        doc_ids = self._target.doc_ids(self.collection)
-        stored = [chunk for doc_id in doc_ids for chunk in self._target.chunks(self.collection, doc_id)]
+        doc_ids = self._doc_ids()
+        stored = [chunk for doc_id in doc_ids for chunk in self._chunks_of(doc_id)]
         return {
-            **self._target.counts(self.collection).model_dump(),
+            **self._counts(self.collection),
             "doc_ids": doc_ids,
-            "chunks_are_those_given": {(chunk.doc_id, chunk.chunk_index): chunk for chunk in stored} == self._stored,
-            "digest": _digest(_canonical([chunk.model_dump(mode="json") for chunk in stored])),
+            "chunks_are_those_given": {_key(chunk): chunk for chunk in stored} == self._stored,
+            "digest": _digest(_canonical(stored)),
         }
 
-    def _answer(self, case: QueryCase, collection: str) -> Any:
-        if case.rerank and not self._target.has_reranker:
+    def _answer(self, case: Json, collection: str) -> Any:
+        if case.get("rerank") and self._target.reranker is None:
             return SKIPPED
         candidates = self._candidates(case, collection)
-        answer: dict[str, Any] = {"candidates": [self._hit(candidate) for candidate in candidates]}
+        given = {"query": case["query"], "candidates": candidates}
+        answer: Json = {"candidates": [self._hit(candidate) for candidate in candidates]}
         excerpts = None
-        if case.compress is not None:
-            excerpts = answer["excerpts"] = self._target.compress(case.query, candidates, case.compress)
-        if case.package is not None:
-            answer["package"] = self._target.package(case.query, candidates, excerpts, case.package)
+        if "compress" in case:
+            excerpts = self._call("compress", policy=case["compress"], **given)["excerpts"]
+            answer["excerpts"] = excerpts
+        if "package" in case:
+            answer["package"] = self._call("package", excerpts=excerpts, include_content=case["package"], **given)
         return answer
 
-    def _candidates(self, case: QueryCase, collection: str) -> list[Candidate]:
-        def ranked(plan: Any) -> list[Candidate]:
-            return self._target.retrieve(collection, case.query, plan)
+    def _candidates(self, case: Json, collection: str) -> list[Json]:
+        def ranked(plan: Any) -> list[Json]:
+            given = {"collection": collection, "query": case["query"], "plan": plan}
+            found: list[Json] = self._call("retrieve", **given)["candidates"]
+            return found
 
-        if case.fuse is None:
-            (plan,) = case.plans.values() if isinstance(case.plans, dict) else case.plans
-            candidates = ranked(plan)
+        if isinstance(case["plans"], dict):
+            lists: Any = {name: ranked(plan) for name, plan in case["plans"].items()}
         else:
-            lists: Any = (
-                {name: ranked(plan) for name, plan in case.plans.items()}
-                if isinstance(case.plans, dict)
-                else [ranked(plan) for plan in case.plans]
-            )
-            candidates = self._target.fuse(lists, case.fuse.method, case.fuse.params)
-        return self._target.rerank(case.query, candidates) if case.rerank else candidates
+            lists = [ranked(plan) for plan in case["plans"]]
+        if "fuse" not in case:
+            (candidates,) = lists.values() if isinstance(lists, dict) else lists
+        else:
+            candidates = self._call("fuse", candidate_sets=lists, **case["fuse"])["candidates"]
+        if case.get("rerank"):
+            given = {"query": case["query"], "candidates": candidates, "model": self._target.reranker}
+            candidates = self._call("rerank", **given)["candidates"]
+        return list(candidates)
 
-    def _hit(self, candidate: Candidate) -> dict[str, Any]:
-        stored = self._stored[candidate.key]
-        same = all(getattr(candidate, name) == getattr(stored, name) for name in ("content", "tags", "metadata"))
+    def _hit(self, candidate: Json) -> Json:
+        stored = self._stored[_key(candidate)]
+        same = all(candidate[name] == stored[name] for name in ("content", "tags", "metadata"))
         return {
-            "doc_id": candidate.doc_id,
-            "chunk_index": candidate.chunk_index,
-            "score": candidate.score,
-            "sources": candidate.sources,
+            **{name: candidate[name] for name in ("doc_id", "chunk_index", "score", "sources")},
             "is_the_stored_chunk": same,
         }
 
 
-def _place(chunk: Chunk) -> Any:
-    """Index, span, and what tells whether the rest is as it should be."""
-    rest = chunk.model_dump(mode="json", exclude={"chunk_index", "start", "end"})
-    return [chunk.chunk_index, chunk.start, chunk.end, _digest(_canonical(rest))[:16]]
+def _key(chunk: Json) -> tuple[str, int]:
+    return chunk["doc_id"], chunk["chunk_index"]
 
 
-def _describe(vectors: Embedding) -> dict[str, Any]:
+def _place(chunk: Json) -> Any:
+    """Index and span of a chunk, with a digest of the rest."""
+    place = [chunk["chunk_index"], chunk["start"], chunk["end"]]
+    rest = {name: chunk[name] for name in ("doc_id", "content", "tags", "metadata")}
+    return [*place, _digest(_canonical(rest))[:16]]
+
+
+def _describe(vectors: Embedding) -> Json:
     """Vectors by the digest of their bits, little-endian."""
     return {"vectors": len(vectors), "dims": vectors.shape[1], "digest": _digest(vectors.astype("<f4").tobytes())}
 
 
-def _canonical(value: Sequence[Any] | dict[str, Any]) -> bytes:
+def _canonical(value: Sequence[Any] | Json) -> bytes:
     return json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":")).encode()
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ragtune.canonical.conformance import SPEC
-from ragtune.canonical.conformance.comparing import differences, is_skipped
+from ragtune.canonical.conformance.comparing import differences
 from ragtune.canonical.conformance.fixtures import Observations, load_fixtures, load_golden
-from ragtune.canonical.conformance.observing import Progress, observe
+from ragtune.canonical.conformance.observing import SKIPPED, Progress, observe
 from ragtune.canonical.conformance.targets import Target
 
 RULES = {
@@ -55,7 +55,7 @@ class Report:
 
     @property
     def lines(self) -> list[str]:
-        """The differences, a line each, with the rule that the case belongs to."""
+        """The differences with the rules of their cases, one line each."""
         return [
             f"{name} (rule {RULES[name.partition('/')[0]]}): {difference}"
             for name, found in self.failures.items()
@@ -64,17 +64,17 @@ class Report:
 
     @property
     def summary(self) -> str:
-        """One line: what conforms with what, and how much of it was looked at."""
+        """The outcome in one line, with the number of cases."""
         skipped = f", {len(self.skipped)} skipped ({', '.join(self.skipped)})" if self.skipped else ""
         cases = f"{len(self.observed)} cases, {len(self.failures)} failed{skipped}"
         return f"{self.target}: conformance with ragd {self.spec}: {self.outcome} ({cases})"
 
 
 def run_suite(target: Target, progress: Progress = lambda done, total: None, spec: str = SPEC) -> Report:
-    """Ask the target all cases and compare its answers with the golden ones.
+    """Compare the target's answers to all cases with the golden ones.
 
     Args:
-        target: the target that is asked; it is left open.
+        target: the target; it stays open.
         progress: function that is called as cases are done.
         spec: version of the specification, one of :data:`ragtune.canonical.conformance.SPECS`.
     """
@@ -85,5 +85,5 @@ def run_suite(target: Target, progress: Progress = lambda done, total: None, spe
         observed=observed,
         failures={name: texts for name, texts in found.items() if texts},
         spec=spec,
-        skipped=[name for name, observation in observed.items() if is_skipped(observation)],
+        skipped=[name for name, observation in observed.items() if observation == SKIPPED],
     )

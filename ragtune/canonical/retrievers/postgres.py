@@ -28,12 +28,12 @@ _NAME_MAX = 50
 
 
 class PostgresRetriever(BaseRetriever):
-    """Searches a collection of PostgreSQL that holds the corpus, cut into chunks (``ragtune ingest`` makes it).
+    """Searches a PostgreSQL collection with the chunks of the corpus, which ``ragtune ingest`` creates.
 
-    A document's score is that of its best chunk; equal scores are ordered by document id. Chunks are asked for, twice
-    as many each time, until there are ``top_k`` documents or no more chunks. In ``hybrid`` mode, ``sources`` has the
-    document's best score in each list, ``vector`` and ``lexical``, that held a chunk of it; the score is the fused one.
-    Documents come with the text that the corpus has, and the collection must hold that text.
+    A document has the score of its best chunk; equal scores are ordered by document id. The number of requested chunks
+    doubles until there are ``top_k`` documents or no more chunks. In ``hybrid`` mode, ``sources`` has the document's
+    best score in the lists ``vector`` and ``lexical``, and its score is the fused one.
+    Documents have the text of the corpus, and the collection must hold the same text.
 
     Args:
         corpus: the corpus that the collection was made from.
@@ -49,9 +49,9 @@ class PostgresRetriever(BaseRetriever):
     Raises:
         MissingExtraError: without the extra ``postgres``.
         ConfigError: on an argument out of range.
-        UnknownCollectionError: if there is no such collection; the message says what makes it.
-        CollectionMismatchError: if it was made with another embedder; the message names both.
-        DatasetError: if it does not hold exactly the documents of the corpus.
+        UnknownCollectionError: if there is no such collection; the message names the command that creates it.
+        CollectionMismatchError: if it has another embedder; the message names both.
+        DatasetError: if its documents are not those of the corpus.
         StoreError: if the server cannot be reached.
     """
 
@@ -113,7 +113,7 @@ class PostgresRetriever(BaseRetriever):
         return self._corpus.scored(doc_id, chunks[0].score, sources)
 
     def _check_text(self, chunks: Sequence[Candidate]) -> None:
-        """A chunk that the document does not hold would be ranked for a text that nobody sees."""
+        """Refuse a chunk whose text is not in the document."""
         for chunk in chunks:
             if chunk.key not in self._checked:
                 if chunk.content not in normalize(self._corpus[chunk.doc_id].content).text:
@@ -126,17 +126,16 @@ class PostgresRetriever(BaseRetriever):
 
 
 def collection_name(dataset_name: str, corpus: Corpus) -> str:
-    """The collection's name unless one is given, e.g. ``demo-1f3a5c7e`` for ``demo/test``.
+    """The default name of a collection, e.g. ``demo-1f3a5c7e`` for ``demo/test``.
 
-    It has the first part of the dataset's name, since all splits share a corpus, and the corpus's digest, since two
-    datasets may share a name.
+    It consists of the first part of the dataset's name, as all splits share a corpus, and of the corpus's digest.
     """
     first = _NOT_IN_NAMES.sub("-", dataset_name.partition("/")[0]).strip("-_.")[:_NAME_MAX]
     return f"{first or 'corpus'}-{corpus.digest[:8]}"
 
 
 def _database(dsn: str | None, folder: str | Path | None) -> BaseDatabase:
-    """One a process and server: a sweep builds many retrievers, and connections are few."""
+    """The database, shared by all retrievers of a process."""
     return _connected(dsn or os.environ.get("RAGTUNE_DSN"), None if folder is None else Path(folder).resolve())
 
 

@@ -1,4 +1,4 @@
-"""What every store can do (rules D5 to D8 and D13)."""
+"""The interface of stores (rules D5 to D8 and D13)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,9 @@ from ragtune.core.interfaces import BaseEmbedder
 
 
 class BaseStore(ABC):
-    """One collection of a database, with the embedder of its vectors and the analyzer of its terms.
+    """One collection of a database, with its embedder and analyzer. Safe to use from several threads.
 
-    Safe to use from several threads.
-
-    Every read orders by score descending, then ``doc_id`` (by code point), then ``chunk_index`` (rule D12).
+    Every search orders by score descending, then ``doc_id`` (by code point), then ``chunk_index`` (rule D12).
     """
 
     collection: Collection
@@ -35,7 +33,7 @@ class BaseStore(ABC):
     def upsert(self, chunks: Sequence[Chunk], embeddings: Embedding) -> UpsertCounts:
         """Make the documents in ``chunks`` consist of exactly these chunks, in one transaction.
 
-        All chunks of a document come in one call: chunks of it that are not given are deleted.
+        Give all chunks of a document in one call: its other chunks are deleted.
 
         Args:
             chunks: all chunks of some documents, in any order; (doc_id, chunk_index) is unique.
@@ -48,14 +46,11 @@ class BaseStore(ABC):
 
     @abstractmethod
     def load(self, stream: Iterable[tuple[Sequence[Chunk], Embedding]]) -> UpsertCounts:
-        """Bulk ingestion of batches of whole documents in bounded memory; the same outcome as upserting each batch.
-
-        Batches that were committed before a failure stay; none is half there.
-        """
+        """Upsert batches of whole documents in bounded memory. Batches before a failure stay committed."""
 
     @abstractmethod
     def delete(self, doc_ids: Sequence[str]) -> int:
-        """Delete documents with their chunks and return how many of them were there."""
+        """Delete documents with their chunks and return how many of them existed."""
 
     @abstractmethod
     def vector_candidates(self, embedding: Embedding, k: int, filters: Filters) -> list[Candidate]:
@@ -63,7 +58,7 @@ class BaseStore(ABC):
 
     @abstractmethod
     def lexical_candidates(self, query: str, k: int, filters: Filters) -> list[Candidate]:
-        """The ``k`` best chunks that hold at least one term of the query; source ``lexical``."""
+        """The ``k`` best chunks with at least one term of the query, by BM25; source ``lexical``."""
 
     @abstractmethod
     def chunks(self, doc_id: str) -> list[Chunk]:
@@ -71,19 +66,19 @@ class BaseStore(ABC):
 
     @abstractmethod
     def doc_ids(self, after: str | None = None, limit: int | None = None) -> list[str]:
-        """Ids of documents by code point: all, or a page of them.
+        """Ids of documents by code point.
 
         Args:
-            after: only ids that follow this text, which need not be one of them; None for all.
-            limit: the most ids of the page, >= 1; None for all.
+            after: only ids that follow this text; None for all.
+            limit: the most ids, >= 1; None for all.
 
         Raises:
-            InputError: on text whose characters no id could have, or a limit out of range.
+            InputError: on characters that an id cannot have, or a limit out of range.
         """
 
     @abstractmethod
     def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
-        """Content digests of the documents that are there, which tell a changed document from an unchanged one."""
+        """Content digests of existing documents, as of :func:`ragtune.canonical.store.rows.document_digest`."""
 
     @abstractmethod
     def counts(self) -> StoreCounts:
@@ -97,19 +92,19 @@ class BaseDatabase(ABC):
     def open(
         self, name: str, embedder: BaseEmbedder, *, create: bool = False, analyzer: str | None = None
     ) -> BaseStore:
-        """The store of a collection, made if it is missing and ``create`` is true.
+        """The store of a collection.
 
         Args:
             name: name of the collection.
             embedder: embedder of its vectors.
-            create: whether to make it if it is missing.
-            analyzer: name of the text analysis, as :func:`ragtune.canonical.analyzers.load_analyzer` takes it; None
-                takes the collection's own, for a new one :data:`ragtune.canonical.analyzers.DEFAULT`.
+            create: whether to create it if it is missing.
+            analyzer: name for :func:`ragtune.canonical.analyzers.load_analyzer`; None takes the collection's own, and
+                :data:`ragtune.canonical.analyzers.DEFAULT` for a new one.
 
         Raises:
             UnknownCollectionError: if there is no collection of that name.
-            CollectionMismatchError: if its embed_model or embed_dims are not the embedder's, or its analyzer is not
-                the chosen one, or not the one that is installed; the message names both.
+            CollectionMismatchError: if it has another embedder, or an analyzer other than the chosen or the installed
+                one; the message names both.
             ConfigError: on an unknown analyzer.
         """
 
@@ -119,19 +114,19 @@ class BaseDatabase(ABC):
 
     @abstractmethod
     def drop(self, name: str) -> bool:
-        """Delete a collection with all it holds and return whether it was there."""
+        """Delete a collection and return whether it existed."""
 
     @abstractmethod
     def check(self) -> None:
         """Check that the database answers.
 
         Raises:
-            StoreError: if it does not; the message says why.
+            StoreError: if it does not; with the reason.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Release the connections; calling it again does nothing."""
+        """Release the connections. It is safe to call again."""
 
     def __enter__(self) -> Self:
         return self

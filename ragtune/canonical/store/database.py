@@ -1,4 +1,4 @@
-"""A PostgreSQL server's canonical collections."""
+"""The canonical collections of a PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -9,51 +9,52 @@ from ragtune.canonical.permit import current
 from ragtune.canonical.store.base import BaseDatabase
 from ragtune.canonical.store.connections import Connections
 from ragtune.canonical.store.identity import check_same, describe, unknown
-from ragtune.canonical.store.postgres import PostgresStore, SearchSettings
-from ragtune.canonical.store.schema import ensure_schema, lock_schema
-from ragtune.canonical.store.statements import Statements
-from ragtune.canonical.store.writing import touch_one_collection
+from ragtune.canonical.store.postgres import PostgresStore
+from ragtune.canonical.store.statements import SCHEMA_VERSION, Statements, read_sql
 from ragtune.canonical.types import Collection
+from ragtune.core.arguments import check_count
+from ragtune.core.errors import StoreError
 from ragtune.core.interfaces import BaseEmbedder
+
+_LOCK = 0x7261677475  # any number that all processes agree on
+_PGVECTOR_MIN = (0, 8)  # has iterative index scans
 
 
 class PostgresDatabase(BaseDatabase):
     """Collections in the schema ``ragtune`` of a PostgreSQL database with pgvector 0.8 or later.
 
-    The schema is made if it is missing. Search settings belong to the session, so a pooler between this and the server
-    must pool by session, not by transaction. Safe to use from several threads.
+    The schema is created if it is missing. Search settings belong to the session, so a pooler in between must pool by
+    session, not by transaction. Safe to use from several threads.
 
     Args:
-        dsn: connection string or URI; its password never appears in an error or a log.
+        dsn: connection string or URI. Its password never appears in an error or a log.
         pool_size: the most connections, >= 1.
-        timeout_s: seconds to wait for a free connection, > 0.
-        search: how collections are searched; None takes the defaults.
+        exact_below: a collection, or the chunks that pass a filter, are searched exactly up to this number, >= 0. A
+            collection with more chunks gets indexes.
         on_close: function that is called after the connections are closed.
-        statement_timeout_s: after which the server cancels a statement and undoes its transaction, 0.001 to
-            2147483.647: a request's time limit, where requests are served; None leaves it to the server's own setting.
-            Making the schema is not limited.
-        revive: called when the server cannot be reached, to start it again; None where that is not ours to do.
+        statement_timeout_s: the server cancels a statement after this time and undoes its transaction, 0.001 to
+            2147483.647. None keeps the server's own setting. Creating the schema is not limited.
+        revive: function that starts the server again if it was killed. None if another program does that.
 
     Raises:
         MissingExtraError: without the extra ``postgres``.
-        ConfigError: on an argument out of range, or a DSN that cannot be read.
-        StoreError: if the server cannot be reached, or its schema is of another version.
+        ConfigError: on an argument out of range, or a DSN that cannot be parsed.
+        StoreError: if the server cannot be reached, or its schema has another version.
     """
 
     def __init__(
         self,
         dsn: str,
         pool_size: int = 8,
-        timeout_s: float = 30.0,
-        search: SearchSettings | None = None,
+        exact_below: int = 2000,
         on_close: Callable[[], None] | None = None,
         statement_timeout_s: float | None = None,
         revive: Callable[[], None] | None = None,
     ) -> None:
-        self.search = search or SearchSettings()
+        self._exact_below = check_count("postgres exact_below", exact_below)
         self._on_close = on_close
-        self._connections = Connections(dsn, pool_size, timeout_s, self.search.session, statement_timeout_s, revive)
-        self._connections.start(lambda connection: ensure_schema(connection, self.search.policy))
+        self._connections = Connections(dsn, pool_size, statement_timeout_s, revive)
+        self._connections.start(_ensure_schema)
 
     def open(
         self, name: str, embedder: BaseEmbedder, *, create: bool = False, analyzer: str | None = None
@@ -66,7 +67,8 @@ class PostgresDatabase(BaseDatabase):
             raise unknown(name, [collection.name for collection in self.collections()])
         collection_id, kept = found
         sql = Statements(collection_id, kept.embed_dims)
-        return PostgresStore(self._connections, sql, kept, embedder, check_same(kept, wanted, analyzer), self.search)
+        used = check_same(kept, wanted, analyzer)
+        return PostgresStore(self._connections, sql, kept, embedder, used, self._exact_below)
 
     def collections(self) -> list[Collection]:
         sql = "SELECT name, embed_model, embed_dims, analyzer FROM ragtune.collections ORDER BY name"
@@ -96,34 +98,62 @@ def _find(connection: Any, name: str) -> tuple[int, Collection] | None:
 
 
 def _create(connection: Any, wanted: Collection) -> tuple[int, Collection]:
-    """The collection, made unless somebody else was faster."""
+    """Return the collection, created unless another process was faster."""
     sql = (
         "INSERT INTO ragtune.collections (name, embed_model, embed_dims, analyzer) VALUES (%s, %s, %s, %s) "
         "RETURNING collection_id"
     )
     with connection.transaction():
-        lock_schema(connection)
+        _lock_schema(connection)
         if (found := _find(connection, wanted.name)) is not None:
             return found
         values = (wanted.name, wanted.embed_model, wanted.embed_dims, wanted.analyzer)
         (collection_id,) = connection.execute(sql, values).fetchone()
-        connection.execute(Statements(collection_id, wanted.embed_dims).create_partition())
+        connection.execute(Statements(collection_id, wanted.embed_dims).create_tables())
         current().commit()
     return int(collection_id), wanted
 
 
 def _drop(connection: Any, name: str) -> bool:
     with connection.transaction():
-        lock_schema(connection)
+        _lock_schema(connection)
         if (found := _find(connection, name)) is None:
             return False
-        collection_id, collection = found
-        sql = Statements(collection_id, collection.embed_dims)
-        touch_one_collection(connection)
+        sql = Statements(found[0], found[1].embed_dims)
         connection.execute(sql.lock())
-        for statement in sql.drop_tables():
-            connection.execute(statement)
-        connection.execute(sql.drop_documents())
-        connection.execute(sql.drop_collection())
+        connection.execute(sql.drop_tables())
         current().commit()
     return True
+
+
+def _ensure_schema(connection: Any) -> None:
+    """Create the schema if it is missing, and check that it is ours. Several processes may do so at once."""
+    (encoding,) = connection.execute("SELECT current_setting('server_encoding')").fetchone()
+    if encoding != "UTF8":
+        raise StoreError(f"the database's encoding is {encoding}: allowed is UTF8")
+    if not _has_schema(connection):  # looked at first, since a user of a schema needs no right to create one
+        with connection.transaction():
+            _lock_schema(connection)
+            if not _has_schema(connection):
+                connection.execute(read_sql("schema.sql", version=SCHEMA_VERSION))
+    (version,) = connection.execute("SELECT version FROM ragtune.schema_version").fetchone()
+    if version != SCHEMA_VERSION:
+        raise StoreError(
+            f"the database's schema ragtune has version {version}: allowed is {SCHEMA_VERSION}; use another database, "
+            "or DROP SCHEMA ragtune CASCADE, and ingest again"
+        )
+    (extension,) = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
+    if tuple(map(int, extension.split(".")[:2])) < _PGVECTOR_MIN:
+        raise StoreError(f"pgvector has version {extension}: allowed is 0.8 or later")
+
+
+def _lock_schema(connection: Any) -> None:
+    """Keep other processes from creating or dropping tables until the transaction ends."""
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+
+
+def _has_schema(connection: Any) -> bool:
+    # Not to_regclass, which may return what it saw before the wait for the lock.
+    sql = "SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = 'ragtune' AND tablename = 'schema_version'"
+    (found,) = connection.execute(sql).fetchone()
+    return bool(found)

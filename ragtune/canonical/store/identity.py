@@ -1,4 +1,4 @@
-"""Which collection a name and an embedder mean, and what is said when they do not fit."""
+"""Checks that a collection fits an embedder and an analyzer, and the errors of those that do not."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from ragtune.core.interfaces import BaseEmbedder
 
 
 def describe(name: str, embedder: BaseEmbedder, analyzer: str | None) -> Collection:
-    """The collection that ``embedder`` would fill, analyzed as chosen or by default.
+    """The collection that would be created.
 
     Raises:
-        InputError: on a name that is not allowed, an embedder whose name or dims are not, or an unknown analyzer.
+        InputError: on a name that is not allowed, or an embedder whose name or dims are not.
+        ConfigError: on an unknown analyzer.
     """
     try:
         return Collection(
@@ -33,19 +34,16 @@ def describe(name: str, embedder: BaseEmbedder, analyzer: str | None) -> Collect
 
 
 def check_same(kept: Collection, wanted: Collection, analyzer: str | None) -> Analyzer:
-    """Check that the embedder's vectors and the chosen analyzer's terms are those of the collection.
+    """Check a collection against the one that would be created, and return its analyzer.
 
     Args:
-        kept: the collection that is there.
-        wanted: what would be made now.
+        kept: the existing collection.
+        wanted: the collection that would be created.
         analyzer: name of the chosen analyzer; None takes the collection's own.
 
-    Returns:
-        The collection's analyzer.
-
     Raises:
-        CollectionMismatchError: if they are not, or if the collection's analyzer is not what this installation has
-            under its name; the message names both.
+        CollectionMismatchError: on another embedder, or an analyzer other than the chosen or the installed one; the
+            message names both.
     """
     if (kept.embed_model, kept.embed_dims) != (wanted.embed_model, wanted.embed_dims):
         raise CollectionMismatchError(
@@ -72,7 +70,7 @@ def _installed(kept: Collection) -> Analyzer:
 
 
 def unknown(name: str, known: Iterable[str]) -> UnknownCollectionError:
-    """The error that names the collection and those that exist."""
+    """The error for a collection that does not exist."""
     return UnknownCollectionError(f"no collection {name!r}: there are {', '.join(map(repr, known)) or 'none'}")
 
 

@@ -5,10 +5,9 @@ BM25 (Robertson and Zaragoza 2009; idf as in Lucene and bm25s' default) with k1 
     sum over the query's distinct terms of  idf * tf * (k1 + 1) / (tf + k1 * (1 - b + b * length / average length))
     idf = ln(1 + (N - df + 0.5) / (df + 0.5))
 
-N, df and the average length are those of the whole collection, whatever the filters. The text analysis is one of
+N, df and the average length are those of the whole collection, with any filter. The text analysis is one of
 :mod:`ragtune.canonical.analyzers`, not a text search configuration of the server, so that all stores agree on what a
-term is. In the ``tsvector`` a lexeme has its occurrences counted 1, 2, ... as positions, so that their number, and
-``ts_rank_cd`` of one term with weights of 1 and no normalization, is exactly tf.
+term is. In the ``tsvector`` a lexeme has the positions 1, 2, ..., one for each occurrence, so that their number is tf.
 
 PostgreSQL's limits hold for every store: a term of more than 255 bytes is no term, tf counts up to 255, and of a chunk
 with very many distinct terms only those that come first are indexed, about a million bytes of them.
@@ -18,15 +17,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import Any, TypeVar
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ragtune.canonical.analyzers import Analyzer
 from ragtune.canonical.normalization import check_string
-
-F = TypeVar("F", bound=np.floating[Any])
+from ragtune.core.arrays import FloatArray, IntArray
 
 K1 = 1.5
 B = 0.75
@@ -40,19 +38,55 @@ _SMALL = 50_000  # characters, whose terms and positions are well below the foll
 _MAX_BYTES = 1_000_000  # a tsvector holds at most 2**20 - 1 bytes of lexemes and positions
 
 
-def idf(chunks: int, df: int) -> float:
-    """Weight of a term that ``df`` of the collection's chunks hold."""
-    return math.log(1.0 + (chunks - df + 0.5) / (df + 0.5))
+class Postings(NamedTuple):
+    """The chunks that hold a term.
+
+    Attributes:
+        places: numbers of the chunks, shape (df,), each once.
+        tf: occurrences of the term in each chunk, shape (df,).
+        lengths: numbers of terms in each chunk, shape (df,).
+    """
+
+    places: IntArray
+    tf: IntArray
+    lengths: IntArray
 
 
-def norms(lengths: NDArray[F], average: float) -> NDArray[F]:
-    """What tf is weighed against in chunks of these lengths, shape (n,), in their precision."""
-    return np.asarray(K1 * ((1.0 - B) + B * lengths / average), dtype=lengths.dtype)
+def bm25(postings: Iterable[Postings], chunks: int, terms: int, size: int) -> FloatArray:
+    """BM25 of every chunk to 6 decimals, shape (size,). NaN where a chunk holds no term.
+
+    Every store calls this function, so all of them get the same bits.
+
+    Args:
+        postings: the postings of each term of the query, in the query's order.
+        chunks: number of chunks in the collection.
+        terms: number of terms in the collection.
+        size: a number above all places.
+    """
+    scores = np.zeros(size, dtype=np.float64)
+    for places, tf, lengths in postings:
+        if not len(places):
+            continue
+        idf = math.log(1.0 + (chunks - len(places) + 0.5) / (len(places) + 0.5))
+        norms = K1 * ((1.0 - B) + B * lengths / (terms / chunks))
+        scores[places] += idf * (tf * (K1 + 1.0)) / (tf + norms)
+    return np.where(scores > 0, np.round(scores, 6), np.nan)
 
 
-def bm25(weight: float, tf: Any, norm: NDArray[F]) -> NDArray[F]:
-    """A term's part of the scores, shape (n,); every store takes these steps, so that all get the same bits."""
-    return np.asarray(weight * (tf * (K1 + 1.0)) / (tf + norm))
+def decode(blocks: Iterable[tuple[int, bytes]]) -> Postings:
+    """A term's postings from its blocks in a PostgreSQL store, without those of deleted chunks.
+
+    Args:
+        blocks: number of postings, negative for deleted chunks, with the postings in 8 bytes each: place (32 bits), tf
+            (8 bits) and length (24 bits).
+    """
+    contents: tuple[list[bytes], list[bytes]] = ([], [])
+    for count, content in blocks:
+        contents[count < 0].append(content)
+    values, gone = (np.frombuffer(b"".join(content), dtype=">i8").astype(np.int64) for content in contents)
+    if len(gone):
+        values = values[~np.isin(values >> 32, gone >> 32)]
+    return Postings(values >> 32, (values >> 24) & 0xFF, values & 0xFFFFFF)
 
 
 def term_frequencies(content: str, analyzer: Analyzer) -> dict[str, int]:
@@ -90,12 +124,12 @@ def query_terms(query: str, analyzer: Analyzer) -> list[str]:
 
 def tsvector_literal(frequencies: dict[str, int]) -> str:
     """What ``::tsvector`` reads, e.g. ``'tea':1,2 'time':1``."""
-    # Terms are of word characters, + and #, so none needs the escapes of quote().
+    # Terms consist of word characters, + and #, so none needs an escape.
     return " ".join([f"'{term}':{_POSITIONS[tf]}" for term, tf in frequencies.items()])
 
 
 def quote(term: str) -> str:
-    """A lexeme as ``tsvector`` and ``tsquery`` literals write it."""
+    """A lexeme as a ``tsquery`` literal writes it."""
     return "'" + term.replace("\\", "\\\\").replace("'", "''") + "'"
 
 

@@ -1,4 +1,4 @@
-"""The reference store: exact search in memory, nothing kept after the process ends."""
+"""The reference store: exact search in memory, lost when the process ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ragtune.canonical.analyzers import Analyzer
 from ragtune.canonical.permit import current
 from ragtune.canonical.store.base import BaseDatabase, BaseStore
 from ragtune.canonical.store.identity import check_same, describe, gone, unknown
-from ragtune.canonical.store.lexical import bm25, idf, norms, query_terms
+from ragtune.canonical.store.lexical import Postings, bm25, query_terms
 from ragtune.canonical.store.rows import (
     Row,
     best,
@@ -23,6 +23,7 @@ from ragtune.canonical.store.rows import (
     check_k,
     check_page,
     check_query,
+    compare,
     cosines,
     make_rows,
     rows_digest,
@@ -33,11 +34,10 @@ from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.interfaces import BaseEmbedder
 
 _SLACK = 1e-5  # more than float32 sums of unit vectors can be off
-_DECIMALS = 6
 
 
 class MemoryDatabase(BaseDatabase):
-    """Collections of this process: what conformance compares other databases with. Safe to use from several threads."""
+    """Collections in memory, the reference for other databases. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._contents: dict[str, _Contents] = {}
@@ -77,7 +77,7 @@ class MemoryDatabase(BaseDatabase):
 
 @dataclass
 class _Contents:
-    """What a collection holds; shared by all stores that are open on it."""
+    """The contents of a collection, shared by all its open stores."""
 
     collection: Collection
     documents: dict[str, list[Row]] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class _Contents:
 
 
 class _Index:
-    """What search needs of all rows; made anew after a write."""
+    """All rows in the form that searches read; rebuilt after a write."""
 
     def __init__(self, rows: list[Row], dims: int) -> None:
         self.rows = rows
@@ -95,31 +95,20 @@ class _Index:
             np.stack([row.vector for row in rows]) if rows else np.zeros((0, dims), dtype=np.float32)
         )
         self.has_vector = self.vectors.any(axis=1)
-        lengths = np.array([row.length for row in rows], dtype=np.float64)
-        average = float(lengths.sum()) / len(rows) if lengths.any() else 1.0
-        self.norms = norms(lengths, average)
-        postings: dict[str, list[tuple[int, int]]] = {}
+        self.terms = sum(row.length for row in rows)
+        found: dict[str, list[tuple[int, int, int]]] = {}
         for place, row in enumerate(rows):
             for term, tf in row.frequencies.items():
-                postings.setdefault(term, []).append((place, tf))
-        self.postings: dict[str, IntArray] = {
-            term: np.array(pairs, dtype=np.int64).T for term, pairs in postings.items()
-        }
+                found.setdefault(term, []).append((place, tf, row.length))
+        self.postings = {term: Postings(*np.array(rows, dtype=np.int64).T) for term, rows in found.items()}
 
     def chunks(self, places: IntArray) -> list[Chunk]:
-        """The chunks of these rows."""
         return [self.rows[place].chunk for place in places.tolist()]
 
     def lexical_scores(self, terms: Sequence[str]) -> FloatArray:
-        """BM25 of every row, shape (n,), to 6 decimals; NaN for rows that hold no term."""
-        scores = np.zeros(len(self.rows), dtype=np.float64)
-        held = np.zeros(len(self.rows), dtype=np.bool_)
-        for term in terms:
-            if term in self.postings:
-                places, tf = self.postings[term]
-                scores[places] += bm25(idf(len(self.rows), len(places)), tf, self.norms[places])
-                held[places] = True
-        return np.where(held, np.round(scores, _DECIMALS), np.nan)
+        """BM25 of every row, shape (n,); NaN for rows that hold no term."""
+        held = (self.postings[term] for term in terms if term in self.postings)
+        return bm25(held, len(self.rows), self.terms, len(self.rows))
 
 
 class MemoryStore(BaseStore):
@@ -132,28 +121,13 @@ class MemoryStore(BaseStore):
         self._contents = contents
 
     def upsert(self, chunks: Sequence[Chunk], embeddings: Embedding) -> UpsertCounts:
-        documents = make_rows(chunks, embeddings, self.collection.embed_dims, self.analyzer)
-        contents = self._alive()
-        with contents.lock:
-            counts = UpsertCounts()
-            for doc_id, rows in documents.items():
-                counts += _compare(contents.documents.get(doc_id, []), rows)
-            current().commit()
-            contents.documents.update(documents)
-            contents.index = None
-        return counts
+        return self._write(make_rows(chunks, embeddings, self.collection.embed_dims, self.analyzer))
 
     def load(self, stream: Iterable[tuple[Sequence[Chunk], Embedding]]) -> UpsertCounts:
         return sum((self.upsert(chunks, embeddings) for chunks, embeddings in stream), UpsertCounts())
 
     def delete(self, doc_ids: Sequence[str]) -> int:
-        wanted = dict.fromkeys(map(check_doc_id, doc_ids))
-        contents = self._alive()
-        with contents.lock:
-            current().commit()
-            gone = [contents.documents.pop(doc_id, None) for doc_id in wanted]
-            contents.index = None
-        return sum(rows is not None for rows in gone)
+        return self._write({check_doc_id(doc_id): [] for doc_id in doc_ids}).documents
 
     def vector_candidates(self, embedding: Embedding, k: int, filters: Filters) -> list[Candidate]:
         query = check_query(embedding, self.collection.embed_dims)
@@ -203,6 +177,21 @@ class MemoryStore(BaseStore):
                 documents=len(contents.documents), chunks=sum(len(rows) for rows in contents.documents.values())
             )
 
+    def _write(self, documents: dict[str, list[Row]]) -> UpsertCounts:
+        """Make documents consist of exactly these rows. A document without rows is deleted."""
+        contents = self._alive()
+        with contents.lock:
+            counts = UpsertCounts()
+            for doc_id, rows in documents.items():
+                before = {row.chunk.chunk_index: row.digest for row in contents.documents.get(doc_id, [])}
+                counts += compare(before, rows).counts
+            current().commit()
+            contents.documents.update(documents)
+            for doc_id in [doc_id for doc_id, rows in documents.items() if not rows]:
+                del contents.documents[doc_id]
+            contents.index = None
+        return counts
+
     def _alive(self) -> _Contents:
         if self._contents.is_dropped:
             raise gone(self.collection.name)
@@ -246,18 +235,4 @@ def _passes(chunk: Chunk, filters: Filters) -> bool:
         and all(
             key in chunk.metadata and same_json(chunk.metadata[key], value) for key, value in filters.metadata.items()
         )
-    )
-
-
-def _compare(old: list[Row], new: list[Row]) -> UpsertCounts:
-    before = {row.chunk.chunk_index: row.digest for row in old}
-    after = {row.chunk.chunk_index: row.digest for row in new}
-    unchanged = sum(before.get(place) == digest for place, digest in after.items())
-    shared = len(before.keys() & after.keys())
-    return UpsertCounts(
-        documents=1,
-        inserted=len(after) - shared,
-        updated=shared - unchanged,
-        unchanged=unchanged,
-        deleted=len(before) - shared,
     )

@@ -1,7 +1,7 @@
-"""Where an embedded server's data and programs lie: within reach of the user that it runs as, whose way is not cleared.
+"""Folders of an embedded server, within reach of the user that runs it.
 
-PostgreSQL refuses to run as root, so a root process starts it as another user. That one often cannot pass through the
-folders of root, and their permissions are not ours to change.
+PostgreSQL refuses to run as root, so a root process starts it as another user. That user often cannot enter root's
+folders, and their permissions stay as they are.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import NamedTuple
 from ragtune.core.errors import StoreError
 
 OPEN_FOLDER = Path("/var/lib/ragtune")
-"""Where data and programs lie that would lie out of reach."""
+"""Folder for data and programs that would be out of reach elsewhere."""
 
 _log = logging.getLogger(__name__)
 
 
 class Account(NamedTuple):
-    """User and group that the server runs as."""
+    """User and group that run the server."""
 
     name: str
     user: int
@@ -32,12 +32,12 @@ class Account(NamedTuple):
 
 
 def server_account() -> Account | None:
-    """The server's user where this process is root's; None to run it as oneself.
+    """The user that runs the server of a root process: ``postgres``, else ``nobody``. None in other processes.
 
     Raises:
-        StoreError: if root has no other user to run it as.
+        StoreError: if neither user exists.
     """
-    import pwd  # which Windows lacks, where a server's DSN is given
+    import pwd  # not on Windows
 
     if os.geteuid() != 0:
         return None
@@ -49,39 +49,39 @@ def server_account() -> Account | None:
 
 
 def place_of_data(folder: Path, account: Account | None) -> Path:
-    """Where the data of that folder's server lie, or are to be made: ``pgdata`` in it, which may be a link.
+    """The data folder of a server: ``pgdata`` in its folder, which becomes a link where the account cannot reach it.
 
-    A link to a place in :data:`OPEN_FOLDER` is made, and told in the log, where the account could not reach the data.
+    The link leads to :data:`OPEN_FOLDER`, and a warning says so.
 
     Raises:
-        StoreError: if the data lie where the account cannot reach them.
+        StoreError: if existing data are out of the account's reach.
     """
-    data = folder / "pgdata"
-    barrier = _barrier(folder, account)
+    if account is None:
+        return (folder / "pgdata").resolve()
+    data, barrier = folder / "pgdata", _barrier(folder, account)
     if barrier is not None and not os.path.lexists(data):
         place = _open_folder() / f"{folder.name}-{secrets.token_hex(8)}"
         data.symlink_to(place)
         _log.warning(
-            "%s is closed to the user %s that PostgreSQL runs as, so the data lie in %s", barrier, _name(account), place
+            "the user %s, who runs PostgreSQL, cannot enter %s, so the data are in %s", account.name, barrier, place
         )
     place = data.resolve()
     barrier = None if place.parent == OPEN_FOLDER else _barrier(place.parent, account)
     if barrier is not None:
         raise StoreError(
-            f"{place} cannot be reached by the user {_name(account)} that PostgreSQL runs as: "
-            f"{barrier} has mode {stat.S_IMODE(barrier.stat().st_mode):04o}; open that folder, or move the data below "
-            f"{OPEN_FOLDER} and put a link in their place"
+            f"the user {account.name}, who runs PostgreSQL, cannot reach {place}: {barrier} has mode "
+            f"{stat.S_IMODE(barrier.stat().st_mode):04o}; open that folder, or move the data below {OPEN_FOLDER} and "
+            "put a link in their place"
         )
     return place
 
 
 def place_of_programs(programs: Path, account: Account | None) -> Path:
-    """The given programs, or a copy of them in :data:`OPEN_FOLDER` where the account could not run them."""
-    if _barrier(programs / "postgres", account) is None:
+    """The given programs, or a copy in :data:`OPEN_FOLDER` where the account cannot run them."""
+    if account is None or _barrier(programs / "postgres", account) is None:
         return programs
     package = programs.parents[1]
-    state = (programs / "postgres").stat()
-    version = hashlib.sha256(f"{programs} {state.st_size} {state.st_mtime_ns}".encode()).hexdigest()[:16]
+    version = hashlib.sha256(f"{programs} {(programs / 'postgres').stat().st_mtime_ns}".encode()).hexdigest()[:16]
     copy = _open_folder() / f"programs-{version}"
     if not copy.exists():
         _copy(package, copy)
@@ -89,10 +89,10 @@ def place_of_programs(programs: Path, account: Account | None) -> Path:
 
 
 def _copy(package: Path, target: Path) -> None:
-    # Made aside and renamed, so that a kill in between leaves no half copy.
+    # Copied apart and then renamed, so that a kill in between leaves no half copy.
     fresh = target.with_name(f"{target.name}-{secrets.token_hex(4)}")
     unused = shutil.ignore_patterns("pginstall", "include", "__pycache__")
-    for part in (package, package.with_name(f"{package.name}.libs")):  # where a wheel for Linux has its libraries
+    for part in (package, package.with_name(f"{package.name}.libs")):  # the second one has a Linux wheel's libraries
         if part.exists():
             shutil.copytree(part, fresh / part.name, symlinks=True, ignore=unused)
     for path in (fresh, *fresh.rglob("*")):
@@ -112,17 +112,11 @@ def _open_folder() -> Path:
     return OPEN_FOLDER
 
 
-def _barrier(path: Path, account: Account | None) -> Path | None:
-    """The first of a path and the folders above it that the account may not pass through or run."""
-    if account is None:
-        return None
+def _barrier(path: Path, account: Account) -> Path | None:
+    """The first of a path and its parents that the account may not enter or run."""
     for each in (*reversed(path.parents), path):
         state = each.stat()
         shift = 6 if state.st_uid == account.user else 3 if state.st_gid == account.group else 0
         if not state.st_mode >> shift & 0o1:
             return each
     return None
-
-
-def _name(account: Account | None) -> str:
-    return "" if account is None else account.name

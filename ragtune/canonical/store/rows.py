@@ -1,10 +1,10 @@
-"""Chunks as stores keep them: checked, in one form, with what tells a changed one from an unchanged one."""
+"""Chunks in the form that stores keep, checked, with digests that detect changes."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -16,7 +16,7 @@ import numpy as np
 from ragtune.canonical.analyzers import Analyzer
 from ragtune.canonical.normalization import check_metadata, check_string
 from ragtune.canonical.store.lexical import term_frequencies
-from ragtune.canonical.types import Chunk, Embedding, Filters
+from ragtune.canonical.types import Chunk, Embedding, Filters, UpsertCounts
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import InputError
 
@@ -52,7 +52,7 @@ class Row:
 
     @cached_property
     def frequencies(self) -> dict[str, int]:
-        """Term frequencies by term; counted on first use, while the server takes in the rows before."""
+        """Term frequencies by term."""
         return term_frequencies(self.chunk.content, self.analyzer)
 
     @property
@@ -62,9 +62,7 @@ class Row:
 
 
 def make_rows(chunks: Sequence[Chunk], embeddings: Embedding, dims: int, analyzer: Analyzer) -> dict[str, list[Row]]:
-    """Rows by document, documents by code point, rows by chunk_index.
-
-    Vectors whose length is not 1 are normalised, which no cosine notices.
+    """Rows by document, documents by code point, rows by chunk_index. Vectors are normalised.
 
     Raises:
         InputError: on a value that no store can keep; the message names it.
@@ -79,22 +77,49 @@ def make_rows(chunks: Sequence[Chunk], embeddings: Embedding, dims: int, analyze
     return {doc_id: [rows[place] for place in sorted(rows)] for doc_id, rows in sorted(documents.items())}
 
 
-def document_digest(chunks: Iterable[Chunk]) -> str:
-    """What ``BaseStore.digests`` says of a document that consists of these chunks: 32 hexadecimal digits.
+@dataclass(frozen=True)
+class Change:
+    """What has to be done so that a document consists of given rows.
 
-    Vectors do not count, so that a changed document is known before it is embedded.
+    Attributes:
+        counts: the outcome.
+        fresh: rows to insert.
+        stale: chunk indexes of the rows to delete, some of which a fresh row replaces.
     """
+
+    counts: UpsertCounts
+    fresh: list[Row]
+    stale: list[int]
+
+
+def compare(before: Mapping[int, bytes], rows: Sequence[Row]) -> Change:
+    """Compare a document's stored digests, by chunk index, with its new rows."""
+    fresh = [row for row in rows if before.get(row.chunk.chunk_index) != row.digest]
+    updated = [row.chunk.chunk_index for row in fresh if row.chunk.chunk_index in before]
+    deleted = sorted(before.keys() - {row.chunk.chunk_index for row in rows})
+    counts = UpsertCounts(
+        documents=int(bool(before or rows)),
+        inserted=len(fresh) - len(updated),
+        updated=len(updated),
+        unchanged=len(rows) - len(fresh),
+        deleted=len(deleted),
+    )
+    return Change(counts, fresh, [*updated, *deleted])
+
+
+def document_digest(chunks: Iterable[Chunk]) -> str:
+    """The digest of a document in ``BaseStore.digests``: 32 hexadecimal digits, of its chunks without their vectors."""
     stored = map(_stored, sorted(chunks, key=lambda chunk: chunk.chunk_index))
     return _joined(_content_digest(chunk, dump_json(chunk.metadata)) for chunk in stored)
 
 
 def rows_digest(rows: Iterable[Row]) -> str:
-    """The digest of :func:`document_digest` for a document's rows, which have been read already."""
+    """:func:`document_digest` of a document's rows."""
     return _joined(row.content_digest for row in rows)
 
 
 def shared_metadata(chunks: Iterable[Chunk]) -> dict[str, Any]:
-    """The metadata that all chunks of a document share; none where there is no chunk."""
+    """The metadata that all chunks of a document share."""
     first, *others = [chunk.metadata for chunk in chunks] or [{}]
     return {
         key: value
@@ -109,7 +134,7 @@ def check_doc_id(doc_id: str) -> str:
 
 
 def check_page(after: str | None, limit: int | None) -> tuple[str, int | None]:
-    """Where a page of document ids begins, the empty string where all ids follow, and how many it may have."""
+    """The text before a page of document ids, and the most ids that it has."""
     return (
         "" if after is None else check_string(after, "after"),
         None if limit is None else check_count("limit", limit, low=1, high=_MAX_INT),
@@ -117,10 +142,10 @@ def check_page(after: str | None, limit: int | None) -> tuple[str, int | None]:
 
 
 def check_filters(filters: Filters) -> Filters:
-    """``filters`` in the form in which chunks are stored.
+    """``filters`` in the form of stored chunks.
 
     Raises:
-        InputError: on a tag or metadata that no chunk could have; the message names it.
+        InputError: on a tag or metadata that no chunk can have; the message names it.
     """
     if filters.is_empty:
         return filters
@@ -140,24 +165,24 @@ def check_query(embedding: Embedding, dims: int) -> Embedding:
 
 
 def cosines(matrix: Embedding, query: Embedding) -> list[float]:
-    """Cosine of each row, to 6 decimals: the last bits of float32 depend on who added them up, and would break ties.
+    """Cosine of each row to 6 decimals. The last bits of a float32 sum depend on its order and would break ties.
 
     Args:
         matrix: shape (n, d), L2-normalised.
         query: shape (d,), L2-normalised.
     """
-    # Not a matrix product, whose result may depend on which other rows there are.
+    # Not a matrix product, whose result may depend on the other rows.
     products = (matrix.astype(np.float64) * query.astype(np.float64)).sum(axis=1)
     return [float(value) for value in np.round(np.clip(products, -1.0, 1.0), _DECIMALS) + 0.0]
 
 
 def best(found: Iterable[tuple[T, float]], k: int, key: Callable[[T], tuple[str, int]]) -> list[tuple[T, float]]:
-    """The ``k`` best of a list: score descending, then doc_id, then chunk_index (rule D12), which ``key`` gives."""
+    """The ``k`` best of a list (rule D12): score descending, then ``key``, which is (doc_id, chunk_index)."""
     return nsmallest(k, found, key=lambda pair: (-pair[1], key(pair[0])))
 
 
 def check_k(k: int) -> int:
-    """``k`` if it is a whole number of 1 to 2147483647, as many chunks as a collection can have."""
+    """``k`` if it is a whole number of 1 to 2147483647."""
     return check_count("k", k, low=1, high=_MAX_INT)
 
 

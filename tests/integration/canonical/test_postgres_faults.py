@@ -20,10 +20,11 @@ import pytest
 from patience import HANG_S, wait_until
 from postgres_server import fresh_dsn
 
+from ragtune.canonical.store import writing
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.store.embedded import EmbeddedServer
 from ragtune.canonical.store.memory import MemoryDatabase
-from ragtune.canonical.store.postgres import PostgresStore, SearchSettings
+from ragtune.canonical.store.postgres import PostgresStore
 from ragtune.canonical.store.statements import SCHEMA_VERSION
 from ragtune.canonical.types import Chunk, Embedding, Filters, StoreCounts
 from ragtune.core.errors import ConfigError, StoreError
@@ -321,7 +322,7 @@ def test_a_full_disk_is_an_error_with_the_servers_words_and_nothing_of_the_call_
 
 def test_an_index_build_without_shared_memory_for_its_workers_is_done_by_one(dsn: str) -> None:
     """Simulated by an event trigger: PostgreSQL reports a full /dev/shm as a full disk."""
-    with PostgresDatabase(dsn, search=SearchSettings(exact_below=0)) as database, admin(dsn) as outsider:
+    with PostgresDatabase(dsn, exact_below=0) as database, admin(dsn) as outsider:
         store = database.open("tea", EMBEDDER, create=True)
         outsider.execute(
             "CREATE FUNCTION no_workers() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN "
@@ -334,11 +335,12 @@ def test_an_index_build_without_shared_memory_for_its_workers_is_done_by_one(dsn
         )
         store.upsert(*batch("x"))
         found = outsider.execute("SELECT count(*) FROM pg_indexes WHERE tablename = 'chunks_1'").fetchone()
-    assert found == (5,)
+    assert found == (6,)
 
 
-def test_a_write_that_cannot_index_writes_nothing(dsn: str) -> None:
-    with PostgresDatabase(dsn, search=SearchSettings(exact_below=0, maintenance_work_mem="much")) as database:
+def test_a_write_that_cannot_index_writes_nothing(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "_BUILD_MEMORY", "much")
+    with PostgresDatabase(dsn, exact_below=0) as database:
         store = database.open("tea", EMBEDDER, create=True)
         with pytest.raises(StoreError, match="maintenance_work_mem"):
             store.upsert(*batch("x"))

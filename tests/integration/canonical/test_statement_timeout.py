@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
 import psycopg
 import pytest
-from patience import HANG_S, wait_until
 from postgres_server import await_idle, fresh_dsn, slow_down_writes
 
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.store.embedded import connect
 from ragtune.canonical.store.postgres import PostgresStore
 from ragtune.canonical.types import Chunk, Filters, StoreCounts
-from ragtune.core.errors import ConfigError, StoreError, StoreTimeoutError
+from ragtune.core.errors import ConfigError, StoreTimeoutError
 from ragtune.embedders.hashing import HashingEmbedder
 
 EMBEDDER = HashingEmbedder(dims=32)
@@ -109,31 +107,6 @@ def test_without_a_limit_the_servers_own_holds(dsn: str, outsider: Any) -> None:
         with pytest.raises(StoreTimeoutError, match="57014") as caught:
             put(store, "after")
         assert "2.5 s" not in str(caught.value)
-        assert_as_before(store)
-
-
-def test_without_any_limit_a_statement_goes_on_until_somebody_cancels_it(dsn: str, outsider: Any) -> None:
-    slow_down_writes(outsider)
-    caught: list[Exception] = []
-
-    def write(store: PostgresStore) -> None:
-        try:
-            put(store, "after")
-        except StoreError as error:
-            caught.append(error)
-
-    with connect(dsn) as database:
-        store = database.open("tea", EMBEDDER)
-        writer = threading.Thread(target=write, args=(store,), daemon=True)
-        writer.start()
-        asleep = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
-        (row,) = wait_until(lambda: outsider.execute(asleep).fetchall())
-        writer.join(2 * LIMIT_S)
-        assert writer.is_alive()
-        outsider.execute("SELECT pg_cancel_backend(%s)", row)
-        writer.join(HANG_S)
-        assert [type(error) for error in caught] == [StoreTimeoutError]
-        assert "user request" in str(caught[0])
         assert_as_before(store)
 
 
