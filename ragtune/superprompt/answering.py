@@ -5,7 +5,7 @@ from __future__ import annotations
 from ragtune.core.errors import StageError
 from ragtune.llm.client import LLMClient
 from ragtune.llm.types import ChatResult, Message
-from ragtune.superprompt.fences import BLOCKS, blocks
+from ragtune.superprompt.reading.fences import BLOCKS, blocks
 from ragtune.superprompt.stages.base import ORDER
 from ragtune.superprompt.super_prompt import LIFECYCLE, SuperPrompt
 

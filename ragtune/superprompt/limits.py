@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ragtune.canonical.policies import ChunkPolicy
 from ragtune.core.errors import ConfigError
-from ragtune.superprompt.schema import PromptSchema
+from ragtune.superprompt.reading.schema import PromptSchema
 
 DEFAULTS = "pipeline.json"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ragtune.superprompt.cleaning import clean, one_line
-from ragtune.superprompt.fences import escape_borders, fenced
-from ragtune.superprompt.schema import PromptSchema
+from ragtune.superprompt.reading.cleaning import clean, one_line
+from ragtune.superprompt.reading.fences import escape_borders, fenced
+from ragtune.superprompt.reading.schema import PromptSchema
 from ragtune.superprompt.super_prompt import SuperPrompt, Turn
 
 QUERY_KEYS = ("task", "purpose", "context", "format")

@@ -125,7 +125,7 @@ def _prompt(given: str | None) -> str:
 
 
 def _turns(file: Path | None) -> list[Turn]:
-    from ragtune.adapters.page.conversation import parse_conversation
+    from ragtune.superprompt.page.conversation import parse_conversation
 
     if file is None:
         return []

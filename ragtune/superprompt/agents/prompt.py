@@ -19,7 +19,7 @@ from ragtune.superprompt.agents.config import (
     WriterConfig,
 )
 from ragtune.superprompt.agents.texts import cut
-from ragtune.superprompt.fences import fenced
+from ragtune.superprompt.reading.fences import fenced
 
 Numbered = tuple[int, str]
 """An item's number, which answers name it by, and its text."""

@@ -7,7 +7,7 @@ from itertools import islice
 
 from ragtune.core.tokens import count_tokens, token_spans
 from ragtune.superprompt.chunks import ContextChunk
-from ragtune.superprompt.cleaning import clean, one_line
+from ragtune.superprompt.reading.cleaning import clean, one_line
 
 CUT = " [...]"
 

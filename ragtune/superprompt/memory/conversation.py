@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ragtune.canonical import chunk, normalize
 from ragtune.canonical.policies import ChunkPolicy
 from ragtune.superprompt.chunks import ContextChunk
-from ragtune.superprompt.cleaning import clean
+from ragtune.superprompt.reading.cleaning import clean
 from ragtune.superprompt.super_prompt import Turn
 
 

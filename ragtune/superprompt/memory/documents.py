@@ -16,11 +16,11 @@ from ragtune.data.corpus import Corpus
 from ragtune.data.docvectors import DocumentVectors
 from ragtune.llm.types import well_formed
 from ragtune.superprompt.chunks import ContextChunk
-from ragtune.superprompt.cleaning import clean
 from ragtune.superprompt.limits import Chunking
 from ragtune.superprompt.memory.base import BaseMemory, Matches
 from ragtune.superprompt.memory.folders import MARKDOWN, read_folder
 from ragtune.superprompt.memory.terms import TermIndex, tfidf_cosines
+from ragtune.superprompt.reading.cleaning import clean
 
 
 class DocumentMemory(BaseMemory):

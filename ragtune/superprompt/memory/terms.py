@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.data.text import terms
-from ragtune.superprompt.stopwords import content_terms
+from ragtune.superprompt.reading.stopwords import content_terms
 
 
 class TermIndex:
@@ -53,7 +53,7 @@ def tfidf_cosines(pieces: Sequence[str], indexes: Sequence[TermIndex]) -> NDArra
 
     Weights are (1 + ln tf) * (ln((1 + N) / (1 + df)) + 1), as scikit-learn's TfidfVectorizer with sublinear_tf and
     smooth_idf, with N and df of the union. Of a piece only the terms that say what it is about count
-    (:func:`ragtune.superprompt.stopwords.content_terms`): "why" and "how" make no text alike. A piece's norm counts the
+    (:func:`ragtune.superprompt.reading.stopwords.content_terms`): "why" and "how" make no text alike. A piece's norm counts the
     terms that no text holds as well, so that a text is not alike because little of the piece is known.
 
     Returns:

@@ -19,7 +19,7 @@ from ragtune.core.errors import ConfigError
 from ragtune.core.plain import quoted
 from ragtune.superprompt.limits import DEFAULTS
 from ragtune.superprompt.options.model import PromptOptions
-from ragtune.superprompt.schema import PromptSchema
+from ragtune.superprompt.reading.schema import PromptSchema
 
 Values = Mapping[str, Any]
 

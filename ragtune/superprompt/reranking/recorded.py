@@ -14,7 +14,7 @@ from ragtune.data.records import Schema, read_records
 from ragtune.rerankers.replay import ReplayReranker
 from ragtune.superprompt.chunks import document_of
 from ragtune.superprompt.memory.folders import COLLECTION
-from ragtune.superprompt.pieces import normalized_query
+from ragtune.superprompt.reading.pieces import normalized_query
 from ragtune.superprompt.reranking.base import BaseRerankStage, Reranked
 from ragtune.superprompt.reranking.documents import DocumentRerankStage
 from ragtune.superprompt.reranking.top import TopRerankStage

@@ -11,13 +11,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ragtune.core.errors import LLMError, StageError
 from ragtune.core.request.context import CostMeter
-from ragtune.superprompt.cleaning import clean, one_line
-from ragtune.superprompt.content import asks, leading_role
-from ragtune.superprompt.headers import PromptParser, Section
 from ragtune.superprompt.limits import PipelineConfig
-from ragtune.superprompt.mapping import Mapped, MappingLadder
+from ragtune.superprompt.reading.cleaning import clean, one_line
+from ragtune.superprompt.reading.content import asks, leading_role
+from ragtune.superprompt.reading.headers import PromptParser, Section
+from ragtune.superprompt.reading.mapping import Mapped, MappingLadder
+from ragtune.superprompt.reading.schema import NEVER_DEFAULTED, PromptSchema
 from ragtune.superprompt.rendering import compose_prompt_ready
-from ragtune.superprompt.schema import NEVER_DEFAULTED, PromptSchema
 from ragtune.superprompt.stages.agent import charge_failure, require_fallback
 from ragtune.superprompt.stages.base import BaseStage
 from ragtune.superprompt.super_prompt import SuperPrompt

@@ -15,12 +15,12 @@ from ragtune.superprompt.agents.config import ChooserConfig
 from ragtune.superprompt.agents.item_chooser import ItemChooser
 from ragtune.superprompt.agents.options import stage_options
 from ragtune.superprompt.agents.texts import item_text
-from ragtune.superprompt.duplicates import duplicates, is_trivial
+from ragtune.superprompt.evidence.duplicates import duplicates, is_trivial
+from ragtune.superprompt.evidence.support import Evidence, FloorOptions
 from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.rendering import prompt_md
 from ragtune.superprompt.stages.agent import AgentStage
 from ragtune.superprompt.super_prompt import SuperPrompt
-from ragtune.superprompt.support import Evidence, FloorOptions
 
 KEEP = "keep"
 DUPLICATE = "duplicate"
@@ -73,7 +73,7 @@ class A3NLIGate(AgentStage[ItemChooser, Gating]):
     First a deterministic filter: the working set is capped, empty and trivial candidates go. Then the agent decides on
     each of the rest. What it leaves out, says outside the enums, or drops with less than ``min_confidence``, is kept;
     ids that were not asked about do nothing. Without a language model exact and near duplicates of earlier candidates
-    go, and what is below the floor (:mod:`ragtune.superprompt.support`). Either way, where even the best of what is
+    go, and what is below the floor (:mod:`ragtune.superprompt.evidence.support`). Either way, where even the best of what is
     kept is no more than alike by chance, a notice says that the documents say little. ``extras["a3_decisions"]`` holds
     every candidate's decision and why.
 

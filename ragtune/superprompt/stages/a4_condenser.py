@@ -17,15 +17,15 @@ from ragtune.superprompt.agents.options import stage_options
 from ragtune.superprompt.agents.sections import into_sections, sectioned
 from ragtune.superprompt.agents.texts import item_text
 from ragtune.superprompt.agents.writer import Writer
-from ragtune.superprompt.citations import without_false_citations
-from ragtune.superprompt.extractive import extract, unmentioned
-from ragtune.superprompt.formats import without_format
+from ragtune.superprompt.evidence.citations import without_false_citations
+from ragtune.superprompt.evidence.extractive import extract, unmentioned
 from ragtune.superprompt.limits import PipelineConfig
-from ragtune.superprompt.pieces import normalized_query
+from ragtune.superprompt.reading.formats import without_format
+from ragtune.superprompt.reading.pieces import normalized_query
+from ragtune.superprompt.reading.stopwords import content_words
 from ragtune.superprompt.rendering import prompt_md
 from ragtune.superprompt.stages.a3_nli_gate import WEAK_SUPPORT
 from ragtune.superprompt.stages.agent import AgentStage
-from ragtune.superprompt.stopwords import content_words
 from ragtune.superprompt.super_prompt import SuperPrompt
 
 NO_CONTEXT = "No context was selected: nothing in conversation or memory may be relied on for this prompt."

@@ -13,9 +13,9 @@ from ragtune.superprompt.agents.config import ExtractorConfig
 from ragtune.superprompt.agents.extractor import Extractor
 from ragtune.superprompt.agents.options import stage_options
 from ragtune.superprompt.agents.texts import cut
-from ragtune.superprompt.cleaning import clean, one_line
-from ragtune.superprompt.formats import FormatRecipe, format_in_task, recipe_for
 from ragtune.superprompt.limits import PipelineConfig
+from ragtune.superprompt.reading.cleaning import clean, one_line
+from ragtune.superprompt.reading.formats import FormatRecipe, format_in_task, recipe_for
 from ragtune.superprompt.rendering import RULE_KEYS, prompt_md, system_md
 from ragtune.superprompt.stages.agent import AgentStage
 from ragtune.superprompt.super_prompt import SuperPrompt

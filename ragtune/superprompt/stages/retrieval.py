@@ -9,15 +9,15 @@ import numpy as np
 from ragtune.core.errors import InvalidScoreError, StageError
 from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens
-from ragtune.superprompt.aggregation import log_avg_exp
 from ragtune.superprompt.chunks import ContextChunk
-from ragtune.superprompt.formats import without_format
+from ragtune.superprompt.evidence.aggregation import log_avg_exp
 from ragtune.superprompt.limits import Limits, PipelineConfig
 from ragtune.superprompt.memory.base import BaseMemory, Matches
 from ragtune.superprompt.memory.conversation import conversation_chunks
-from ragtune.superprompt.pieces import normalized_query, split_query
+from ragtune.superprompt.reading.formats import without_format
+from ragtune.superprompt.reading.pieces import normalized_query, split_query
+from ragtune.superprompt.reading.stopwords import content_words
 from ragtune.superprompt.stages.base import BaseStage
-from ragtune.superprompt.stopwords import content_words
 from ragtune.superprompt.super_prompt import SuperPrompt
 
 NOTHING = (

@@ -12,7 +12,7 @@ from ragtune.core.request.clock import VirtualClock
 from ragtune.core.request.context import CostMeter
 from ragtune.core.types import CostObject
 from ragtune.superprompt import Pipeline, PipelineConfig, SuperPrompt
-from ragtune.superprompt.schema import PromptSchema
+from ragtune.superprompt.reading.schema import PromptSchema
 from ragtune.superprompt.stages.a0_preprocessing import A0PreProcessing, HeaderChoice
 
 CONFIG = PipelineConfig.load()

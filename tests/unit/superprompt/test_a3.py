@@ -14,9 +14,9 @@ from ragtune.core.errors import ConfigError
 from ragtune.superprompt import SuperPrompt
 from ragtune.superprompt.agents.config import ChooserConfig
 from ragtune.superprompt.agents.factory import AgentFactory
-from ragtune.superprompt.duplicates import duplicates, is_trivial
+from ragtune.superprompt.evidence.duplicates import duplicates, is_trivial
+from ragtune.superprompt.evidence.support import Evidence, FloorOptions
 from ragtune.superprompt.stages.a3_nli_gate import NOTHING_LEFT, WEAK_SUPPORT, A3NLIGate
-from ragtune.superprompt.support import Evidence, FloorOptions
 
 GATE = asked_by("A3_NLI_Gate")
 PACKAGED = AgentFactory().config("A3_NLI_Gate", ChooserConfig)

@@ -24,8 +24,8 @@ from ragtune.core.tokens import count_tokens
 from ragtune.superprompt import PipelineConfig, SuperPrompt
 from ragtune.superprompt.agents.config import ChooserConfig, WriterConfig
 from ragtune.superprompt.agents.factory import AgentFactory
-from ragtune.superprompt.citations import without_false_citations
-from ragtune.superprompt.prose import sentences
+from ragtune.superprompt.evidence.citations import without_false_citations
+from ragtune.superprompt.reading.prose import sentences
 from ragtune.superprompt.stages.a4_condenser import NO_CONTEXT, A4Condenser
 
 CONDENSE = asked_by("A4_Condenser")

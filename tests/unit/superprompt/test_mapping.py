@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtune.core.errors import ConfigError
-from ragtune.superprompt.mapping import MappingLadder
-from ragtune.superprompt.names import TypoIndex, normalize_name
-from ragtune.superprompt.schema import PromptSchema
+from ragtune.superprompt.reading.mapping import MappingLadder
+from ragtune.superprompt.reading.names import TypoIndex, normalize_name
+from ragtune.superprompt.reading.schema import PromptSchema
 
 SCHEMA = PromptSchema.load()
 LADDER = MappingLadder(SCHEMA)

@@ -19,13 +19,13 @@ from ragtune.core.tokens import count_tokens
 from ragtune.data.text import terms
 from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.superprompt import ContextChunk, Pipeline, PipelineConfig, SuperPrompt, Turn
-from ragtune.superprompt.aggregation import log_avg_exp
+from ragtune.superprompt.evidence.aggregation import log_avg_exp
 from ragtune.superprompt.memory.base import BaseMemory, Matches
 from ragtune.superprompt.memory.conversation import conversation_chunks
 from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.memory.store import StoreMemory
 from ragtune.superprompt.memory.terms import TermIndex, tfidf_cosines
-from ragtune.superprompt.pieces import normalized_query, split_query
+from ragtune.superprompt.reading.pieces import normalized_query, split_query
 
 Make = Callable[..., Pipeline]
 Reach = Callable[..., SuperPrompt]

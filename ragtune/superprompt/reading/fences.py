@@ -7,8 +7,8 @@ import unicodedata
 from collections.abc import Sequence
 
 from ragtune.llm.prompts import fence
-from ragtune.superprompt.cleaning import clean, one_line
-from ragtune.superprompt.names import normalize_name
+from ragtune.superprompt.reading.cleaning import clean, one_line
+from ragtune.superprompt.reading.names import normalize_name
 
 BLOCKS = ("System", "Prompt", "S_CTX", "Attachments", "Recent Conversation")
 """Names of the blocks of the final prompt, in the agreed order (rule E12)."""

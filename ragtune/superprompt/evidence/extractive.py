@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 from ragtune.canonical import Candidate, CompressPolicy, compress
 from ragtune.data.text import terms
 from ragtune.superprompt.chunks import ContextChunk
-from ragtune.superprompt.prose import sentences
-from ragtune.superprompt.stopwords import content_words
+from ragtune.superprompt.reading.prose import sentences
+from ragtune.superprompt.reading.stopwords import content_words
 
 _BETWEEN = "\n\n"
 
@@ -24,7 +24,7 @@ def extract(
 ) -> dict[str, list[str]]:
     """Bullets by section: the sentences that :func:`ragtune.canonical.compress` takes, each once, with its source.
 
-    A source none of whose sentences (:func:`ragtune.superprompt.prose.sentences`) shares a term with the query gives
+    A source none of whose sentences (:func:`ragtune.superprompt.reading.prose.sentences`) shares a term with the query gives
     none.
 
     A sentence with a section's cue goes there (the last section of those with one), and to the first section without;

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from ragtune.superprompt.content import MANNER, content_lines
-from ragtune.superprompt.mapping import Mapped, MappingLadder
-from ragtune.superprompt.names import normalize_name
-from ragtune.superprompt.schema import PromptSchema
+from ragtune.superprompt.reading.content import MANNER, content_lines
+from ragtune.superprompt.reading.mapping import Mapped, MappingLadder
+from ragtune.superprompt.reading.names import normalize_name
+from ragtune.superprompt.reading.schema import PromptSchema
 
 Form = Literal["heading", "bracket", "bold", "key_line", "line_template"]
 
@@ -97,7 +97,7 @@ class PromptParser:
     a known section), ``[KEY]`` alone on its line does, and ``Key: value`` does in a run of key lines that holds a known
     one, or in capitals after a blank line. A prompt that begins with ``- **KEY**`` is a list of such. A blank line ends
     a ``Key: value`` line that says how to answer. Fenced code is never searched for headers, nor is what the prompt
-    asks to be worked on (:mod:`ragtune.superprompt.content`).
+    asks to be worked on (:mod:`ragtune.superprompt.reading.content`).
 
     Args:
         schema: rules that say what may be a header.

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from ragtune.adapters.page import memories
-from ragtune.adapters.page.conversation import parse_conversation
-from ragtune.adapters.page.documents import UploadLimits, read_uploads
-from ragtune.adapters.page.plain import plain
-from ragtune.adapters.page.session import PageSession
 from ragtune.canonical import chunk, index
 from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.core.errors import ConfigError, DatasetError
 from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.superprompt.memory.folders import DocumentSet, decode, demo_folder, read_folder
 from ragtune.superprompt.options import load_options
+from ragtune.superprompt.page import memories
+from ragtune.superprompt.page.conversation import parse_conversation
+from ragtune.superprompt.page.documents import UploadLimits, read_uploads
+from ragtune.superprompt.page.plain import plain
+from ragtune.superprompt.page.session import PageSession
 from ragtune.superprompt.stages.base import ORDER
 
 BREAD = DocumentSet(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from ragtune.superprompt.mapping import Mapped
+from ragtune.superprompt.reading.mapping import Mapped
 
 MANNER = ("audience", "tone", "depth", "confidence", "format", "purpose", "constraints")
 """Keys that say how to answer: no usual names of the fields of a log or an e-mail."""
@@ -99,7 +99,7 @@ def content_lines(
     Args:
         lines: the prompt's lines.
         in_code: for each line whether it is fenced code.
-        resolve: what a key means, see :meth:`ragtune.superprompt.mapping.MappingLadder.resolve`.
+        resolve: what a key means, see :meth:`ragtune.superprompt.reading.mapping.MappingLadder.resolve`.
         max_words: the most words of a key.
     """
 

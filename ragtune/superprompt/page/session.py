@@ -6,9 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ragtune.adapters.page.conversation import parse_conversation
-from ragtune.adapters.page.memories import Memories
-from ragtune.adapters.page.records import cost_entry, cost_rows, notices_of
 from ragtune.core.errors import RagtuneError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.llm.errors import AnswerError, ServiceError
@@ -19,6 +16,9 @@ from ragtune.superprompt.memory.folders import DocumentSet
 from ragtune.superprompt.options import PromptOptions, load_options
 from ragtune.superprompt.options.model import EmbedderOptions, MemoryOptions, RerankerOptions
 from ragtune.superprompt.options.parts import check_options, make_client, make_pipeline, make_reranker
+from ragtune.superprompt.page.conversation import parse_conversation
+from ragtune.superprompt.page.memories import Memories
+from ragtune.superprompt.page.records import cost_entry, cost_rows, notices_of
 from ragtune.superprompt.stages.base import ORDER, FailedStageError, next_stage
 from ragtune.superprompt.super_prompt import LIFECYCLE
 

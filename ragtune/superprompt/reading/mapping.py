@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-from ragtune.superprompt.names import TypoIndex, normalize_name
-from ragtune.superprompt.schema import PromptSchema
+from ragtune.superprompt.reading.names import TypoIndex, normalize_name
+from ragtune.superprompt.reading.schema import PromptSchema
 
 Step = Literal["exact", "alias", "typo", "bilingual", "template", "keyword", "semantic", "unknown"]
 

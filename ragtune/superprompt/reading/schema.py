@@ -12,7 +12,7 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ragtune.core.errors import ConfigError
-from ragtune.superprompt.names import normalize_name
+from ragtune.superprompt.reading.names import normalize_name
 
 DEFAULTS = "prompt_schema.json"
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from ragtune.adapters.page.records import ChunkRow
+from ragtune.superprompt.page.records import ChunkRow
 
 STYLE = """<style>
 .stMainBlockContainer { padding: 2.75rem 2.5rem 4rem; }

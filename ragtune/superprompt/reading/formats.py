@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ragtune.superprompt.cleaning import one_line
-from ragtune.superprompt.content import request_in
+from ragtune.superprompt.reading.cleaning import one_line
+from ragtune.superprompt.reading.content import request_in
 
 _FORM = (
     r"(?:(?:an?|one|the|single|valid|short|simple|plain|clean|well[- ]formed|markdown|numbered|ordered|bulleted|bullet|"

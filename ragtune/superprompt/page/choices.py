@@ -9,13 +9,13 @@ from typing import Any, get_args
 
 import streamlit as st
 
-from ragtune.adapters.page.plain import plain, title_of
-from ragtune.adapters.page.session import PageSession
 from ragtune.core.errors import RagtuneError
 from ragtune.superprompt.options import PromptOptions
 from ragtune.superprompt.options.example import example_text
 from ragtune.superprompt.options.model import AGENT_STAGES, LLMOptions
 from ragtune.superprompt.options.reading import make_options, nested, parse_options
+from ragtune.superprompt.page.plain import plain, title_of
+from ragtune.superprompt.page.session import PageSession
 
 CONFIG_VARIABLE = "RAGTUNE_PAGE_CONFIG"
 """Configuration file that the page opens with; the launcher sets it."""

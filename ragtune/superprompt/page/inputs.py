@@ -6,10 +6,10 @@ import os
 
 import streamlit as st
 
-from ragtune.adapters.page.documents import MIB, UploadLimits, read_uploads
-from ragtune.adapters.page.plain import plain
-from ragtune.adapters.page.session import PageSession
 from ragtune.superprompt.memory.folders import SUFFIXES, DocumentSet, demo_folder, read_folder
+from ragtune.superprompt.page.documents import MIB, UploadLimits, read_uploads
+from ragtune.superprompt.page.plain import plain
+from ragtune.superprompt.page.session import PageSession
 
 CORPUS_VARIABLE = "RAGTUNE_PAGE_CORPUS"
 """Folder of the documents that the page opens with; the launcher sets it."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
-from ragtune.adapters.page.plain import title_of
-from ragtune.adapters.page.records import ChunkRow, selection_rows, trace, view_rows
-from ragtune.adapters.page.session import PageSession
-from ragtune.adapters.page.tables import chunk_table, cost_table
+from ragtune.superprompt.page.plain import title_of
+from ragtune.superprompt.page.records import ChunkRow, selection_rows, trace, view_rows
+from ragtune.superprompt.page.session import PageSession
+from ragtune.superprompt.page.tables import chunk_table, cost_table
 from ragtune.superprompt.stages.base import ORDER
 from ragtune.superprompt.super_prompt import VIEWS
 

@@ -12,8 +12,8 @@ import pytest
 from patience import HANG_S
 from streamlit.testing.v1 import AppTest
 
-from ragtune.adapters.page import app
 from ragtune.superprompt.options import parts
+from ragtune.superprompt.page import app
 from ragtune.superprompt.stages.base import ORDER
 
 BREAD = (

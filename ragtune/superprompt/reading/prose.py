@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ragtune.canonical.sentences import sentence_starts
-from ragtune.superprompt.cleaning import one_line
+from ragtune.superprompt.reading.cleaning import one_line
 
 _FENCE = re.compile(r"\s*(?P<marks>`{3,}|~{3,})(?P<info>[^`]*)$")
 _NO_PROSE = re.compile(r" {0,3}(?:#{1,6}(?:\s|$)|\[[^\]]+\]:\s|<!--)|\W*$")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import streamlit as st
 
-from ragtune.adapters.page.choices import draw_choices
-from ragtune.adapters.page.example import EXAMPLE
-from ragtune.adapters.page.inputs import draw_conversation, draw_documents
-from ragtune.adapters.page.plain import plain, title_of
-from ragtune.adapters.page.results import draw_results
-from ragtune.adapters.page.session import FIRST, PageSession
-from ragtune.adapters.page.tables import STYLE
+from ragtune.superprompt.page.choices import draw_choices
+from ragtune.superprompt.page.example import EXAMPLE
+from ragtune.superprompt.page.inputs import draw_conversation, draw_documents
+from ragtune.superprompt.page.plain import plain, title_of
+from ragtune.superprompt.page.results import draw_results
+from ragtune.superprompt.page.session import FIRST, PageSession
+from ragtune.superprompt.page.tables import STYLE
 from ragtune.superprompt.stages.base import ORDER, next_stage
 
 _HEIGHT = 330
